@@ -71,7 +71,7 @@ func (e *subscriber) listen(ctx context.Context) {
 // subscribe hears until the subscription fails, is deaf, or brings what the client panics
 // at. Each has a connection of its own, and so asks anew who the master is.
 func (e *subscriber) subscribe(ctx context.Context) {
-	defer panics.Caught(ctx)
+	defer panics.Recover(ctx)
 	sub := e.link.redis.Subscribe(ctx, channelEvents)
 	defer func() { _ = sub.Close() }() // nothing is owed to it
 	silences, back := 0, time.Now()

@@ -46,7 +46,7 @@ func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 				s.events.notify() // to read what came of it
 			}
 		}()
-		defer panics.Caught(ctx)
+		defer panics.Recover(ctx)
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
 		case probe == machine.OwnProbe:

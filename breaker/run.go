@@ -57,7 +57,7 @@ func (s *Set) Run(ctx context.Context) error {
 		return nil
 	}
 	l := &loop{set: s, slots: make(chan struct{}, maxProbes)}
-	ctx, cancel := context.WithCancel(panics.Watch(ctx, s.panicked))
+	ctx, cancel := context.WithCancel(panics.OnPanic(ctx, s.panicked))
 	var hearing sync.WaitGroup
 	defer hearing.Wait()
 	defer l.probes.Wait()

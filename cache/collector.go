@@ -57,7 +57,7 @@ func (c collector) gather() (all []prometheus.Metric) {
 				counter(descCoalesced, float64(r.requests[i]), name)
 			}
 		}
-		ratio, _ := r.ratio.Of(now) // 0 where nobody asked
+		ratio, _ := r.ratio.Value(now) // 0 where nobody asked
 		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, ratio, name))
 		counter(descTokens, float64(r.prompt), name, "prompt")
 		counter(descTokens, float64(r.completion), name, "completion")

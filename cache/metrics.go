@@ -61,7 +61,7 @@ type routeCount struct {
 	requests           [len(results)]uint64
 	prompt, completion uint64 // tokens
 	usd                float64
-	ratio              recent.Share // of what was asked, what was served
+	ratio              recent.Ratio // of what was asked, what was served
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -171,7 +171,7 @@ func (m *metrics) stats(now time.Time) []RouteStats {
 	out := make([]RouteStats, 0, len(m.routes))
 	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
 		c := m.routes[name]
-		ratio, _ := c.ratio.Of(now)
+		ratio, _ := c.ratio.Value(now)
 		r := RouteStats{
 			Route: name, Requests: make(map[Result]uint64, len(results)),
 			HitRatio: ratio, SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,

@@ -142,7 +142,7 @@ func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, er
 		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 			err := errSweepPanicked
 			func() {
-				defer panics.Caught(ctx) // each is asked by a goroutine of its own
+				defer panics.Recover(ctx) // each is asked by a goroutine of its own
 				err = sweep(ctx, node, prefix, &deleted)
 			}()
 			return err

@@ -129,7 +129,7 @@ func (s *Store) runQueue(ctx context.Context) {
 	s.queue.close(false)
 	var all sync.WaitGroup
 	for range writers {
-		all.Go(func() { panics.Keep(ctx, s.write) })
+		all.Go(func() { panics.KeepRunning(ctx, s.write) })
 	}
 	all.Wait()
 }

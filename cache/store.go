@@ -131,14 +131,14 @@ func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	if s.control != nil {
-		all.Go(func() { panics.Keep(ctx, s.hearPurges) })
+		all.Go(func() { panics.KeepRunning(ctx, s.hearPurges) })
 	}
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
 	if s.tracking != nil {
-		all.Go(func() { panics.Keep(ctx, s.hearInvalidations) })
+		all.Go(func() { panics.KeepRunning(ctx, s.hearInvalidations) })
 	}
 	all.Go(func() { s.runQueue(ctx) })
 	_ = inBackground(ctx, s.load) // a failure shows at the first look

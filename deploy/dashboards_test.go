@@ -22,6 +22,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/demo"
+	"github.com/foregate/foregate/gateway/reference"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -194,7 +195,7 @@ func TestEveryMetricOfRulesAndDashboardsIsOneThatAReplicaRegisters(t *testing.T)
 	known := map[string][]string{} // by name, the labels
 	maps.Copy(known, foreign)
 	for name, labels := range registeredMetrics(t) {
-		for _, part := range []string{"", "_bucket", "_sum", "_count"} { // the reference does not tell which are histograms
+		for _, part := range []string{"", "_bucket", "_sum", "_count"} { // what is registered does not tell which are histograms
 			known[name+part] = slices.Concat(labels, scraped, []string{"le"})
 		}
 	}
@@ -278,24 +279,16 @@ func addRecorded(t *testing.T, known map[string][]string) {
 	}
 }
 
-// metricRow is a row of the reference's table of metrics: name, labels.
-var metricRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z_, ]*) \\|")
-
-// registeredMetrics are all that a replica registers, with their labels, as the generated reference
-// lists them (a test of cmd/foregate keeps it up to date).
+// registeredMetrics are all that a replica registers, with their labels.
 func registeredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../REFERENCE.md")
+	metrics, err := reference.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(text), "| metric | labels | meaning |")
-	if !found {
-		t.Fatal("the reference has no table of metrics")
-	}
 	all := map[string][]string{}
-	for _, row := range metricRow.FindAllStringSubmatch(table, -1) {
-		all[row[1]] = strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })
+	for _, m := range metrics {
+		all[m.Name] = slices.Concat(m.Labels, m.ConstLabels)
 	}
 	return all
 }

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	orderBody = 64 << 10        // bytes of an order's body
-	orderTime = 5 * time.Second // for the fleet to carry out an order
+	maxActionBytes = 64 << 10        // bytes of an order's body
+	actionTimeout  = 5 * time.Second // for the fleet to carry out an order
 )
 
 var (
@@ -29,7 +29,7 @@ var (
 		Message: "This request comes from a page of another site. Orders are taken from tools, and from pages of this listener reached by an IP address or localhost.",
 		Type:    "permission_error", Code: "cross_site",
 	}}
-	errOrder = &problem{status: http.StatusInternalServerError, hope: true, body: openai.ErrorBody{
+	errAction = &problem{status: http.StatusInternalServerError, retryable: true, body: openai.ErrorBody{
 		Message: "The order failed; the gateway's log says why.", Type: "server_error", Code: "order_failed",
 	}}
 )
@@ -40,9 +40,9 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 		return
 	}
 	r.Get("/admin/backends", g.backends)
-	r.Post("/admin/drain", g.change(change{what: "drain", drained: true, params: []string{"backend", "pool", "for", "why"}, read: drainOrder}))
-	r.Post("/admin/undrain", g.change(change{what: "undrain", params: []string{"backend", "pool"}, read: undrainOrder}))
-	r.Post("/admin/spot", g.change(change{what: "spot", drained: true, params: []string{"backend", "pool", "for"}, read: spotOrder}))
+	r.Post("/admin/drain", g.backendAction(backendAction{name: "drain", drained: true, params: []string{"backend", "pool", "for", "why"}, read: readDrain}))
+	r.Post("/admin/undrain", g.backendAction(backendAction{name: "undrain", params: []string{"backend", "pool"}, read: readUndrain}))
+	r.Post("/admin/spot", g.backendAction(backendAction{name: "spot", drained: true, params: []string{"backend", "pool", "for"}, read: readSpotNotice}))
 }
 
 // adminMethod names the methods that a path of the admin listener takes.
@@ -63,16 +63,16 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, errMethod)
 }
 
-// change is a kind of order.
-type change struct {
-	what    string // for the log
+// backendAction is a kind of order.
+type backendAction struct {
+	name    string // for the log
 	drained bool   // what the backend is afterwards
 	params  []string
-	read    func(q url.Values, body []byte) (order, error)
+	read    func(q url.Values, body []byte) (backendRequest, error)
 }
 
-// done is the answer to an order.
-type done struct {
+// actionResult is the answer to an order.
+type actionResult struct {
 	Backend string  `json:"backend"`
 	Pool    string  `json:"pool,omitempty"`
 	Drained bool    `json:"drained"`
@@ -81,51 +81,51 @@ type done struct {
 	Message string  `json:"message,omitempty"`
 }
 
-// change answers one kind of order.
-func (g *Gateway) change(c change) http.HandlerFunc {
+// backendAction answers one kind of order.
+func (g *Gateway) backendAction(c backendAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := g.obey(c, w, r)
+		answer, err := g.runBackendAction(c, w, r)
 		if err != nil {
-			writeProblem(w, g.orderProblem(err))
+			writeProblem(w, g.actionProblem(err))
 			return
 		}
 		writeJSON(w, answer)
 	}
 }
 
-// obey reads an order and carries it out. It is finished also for somebody who
+// runBackendAction reads an order and carries it out. It is finished also for somebody who
 // hangs up, and leaves one line in the log.
-func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, error) {
+func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *http.Request) (actionResult, error) {
 	q, err := query(r.URL.RawQuery, c.params)
 	if err != nil {
-		return done{}, err
+		return actionResult{}, err
 	}
-	body, err := readOrder(w, r)
+	body, err := readActionBody(w, r)
 	if err != nil {
-		return done{}, err
+		return actionResult{}, err
 	}
 	o, err := c.read(q, body)
 	if err != nil {
-		return done{}, err
+		return actionResult{}, err
 	}
-	if o, err = g.meant(o); err != nil {
-		return done{}, err
+	if o, err = g.resolveBackend(o); err != nil {
+		return actionResult{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), orderTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
 	if c.drained {
-		err = g.opts.Fleet.Drain(ctx, o.pool, o.backend, o.why, o.span)
+		err = g.opts.Fleet.Drain(ctx, o.pool, o.backend, o.why, o.duration)
 	} else {
 		err = g.opts.Fleet.Undrain(ctx, o.pool, o.backend)
 	}
 	shared := !errors.Is(err, ErrNotShared)
-	g.orderLine(r, c.what, err).Str("pool", o.pool).Str("backend", o.backend).
-		Str("why", o.why).Dur("for", o.span).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator's order")
+	g.logAction(r, c.name, err).Str("pool", o.pool).Str("backend", o.backend).
+		Str("why", o.why).Dur("for", o.duration).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator's order")
 	if err != nil && shared {
-		return done{}, g.refused(o, err)
+		return actionResult{}, g.fleetProblem(o, err)
 	}
-	answer := done{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.span.Seconds(), Shared: shared}
-	if c.drained && last(g.opts.Fleet.Backends(), o) {
+	answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
+	if c.drained && lastBackendUp(g.opts.Fleet.Backends(), o) {
 		answer.Message = "It was the last backend of its pool that was up: what needs the pool is answered 503."
 	}
 	if !shared {
@@ -134,13 +134,13 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 	return answer, nil
 }
 
-// readOrder reads the body of an order, of at most orderBody bytes.
-func readOrder(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
+// readActionBody reads the body of an order, of at most maxActionBytes bytes.
+func readActionBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return bodyReader{max: maxActionBytes, timeouts: DefaultTimeouts()}.take(w, r)
 }
 
-// last reports whether no other backend of the pool is up.
-func last(views []BackendView, o order) bool {
+// lastBackendUp reports whether no other backend of the pool is up.
+func lastBackendUp(views []Backend, o backendRequest) bool {
 	known := false
 	for _, v := range views {
 		if v.Pool != o.pool {
@@ -154,10 +154,10 @@ func last(views []BackendView, o order) bool {
 	return known
 }
 
-// meant puts the names of the one backend that is meant into an order. Whom
+// resolveBackend puts the names of the one backend that is meant into an order. Whom
 // nobody here knows is left to the fleet.
-func (g *Gateway) meant(o order) (order, error) {
-	found := named(g.opts.Fleet.Backends(), o.pool, o.backend)
+func (g *Gateway) resolveBackend(o backendRequest) (backendRequest, error) {
+	found := matchBackends(g.opts.Fleet.Backends(), o.pool, o.backend)
 	switch len(found) {
 	case 0:
 		return o, nil
@@ -168,8 +168,8 @@ func (g *Gateway) meant(o order) (order, error) {
 	return o, ambiguous(o, found)
 }
 
-// refused makes a fleet's error one that says what there is instead.
-func (g *Gateway) refused(o order, err error) error {
+// fleetProblem makes a fleet's error one that says what there is instead.
+func (g *Gateway) fleetProblem(o backendRequest, err error) error {
 	views := g.opts.Fleet.Backends()
 	switch {
 	case errors.Is(err, ErrUnknownBackend):
@@ -177,33 +177,33 @@ func (g *Gateway) refused(o order, err error) error {
 		if o.pool != "" {
 			where = fmt.Sprintf(" in the pool %q", clip(o.pool))
 		}
-		return invalid(http.StatusNotFound, "unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, roll(views)))
+		return invalid(http.StatusNotFound, "unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, backendNames(views)))
 	case errors.Is(err, ErrAmbiguousBackend):
-		return ambiguous(o, named(views, "", o.backend))
+		return ambiguous(o, matchBackends(views, "", o.backend))
 	}
 	return err
 }
 
-func ambiguous(o order, found []BackendView) error {
-	return invalid(http.StatusConflict, "ambiguous_backend", fmt.Sprintf("The backend %q may be one of several: %s. Name its pool with pool=, and its id.", clip(o.backend), roll(found)))
+func ambiguous(o backendRequest, found []Backend) error {
+	return invalid(http.StatusConflict, "ambiguous_backend", fmt.Sprintf("The backend %q may be one of several: %s. Name its pool with pool=, and its id.", clip(o.backend), backendNames(found)))
 }
 
-// orderProblem is problemOf for orders: what is not the caller's is in the log.
-func (g *Gateway) orderProblem(err error) *problem {
+// actionProblem is problemOf for orders: what is not the caller's is in the log.
+func (g *Gateway) actionProblem(err error) *problem {
 	if p := problemOf(err); p != errPanic {
 		return p
 	}
-	return errOrder
+	return errAction
 }
 
 // PoolView is one pool of GET /admin/backends and GET /admin/status.
 type PoolView struct {
 	Pool     string        `json:"pool"`
-	Backends []BackendLine `json:"backends"`
+	Backends []BackendView `json:"backends"`
 }
 
-// BackendLine is one backend of GET /admin/backends and GET /admin/status.
-type BackendLine struct {
+// Backend is one backend of GET /admin/backends and GET /admin/status.
+type BackendView struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
 	State    string   `json:"state"`
@@ -215,19 +215,19 @@ type BackendLine struct {
 
 // backends answers GET /admin/backends.
 func (g *Gateway) backends(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string]any{"pools": listed(g.opts.Fleet.Backends())})
+	writeJSON(w, map[string]any{"pools": poolViews(g.opts.Fleet.Backends())})
 }
 
-// listed sorts backends into pools, both by name.
-func listed(views []BackendView) []PoolView {
+// poolViews sorts backends into pools, both by name.
+func poolViews(views []Backend) []PoolView {
 	views = slices.Clone(views)
-	slices.SortFunc(views, func(a, b BackendView) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(views, func(a, b Backend) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
 	list := []PoolView{}
 	for _, v := range views {
 		if len(list) == 0 || list[len(list)-1].Pool != v.Pool {
 			list = append(list, PoolView{Pool: v.Pool})
 		}
-		line := BackendLine{ID: v.ID, URL: v.URL, State: v.State, Why: v.Why, InFlight: v.InFlight}
+		line := BackendView{ID: v.ID, URL: v.URL, State: v.State, Why: v.Why, InFlight: v.InFlight}
 		if v.Age >= 0 && !math.IsInf(v.Age, 0) && !math.IsNaN(v.KVUsage) && !math.IsInf(v.KVUsage, 0) {
 			line.KVUsage, line.Age = &v.KVUsage, &v.Age
 		}
@@ -243,7 +243,7 @@ func writeJSON(w http.ResponseWriter, v any) { writeJSONStatus(w, http.StatusOK,
 func writeJSONStatus(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		writeProblem(w, errOrder)
+		writeProblem(w, errAction)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

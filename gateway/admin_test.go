@@ -29,7 +29,7 @@ import (
 // orders is a fleet that notes what it was told.
 type orders struct {
 	mu    sync.Mutex
-	views []BackendView
+	views []Backend
 	told  []string
 	err   error
 }
@@ -52,7 +52,7 @@ func (o *orders) note(ctx context.Context, what string) error {
 	return o.err
 }
 
-func (o *orders) Backends() []BackendView { return o.views }
+func (o *orders) Backends() []Backend { return o.views }
 
 // last forgets and returns what was told.
 func (o *orders) last() string {
@@ -65,7 +65,7 @@ func (o *orders) last() string {
 
 // twoPools have one backend in common.
 func twoPools() *orders {
-	return &orders{views: []BackendView{
+	return &orders{views: []Backend{
 		{Pool: "small", ID: "127.0.0.1-8000", URL: "http://127.0.0.1:8000", State: "up", KVUsage: 0.25, InFlight: 3, Age: 0.5},
 		{Pool: "small", ID: "a10g-0-8000", URL: "https://a10g-0:8000/vllm", State: "drained", Why: "by hand", Age: -1},
 		{Pool: "big", ID: "-fd00--1--8000", URL: "http://[fd00::1]:8000", State: "down", Why: "refused", KVUsage: math.NaN()},
@@ -165,7 +165,7 @@ func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
 func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
 	f := twoPools()
 	alone := f.views
-	f.views = append(slices.Clone(alone), BackendView{Pool: "big", ID: "spare", URL: "http://spare", State: "up"})
+	f.views = append(slices.Clone(alone), Backend{Pool: "big", ID: "spare", URL: "http://spare", State: "up"})
 	o := openOffice(t, f)
 	for query, want := range map[string]string{
 		"drain?backend=h100:80":        `{"backend":"h100","pool":"big","drained":true,"shared":true}`,
@@ -200,7 +200,7 @@ func TestASpotNoticeIsReadFromWhateverTheCloudSends(t *testing.T) {
 		{"?backend=h100&for=2m", `{"deadline_seconds":30}`, `drain big/h100 "spot notice" 2m0s`},
 		{"?backend=h100", `Type: Notification, which is no JSON`, `drain big/h100 "spot notice" 10m0s`},
 		{"?backend=h100", `["preempted"]`, `drain big/h100 "spot notice" 10m0s`},
-		{"?backend=h100", strings.Repeat("x", orderBody), `drain big/h100 "spot notice" 10m0s`},
+		{"?backend=h100", strings.Repeat("x", maxActionBytes), `drain big/h100 "spot notice" 10m0s`},
 	} {
 		code, body := o.send(t, http.MethodPost, o.admin+"/admin/spot"+c.query, c.body, "Content-Type", "text/plain")
 		if got := f.last(); code != http.StatusOK || got != c.want {
@@ -240,8 +240,8 @@ func TestABadOrderIsRefusedAndNobodyIsTold(t *testing.T) {
 		{"drain?backend=127.0.0.1-8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
 		{"undrain?backend=http://127.0.0.1:8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
 		{"spot", `{"backend":"127.0.0.1:8000"}`, 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
-		{"drain?backend=h100", strings.Repeat("x", orderBody+1), 413, "larger"},
-		{"spot?backend=h100", strings.Repeat("x", orderBody+1), 413, "larger"},
+		{"drain?backend=h100", strings.Repeat("x", maxActionBytes+1), 413, "larger"},
+		{"spot?backend=h100", strings.Repeat("x", maxActionBytes+1), 413, "larger"},
 		{"nothing", "", 404, "nothing at this path"},
 	} {
 		code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+c.path, c.body)
@@ -254,7 +254,7 @@ func TestABadOrderIsRefusedAndNobodyIsTold(t *testing.T) {
 func TestAnOrderForABackendThatNobodyKnowsNamesThoseThatAre(t *testing.T) {
 	f := twoPools()
 	for i := range 100 {
-		f.views = append(f.views, BackendView{Pool: "wide", ID: fmt.Sprintf("w-%03d", i), URL: fmt.Sprintf("http://w-%03d", i)})
+		f.views = append(f.views, Backend{Pool: "wide", ID: fmt.Sprintf("w-%03d", i), URL: fmt.Sprintf("http://w-%03d", i)})
 	}
 	f.err = fmt.Errorf("fleet: %w", ErrUnknownBackend)
 	o := openOffice(t, f)
@@ -398,9 +398,9 @@ func FuzzOrder(f *testing.F) {
 	f.Add("", []byte(`{"backend":"h100","deadline_seconds":1e400}`))
 	f.Add("backend=%ff;", []byte(`[`))
 	f.Fuzz(func(t *testing.T, raw string, body []byte) {
-		for _, read := range []func(q map[string][]string) (order, error){
-			func(q map[string][]string) (order, error) { return spotOrder(q, body) },
-			func(q map[string][]string) (order, error) { return drainOrder(q, body) },
+		for _, read := range []func(q map[string][]string) (backendRequest, error){
+			func(q map[string][]string) (backendRequest, error) { return readSpotNotice(q, body) },
+			func(q map[string][]string) (backendRequest, error) { return readDrain(q, body) },
 		} {
 			q, err := query(raw, []string{"backend", "pool", "for", "why"})
 			if err != nil {
@@ -410,10 +410,10 @@ func FuzzOrder(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if o.backend == "" || len(o.backend)+len(o.pool)+len(o.why) > 768 || o.span < 0 || o.span > maxSpan || o.why == "" {
+			if o.backend == "" || len(o.backend)+len(o.pool)+len(o.why) > 768 || o.duration < 0 || o.duration > maxDrain || o.why == "" {
 				t.Errorf("%q %q gave %+v", raw, body, o)
 			}
-			_ = named(twoPools().views, o.pool, o.backend)
+			_ = matchBackends(twoPools().views, o.pool, o.backend)
 			if !json.Valid(ambiguous(o, nil).(*problem).body.Append(nil)) {
 				t.Errorf("the refusal of %+v is no JSON", o)
 			}
@@ -441,7 +441,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := startBench(t, "http://127.0.0.1:9", func(o *Options) {
-			o.Cascade, o.Identity, o.Loops, o.Forward = cascade, who, nil, []string{"/v1/embeddings"}
+			o.Cascade, o.Identity, o.Background, o.Forward = cascade, who, nil, []string{"/v1/embeddings"}
 		})
 		for _, c := range []struct{ path, body string }{
 			{"/v1/chat/completions", `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]}`},
@@ -469,12 +469,12 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 }
 
 func TestNamesAreMatchedInOneFormAtATime(t *testing.T) {
-	views := []BackendView{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
+	views := []Backend{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
 	for name, want := range map[string][]string{
 		"h-80": {"h-80"}, "h:80": {"h-80", "h-80-b"}, "h": {"h-80", "h-80-b"}, "http://h/b/": {"h-80-b"}, "http://h": nil, "h/a": nil, "": nil, "://": nil, "http://": nil, "[": nil,
 	} {
 		var got []string
-		for _, v := range named(views, "", name) {
+		for _, v := range matchBackends(views, "", name) {
 			got = append(got, v.ID)
 		}
 		if !slices.Equal(got, want) {

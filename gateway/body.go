@@ -37,13 +37,13 @@ func (g *Gateway) checkBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// place takes one of a tenant's concurrent places for a large body before it is read; leave gives it back. Small
+// acquireSlot takes one of a tenant's concurrent places for a large body before it is read; leave gives it back. Small
 // bodies take none here: they cost little, and what of them the cache answers counts against no limit.
-func (g *Gateway) place(l *exchangeLog, r *http.Request) (leave func(), err error) {
+func (g *Gateway) acquireSlot(l *accessRecord, r *http.Request) (leave func(), err error) {
 	if r.ContentLength >= 0 && r.ContentLength <= maxUnproved {
 		return func() {}, nil
 	}
-	return g.pipeline.Place(&l.Arrival)
+	return g.pipeline.AcquireSlot(&l.Metadata)
 }
 
 // bodyReader reads one request body.
@@ -68,7 +68,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return body, nil
 	}
 	w.Header().Set("Connection", "close")
-	_ = rc.SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
+	_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for a body that may never come
 	refused, isRefused := errors.AsType[*upload.Error](err)
 	switch {
 	case isRefused:

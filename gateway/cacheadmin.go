@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// errNothingKept refuses a purge where no Redis keeps answers.
-var errNothingKept = &problem{status: http.StatusConflict, body: openai.ErrorBody{
+// errNoSharedCache refuses a purge where no Redis keeps answers.
+var errNoSharedCache = &problem{status: http.StatusConflict, body: openai.ErrorBody{
 	Message: "No Redis keeps answers here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
 }}
 
@@ -37,16 +37,16 @@ type CacheRoute struct {
 	SavedUSD    float64           `json:"saved_usd"`
 }
 
-// CacheSum is the cache in a line, for GET /admin/status: since the replica began, over all routes.
-type CacheSum struct {
+// CacheTotals is the cache in a line, for GET /admin/status: since the replica began, over all routes.
+type CacheTotals struct {
 	Requests    uint64  `json:"requests"` // that might have been served from it
 	HitRatio    float64 `json:"hit_ratio"`
 	SavedTokens uint64  `json:"saved_tokens"`
 	SavedUSD    float64 `json:"saved_usd"`
 }
 
-// Purged is the answer to POST /admin/cache/purge.
-type Purged struct {
+// PurgeResult is the answer to POST /admin/cache/purge.
+type PurgeResult struct {
 	Purged     string `json:"purged"`               // what was asked for: "tenant NAME", "route NAME" or "all"
 	Everything bool   `json:"everything,omitempty"` // more than that was purged
 	Message    string `json:"message"`
@@ -61,7 +61,7 @@ func (g *Gateway) cacheRoutes(r chi.Router) {
 	r.Post("/admin/cache/purge", func(w http.ResponseWriter, r *http.Request) {
 		answer, err := g.purge(r)
 		if err != nil {
-			writeProblem(w, g.orderProblem(err))
+			writeProblem(w, g.actionProblem(err))
 			return
 		}
 		writeJSON(w, answer)
@@ -70,27 +70,27 @@ func (g *Gateway) cacheRoutes(r chi.Router) {
 
 // purge carries out an order to purge. Its body is not read. It is finished also for
 // somebody who hangs up, and leaves one line in the log.
-func (g *Gateway) purge(r *http.Request) (Purged, error) {
+func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	q, err := query(r.URL.RawQuery, []string{"tenant", "route"})
 	if err != nil {
-		return Purged{}, err
+		return PurgeResult{}, err
 	}
 	scope, err := g.scopeOf(q)
 	if err != nil {
-		return Purged{}, err
+		return PurgeResult{}, err
 	}
 	if g.opts.Purge == nil {
-		return Purged{}, errNothingKept
+		return PurgeResult{}, errNoSharedCache
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), orderTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
 	everything, err := g.opts.Purge(ctx, scope)
-	g.orderLine(r, "purge", err).Str("tenant", scope.Tenant).Str("route", scope.Route).
+	g.logAction(r, "purge", err).Str("tenant", scope.Tenant).Str("route", scope.Route).
 		Bool("done", err == nil).Bool("everything", everything).Msg("operator's order")
 	if err != nil {
-		return Purged{}, err
+		return PurgeResult{}, err
 	}
-	answer := Purged{Purged: scope.String(), Everything: everything, Message: "No replica serves these answers after a second. They expire by themselves, within cache.ttl."}
+	answer := PurgeResult{Purged: scope.String(), Everything: everything, Message: "No replica serves these answers after a second. They expire by themselves, within cache.ttl."}
 	if everything {
 		answer.Message = "There were too many purges to tell them apart, so everything was purged. " + answer.Message
 	}
@@ -135,9 +135,9 @@ func cacheView(s cache.Stats) CacheView {
 	return v
 }
 
-// cacheSum adds the routes up.
-func cacheSum(s cache.Stats) *CacheSum {
-	var sum CacheSum
+// cacheTotals adds the routes up.
+func cacheTotals(s cache.Stats) *CacheTotals {
+	var sum CacheTotals
 	var hits uint64
 	for _, r := range s.Routes {
 		for result, n := range r.Requests {

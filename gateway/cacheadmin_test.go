@@ -38,7 +38,7 @@ func keeping(t *testing.T, p *purges) office {
 	store := cache.NewStore(cache.Options{Sealer: s})
 	log := &lines{}
 	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Cache, o.Logger, o.Inside = store, zerolog.New(log), within{}
+		o.Cache, o.Logger, o.Inspector = store, zerolog.New(log), within{}
 		if p != nil {
 			o.Purge = p.purge
 		}
@@ -77,7 +77,7 @@ func TestOperatorsSeeTheCache(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &s); err != nil || status != http.StatusOK {
 		t.Fatalf("status %d, %v: %s", status, err, body)
 	}
-	if diff := cmp.Diff(&CacheSum{Requests: 2, HitRatio: 0.5, SavedTokens: 120, SavedUSD: 0.5}, s.Cache); diff != "" {
+	if diff := cmp.Diff(&CacheTotals{Requests: 2, HitRatio: 0.5, SavedTokens: 120, SavedUSD: 0.5}, s.Cache); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, at := range []string{"/admin/cache", "/admin/cache/purge"} {
@@ -106,7 +106,7 @@ func TestOperatorsPurgeATenantARouteOrAll(t *testing.T) {
 		p := &purges{}
 		o := keeping(t, p)
 		status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge"+query, "")
-		var got Purged
+		var got PurgeResult
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || got.Purged != want.told || got.Everything {
 			t.Errorf("%q: status %d: %s", query, status, body)
 		}

@@ -11,7 +11,7 @@ import (
 
 // readCacheControl reads all lines of the header (RFC 9111, section 5.2.1). Directives that have no meaning here, or are
 // unknown, are passed over. An age that is no number is none at all: the answer must be fresh.
-func readCacheControl(h http.Header) (c pipeline.Control) {
+func readCacheControl(h http.Header) (c pipeline.CacheControl) {
 	for _, line := range h["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
@@ -24,13 +24,13 @@ func readCacheControl(h http.Header) (c pipeline.Control) {
 				c.OnlyIfCached = true
 			case "max-age":
 				age := wholeAge(value)
-				if !c.Bounded || age < c.MaxAge {
-					c.Bounded, c.MaxAge = true, age
+				if !c.HasMaxAge || age < c.MaxAge {
+					c.HasMaxAge, c.MaxAge = true, age
 				}
 			}
 		}
 	}
-	c.NoCache = c.NoCache || c.Bounded && c.MaxAge == 0
+	c.NoCache = c.NoCache || c.HasMaxAge && c.MaxAge == 0
 	return c
 }
 

@@ -12,23 +12,23 @@ import (
 func TestCacheControlIsReadAsTheStandardSays(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
-		want  pipeline.Control
+		want  pipeline.CacheControl
 	}{
-		{nil, pipeline.Control{}},
-		{[]string{"no-transform, max-stale=5, x=\"a\""}, pipeline.Control{}},
-		{[]string{"no-store"}, pipeline.Control{NoStore: true}},
-		{[]string{" No-Cache "}, pipeline.Control{NoCache: true}},
-		{[]string{"only-if-cached"}, pipeline.Control{OnlyIfCached: true}},
-		{[]string{"max-age=60"}, pipeline.Control{Bounded: true, MaxAge: time.Minute}},
-		{[]string{`max-age="60"`}, pipeline.Control{Bounded: true, MaxAge: time.Minute}},
-		{[]string{"max-age=60, max-age=5"}, pipeline.Control{Bounded: true, MaxAge: 5 * time.Second}},
-		{[]string{"max-age=60", "max-age=5"}, pipeline.Control{Bounded: true, MaxAge: 5 * time.Second}},
-		{[]string{"max-age=0"}, pipeline.Control{Bounded: true, NoCache: true}},
-		{[]string{"max-age"}, pipeline.Control{Bounded: true, NoCache: true}},
-		{[]string{"max-age=-1"}, pipeline.Control{Bounded: true, NoCache: true}},
-		{[]string{"max-age=99999999999999999999"}, pipeline.Control{Bounded: true, NoCache: true}},
-		{[]string{"max-age=2000000000"}, pipeline.Control{Bounded: true, MaxAge: maxAge}},
-		{[]string{"no-store,,no-cache", "only-if-cached"}, pipeline.Control{NoStore: true, NoCache: true, OnlyIfCached: true}},
+		{nil, pipeline.CacheControl{}},
+		{[]string{"no-transform, max-stale=5, x=\"a\""}, pipeline.CacheControl{}},
+		{[]string{"no-store"}, pipeline.CacheControl{NoStore: true}},
+		{[]string{" No-Cache "}, pipeline.CacheControl{NoCache: true}},
+		{[]string{"only-if-cached"}, pipeline.CacheControl{OnlyIfCached: true}},
+		{[]string{"max-age=60"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
+		{[]string{`max-age="60"`}, pipeline.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
+		{[]string{"max-age=60, max-age=5"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
+		{[]string{"max-age=60", "max-age=5"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
+		{[]string{"max-age=0"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=-1"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=99999999999999999999"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=2000000000"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: maxAge}},
+		{[]string{"no-store,,no-cache", "only-if-cached"}, pipeline.CacheControl{NoStore: true, NoCache: true, OnlyIfCached: true}},
 	} {
 		if got := readCacheControl(http.Header{"Cache-Control": c.lines}); got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.lines, got, c.want)
@@ -43,7 +43,7 @@ func TestAnAnswerMayBeAsOldAsTheRequestSays(t *testing.T) {
 		header string
 		want   bool
 	}{{"", true}, {"max-age=60", true}, {"max-age=59", false}, {"no-transform", true}} {
-		if got := readCacheControl(http.Header{"Cache-Control": {c.header}}).Takes(e, now); got != c.want {
+		if got := readCacheControl(http.Header{"Cache-Control": {c.header}}).Allows(e, now); got != c.want {
 			t.Errorf("%q takes an answer of a minute: %t", c.header, got)
 		}
 	}
@@ -53,7 +53,7 @@ func FuzzCacheControl(f *testing.F) {
 	f.Add("no-cache, max-age=5", "only-if-cached")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		c := readCacheControl(http.Header{"Cache-Control": {a, b}})
-		if c.MaxAge < 0 || c.MaxAge > maxAge || (c.MaxAge > 0 && !c.Bounded) {
+		if c.MaxAge < 0 || c.MaxAge > maxAge || (c.MaxAge > 0 && !c.HasMaxAge) {
 			t.Errorf("%q, %q: %+v", a, b, c)
 		}
 	})

@@ -185,7 +185,7 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	g.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: k.client(t), Sealer: sealer, MaxEntry: func() int { return cfg.MaxEntry }})
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }
-	g.Loops = append(g.Loops, Loop{Name: "cache", Run: g.Cache.Run}, Loop{Name: "flights", Run: g.Generations.Run})
+	g.Background = append(g.Background, BackgroundTask{Name: "cache", Run: g.Cache.Run}, BackgroundTask{Name: "flights", Run: g.Generations.Run})
 }
 
 // hears waits until purges can be heard of: before that nothing is kept.

@@ -49,9 +49,9 @@ func startGatedWith(t *testing.T, backend string, k *kept, g gate, adjust func(*
 		c := k.client(t)
 		c.AddHook(g)
 		o.Cache = cache.NewStore(cache.Options{Redis: c, Control: k.client(t), Budget: func() time.Duration { return shortBudget }, LocalBytes: -1})
-		for i := range o.Loops {
-			if o.Loops[i].Name == "cache" {
-				o.Loops[i].Run = o.Cache.Run
+		for i := range o.Background {
+			if o.Background[i].Name == "cache" {
+				o.Background[i].Run = o.Cache.Run
 			}
 		}
 	})

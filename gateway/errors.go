@@ -24,11 +24,11 @@ import (
 
 // problem is an error as the client gets it.
 type problem struct {
-	status int
-	body   openai.ErrorBody
-	retry  time.Duration // Retry-After; 0 is none
-	hope   bool          // a retry may help; without it a 429 or 5xx says X-Should-Retry: false
-	header [2]string     // one more header
+	status    int
+	body      openai.ErrorBody
+	retry     time.Duration // Retry-After; 0 is none
+	retryable bool          // a retry may help; without it a 429 or 5xx says X-Should-Retry: false
+	header    [2]string     // one more header
 }
 
 // Error makes a problem an error, so that handlers can return the fixed ones.
@@ -59,15 +59,15 @@ var (
 	errTier       = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
 	errMode       = invalid(http.StatusBadRequest, "bad_header", "X-Acceptance-Mode must be default, exact or target.")
 	errOverloaded = &problem{
-		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
+		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
 		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
 	}
 	errGoing = &problem{ // another replica answers; so it is always an invitation, and in no budget
-		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
+		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
 		body: openai.ErrorBody{Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining"},
 	}
 	errPanic = &problem{
-		status: http.StatusInternalServerError, hope: true,
+		status: http.StatusInternalServerError, retryable: true,
 		body: openai.ErrorBody{Message: "The gateway failed to handle this request.", Type: "server_error", Code: "internal_error"},
 	}
 )
@@ -125,7 +125,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &failure):
 		return failureProblem(failure)
 	case errors.Is(err, cache.ErrBroken), errors.Is(err, pipeline.ErrNotShareable):
-		return &problem{status: http.StatusBadGateway, hope: true, body: openai.ErrorBody{
+		return &problem{status: http.StatusBadGateway, retryable: true, body: openai.ErrorBody{
 			Message: "The answer broke off.", Type: "server_error", Code: string(engine.Cut),
 		}}
 	case errors.Is(err, pipeline.ErrNotCached):
@@ -156,11 +156,11 @@ func uploadProblem(e *upload.Error) *problem {
 	case e.Reason == upload.Requests:
 		return errOverloaded
 	case e.Reason.OfTenant():
-		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), hope: true, body: openai.ErrorBody{
+		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
 			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(limits.Requests), Code: "tenant_share",
 		}}
 	}
-	return &problem{status: http.StatusServiceUnavailable, retry: jitter(time.Second), hope: true, body: openai.ErrorBody{
+	return &problem{status: http.StatusServiceUnavailable, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
 		Message: "The gateway holds as many request bodies as it has memory for.", Type: "overloaded_error", Code: "upload_overloaded",
 	}}
 }
@@ -170,11 +170,11 @@ func shedProblem(e *admission.ShedError) *problem {
 	switch d := e.Decision; {
 	case d.Threshold == 0:
 		message = "This priority is turned away for now, by an operator's setting."
-	case d.Reason == admission.ReasonQueue, d.Reason == admission.ReasonLine:
+	case d.Reason == admission.ReasonBackendQueue, d.Reason == admission.ReasonQueueFull:
 		message = "Too many requests wait for the pools, and this priority is shed for now."
 	}
 	return &problem{
-		status: http.StatusServiceUnavailable, retry: e.RetryAfter(), hope: true,
+		status: http.StatusServiceUnavailable, retry: e.RetryAfter(), retryable: true,
 		body:   openai.ErrorBody{Message: message, Type: "overloaded_error", Code: "shed"},
 		header: [2]string{"X-Shed-Reason", e.Decision.String()},
 	}
@@ -182,7 +182,7 @@ func shedProblem(e *admission.ShedError) *problem {
 
 func noBackend() *problem {
 	return &problem{
-		status: http.StatusServiceUnavailable, retry: jitter(time.Second), hope: true,
+		status: http.StatusServiceUnavailable, retry: jitter(time.Second), retryable: true,
 		body: openai.ErrorBody{Message: "No backend can take this request now.", Type: "overloaded_error", Code: "no_backend"},
 	}
 }
@@ -191,7 +191,7 @@ func exhaustedProblem(e *dispatch.ExhaustedError) *problem {
 	switch {
 	case e.AllBusy:
 		return &problem{
-			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), hope: true,
+			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), retryable: true,
 			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(engine.Backpressure)},
 		}
 	case e.Last.Kind == engine.Refused:
@@ -210,7 +210,7 @@ func failureProblem(f *engine.Failure) *problem {
 		return rejected(f)
 	}
 	return &problem{
-		status: http.StatusBadGateway, hope: true,
+		status: http.StatusBadGateway, retryable: true,
 		body: openai.ErrorBody{Message: "All tries to get an answer failed.", Type: "server_error", Code: string(f.Kind)},
 	}
 }
@@ -238,7 +238,7 @@ func rejected(f *engine.Failure) *problem {
 
 func timedOut(kind engine.FailureKind) *problem {
 	return &problem{
-		status: http.StatusGatewayTimeout, hope: kind == engine.Timeout,
+		status: http.StatusGatewayTimeout, retryable: kind == engine.Timeout,
 		body: openai.ErrorBody{Message: "The answer did not come in time.", Type: "timeout_error", Code: string(kind)},
 	}
 }
@@ -259,7 +259,7 @@ func clipTo(s string, most int) string {
 // fail answers an error: with its status before the first byte; after it with
 // an error event in a stream, and always by aborting the connection, so that
 // nobody takes the answer for a whole one.
-func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, err error) {
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, err error) {
 	l.err = err
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
 		d := shed.Decision
@@ -269,7 +269,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
-	p := g.slowed(l, r, err, endOf(r, err))
+	p := g.throttleFailedAuth(l, r, err, endOf(r, err))
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.out.breakOff(p)
@@ -277,11 +277,11 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	}
 	l.code = p.status
 	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
-		conns.Close(w, r) // whoever may not enter holds no place
+		conns.CloseAfterResponse(w, r) // whoever may not enter holds no place
 	}
-	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.Caller.Tenant, retried(r.Header)) {
+	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
 		uninviting := *p
-		uninviting.hope = false
+		uninviting.retryable = false
 		p = &uninviting
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
@@ -290,8 +290,8 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	writeProblem(w, p)
 }
 
-// hopeless says whether an identical request would fail alike.
-func hopeless(err error) bool {
+// wouldFailAgain says whether an identical request would fail alike.
+func wouldFailAgain(err error) bool {
 	status := problemOf(err).status
 	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
@@ -319,7 +319,7 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 		}
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}
-	if p.retried() && !p.hope {
+	if p.retried() && !p.retryable {
 		h.Set("X-Should-Retry", "false")
 	}
 	if p.header[0] != "" {

@@ -14,8 +14,8 @@ func TestAWaitForABackendThatFellSilentIsToldAsATimeout(t *testing.T) {
 	for name, err := range map[string]error{
 		"one try": silent, "all tries": &dispatch.ExhaustedError{Pool: "p", Tries: 3, Last: silent}, "in mid-answer": &strategy.BrokenError{Cause: silent},
 	} {
-		if p := problemOf(err); p.status != http.StatusGatewayTimeout || p.body.Code != string(engine.Timeout) || p.body.Type != "timeout_error" || !p.hope {
-			t.Errorf("%s: %d, %+v, hope %v", name, p.status, p.body, p.hope)
+		if p := problemOf(err); p.status != http.StatusGatewayTimeout || p.body.Code != string(engine.Timeout) || p.body.Type != "timeout_error" || !p.retryable {
+			t.Errorf("%s: %d, %+v, hope %v", name, p.status, p.body, p.retryable)
 		}
 	}
 }

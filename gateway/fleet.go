@@ -22,7 +22,7 @@ type Fleet interface {
 	// Undrain ends a drain, with the same errors; one that there is not is none.
 	Undrain(ctx context.Context, pool, backend string) error
 	// Backends are all backends of all pools as this replica sees them.
-	Backends() []BackendView
+	Backends() []Backend
 }
 
 // What a Fleet's errors may match.
@@ -34,8 +34,8 @@ var (
 	ErrNotShared = errors.New("the other replicas could not be told")
 )
 
-// BackendView is one backend as operators see it.
-type BackendView struct {
+// Backend is one backend as operators see it.
+type Backend struct {
 	Pool, ID, URL string
 	State         string  // up, down, drained or suspect
 	Why           string  // why it is not up; "" when it is
@@ -44,16 +44,19 @@ type BackendView struct {
 	Age           float64 // seconds since that reading; negative or no number: there is none
 }
 
-// named picks the backends that an operator may mean by name: an id, else a base
+// matchBackends picks the backends that an operator may mean by name: an id, else a base
 // URL, else host:port; in one pool, or in any when pool is "".
-func named(views []BackendView, pool, name string) []BackendView {
-	base, address := spelling(name)
-	for _, same := range []func(v BackendView) bool{
-		func(v BackendView) bool { return v.ID == name },
-		func(v BackendView) bool { b, _ := spelling(v.URL); return base != "" && b == base },
-		func(v BackendView) bool { _, a := spelling(v.URL); return base == "" && address != "" && a == address },
+func matchBackends(views []Backend, pool, name string) []Backend {
+	base, address := normalizeAddress(name)
+	for _, same := range []func(v Backend) bool{
+		func(v Backend) bool { return v.ID == name },
+		func(v Backend) bool { b, _ := normalizeAddress(v.URL); return base != "" && b == base },
+		func(v Backend) bool {
+			_, a := normalizeAddress(v.URL)
+			return base == "" && address != "" && a == address
+		},
 	} {
-		var found []BackendView
+		var found []Backend
 		for _, v := range views {
 			if (pool == "" || v.Pool == pool) && same(v) {
 				found = append(found, v)
@@ -66,9 +69,9 @@ func named(views []BackendView, pool, name string) []BackendView {
 	return nil
 }
 
-// spelling returns a base URL in a form that can be compared, "" when raw is only
+// normalizeAddress returns a base URL in a form that can be compared, "" when raw is only
 // an address, and its host:port, "" when it has none.
-func spelling(raw string) (base, address string) {
+func normalizeAddress(raw string) (base, address string) {
 	whole := strings.Contains(raw, "://")
 	if !whole {
 		raw = "http://" + raw
@@ -92,8 +95,8 @@ func spelling(raw string) (base, address string) {
 	return "", address
 }
 
-// roll lists backends as pool/id for a message, at most twenty.
-func roll(views []BackendView) string {
+// backendNames lists backends as pool/id for a message, at most twenty.
+func backendNames(views []Backend) string {
 	const most = 20
 	names := make([]string, 0, len(views))
 	for _, v := range views {

@@ -17,21 +17,21 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/authbackoff"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Loop is a background task that the gateway owns: it is started with the
+// BackgroundTask is a background task that the gateway owns: it is started with the
 // gateway and ended, by its context, when the gateway stops.
-type Loop struct {
+type BackgroundTask struct {
 	Name string
 	Run  func(context.Context) error
 }
@@ -65,29 +65,29 @@ type Options struct {
 	Operators *operator.Set // who may do something there, run by whoever made it; nil: pages only show, and the listener must be on loopback
 	Console   http.Handler  // served under /console/ there; nil is none
 
-	Cascade   *tiers.Cascade
-	Models    []Model
-	Forward   []string // paths that pass through to the target
-	Identity  *identity.Resolver
-	Limiter   *limits.Limiter     // run by whoever made it; nil is one for this replica alone
-	HighShare func() float64      // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
-	Routes    func() []RouteState // how each route stands, in the order of the configuration; nil is ready always
-	Fleet     Fleet               // served under /admin/ on the admin listener; nil is none
-	Inside    Inside              // served under /admin/status and /admin/settings; nil is none
-	Desk      Desk                // where operators change settings, served under /admin/settings; nil is none
-	Tenants   func() []TenantView // those that are listed now, for /admin/tenants; nil is none
-	Lost      func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
-	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
-	Loops     []Loop
+	Cascade        *tiers.Cascade
+	Models         []Model
+	Forward        []string // paths that pass through to the target
+	Identity       *identity.Resolver
+	Limiter        *limits.Limiter     // run by whoever made it; nil is one for this replica alone
+	HighShare      func() float64      // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
+	Routes         func() []RouteState // how each route stands, in the order of the configuration; nil is ready always
+	Fleet          Fleet               // served under /admin/ on the admin listener; nil is none
+	Inspector      Inspector           // served under /admin/status and /admin/settings; nil is none
+	SettingsEditor SettingsEditor      // where operators change settings, served under /admin/settings; nil is none
+	Tenants        func() []TenantView // those that are listed now, for /admin/tenants; nil is none
+	LostSettings   func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
+	RedisLevel     func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
+	Background     []BackgroundTask
 
-	Generations *cache.Generations                                             // joins identical requests, run by whoever made it; nil joins none
-	Salt        func(tenant string) string                                     // keeps tenants apart in the engines' prefix caches; nil does not
-	Cache       *cache.Store                                                   // run by whoever made it; nil is none
-	CacheConfig func(route string) cache.Config                                // live; nil with no Cache
-	Served      func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
-	Purge       func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
-	Risk        func(ctx context.Context) ([]RiskView, error)                  // what audits have shown, served under /admin/risk; nil is none
-	Tracer      Tracer                                                         // nil passes a client's traceparent on, and that is all
+	Generations  *cache.Generations                                             // joins identical requests, run by whoever made it; nil joins none
+	Salt         func(tenant string) string                                     // keeps tenants apart in the engines' prefix caches; nil does not
+	Cache        *cache.Store                                                   // run by whoever made it; nil is none
+	CacheConfig  func(route string) cache.Config                                // live; nil with no Cache
+	ServedModels func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
+	Purge        func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
+	Risk         func(ctx context.Context) ([]RiskView, error)                  // what audits have shown, served under /admin/risk; nil is none
+	Tracer       Tracer                                                         // nil passes a client's traceparent on, and that is all
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
 	ReceiptShare func() float64              // of the receipts, what is written to the log, 0 … 1, live; nil is none
@@ -105,30 +105,30 @@ type Options struct {
 
 // Gateway serves one replica.
 type Gateway struct {
-	opts     Options
-	log      zerolog.Logger
-	metrics  *metrics
-	uploads  *upload.Gate
-	draining atomic.Bool
-	pipeline *pipeline.Pipeline
-	guard    guard
-	tenants  *tenants
-	failures *slowdown.Table // of authentication
-	receipts receipts
+	opts         Options
+	log          zerolog.Logger
+	metrics      *metrics
+	uploads      *upload.Gate
+	draining     atomic.Bool
+	pipeline     *pipeline.Pipeline
+	guard        guard
+	tenants      *tenants
+	authFailures *authbackoff.Table // of authentication
+	receipts     receipts
 
-	public, admin door
+	public, admin listener
 	streams       context.Context // of all requests; ended when the grace is over
 	cutStreams    context.CancelCauseFunc
-	loopsCtx      context.Context
-	stopLoops     context.CancelFunc
+	tasksCtx      context.Context
+	stopTasks     context.CancelFunc
 	background    sync.WaitGroup
 	stopOnce      sync.Once
 	failed        chan error
 }
 
-// door is one of the two ways in: a server, its connections and what it listens
+// listener is one of the two ways in: a server, its connections and what it listens
 // on, nil before Start and when the door stays shut.
-type door struct {
+type listener struct {
 	server *http.Server
 	conns  *conns.Table
 	ln     net.Listener
@@ -136,7 +136,7 @@ type door struct {
 }
 
 // open starts listening on addr, or takes ln when it is given.
-func (d *door) open(ctx context.Context, addr string, ln net.Listener) error {
+func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error {
 	if ln == nil {
 		var lc net.ListenConfig
 		var err error
@@ -175,18 +175,18 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
 		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
-		uploads:  newUploads(o.Limits, o.Registerer),
-		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}),
-		failed:   make(chan error, 2),
+		uploads:      newUploads(o.Limits, o.Registerer),
+		authFailures: authbackoff.New(authbackoff.Options{Registerer: o.Registerer, Now: o.Now}),
+		failed:       make(chan error, 2),
 	}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
-	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
+	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
 	l := g.opts.Limits
-	g.public = g.door(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
+	g.public = g.newListener(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.door(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
+	g.admin = g.newListener(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
 	return g, nil
 }
 
@@ -194,8 +194,8 @@ func New(o Options) (*Gateway, error) {
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
 		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
-		CacheConfig: g.opts.CacheConfig, Served: g.opts.Served, Salt: g.opts.Salt, Hopeless: hopeless, Base: g.streams,
-		Panicked: func(id string, value any) {
+		CacheConfig: g.opts.CacheConfig, ServedModels: g.opts.ServedModels, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
+		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")
 		},
@@ -242,14 +242,14 @@ func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
 // holds.
 const maxAdminConns = 64
 
-// door makes an http.Server with the limits of the front door. There is no
+// newListener makes an http.Server with the limits of the front door. There is no
 // ReadTimeout and no WriteTimeout, because answers are streams; the body's
 // reading and every write have rolling deadlines of their own.
-func (g *Gateway) door(h http.Handler, o conns.Options) door {
+func (g *Gateway) newListener(h http.Handler, o conns.Options) listener {
 	o.MaxIdle = 75 * time.Second // longer than the load balancer's 60 s, so that it closes first
 	o.Registerer = g.opts.Registerer
-	d := door{conns: conns.New(o), server: &http.Server{
-		Handler:           g.bounded(h),
+	d := listener{conns: conns.New(o), server: &http.Server{
+		Handler:           g.withDeadlines(h),
 		ReadHeaderTimeout: 5 * time.Second,
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),
@@ -265,8 +265,8 @@ func (g *Gateway) Start() error {
 	if err := g.listen(); err != nil {
 		return err
 	}
-	own := []Loop{{Name: "public connections", Run: g.public.conns.Run}, {Name: "admin connections", Run: g.admin.conns.Run}}
-	for _, l := range slices.Concat(g.opts.Loops, own) {
+	own := []BackgroundTask{{Name: "public connections", Run: g.public.conns.Run}, {Name: "admin connections", Run: g.admin.conns.Run}}
+	for _, l := range slices.Concat(g.opts.Background, own) {
 		g.background.Go(func() { g.supervise(l) })
 	}
 	g.background.Go(func() { g.serve(g.public) })
@@ -277,13 +277,13 @@ func (g *Gateway) Start() error {
 }
 
 func (g *Gateway) listen() error {
-	if err := g.public.open(g.loopsCtx, g.opts.Listen, g.opts.Listener); err != nil {
+	if err := g.public.open(g.tasksCtx, g.opts.Listen, g.opts.Listener); err != nil {
 		return fmt.Errorf("public listener: %w", err)
 	}
 	if g.opts.Admin == "" {
 		return nil
 	}
-	if err := g.admin.open(g.loopsCtx, g.opts.Admin, nil); err != nil {
+	if err := g.admin.open(g.tasksCtx, g.opts.Admin, nil); err != nil {
 		_ = g.public.ln.Close() // nothing was served on it
 		return fmt.Errorf("admin listener: %w", err)
 	}
@@ -296,7 +296,7 @@ func (g *Gateway) listen() error {
 	return nil
 }
 
-func (g *Gateway) serve(d door) {
+func (g *Gateway) serve(d listener) {
 	if err := d.server.Serve(d.ln); !errors.Is(err, http.ErrServerClosed) {
 		g.log.Error().Err(err).Msg("listener failed")
 		g.failed <- err
@@ -308,29 +308,29 @@ func (g *Gateway) Failed() <-chan error { return g.failed }
 
 // supervise runs a loop and starts it again after a pause when it fails or
 // panics.
-func (g *Gateway) supervise(l Loop) {
+func (g *Gateway) supervise(l BackgroundTask) {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := g.runLoop(l)
-		if g.loopsCtx.Err() != nil {
+		err := g.runTask(l)
+		if g.tasksCtx.Err() != nil {
 			return
 		}
 		g.log.Error().Err(err).Str("loop", l.Name).Dur("again_in", pause).Msg("background loop ended")
 		select {
-		case <-g.loopsCtx.Done():
+		case <-g.tasksCtx.Done():
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (g *Gateway) runLoop(l Loop) (err error) {
+func (g *Gateway) runTask(l BackgroundTask) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.metrics.panics.Inc()
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return l.Run(panics.Watch(g.loopsCtx, func(err error) {
+	return l.Run(panics.OnPanic(g.tasksCtx, func(err error) {
 		g.metrics.panics.Inc()
 		g.log.Error().Err(err).Str("loop", l.Name).Msg("a goroutine of a background loop panicked")
 	}))
@@ -378,7 +378,7 @@ func (g *Gateway) stop(ctx context.Context) {
 		done()
 		_ = g.public.server.Close()
 	}
-	g.stopLoops()
+	g.stopTasks()
 	_ = g.admin.server.Close() // scrapes may be repeated
 	g.background.Wait()
 	g.cutStreams(errDraining)

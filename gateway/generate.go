@@ -15,34 +15,34 @@ import (
 
 // handler answers a request or returns why it could not; the error table makes
 // the status.
-type handler func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error
+type handler func(l *accessRecord, w http.ResponseWriter, r *http.Request) error
 
 func (g *Gateway) handle(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		l := logOf(r)
+		l := accessRecordOf(r)
 		if err := h(l, w, r); err != nil {
 			g.fail(w, r, l, err)
 		}
 	}
 }
 
-// entered is a request whose body has come.
-type entered struct {
+// admittedRequest is a request whose body has come.
+type admittedRequest struct {
 	body  []byte
 	held  *upload.Body // what the gateway holds for it
 	leave func()       // gives back all that was taken for it; to be called in the end
 }
 
 // enter does what comes before any work for a request: its identity, places for it, its body.
-func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) (e *entered, err error) {
+func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e *admittedRequest, err error) {
 	if l.Caller, err = g.identify(r); err != nil {
 		return nil, err
 	}
-	l.Retry = retried(r.Header)
+	l.Retry = isRetry(r.Header)
 	if err := g.checkBody(w, r); err != nil {
 		return nil, err
 	}
-	unplace, err := g.place(l, r)
+	unplace, err := g.acquireSlot(l, r)
 	if err != nil {
 		return nil, err
 	}
@@ -65,21 +65,21 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 		return nil, err
 	}
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
-	return &entered{body, held, leave}, nil
+	return &admittedRequest{body, held, leave}, nil
 }
 
 // identify says who sent r, and has his connection kept where places are short.
 func (g *Gateway) identify(r *http.Request) (identity.Caller, error) {
 	caller, err := g.opts.Identity.Identify(r)
 	if err == nil {
-		conns.Know(r)
+		conns.MarkAuthenticated(r)
 	}
 	return caller, err
 }
 
 // generate answers chat completions and completions through the cascade.
 func (g *Gateway) generate(kind openai.Kind) handler {
-	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
 		in, err := g.enter(l, w, r)
 		if err != nil {
@@ -107,14 +107,14 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = body.Model
 		return g.pipeline.Answer(r.Context(), pipeline.Request{
-			Arrival: &l.Arrival, Body: body, Route: route, Tier: tier, Stricter: stricter, Control: readCacheControl(r.Header), Holder: in.held,
+			Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header), Retainer: in.held,
 		}, g.open(l, w, r, body.Stream), &l.Record)
 	}
 }
 
 // forward passes an allow-listed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
-	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
 		in, err := g.enter(l, w, r)
 		if err != nil {
@@ -129,8 +129,8 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		return g.pipeline.Forward(r.Context(), pipeline.Passed{
-			Arrival: &l.Arrival, Path: path, Envelope: env, Bytes: len(in.body),
+		return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
+			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body),
 		}, g.open(l, w, r, false), &l.Record)
 	}
 }
@@ -167,7 +167,7 @@ func demandedMode(h http.Header) (plan.Demand, error) {
 
 // upstreamHeader is all that goes upstream of the client's headers: a well-formed trace. The ids of
 // calls are the gateway's own.
-func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
+func upstreamHeader(l *accessRecord, r *http.Request) http.Header {
 	if l.trace != nil {
 		h := http.Header{}
 		l.trace.tell(h)

@@ -48,17 +48,17 @@ func errScope(want operator.Scope) error {
 	}}
 }
 
-// anybody is the scope of what tells nothing of anybody, and needs no token.
-const anybody operator.Scope = ""
+// noScope is the scope of what tells nothing of anybody, and needs no token.
+const noScope operator.Scope = ""
 
 // scopes says what a path of the admin listener wants, whatever the method. "/*" stands for all that is below. A
 // path that is not here wants operate, so that one that was forgotten is open to nobody.
 var scopes = map[string]operator.Scope{
-	"/":              anybody,
-	"/livez":         anybody,
-	"/readyz":        anybody,
-	"/admin/session": anybody, // signing in shows a token of its own
-	"/console/*":     anybody, // the pages, which are the same everywhere
+	"/":              noScope,
+	"/livez":         noScope,
+	"/readyz":        noScope,
+	"/admin/session": noScope, // signing in shows a token of its own
+	"/console/*":     noScope, // the pages, which are the same everywhere
 
 	"/metrics": operator.Metrics,
 
@@ -125,13 +125,13 @@ func (c caller) author() string {
 	return c.name()
 }
 
-// who says who asks. A wrong token is an error, also for what anybody may do.
-func (a *guard) who(r *http.Request) (caller, error) {
+// identify says who asks. A wrong token is an error, also for what anybody may do.
+func (a *guard) identify(r *http.Request) (caller, error) {
 	if a.operators == nil {
 		return caller{}, nil
 	}
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		if o := a.operators.Of(token); o != nil {
+		if o := a.operators.Authenticate(token); o != nil {
 			return caller{operator: o}, nil
 		}
 		return caller{}, errBadToken
@@ -157,12 +157,12 @@ func (a *guard) session(r *http.Request) *operator.Session {
 
 // admit says who asks, and why that is refused; the error is nil where it is not.
 func (a *guard) admit(r *http.Request) (caller, error) {
-	c, err := a.who(r)
+	c, err := a.identify(r)
 	if err != nil {
 		return c, err
 	}
 	want, _ := scopeOf(r.URL.Path)
-	may := want == anybody || c.operator != nil && c.operator.May(want)
+	may := want == noScope || c.operator != nil && c.operator.HasScope(want)
 	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case c.operator != nil && !may:
@@ -236,19 +236,19 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 		if err != nil {
 			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
-			conns.Close(w, r) // whoever may not enter holds no place
+			conns.CloseAfterResponse(w, r) // whoever may not enter holds no place
 			writeProblem(w, problemOf(err))
 			return
 		}
-		if want, _ := scopeOf(r.URL.Path); want != anybody {
-			conns.Know(r)
+		if want, _ := scopeOf(r.URL.Path); want != noScope {
+			conns.MarkAuthenticated(r)
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
-// orderLine begins the line that an order leaves in the log: who gave it, and what came of it.
-func (g *Gateway) orderLine(r *http.Request, what string, err error) *zerolog.Event {
+// logAction begins the line that an order leaves in the log: who gave it, and what came of it.
+func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Event {
 	e := g.log.Info()
 	if err != nil {
 		e = g.log.Warn().Str("error", clipTo(err.Error(), maxDetail))

@@ -42,26 +42,26 @@ func apply(t *testing.T, s *operator.Set, lines ...string) {
 
 // desk is a Desk that notes what it was told.
 type desk struct {
-	told []SettingsOrder
+	told []SettingsEdit
 	err  error
 }
 
-func (d *desk) Change(ctx context.Context, o SettingsOrder) (SettingsChange, error) {
+func (d *desk) Change(ctx context.Context, o SettingsEdit) (SettingsEditResult, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return SettingsChange{}, errors.New("an order without a deadline")
+		return SettingsEditResult{}, errors.New("an order without a deadline")
 	}
 	d.told = append(d.told, o)
 	value := "0.7"
-	return SettingsChange{Version: 3, Changes: []SettingChange{{Name: "shed.low", New: &value}}}, d.err
+	return SettingsEditResult{Version: 3, Changes: []SettingChange{{Name: "shed.low", New: &value}}}, d.err
 }
 
-func (d *desk) Rollback(ctx context.Context, o SettingsOrder, version int64) (SettingsChange, error) {
+func (d *desk) Rollback(ctx context.Context, o SettingsEdit, version int64) (SettingsEditResult, error) {
 	o.Set = map[string]string{"version": string(rune('0' + version))}
 	return d.Change(ctx, o)
 }
 
-func (d *desk) History(context.Context, int) ([]SettingsEntry, error) {
-	return []SettingsEntry{{ID: "1-0", Version: 1, Who: "ann"}}, d.err
+func (d *desk) History(context.Context, int) ([]SettingsLogEntry, error) {
+	return []SettingsLogEntry{{ID: "1-0", Version: 1, Who: "ann"}}, d.err
 }
 
 // openGuarded is an office with operators and all that they may ask for.
@@ -77,8 +77,8 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		if !local {
 			o.Admin = "0.0.0.0:0"
 		}
-		o.Fleet, o.Desk, o.Operators, o.Logger = f, d, crew(t), zerolog.New(log)
-		o.Inside, o.Cache = within{}, cache.NewStore(cache.Options{Sealer: sealer})
+		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d, crew(t), zerolog.New(log)
+		o.Inspector, o.Cache = within{}, cache.NewStore(cache.Options{Sealer: sealer})
 		o.Risk = func(context.Context) ([]RiskView, error) { return nil, nil }
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
 	})
@@ -101,7 +101,7 @@ func (o office) signIn(t *testing.T) (cookie, csrf string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s Session
+	var s SessionView
 	if err := json.Unmarshal([]byte(body), &s); err != nil || !s.SignedIn || !s.Writable || s.CSRF == "" || len(resp.Cookies()) != 1 {
 		t.Fatalf("%d %s %v", resp.StatusCode, body, resp.Cookies())
 	}
@@ -256,7 +256,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, code, body)
 		}
 	}
-	want := []SettingsOrder{
+	want := []SettingsEdit{
 		{Who: "ann", Why: "night", Set: map[string]string{"shed.low": "0.7"}, DryRun: true},
 		{Who: "ann", Unset: []string{"shed.low"}},
 		{Who: "ann", Set: map[string]string{"version": "2"}},
@@ -269,7 +269,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 		code  int
 		holds string
 	}{
-		{&SettingsRefused{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
+		{&SettingsRejected{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
 		{ErrSettingsReadOnly, 403, "settings_read_only"},
 		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
 	} {
@@ -279,7 +279,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%v: %d %s", c.err, code, body)
 		}
 	}
-	d.err = &SettingsRefused{[]string{"shed.low: want 0 … 1"}}
+	d.err = &SettingsRejected{[]string{"shed.low: want 0 … 1"}}
 	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"7"},"dry_run":true}`, as...); code != 200 || !strings.Contains(body, `"changes":[]`) || !strings.Contains(body, `"problems":["shed.low: want 0 … 1"]`) {
 		t.Errorf("a dry run: %d %s", code, body)
 	}
@@ -294,7 +294,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 
 func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
 	d := &desk{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Desk = d })
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.SettingsEditor = d })
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
 	for _, path := range []string{"/admin/settings", "/admin/session"} {
 		if code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
@@ -322,11 +322,11 @@ func TestTenantsAreToldApartUpToABound(t *testing.T) {
 	listed := []TenantView{{Tenant: "acme", RPM: 5}}
 	tally := newTenants(func() []TenantView { return listed })
 	for i := range 300 {
-		l := &exchangeLog{Arrival: pipeline.Arrival{Began: time.Unix(int64(i), 0)}, route: "m", code: []int{200, 429, 503, 500}[i%4]}
+		l := &accessRecord{Metadata: pipeline.Metadata{Began: time.Unix(int64(i), 0)}, route: "m", code: []int{200, 429, 503, 500}[i%4]}
 		l.Caller.Tenant = "t" + time.Duration(i).String()
-		tally.book(l)
+		tally.count(l)
 	}
-	tally.book(&exchangeLog{route: "", code: 400}) // no request for an answer
+	tally.count(&accessRecord{route: "", code: 400}) // no request for an answer
 	views, _ := tally.views(time.Unix(300, 0))
 	var sum, rest uint64
 	for _, v := range views {
@@ -351,9 +351,9 @@ func TestTenantsAreToldWithTheLimitsInForceNow(t *testing.T) {
 	listed := []TenantView{{Tenant: "acme", RPM: 5}, {Tenant: "beta"}, {Tenant: "idle"}}
 	tally := newTenants(func() []TenantView { return listed })
 	for _, id := range []string{"acme", "beta"} {
-		l := &exchangeLog{route: "m", code: http.StatusOK}
+		l := &accessRecord{route: "m", code: http.StatusOK}
 		l.Caller.Tenant = id
-		tally.book(l)
+		tally.count(l)
 	}
 	listed = []TenantView{{Tenant: "acme", RPM: 9, MaxPriority: "high"}, {Tenant: "gamma"}}
 	views, left := tally.views(time.Unix(300, 0))

@@ -56,7 +56,7 @@ func RouteStateOf(route string, draft, target pool.Reach, alone bool) RouteState
 // the same.
 func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	if g.draining.Load() {
-		writeText(w, http.StatusServiceUnavailable, drains+"\n")
+		writeText(w, http.StatusServiceUnavailable, draining+"\n")
 		return
 	}
 	states := g.routeStates()
@@ -77,19 +77,19 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	for _, s := range states {
 		text += "route " + s.Route + ": " + s.State + "\n"
 	}
-	if g.opts.Rung != nil {
-		text += "redis: " + g.opts.Rung() + "\n"
+	if g.opts.RedisLevel != nil {
+		text += "redis: " + g.opts.RedisLevel() + "\n"
 	}
-	if g.opts.Lost != nil {
-		if n := g.opts.Lost(); n > 0 {
+	if g.opts.LostSettings != nil {
+		if n := g.opts.LostSettings(); n > 0 {
 			text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force; foregate settings restore, or accept\n", n)
 		}
 	}
 	writeText(w, status, text)
 }
 
-// drains is why a replica that ends is not ready.
-const drains = "draining"
+// draining is why a replica that ends is not ready.
+const draining = "draining"
 
 // routeStates are the states of all routes; none where nobody tells.
 func (g *Gateway) routeStates() []RouteState {
@@ -102,7 +102,7 @@ func (g *Gateway) routeStates() []RouteState {
 // unready is why new requests should not come here, "" when they should.
 func (g *Gateway) unready() string {
 	if g.draining.Load() {
-		return drains
+		return draining
 	}
 	return unready(g.routeStates())
 }
@@ -128,7 +128,7 @@ func writeText(w http.ResponseWriter, status int, text string) {
 }
 
 // models lists the routes.
-func (g *Gateway) models(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	caller, err := g.identify(r)
 	if err != nil {
 		return err

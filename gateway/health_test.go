@@ -32,7 +32,7 @@ func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 
 func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
 	var rung atomic.Value
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Rung = func() string { return rung.Load().(string) } })
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.RedisLevel = func() string { return rung.Load().(string) } })
 	for _, mode := range []string{"shared", "degraded", "local"} {
 		rung.Store(mode)
 		resp, err := g.client.Get(g.url + "/readyz")
@@ -48,7 +48,7 @@ func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
 
 func TestReadyTellsOfSettingsThatRedisLostAndDoesNotMind(t *testing.T) {
 	var lost atomic.Int64
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Lost = func() int { return int(lost.Load()) } })
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.LostSettings = func() int { return int(lost.Load()) } })
 	for n, want := range map[int64]string{0: "ok\n", 3: "ok\nsettings: Redis has lost 3, their last values stay in force; foregate settings restore, or accept\n"} {
 		lost.Store(n)
 		resp, err := g.client.Get(g.url + "/readyz")

@@ -76,7 +76,7 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	}
 	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: []Model{{ID: "llama-3"}},
 		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
-		Loops: []Loop{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
+		Background: []BackgroundTask{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
 	if adjust != nil {
 		adjust(&o)
 	}
@@ -283,7 +283,7 @@ func TestALoopThatPanicsIsStartedAgain(t *testing.T) {
 	again := make(chan struct{})
 	runs := 0
 	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Loops = append(o.Loops, Loop{Name: "flaky", Run: func(ctx context.Context) error {
+		o.Background = append(o.Background, BackgroundTask{Name: "flaky", Run: func(ctx context.Context) error {
 			if runs++; runs == 1 {
 				panic("a bug in the background")
 			}

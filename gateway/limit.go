@@ -14,14 +14,14 @@ import (
 // they are told not to.
 const maxObeyed = time.Minute
 
-// retried says whether an SDK marked a request as a further try.
-func retried(h http.Header) bool {
+// isRetry says whether an SDK marked a request as a further try.
+func isRetry(h http.Header) bool {
 	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
 	return err == nil && n > 0
 }
 
-// tellStanding sets the headers that OpenAI's clients read.
-func tellStanding(h http.Header, s limits.Standing) {
+// setRateLimitHeaders sets the headers that OpenAI's clients read.
+func setRateLimitHeaders(h http.Header, s limits.Status) {
 	tell := func(kind string, w limits.Window) {
 		if w.Limit == 0 {
 			return
@@ -37,11 +37,11 @@ func tellStanding(h http.Header, s limits.Standing) {
 // limitProblem is a refusal as OpenAI words it: the type says which limit. Concurrent requests
 // are requests.
 func limitProblem(e *limits.Error) *problem {
-	p := &problem{status: http.StatusTooManyRequests, hope: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
-	most, asked := strconv.Itoa(e.Most), strconv.Itoa(e.Asked)
+	p := &problem{status: http.StatusTooManyRequests, retryable: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
+	most, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
-	case e.Hopeless:
-		p.hope = false
+	case e.NeverFits:
+		p.retryable = false
 		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + most +
 			" tokens per minute. Shorten the prompt or lower max_tokens; a retry cannot help."
 		return p
@@ -52,7 +52,7 @@ func limitProblem(e *limits.Error) *problem {
 		p.body.Message = "Rate limit reached: the limit is " + most + " " + string(e.Limit) + " per minute."
 	}
 	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never sooner, and not all together
-	p.hope = p.retry <= maxObeyed
+	p.retryable = p.retry <= maxObeyed
 	p.body.Message += " Please try again in " + strconv.Itoa(wholeSeconds(p.retry)) + "s."
 	return p
 }

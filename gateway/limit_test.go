@@ -212,13 +212,13 @@ func TestOneRefusalInTenFirstTriesInvitesToRetry(t *testing.T) {
 func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, 59 * time.Second, 2 * time.Minute} {
 		for range 200 {
-			p := limitProblem(&limits.Error{Limit: limits.Requests, Most: 1, Wait: wait})
+			p := limitProblem(&limits.Error{Limit: limits.Requests, Max: 1, Wait: wait})
 			told := time.Duration(wholeSeconds(p.retry)) * time.Second
 			if told < wait || told < time.Second || told > wait+wait/2+2*time.Second {
 				t.Fatalf("%v is told as %v", wait, told)
 			}
-			if p.hope != (p.retry <= maxObeyed) {
-				t.Fatalf("%v: hope is %t", p.retry, p.hope)
+			if p.retryable != (p.retry <= maxObeyed) {
+				t.Fatalf("%v: hope is %t", p.retry, p.retryable)
 			}
 		}
 	}

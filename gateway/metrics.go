@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // request books one finished request. Requests that named no route of ours
 // share the empty label.
-func (m *metrics) request(l *exchangeLog, took time.Duration) {
+func (m *metrics) request(l *accessRecord, took time.Duration) {
 	tier, first := "", time.Duration(0)
 	switch rc := l.Receipt; {
 	case l.Entry != nil:
@@ -86,8 +86,8 @@ func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 
 // routeStates is a gauge of the routes' states.
 type routeStates struct {
-	of   func() []RouteState
-	desc *prometheus.Desc
+	states func() []RouteState
+	desc   *prometheus.Desc
 }
 
 // Describe tells of the gauge.
@@ -95,7 +95,7 @@ func (s routeStates) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
 // Collect shows each route with the state that it is in.
 func (s routeStates) Collect(to chan<- prometheus.Metric) {
-	for _, r := range s.of() {
+	for _, r := range s.states() {
 		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, oneIf(r.Ready), r.Route, r.State)
 	}
 }

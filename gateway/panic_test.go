@@ -38,7 +38,7 @@ func TestAPanicOfABodyGivesItsPlaceBack(t *testing.T) {
 	r.RemoteAddr = "127.0.0.1:1"
 	r.Header.Set("Content-Type", "application/json")
 	var err error
-	if panicked(func() { _, err = g.enter(&exchangeLog{}, badWriter{httptest.NewRecorder()}, r) }) == nil {
+	if panicked(func() { _, err = g.enter(&accessRecord{}, badWriter{httptest.NewRecorder()}, r) }) == nil {
 		t.Fatal("no panic, but", err)
 	}
 	if !g.idle() {
@@ -58,10 +58,10 @@ func TestAPanicAtAClientThatSharesItsAnswerIsItsRequests(t *testing.T) {
 func TestAPanicOfWhatALoopStartsIsCountedAndGoesNoFurther(t *testing.T) {
 	over := make(chan struct{})
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Loops = append(o.Loops, Loop{Name: "parent", Run: func(ctx context.Context) error {
+		o.Background = append(o.Background, BackgroundTask{Name: "parent", Run: func(ctx context.Context) error {
 			var child sync.WaitGroup
 			child.Go(func() {
-				defer panics.Caught(ctx)
+				defer panics.Recover(ctx)
 				panic("a bug in what a loop starts")
 			})
 			child.Wait()

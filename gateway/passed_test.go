@@ -144,8 +144,8 @@ func TestWhatPassesThroughIsCountedAndSalted(t *testing.T) {
 		if v := b.used(t, "acme", 1); v.Prompt != c.prompt || v.Completion != c.made {
 			t.Errorf("%s: the tenant's totals are %d and %d tokens, want %d and %d", c.name, v.Prompt, v.Completion, c.prompt, c.made)
 		}
-		last := b.receipts.last(1, func(*filed) bool { return true })
-		if got := last[0].made; uint64(got.PromptTokens) != c.prompt || uint64(got.TargetTokens) != c.made || uint64(got.Tries[0].Tokens) != c.made {
+		last := b.receipts.last(1, func(*keptReceipt) bool { return true })
+		if got := last[0].receipt; uint64(got.PromptTokens) != c.prompt || uint64(got.TargetTokens) != c.made || uint64(got.Tries[0].Tokens) != c.made {
 			t.Errorf("%s: the receipt has %d and %d tokens", c.name, got.PromptTokens, got.TargetTokens)
 		}
 		want := fmt.Sprintf("# HELP foregate_tokens_total Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).\n# TYPE foregate_tokens_total counter\n"+
@@ -307,7 +307,7 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		}
 		told[id] = true
 	}
-	for _, f := range b.receipts.last(10, func(f *filed) bool { return f.client == "order-7" }) {
+	for _, f := range b.receipts.last(10, func(f *keptReceipt) bool { return f.client == "order-7" }) {
 		var r receiptJSON
 		if err := json.Unmarshal(f.encode(), &r); err != nil {
 			t.Fatal(err)

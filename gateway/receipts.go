@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	keptReceipts = 1000 // of the last requests
-	someReceipts = 100  // that are told where nobody says how many
-	receiptTime  = 10 * time.Second
+	keptReceipts    = 1000 // of the last requests
+	defaultReceipts = 100  // that are told where nobody says how many
+	receiptTimeout  = 10 * time.Second
 )
 
-// filed is the receipt of one request that is over, and what only the gateway knows of it.
+// keptReceipt is the receipt of one request that is over, and what only the gateway knows of it.
 // It is not changed any more. It holds neither text nor anything that holds text, so that
 // a thousand of them stay small: 1 kB each, and at most 6.
-type filed struct {
+type keptReceipt struct {
 	id, tenant string
 	client     string // X-Request-ID as the client sent it
 	route      string
 	class      identity.Priority
-	when       time.Time
-	whole      time.Duration // until the end of the answer
+	time       time.Time
+	total      time.Duration // until the end of the answer
 	lookup     time.Duration // spent on looking for a kept answer
 	limits     time.Duration // spent on its tenant's limits
 	code       int           // as in the access record
@@ -42,13 +42,13 @@ type filed struct {
 	problem    string        // code of the error, "" for none
 	rules      rules
 	prices     pricesJSON       // zero where the route's are not known
-	made       *receipt.Receipt // nil where the cascade had no part in it
+	receipt    *receipt.Receipt // nil where the cascade had no part in it
 	trace      [16]byte         // its id, where the trace is recorded
-	kept       served           // where the answer was not made for this request
+	cached     cachedAnswer     // where the answer was not made for this request
 }
 
-// served is what a receipt tells of an answer that was there already.
-type served struct {
+// cachedAnswer is what a receipt tells of an answer that was there already.
+type cachedAnswer struct {
 	tier, finish             string
 	prompt, accepted, target int // tokens
 }
@@ -74,11 +74,11 @@ func rulesOf(c *plan.Config) rules {
 	}
 }
 
-// fileOf is what is kept of a request.
-func fileOf(l *exchangeLog, took time.Duration) filed {
-	f := filed{
-		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, when: l.Began, whole: took,
-		code: l.code, cache: l.Cache, lookup: l.Lookup, made: l.Receipt, limits: l.Limits,
+// receiptOf is what is kept of a request.
+func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
+	f := keptReceipt{
+		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, time: l.Began, total: took,
+		code: l.code, cache: l.Cache, lookup: l.Lookup, receipt: l.Receipt, limits: l.Limits,
 	}
 	if l.trace.recorded() {
 		f.trace = l.trace.ID
@@ -87,8 +87,8 @@ func fileOf(l *exchangeLog, took time.Duration) filed {
 		f.rules = rulesOf(l.Config)
 	}
 	if e := l.Entry; e != nil {
-		f.made = nil
-		f.kept = served{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target}
+		f.receipt = nil
+		f.cached = cachedAnswer{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target}
 	}
 	switch {
 	case l.err == nil:
@@ -102,11 +102,11 @@ func fileOf(l *exchangeLog, took time.Duration) filed {
 
 // acceptance is the verdict in one word: accepted, rejected, bypassed, or "" where the
 // cascade was not asked.
-func (f *filed) acceptance() string {
-	if f.made == nil {
+func (f *keptReceipt) acceptance() string {
+	if f.receipt == nil {
 		return ""
 	}
-	word, _, _ := strings.Cut(f.made.Acceptance(), ";")
+	word, _, _ := strings.Cut(f.receipt.Acceptance(), ";")
 	return word
 }
 
@@ -115,11 +115,11 @@ func (f *filed) acceptance() string {
 // 15 µs (BenchmarkReceipts).
 type receipts struct {
 	mu   sync.Mutex
-	ring [keptReceipts]filed
+	ring [keptReceipts]keptReceipt
 	n    int // that were ever added
 }
 
-func (r *receipts) add(f filed) {
+func (r *receipts) add(f keptReceipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ring[r.n%keptReceipts] = f
@@ -127,26 +127,26 @@ func (r *receipts) add(f filed) {
 }
 
 // last returns at most n that are wanted, the newest last.
-func (r *receipts) last(n int, wanted func(*filed) bool) []filed {
+func (r *receipts) last(n int, wanted func(*keptReceipt) bool) []keptReceipt {
 	r.mu.Lock()
-	all := make([]filed, 0, min(r.n, keptReceipts))
+	all := make([]keptReceipt, 0, min(r.n, keptReceipts))
 	for i := range cap(all) {
 		all = append(all, r.ring[(r.n-1-i)%keptReceipts])
 	}
 	r.mu.Unlock()
-	out := slices.DeleteFunc(all, func(f filed) bool { return !wanted(&f) })
+	out := slices.DeleteFunc(all, func(f keptReceipt) bool { return !wanted(&f) })
 	out = out[:min(n, len(out))]
 	slices.Reverse(out)
 	return out
 }
 
-// file keeps the receipt of a request that is over, and writes some to the log. Requests
+// keepReceipt keeps the receipt of a request that is over, and writes some to the log. Requests
 // that named no route of ours have none, so that they do not push out those that did.
-func (g *Gateway) file(l *exchangeLog, took time.Duration) {
+func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 	if l.route == "" {
 		return
 	}
-	f := fileOf(l, took)
+	f := receiptOf(l, took)
 	if rt, err := g.opts.Cascade.Route(l.route); err == nil && rt.Prices != nil {
 		p := rt.Prices()
 		f.prices = pricesJSON{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
@@ -178,7 +178,7 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTime)) // always there in net/http
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTimeout)) // always there in net/http
 	lines := bufio.NewWriterSize(w, 64<<10)
 	for _, f := range g.receipts.last(n, wanted) {
 		if _, err := lines.Write(append(f.encode(), '\n')); err != nil {
@@ -189,8 +189,8 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 }
 
 // receiptQuery reads how many receipts somebody wants, and which.
-func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*filed) bool, err error) {
-	if n, err = count(q, someReceipts, keptReceipts); err != nil {
+func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*keptReceipt) bool, err error) {
+	if n, err = count(q, defaultReceipts, keptReceipts); err != nil {
 		return 0, nil, err
 	}
 	route, word := q.Get("route"), q.Get("acceptance")
@@ -208,8 +208,8 @@ func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*filed) bool, e
 			return 0, nil, err
 		}
 	}
-	return n, func(f *filed) bool {
-		return (route == "" || f.route == route) && (word == "" || f.acceptance() == word) && !f.when.Before(since)
+	return n, func(f *keptReceipt) bool {
+		return (route == "" || f.route == route) && (word == "" || f.acceptance() == word) && !f.time.Before(since)
 	}, nil
 }
 
@@ -236,9 +236,9 @@ func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := chi.URLParam(r, "id")
-	found := g.receipts.last(1, func(f *filed) bool { return f.id == id })
+	found := g.receipts.last(1, func(f *keptReceipt) bool { return f.id == id })
 	if len(found) == 0 {
-		found = g.receipts.last(1, func(f *filed) bool { return f.client == id })
+		found = g.receipts.last(1, func(f *keptReceipt) bool { return f.client == id })
 	}
 	if len(found) == 0 {
 		writeProblem(w, errNoReceipt)

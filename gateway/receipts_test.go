@@ -33,13 +33,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 // wholeReceipt has something in every field.
-func wholeReceipt() filed {
-	return filed{
-		id: "5d41402abc4b2a76b9719d911017c592", client: "order-7", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
+func wholeReceipt() keptReceipt {
+	return keptReceipt{
+		id: "5d41402abc4b2a76b9719d911017c592", client: "order-7", tenant: "acme", route: "llama-3", class: identity.High, time: noon, total: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut",
 		rules:  rules{plan.ModeConfidence, plan.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
-		made: &receipt.Receipt{
+		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Ask: accept.AskDoubt, Scorer: plan.ScorerIDs, Block: 4,
 				Sums: economy.Sums{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
@@ -61,7 +61,7 @@ func wholeReceipt() filed {
 func TestTheFormOfAReceipt(t *testing.T) {
 	const file = "testdata/receipt.golden.json"
 	whole := wholeReceipt()
-	hit := filed{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", when: noon, whole: time.Millisecond, code: 200, cache: cache.ResultHit, lookup: 500 * time.Microsecond, kept: served{"draft", "stop", 301, 150, 0}}
+	hit := keptReceipt{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", time: noon, total: time.Millisecond, code: 200, cache: cache.ResultHit, lookup: 500 * time.Microsecond, cached: cachedAnswer{"draft", "stop", 301, 150, 0}}
 	got := string(whole.encode()) + "\n" + string(hit.encode()) + "\n"
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
@@ -82,7 +82,7 @@ func TestTheFormOfAReceipt(t *testing.T) {
 
 func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
 	f := wholeReceipt()
-	rc := f.made
+	rc := f.receipt
 	for len(rc.Tries) < 32 {
 		rc.Tries = append(rc.Tries, dispatch.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: engine.Backpressure, Call: 1 << 40})
 	}
@@ -104,18 +104,18 @@ func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
 
 func TestTheNewestReceiptsAreKept(t *testing.T) {
 	var r receipts
-	all := func(*filed) bool { return true }
+	all := func(*keptReceipt) bool { return true }
 	if got := r.last(5, all); len(got) != 0 {
 		t.Errorf("%d receipts of nothing", len(got))
 	}
 	for i := range keptReceipts + 7 {
-		r.add(filed{id: fmt.Sprint(i)})
+		r.add(keptReceipt{id: fmt.Sprint(i)})
 	}
 	got := r.last(keptReceipts, all)
 	if len(got) != keptReceipts || got[0].id != "7" || got[keptReceipts-1].id != fmt.Sprint(keptReceipts+6) {
 		t.Errorf("%d receipts, from %s to %s", len(got), got[0].id, got[len(got)-1].id)
 	}
-	odd := r.last(2, func(f *filed) bool { return f.id[len(f.id)-1]%2 == 1 })
+	odd := r.last(2, func(f *keptReceipt) bool { return f.id[len(f.id)-1]%2 == 1 })
 	if len(odd) != 2 || odd[0].id != "1003" || odd[1].id != "1005" {
 		t.Errorf("%v", odd)
 	}
@@ -239,7 +239,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 		{errors.New("secret detail"), statusGone, "client_left"},
 		{errors.New("secret detail"), 500, "internal_error"},
 	} {
-		f := fileOf(&exchangeLog{route: "r", code: tc.code, err: tc.err}, 0)
+		f := receiptOf(&accessRecord{route: "r", code: tc.code, err: tc.err}, 0)
 		if f.problem != tc.want {
 			t.Errorf("%v with %d: %q, want %q", tc.err, tc.code, f.problem, tc.want)
 		}
@@ -247,8 +247,8 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 }
 
 func TestAnswersFromTheCacheAreNotKeptByTheirReceipts(t *testing.T) {
-	f := fileOf(&exchangeLog{route: "r", Record: pipeline.Record{Cache: cache.ResultHit, Entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}}, 0)
-	if f.made != nil || f.kept != (served{"draft", "stop", 3, 4, 5}) {
+	f := receiptOf(&accessRecord{route: "r", Record: pipeline.Record{Cache: cache.ResultHit, Entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}}, 0)
+	if f.receipt != nil || f.cached != (cachedAnswer{"draft", "stop", 3, 4, 5}) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -257,10 +257,10 @@ func BenchmarkReceipts(b *testing.B) {
 	b.Run("add", func(b *testing.B) {
 		var r receipts
 		f := wholeReceipt()
-		l := &exchangeLog{Arrival: pipeline.Arrival{ID: f.id}, Record: pipeline.Record{Receipt: f.made, Config: &plan.Config{}}, route: f.route, code: 200}
+		l := &accessRecord{Metadata: pipeline.Metadata{ID: f.id}, Record: pipeline.Record{Receipt: f.receipt, Config: &plan.Config{}}, route: f.route, code: 200}
 		b.ReportAllocs()
 		for b.Loop() {
-			r.add(fileOf(l, time.Second))
+			r.add(receiptOf(l, time.Second))
 		}
 	})
 	b.Run("encode", func(b *testing.B) {

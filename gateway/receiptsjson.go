@@ -170,16 +170,16 @@ type msJSON struct {
 
 // encode is the receipt as JSON in one line: 1.5 kB, and at most 11 where names are of ordinary
 // length.
-func (f *filed) encode() []byte {
+func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
-		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), When: f.when.UTC(), Route: f.route,
+		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), When: f.time.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
-		Tier: f.kept.tier, Finish: f.kept.finish,
-		Tokens: tokensJSON{Prompt: f.kept.prompt, Accepted: f.kept.accepted, Target: f.kept.target},
+		Tier: f.cached.tier, Finish: f.cached.finish,
+		Tokens: tokensJSON{Prompt: f.cached.prompt, Accepted: f.cached.accepted, Target: f.cached.target},
 	}
-	if rc := f.made; rc != nil {
+	if rc := f.receipt; rc != nil {
 		v.of(rc)
-		v.MS.Began = milliseconds(max(rc.Began.Sub(f.when), 0))
+		v.MS.Began = milliseconds(max(rc.Began.Sub(f.time), 0))
 		if f.prices != (pricesJSON{}) {
 			v.Prices = &f.prices
 		}
@@ -190,7 +190,7 @@ func (f *filed) encode() []byte {
 	if f.trace != [16]byte{} {
 		v.Trace = hex.EncodeToString(f.trace[:])
 	}
-	v.MS.Whole, v.MS.Limits, v.MS.Cache = milliseconds(f.whole), milliseconds(f.limits), milliseconds(f.lookup)
+	v.MS.Whole, v.MS.Limits, v.MS.Cache = milliseconds(f.total), milliseconds(f.limits), milliseconds(f.lookup)
 	b, err := json.Marshal(&v)
 	if err != nil {
 		panic(err) // only numbers that are not finite cannot be encoded, and there are none
@@ -238,11 +238,11 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.MS = msJSON{Waited: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), First: milliseconds(rc.First)}
 }
 
-// asks are the words for when the target is asked, by the values of accept.Ask.
-var asks = [...]string{"never", "doubt", "always", "exact"}
+// verificationNames are the words for when the target is asked, by the values of accept.Ask.
+var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: asks[p.Ask], Scorer: string(p.Scorer), Block: p.Block, Press: p.Pressed}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: verificationNames[p.Ask], Scorer: string(p.Scorer), Block: p.Block, Press: p.Pressed}
 	if s := &p.Sums; s.Output > 0 {
 		v.Sums = &sumsJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Held: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -10,7 +10,7 @@ import (
 )
 
 // errEvidence answers where what audits have shown cannot be read.
-var errEvidence = &problem{status: http.StatusServiceUnavailable, hope: true, body: openai.ErrorBody{
+var errEvidence = &problem{status: http.StatusServiceUnavailable, retryable: true, body: openai.ErrorBody{
 	Message: "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.", Type: "server_error", Code: "evidence_away",
 }}
 
@@ -64,14 +64,14 @@ type RiskAdvice struct {
 // promised, whether it is kept, and on how many audits that rests. Shares are 0 … 1. What is null
 // is not known, or there is none.
 type RiskView struct {
-	Route  string    `json:"route"`
-	Bucket string    `json:"bucket"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
-	Lot    string    `json:"lot"`    // conf: accepted on the draft's own score; head: because the target stood by its first tokens
-	State  RiskState `json:"state"`
-	Says   string    `json:"says"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
+	Route        string    `json:"route"`
+	TrafficClass string    `json:"bucket"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
+	Cohort       string    `json:"lot"`    // conf: accepted on the draft's own score; head: because the target stood by its first tokens
+	State        RiskState `json:"state"`
+	Says         string    `json:"says"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
 
-	Eps   float64 `json:"eps"`   // promised: of the drafts served, the share that the target would have refused is at most that …
-	Delta float64 `json:"delta"` // … except with this probability
+	MaxWrongRate     float64 `json:"eps"`   // promised: of the drafts served, the share that the target would have refused is at most that …
+	ErrorProbability float64 `json:"delta"` // … except with this probability
 
 	Op         int      `json:"operating_index"` // how many thresholds are certified, the strictest first; 0: nothing is served
 	Threshold  *float64 `json:"threshold_nats"`  // null while nothing is served
@@ -101,30 +101,30 @@ type RiskView struct {
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
-// PromiseView is how a route's promise stands, in one line of GET /admin/status.
-type PromiseView struct {
-	Route      string  `json:"route"`
-	Eps        float64 `json:"eps"`
-	Delta      float64 `json:"delta"`
-	Kinds      int     `json:"kinds"`      // of request, each lot by itself
-	Certified  int     `json:"certified"`  // of these, with a threshold of their own
-	Inherited  int     `json:"inherited"`  // that go by the one of the whole route
-	Infeasible int     `json:"infeasible"` // of which audits say that no threshold keeps the promise
-	Warned     int     `json:"warned"`     // of which a drift is suspected
+// RiskSummary is how a route's promise stands, in one line of GET /admin/status.
+type RiskSummary struct {
+	Route            string  `json:"route"`
+	MaxWrongRate     float64 `json:"eps"`
+	ErrorProbability float64 `json:"delta"`
+	Classes          int     `json:"kinds"`      // of request, each lot by itself
+	Certified        int     `json:"certified"`  // of these, with a threshold of their own
+	Inherited        int     `json:"inherited"`  // that go by the one of the whole route
+	Infeasible       int     `json:"infeasible"` // of which audits say that no threshold keeps the promise
+	Warned           int     `json:"warned"`     // of which a drift is suspected
 
 	Main *RiskView `json:"main"` // the kind with most drafts and audits, of those that are in use; null where there is none
 }
 
-// Promises are the views of each route in one line, by route in the order of the views. [PromiseView.Main] is left out.
-func Promises(views []RiskView) []PromiseView {
-	var lines []PromiseView
+// RiskSummaries are the views of each route in one line, by route in the order of the views. [RiskSummary.Main] is left out.
+func RiskSummaries(views []RiskView) []RiskSummary {
+	var lines []RiskSummary
 	for i := range views {
 		v := &views[i]
 		if len(lines) == 0 || lines[len(lines)-1].Route != v.Route {
-			lines = append(lines, PromiseView{Route: v.Route, Eps: v.Eps, Delta: v.Delta})
+			lines = append(lines, RiskSummary{Route: v.Route, MaxWrongRate: v.MaxWrongRate, ErrorProbability: v.ErrorProbability})
 		}
 		l := &lines[len(lines)-1]
-		l.Kinds++
+		l.Classes++
 		switch v.State {
 		case RiskCertified:
 			l.Certified++
@@ -149,12 +149,12 @@ func (g *Gateway) riskRoutes(r chi.Router) {
 
 // risk answers GET /admin/risk?route=NAME.
 func (g *Gateway) risk(w http.ResponseWriter, r *http.Request) {
-	route, err := g.routeAsked(r)
+	route, err := g.routeParam(r)
 	if err != nil {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), orderTime)
+	ctx, cancel := context.WithTimeout(r.Context(), actionTimeout)
 	defer cancel()
 	all, err := g.opts.Risk(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ func (g *Gateway) routes() http.Handler {
 	r := chi.NewRouter()
 	// Order matters: the record sees every outcome, recovery what the front door
 	// and the handlers do, and the front door runs before anything trusts a header.
-	r.Use(g.record, g.recovered, g.frontDoor)
-	r.NotFound(g.handle(func(*exchangeLog, http.ResponseWriter, *http.Request) error { return errNotFound }))
+	r.Use(g.record, g.recovered, g.checkRequest)
+	r.NotFound(g.handle(func(*accessRecord, http.ResponseWriter, *http.Request) error { return errNotFound }))
 	r.MethodNotAllowed(g.handle(wrongMethod))
 
 	r.Post("/v1/chat/completions", g.handle(g.generate(openai.Chat)))
@@ -45,10 +45,10 @@ func (g *Gateway) adminRoutes() http.Handler {
 	}
 	g.probes(r)
 	g.fleetRoutes(r)
-	g.insideRoutes(r)
+	g.statusRoutes(r)
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
-	g.deskRoutes(r)
+	g.settingsEditRoutes(r)
 	g.tenantRoutes(r)
 	g.receiptRoutes(r)
 	if g.opts.Gatherer != nil {
@@ -72,7 +72,7 @@ func (g *Gateway) probes(r chi.Router) {
 
 // wrongMethod names the methods that a path takes: probes take GET and HEAD, the
 // list of models GET, all others POST.
-func wrongMethod(_ *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	allow := http.MethodPost
 	switch r.URL.Path {
 	case "/livez", "/readyz":

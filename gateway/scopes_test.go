@@ -48,7 +48,7 @@ func TestEveryPathOfTheAdminListenerHasAScopeAndAnUnknownOneWantsAll(t *testing.
 	for path, want := range map[string]operator.Scope{
 		"/admin/new": operator.Operate, "/metrics/": operator.Operate, "/Metrics": operator.Operate, "//metrics": operator.Operate, "/admin/drain/x": operator.Operate,
 		"/livez/x": operator.Operate, "": operator.Operate, "*": operator.Operate, "/console": operator.Operate,
-		"/console/live": operator.Operate, "/console/charts.js": anybody, "/console/vendor/x.js": anybody, "/debug/pprof/": operator.Operate,
+		"/console/live": operator.Operate, "/console/charts.js": noScope, "/console/vendor/x.js": noScope, "/debug/pprof/": operator.Operate,
 	} {
 		if got, _ := scopeOf(path); got != want {
 			t.Errorf("%q wants %q, not %q", path, got, want)

@@ -9,27 +9,27 @@ import (
 	"github.com/foregate/foregate/gateway/operator"
 )
 
-// Session is what GET /admin/session tells a page of itself.
-type Session struct {
+// SessionView is what GET /admin/session tells a page of itself.
+type SessionView struct {
 	Writable bool   `json:"writable"` // tokens are configured
 	SignedIn bool   `json:"signed_in"`
 	Operator string `json:"operator"` // who is signed in; "" without a session
 	CSRF     string `json:"csrf"`     // for X-Csrf-Token; "" without a session
 }
 
-// SignedOut is the answer to DELETE /admin/session.
-type SignedOut struct {
-	Session
+// SignOutResult is the answer to DELETE /admin/session.
+type SignOutResult struct {
+	SessionView
 	Shared  bool   `json:"shared"` // the other replicas know
 	Message string `json:"message,omitempty"`
 }
 
 // sessionView tells of a session; nil is none.
-func (g *Gateway) sessionView(s *operator.Session) Session {
+func (g *Gateway) sessionView(s *operator.Session) SessionView {
 	if s == nil {
-		return Session{Writable: g.guard.operators != nil}
+		return SessionView{Writable: g.guard.operators != nil}
 	}
-	return Session{Writable: true, SignedIn: true, Operator: s.Operator.Name, CSRF: s.CSRF()}
+	return SessionView{Writable: true, SignedIn: true, Operator: s.Operator.Name, CSRF: s.CSRF()}
 }
 
 func (g *Gateway) session(w http.ResponseWriter, r *http.Request) {
@@ -42,26 +42,26 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, errReadOnly)
 		return
 	}
-	body, err := readOrder(w, r)
+	body, err := readActionBody(w, r)
 	if err != nil {
-		writeProblem(w, g.orderProblem(err))
+		writeProblem(w, g.actionProblem(err))
 		return
 	}
 	var said struct{ Token string }
 	if json.Unmarshal(body, &said) != nil {
 		said.Token = ""
 	}
-	o := g.guard.operators.Of(said.Token)
+	o := g.guard.operators.Authenticate(said.Token)
 	if err := maySignIn(o); err != nil {
 		g.log.Warn().Str("operator", caller{operator: o}.name()).Str("remote", r.RemoteAddr).Str("error", problemOf(err).body.Code).
 			Msg("sign-in at the console refused")
-		conns.Close(w, r)
+		conns.CloseAfterResponse(w, r)
 		writeProblem(w, problemOf(err))
 		return
 	}
 	g.log.Info().Str("operator", o.Name).Str("remote", r.RemoteAddr).Msg("signed in at the console")
-	s := g.guard.operators.Begin(o)
-	http.SetCookie(w, cookie(r, s.Value, int(operator.SessionTime.Seconds())))
+	s := g.guard.operators.BeginSession(o)
+	http.SetCookie(w, cookie(r, s.Value, int(operator.SessionLifetime.Seconds())))
 	writeJSON(w, g.sessionView(&s))
 }
 
@@ -70,7 +70,7 @@ func maySignIn(o *operator.Operator) error {
 	switch {
 	case o == nil:
 		return errBadToken
-	case !o.May(operator.Operate):
+	case !o.HasScope(operator.Operate):
 		return errScope(operator.Operate)
 	}
 	return nil
@@ -78,9 +78,9 @@ func maySignIn(o *operator.Operator) error {
 
 // signOut answers DELETE /admin/session: the session is over, whoever has its cookie, and the browser forgets it.
 func (g *Gateway) signOut(w http.ResponseWriter, r *http.Request) {
-	out := SignedOut{Session: g.sessionView(nil), Shared: true}
+	out := SignOutResult{SessionView: g.sessionView(nil), Shared: true}
 	if s := g.guard.session(r); s != nil {
-		if err := g.guard.operators.End(context.WithoutCancel(r.Context()), *s); err != nil {
+		if err := g.guard.operators.EndSession(context.WithoutCancel(r.Context()), *s); err != nil {
 			out.Shared, out.Message = false, "Signed out at this replica. The others take the session until Redis is back."
 		}
 		g.log.Info().Str("operator", s.Operator.Name).Str("remote", r.RemoteAddr).Bool("shared", out.Shared).Msg("signed out at the console")

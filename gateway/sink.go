@@ -30,13 +30,13 @@ type sink struct {
 var _ pipeline.Client = (*sink)(nil)
 
 // open gives a request's answer a way to its client.
-func (g *Gateway) open(l *exchangeLog, w http.ResponseWriter, r *http.Request, stream bool) *sink {
+func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
 	l.out = &sink{w: w, r: r, rc: http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
 	return l.out
 }
 
 // Begin implements pipeline.Client: it writes the status and the headers.
-func (s *sink) Begin(head pipeline.Head) error {
+func (s *sink) Begin(head pipeline.ResponseHead) error {
 	s.began, s.first = true, time.Now()
 	s.stream = head.Stream
 	h := headers{to: s.w.Header()}
@@ -56,7 +56,7 @@ func (s *sink) Begin(head pipeline.Head) error {
 		h.set("Cache-Control", "no-cache")
 		h.set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
 	}
-	if head.Kept {
+	if head.FromCache {
 		h.set("Age", strconv.FormatInt(int64(head.Age/time.Second), 10))
 	}
 	h.set("X-Tier", head.Tier)
@@ -92,7 +92,7 @@ func (h *headers) tell(r *pipeline.Record) {
 	default:
 		h.set("X-Cache", "MISS")
 	}
-	tellStanding(h.to, r.Standing)
+	setRateLimitHeaders(h.to, r.LimitStatus)
 }
 
 // headers sets several at a time, for one allocation.

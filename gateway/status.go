@@ -6,9 +6,9 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// Inside is what operators may see of the replica around a gateway. It is safe for
+// Inspector is what operators may see of the replica around a gateway. It is safe for
 // concurrent use, waits for nothing, and what it returns is the caller's.
-type Inside interface {
+type Inspector interface {
 	// Status is how the replica stands. The gateway itself fills in whether it is ready,
 	// what is in flight, and the pools.
 	Status() Status
@@ -27,44 +27,44 @@ type Status struct {
 	InFlight int          `json:"in_flight"`
 	Replicas []string     `json:"replicas,omitempty"` // that live, itself among them
 
-	Redis    RedisView     `json:"redis"`
-	Warnings []string      `json:"warnings,omitempty"` // of what the configuration leaves open, or asks for and does not get
-	Cache    *CacheSum     `json:"cache,omitempty"`
-	Settings SettingsView  `json:"settings"`
-	Files    []FileView    `json:"files,omitempty"` // that are read again when they change
-	Breakers []BreakerView `json:"breakers"`        // those that are not closed
-	Pools    []PoolView    `json:"pools"`
-	Shedding []SheddingNow `json:"shedding"`           // classes that are turned away now
-	Drafts   []DraftView   `json:"drafts"`             // how routes use their draft pools
-	Engines  []EngineView  `json:"engines"`            // what the engines of those can do
-	Promises []PromiseView `json:"promises,omitempty"` // of the drafts that routes serve unverified
+	Redis    RedisView      `json:"redis"`
+	Warnings []string       `json:"warnings,omitempty"` // of what the configuration leaves open, or asks for and does not get
+	Cache    *CacheTotals   `json:"cache,omitempty"`
+	Settings SettingsView   `json:"settings"`
+	Files    []FileView     `json:"files,omitempty"` // that are read again when they change
+	Breakers []BreakerView  `json:"breakers"`        // those that are not closed
+	Pools    []PoolView     `json:"pools"`
+	Shedding []SheddingView `json:"shedding"`           // classes that are turned away now
+	Drafts   []DraftView    `json:"drafts"`             // how routes use their draft pools
+	Engines  []EngineView   `json:"engines"`            // what the engines of those can do
+	Risk     []RiskSummary  `json:"promises,omitempty"` // of the drafts that routes serve unverified
 }
 
 // RedisView is the shared state as this replica has it.
 type RedisView struct {
 	Name  string  `json:"name,omitempty"` // where it is, without credentials; "" is none
-	Rung  string  `json:"rung"`           // shared, degraded or local
+	Level string  `json:"rung"`           // shared, degraded or local
 	Since float64 `json:"since_seconds"`  // since it is so
 	Why   string  `json:"why,omitempty"`  // it is not shared
 }
 
 // SettingsView is what the live settings are and are not.
 type SettingsView struct {
-	Age      float64         `json:"age_seconds"`        // since they were last read
-	Changed  []SettingView   `json:"changed"`            // in force and other than their defaults
-	Refused  []RefusedView   `json:"refused"`            // their last good values stay in force
-	Unknown  []RefusedView   `json:"unknown"`            // ignored: of another version, or misspelt
-	Switches []string        `json:"switches,omitempty"` // kill switches in force
-	Lost     []SettingChange `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
+	Age      float64               `json:"age_seconds"`        // since they were last read
+	Changed  []SettingView         `json:"changed"`            // in force and other than their defaults
+	Rejected []RejectedSettingView `json:"refused"`            // their last good values stay in force
+	Unknown  []RejectedSettingView `json:"unknown"`            // ignored: of another version, or misspelt
+	Switches []string              `json:"switches,omitempty"` // kill switches in force
+	Lost     []SettingChange       `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
 }
 
 // FileView is a file that is read again when it changes.
 type FileView struct {
-	Setting string  `json:"setting"`            // that names it
-	Age     float64 `json:"age_seconds"`        // since what is in force was put into force
-	Changes int     `json:"changes"`            // put into force since the start
-	Error   string  `json:"error,omitempty"`    // why the file as it is now is not in force, a line for each mistake
-	Open    bool    `json:"readable,omitempty"` // every user of the machine could read this file of secrets
+	Setting       string  `json:"setting"`            // that names it
+	Age           float64 `json:"age_seconds"`        // since what is in force was put into force
+	Changes       int     `json:"changes"`            // put into force since the start
+	Error         string  `json:"error,omitempty"`    // why the file as it is now is not in force, a line for each mistake
+	WorldReadable bool    `json:"readable,omitempty"` // every user of the machine could read this file of secrets
 }
 
 // SettingView is one setting in force.
@@ -78,8 +78,8 @@ type SettingView struct {
 	PerRoute bool   `json:"per_route,omitempty"`
 }
 
-// RefusedView is a field of the settings that is not in force, and why.
-type RefusedView struct {
+// RejectedSettingView is a field of the settings that is not in force, and why.
+type RejectedSettingView struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Reason string `json:"reason"`
@@ -87,23 +87,23 @@ type RefusedView struct {
 
 // BreakerView is a breaker that is not closed.
 type BreakerView struct {
-	Pool    string  `json:"pool"`
-	Backend string  `json:"backend"`
-	State   string  `json:"state"`                  // open or half-open
-	Left    float64 `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
-	Alone   bool    `json:"alone,omitempty"`        // closed for the fleet, and not here
+	Pool         string  `json:"pool"`
+	Backend      string  `json:"backend"`
+	State        string  `json:"state"`                  // open or half-open
+	SecondsLeft  float64 `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
+	OpenHereOnly bool    `json:"alone,omitempty"`        // closed for the fleet, and not here
 }
 
-// SheddingNow is a pool and the classes that are turned away from it now.
-type SheddingNow struct {
+// SheddingView is a pool and the classes that are turned away from it now.
+type SheddingView struct {
 	Pool       string   `json:"pool"`
 	Priorities []string `json:"priorities"`
 }
 
-// insideRoutes tell operators how the replica stands. A gateway without an Inside has
+// statusRoutes tell operators how the replica stands. A gateway without an Inside has
 // none.
-func (g *Gateway) insideRoutes(r chi.Router) {
-	if g.opts.Inside == nil {
+func (g *Gateway) statusRoutes(r chi.Router) {
+	if g.opts.Inspector == nil {
 		return
 	}
 	r.Get("/admin/status", g.status)
@@ -112,7 +112,7 @@ func (g *Gateway) insideRoutes(r chi.Router) {
 
 // status answers GET /admin/status.
 func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
-	s := g.opts.Inside.Status()
+	s := g.opts.Inspector.Status()
 	s.Ready = "yes"
 	if why := g.unready(); why != "" {
 		s.Ready = why
@@ -121,26 +121,26 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 	s.InFlight = int(g.uploads.Usage().Requests)
 	s.Pools = []PoolView{}
 	if g.opts.Fleet != nil {
-		s.Pools = listed(g.opts.Fleet.Backends())
+		s.Pools = poolViews(g.opts.Fleet.Backends())
 	}
 	if g.opts.Cache != nil {
-		s.Cache = cacheSum(g.opts.Cache.Stats())
+		s.Cache = cacheTotals(g.opts.Cache.Stats())
 	}
 	writeJSON(w, s)
 }
 
 // settings answers GET /admin/settings?route=NAME.
 func (g *Gateway) settings(w http.ResponseWriter, r *http.Request) {
-	route, err := g.routeAsked(r)
+	route, err := g.routeParam(r)
 	if err != nil {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inside.Settings(route)})
+	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inspector.Settings(route)})
 }
 
-// routeAsked is the route that a question is about, its only parameter; "" is all.
-func (g *Gateway) routeAsked(r *http.Request) (string, error) {
+// routeParam is the route that a question is about, its only parameter; "" is all.
+func (g *Gateway) routeParam(r *http.Request) (string, error) {
 	q, err := query(r.URL.RawQuery, []string{"route"})
 	if err != nil {
 		return "", err

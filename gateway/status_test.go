@@ -20,15 +20,15 @@ func (w within) Settings(route string) []SettingView {
 func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 	told := Status{
 		Version: "v1", Uptime: 12.5, Replicas: []string{"a", "b"},
-		Redis:    RedisView{Name: "single h:1", Rung: "degraded", Since: 1.5, Why: "timeout"},
-		Settings: SettingsView{Age: 0.2, Changed: []SettingView{}, Refused: []RefusedView{{"shed.low", "x", "no"}}, Unknown: []RefusedView{}},
-		Breakers: []BreakerView{{Pool: "p", Backend: "b", State: "open", Left: 3}},
-		Shedding: []SheddingNow{{Pool: "p", Priorities: []string{"low"}}},
+		Redis:    RedisView{Name: "single h:1", Level: "degraded", Since: 1.5, Why: "timeout"},
+		Settings: SettingsView{Age: 0.2, Changed: []SettingView{}, Rejected: []RejectedSettingView{{"shed.low", "x", "no"}}, Unknown: []RejectedSettingView{}},
+		Breakers: []BreakerView{{Pool: "p", Backend: "b", State: "open", SecondsLeft: 3}},
+		Shedding: []SheddingView{{Pool: "p", Priorities: []string{"low"}}},
 	}
 	ready := "no route can serve: no backend is up"
 	states := func() []RouteState { return []RouteState{{"m", false, RouteDown}} }
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Fleet, o.Inside, o.Routes = twoPools(), within{told}, states
+		o.Fleet, o.Inspector, o.Routes = twoPools(), within{told}, states
 	})
 	admin := "http://" + g.AdminAddr().String()
 	status, body := g.send(t, http.MethodGet, admin+"/admin/status", "")

@@ -22,14 +22,14 @@ const otherTenants = "other"
 // TenantView is one tenant as GET /admin/tenants tells it: what it may, by the list of tenants,
 // and what this replica did for it since it began.
 type TenantView struct {
-	Tenant              string `json:"tenant"`
-	Listed              bool   `json:"listed"` // in the list of tenants, as it is now
-	MaxPriority         string `json:"max_priority,omitempty"`
-	RPM                 int    `json:"rpm"` // limits; 0 is none
-	TPM                 int    `json:"tpm"`
-	Concurrent          int    `json:"concurrent"`
-	DraftsUnderPressure bool   `json:"allow_low_score_under_pressure"`
-	OwnPromise          bool   `json:"per_tenant_evidence"`
+	Tenant                     string `json:"tenant"`
+	Listed                     bool   `json:"listed"` // in the list of tenants, as it is now
+	MaxPriority                string `json:"max_priority,omitempty"`
+	RPM                        int    `json:"rpm"` // limits; 0 is none
+	TPM                        int    `json:"tpm"`
+	Concurrent                 int    `json:"concurrent"`
+	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
+	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
 
 	Requests   uint64  `json:"requests"` // that named a route
 	Cached     uint64  `json:"cached"`   // answered without a generation
@@ -62,8 +62,8 @@ func newTenants(listed func() []TenantView) *tenants {
 	return t
 }
 
-// book counts a request that is over.
-func (t *tenants) book(l *exchangeLog) {
+// count counts a request that is over.
+func (t *tenants) count(l *accessRecord) {
 	if l.route == "" || l.Caller.Tenant == "" {
 		return
 	}
@@ -159,7 +159,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 // list takes over what the list says of a tenant.
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
-	v.DraftsUnderPressure, v.OwnPromise = l.DraftsUnderPressure, l.OwnPromise
+	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence
 }
 
 func (g *Gateway) tenantRoutes(r chi.Router) {

@@ -15,7 +15,7 @@ type Tracer interface {
 	// whether it is recorded.
 	Begin(h http.Header) *Trace
 	// End is told of a request that is over, where its trace is recorded.
-	End(t *Trace, d *Done)
+	End(t *Trace, d *RequestSummary)
 }
 
 // Trace is a request's place in a trace, by the W3C's trace context.
@@ -27,34 +27,34 @@ type Trace struct {
 	State  string  // tracestate, "" is none
 }
 
-// Done is what is told of a request that is over. It is not changed any more, and holds
+// RequestSummary is what is told of a request that is over. It is not changed any more, and holds
 // neither text nor keys.
-type Done struct {
-	ID       string // the gateway's own
-	Client   string // X-Request-ID as the client sent it, "" for none
-	Tenant   string // "" where it was not found out
-	Priority string
-	Path     string
-	Route    string // model, "" where it named none of ours
-	Stream   bool
-	Began    time.Time
-	Took     time.Duration
-	Code     int           // HTTP status; 499: the client left; 597: broken off after its first byte
-	Problem  string        // code of the error, "" for none
-	Cache    string        // what came of the cache, "" where it was not asked
-	Looked   time.Time     // when a kept answer was looked for in Redis
-	Lookup   time.Duration // that took so long; 0: it was not
-	Limits   time.Duration // spent on the tenant's limits
+type RequestSummary struct {
+	ID         string // the gateway's own
+	Client     string // X-Request-ID as the client sent it, "" for none
+	Tenant     string // "" where it was not found out
+	Priority   string
+	Path       string
+	Route      string // model, "" where it named none of ours
+	Stream     bool
+	Began      time.Time
+	Duration   time.Duration
+	Code       int           // HTTP status; 499: the client left; 597: broken off after its first byte
+	Problem    string        // code of the error, "" for none
+	Cache      string        // what came of the cache, "" where it was not asked
+	LookedUpAt time.Time     // when a kept answer was looked for in Redis
+	Lookup     time.Duration // that took so long; 0: it was not
+	Limits     time.Duration // spent on the tenant's limits
 
-	Receipt *receipt.Receipt // nil where the cascade had no part in it
-	Tier    string           // that the answer came from, "" where there is none
-	Finish  string
-	Prompt  int // tokens
-	Answer  int // tokens
+	Receipt      *receipt.Receipt // nil where the cascade had no part in it
+	Tier         string           // that the answer came from, "" where there is none
+	Finish       string
+	PromptTokens int // tokens
+	AnswerTokens int // tokens
 }
 
 // trace begins the trace of a request.
-func (g *Gateway) trace(l *exchangeLog, r *http.Request) {
+func (g *Gateway) trace(l *accessRecord, r *http.Request) {
 	if g.opts.Tracer != nil {
 		l.trace = g.opts.Tracer.Begin(r.Header)
 	}
@@ -74,17 +74,17 @@ func (t *Trace) tell(h http.Header) {
 	}
 }
 
-// doneOf is what is told of a request that is over.
-func doneOf(l *exchangeLog, r *http.Request, took time.Duration) *Done {
-	f := fileOf(l, took)
-	d := &Done{
+// summaryOf is what is told of a request that is over.
+func summaryOf(l *accessRecord, r *http.Request, took time.Duration) *RequestSummary {
+	f := receiptOf(l, took)
+	d := &RequestSummary{
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Path: r.URL.Path, Route: f.route, Stream: l.out != nil && l.out.stream,
-		Began: f.when, Took: took, Code: f.code, Problem: f.problem, Cache: string(f.cache),
-		Looked: l.Looked, Lookup: f.lookup, Limits: f.limits,
-		Receipt: f.made, Tier: f.kept.tier, Finish: f.kept.finish, Prompt: f.kept.prompt, Answer: f.kept.accepted + f.kept.target,
+		Began: f.time, Duration: took, Code: f.code, Problem: f.problem, Cache: string(f.cache),
+		LookedUpAt: l.LookedUpAt, Lookup: f.lookup, Limits: f.limits,
+		Receipt: f.receipt, Tier: f.cached.tier, Finish: f.cached.finish, PromptTokens: f.cached.prompt, AnswerTokens: f.cached.accepted + f.cached.target,
 	}
-	if rc := f.made; rc != nil {
-		d.Tier, d.Finish, d.Prompt, d.Answer = string(rc.Tier), rc.Finish, rc.PromptTokens, rc.AcceptedTokens+rc.TargetTokens
+	if rc := f.receipt; rc != nil {
+		d.Tier, d.Finish, d.PromptTokens, d.AnswerTokens = string(rc.Tier), rc.Finish, rc.PromptTokens, rc.AcceptedTokens+rc.TargetTokens
 	}
 	return d
 }

@@ -13,14 +13,14 @@ import (
 // keeper is a tracer that records what it is asked to, and keeps the last request.
 type keeper struct {
 	flags byte
-	last  *Done
+	last  *RequestSummary
 }
 
 func (k *keeper) Begin(http.Header) *Trace {
 	return &Trace{ID: [16]byte{1}, Span: [8]byte{2}, Flags: k.flags, State: "vendor=1"}
 }
 
-func (k *keeper) End(_ *Trace, d *Done) { k.last = d }
+func (k *keeper) End(_ *Trace, d *RequestSummary) { k.last = d }
 
 func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -36,7 +36,7 @@ func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 		{&keeper{flags: 2}, "00-01000000000000000000000000000000-0200000000000000-02", "vendor=1", false},
 	} {
 		g := &Gateway{opts: Options{Tracer: c.tracer}}
-		l := &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}}
+		l := &accessRecord{Metadata: pipeline.Metadata{ID: "x"}}
 		g.trace(l, r)
 		if h := upstreamHeader(l, r); h.Get("Traceparent") != c.parent || h.Get("Tracestate") != c.state || l.trace.recorded() != c.recorded {
 			t.Errorf("%v: %v, recorded %v", c.tracer, h, l.trace.recorded())
@@ -72,12 +72,12 @@ func BenchmarkTrace(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			g := &Gateway{opts: Options{Tracer: c.tracer}}
 			b.ReportAllocs()
-			l := &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}, Record: pipeline.Record{Receipt: rc}}
+			l := &accessRecord{Metadata: pipeline.Metadata{ID: "x"}, Record: pipeline.Record{Receipt: rc}}
 			for b.Loop() {
 				g.trace(l, r)
 				upstreamHeader(l, r)
 				if l.trace.recorded() {
-					g.opts.Tracer.End(l.trace, doneOf(l, r, time.Second))
+					g.opts.Tracer.End(l.trace, summaryOf(l, r, time.Second))
 				}
 			}
 		})
@@ -87,13 +87,13 @@ func BenchmarkTrace(b *testing.B) {
 func TestARequestThatIsNotTracedPaysNothing(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", http.NoBody)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	g, l := &Gateway{}, &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}}
+	g, l := &Gateway{}, &accessRecord{Metadata: pipeline.Metadata{ID: "x"}}
 	was := testing.AllocsPerRun(100, func() { before(r) })
 	is := testing.AllocsPerRun(100, func() {
 		g.trace(l, r)
 		upstreamHeader(l, r)
 		if l.trace.recorded() {
-			g.opts.Tracer.End(l.trace, doneOf(l, r, time.Second))
+			g.opts.Tracer.End(l.trace, summaryOf(l, r, time.Second))
 		}
 	})
 	if is > was {

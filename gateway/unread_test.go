@@ -104,7 +104,7 @@ func TestWhatIsRefusedHoldsNoPlaceForTheRestOfItsBody(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a sixth of what a body may take
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
-			path, adminToken, orderBody+1, strings.Repeat("x", orderBody+1)); err != nil {
+			path, adminToken, maxActionBytes+1, strings.Repeat("x", maxActionBytes+1)); err != nil {
 			t.Fatal(err)
 		}
 		all, err := io.ReadAll(conn)

@@ -74,7 +74,7 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 	k := newKept(t)
 	b := startCached(t, target.URL(), k, func(o *Options) {
 		o.Cascade = cascade
-		o.Loops = append(o.Loops, Loop{Name: "warm", Run: cascade.Run}, Loop{Name: "prober", Run: prober.Run})
+		o.Background = append(o.Background, BackgroundTask{Name: "warm", Run: cascade.Run}, BackgroundTask{Name: "prober", Run: prober.Run})
 	})
 	soon(t, "the pools are probed", func() bool { return prober.Card("drafts") != nil && prober.Card("warm-targets") != nil })
 	return b, k, w, target

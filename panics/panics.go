@@ -14,13 +14,13 @@ const pause = time.Second
 
 type watched struct{}
 
-// Watch returns a context whose goroutines tell of their panics. told may be called by several at once.
-func Watch(ctx context.Context, told func(error)) context.Context {
+// OnPanic returns a context whose goroutines tell of their panics. told may be called by several at once.
+func OnPanic(ctx context.Context, told func(error)) context.Context {
 	return context.WithValue(ctx, watched{}, told)
 }
 
-// Caught is deferred where a goroutine begins: its panic is told to who watches the context, and goes no further.
-func Caught(ctx context.Context) {
+// Recover is deferred where a goroutine begins: its panic is told to who watches the context, and goes no further.
+func Recover(ctx context.Context) {
 	what := recover()
 	if what == nil {
 		return
@@ -30,8 +30,8 @@ func Caught(ctx context.Context) {
 	}
 }
 
-// Keep runs a goroutine's work until it returns, again a second after each panic, and not after ctx has ended.
-func Keep(ctx context.Context, work func(context.Context)) {
+// KeepRunning runs a goroutine's work until it returns, again a second after each panic, and not after ctx has ended.
+func KeepRunning(ctx context.Context, work func(context.Context)) {
 	for !once(ctx, work) {
 		timer := time.NewTimer(pause)
 		select {
@@ -45,7 +45,7 @@ func Keep(ctx context.Context, work func(context.Context)) {
 
 // once reports whether the work returned.
 func once(ctx context.Context, work func(context.Context)) (returned bool) {
-	defer Caught(ctx)
+	defer Recover(ctx)
 	work(ctx)
 	return true
 }

@@ -12,7 +12,7 @@ func TestWorkThatPanicsIsDoneAgainASecondLaterAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []error
 		began, runs := time.Now(), 0
-		Keep(Watch(t.Context(), func(err error) { told = append(told, err) }), func(context.Context) {
+		KeepRunning(OnPanic(t.Context(), func(err error) { told = append(told, err) }), func(context.Context) {
 			if runs++; runs <= 2 {
 				panic("of a loop")
 			}
@@ -29,7 +29,7 @@ func TestWorkThatPanicsIsDoneAgainASecondLaterAndTold(t *testing.T) {
 func TestWorkIsNotDoneAgainAfterItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
-	Keep(ctx, func(context.Context) {
+	KeepRunning(ctx, func(context.Context) {
 		runs++
 		cancel()
 		panic("nobody is told")

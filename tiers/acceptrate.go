@@ -19,7 +19,7 @@ type acceptRate struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	routes map[string]*recent.Share
+	routes map[string]*recent.Ratio
 }
 
 // add books a draft: the tokens that were judged, and how many of them went into the answer.
@@ -31,7 +31,7 @@ func (a *acceptRate) add(route string, accepted, judged int) {
 	defer a.mu.Unlock()
 	s := a.routes[route]
 	if s == nil {
-		s = new(recent.Share)
+		s = new(recent.Ratio)
 		a.routes[route] = s
 	}
 	// An engine's own count may be of more tokens than were judged.
@@ -52,7 +52,7 @@ func (a *acceptRate) gather() (all []prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for route, s := range a.routes {
-		if rate, ok := s.Of(a.now()); ok {
+		if rate, ok := s.Value(a.now()); ok {
 			all = append(all, prometheus.MustNewConstMetric(descAcceptRate, prometheus.GaugeValue, rate, route))
 		}
 	}

@@ -37,7 +37,7 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
-		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Share{}},
+		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Ratio{}},
 		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
 		drafted:     counters("foregate_draft_tokens_total", "Tokens drafted and judged.", "route"),
 		accepted:    counters("foregate_accepted_tokens_total", "Judged draft tokens that went into answers.", "route"),

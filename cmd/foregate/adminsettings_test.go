@@ -16,7 +16,7 @@ import (
 )
 
 // deskAt is the desk of a replica whose file says so of Redis.
-func deskAt(t *testing.T, r config.Redis) gateway.Desk {
+func deskAt(t *testing.T, r config.Redis) gateway.SettingsEditor {
 	t.Helper()
 	client, stop, err := openDesk(r, nil, nil)
 	if err != nil {
@@ -29,14 +29,14 @@ func deskAt(t *testing.T, r config.Redis) gateway.Desk {
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	n := guardedRedis(t)
 	own := "redis://foregate:foregate@" + n.addr
-	order := gateway.SettingsOrder{Who: "ann", Why: "night", Set: map[string]string{"shed.low": "0.7", "speculation.mode@llama-3": "off"}}
+	order := gateway.SettingsEdit{Who: "ann", Why: "night", Set: map[string]string{"shed.low": "0.7", "speculation.mode@llama-3": "off"}}
 	if _, err := deskAt(t, config.Redis{URL: own}).Change(t.Context(), order); !errors.Is(err, gateway.ErrSettingsReadOnly) {
 		t.Errorf("with the replica's own user: %v", err)
 	}
 	d := deskAt(t, config.Redis{URL: own, SettingsURL: "redis://operator:operator@" + n.addr})
 	dry := order
 	dry.DryRun = true
-	for _, o := range []gateway.SettingsOrder{dry, order} {
+	for _, o := range []gateway.SettingsEdit{dry, order} {
 		got, err := d.Change(t.Context(), o)
 		if err != nil || len(got.Changes) != 2 || (got.Version != 0) == o.DryRun {
 			t.Errorf("%+v %v", got, err)
@@ -45,11 +45,11 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.7" {
 		t.Errorf("in Redis it is %v", got)
 	}
-	var refused *gateway.SettingsRefused
-	if _, err := d.Change(t.Context(), gateway.SettingsOrder{Set: map[string]string{"shed.low": "7", "nonsense": "1"}}); !errors.As(err, &refused) || len(refused.Problems) != 2 {
+	var refused *gateway.SettingsRejected
+	if _, err := d.Change(t.Context(), gateway.SettingsEdit{Set: map[string]string{"shed.low": "7", "nonsense": "1"}}); !errors.As(err, &refused) || len(refused.Problems) != 2 {
 		t.Errorf("nonsense: %v", err)
 	}
-	if _, err := d.Rollback(t.Context(), gateway.SettingsOrder{Who: "bob"}, 0); err != nil {
+	if _, err := d.Rollback(t.Context(), gateway.SettingsEdit{Who: "bob"}, 0); err != nil {
 		t.Error(err)
 	}
 	entries, err := d.History(t.Context(), 1)

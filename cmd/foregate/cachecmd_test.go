@@ -163,7 +163,7 @@ func TestAnEmbeddedRedisIsPurgedThroughItsReplica(t *testing.T) {
 	var asked string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Method + " " + r.URL.String()
-		_ = json.NewEncoder(w).Encode(gateway.Purged{Purged: "tenant acme"})
+		_ = json.NewEncoder(w).Encode(gateway.PurgeResult{Purged: "tenant acme"})
 	}))
 	defer srv.Close()
 	for _, section := range []string{"url: embedded", "url: none, cache_url: embedded"} {

@@ -223,7 +223,7 @@ func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) erro
 	if err != nil {
 		return err
 	}
-	var p gateway.Purged
+	var p gateway.PurgeResult
 	if err := json.Unmarshal(body, &p); err != nil {
 		return fmt.Errorf("%s: %w", at.Redacted(), err)
 	}

@@ -74,8 +74,8 @@ func (p *pair) work(t *testing.T) {
 		_, _, _ = send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}
 	p.share(t)
-	session := r.Operators.Begin(r.Operators.Of(pairToken))
-	if err := r.Operators.End(t.Context(), session); err != nil {
+	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
+	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
@@ -332,13 +332,13 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 func TestTheOperatorsUserMayDoWhatSettingsNeed(t *testing.T) {
 	n := guardedRedis(t)
 	store := settings.NewStore(n.as(t, "operator"), []string{"m"})
-	if _, err := store.Set(t.Context(), settings.Order{Who: "o"}, map[string]string{"shed.low": "0.8"}, nil); err != nil {
+	if _, err := store.Set(t.Context(), settings.Edit{Who: "o"}, map[string]string{"shed.low": "0.8"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Set(t.Context(), settings.Order{Who: "o"}, nil, []string{"shed.low"}); err != nil {
+	if _, err := store.Set(t.Context(), settings.Edit{Who: "o"}, nil, []string{"shed.low"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := store.Rollback(t.Context(), settings.Order{Who: "o"}, 1); err != nil {
+	if _, err := store.Rollback(t.Context(), settings.Edit{Who: "o"}, 1); err != nil {
 		t.Error(err)
 	}
 	entries := 0
@@ -355,11 +355,11 @@ func TestTheOperatorsUserMayDoWhatSettingsNeed(t *testing.T) {
 		n.do(t, "HSET", settings.LossKey, "loss", `{"changes":[{"name":"shed.high","old":"0.96"}]}`)
 	}
 	lost()
-	if r, err := store.Restore(t.Context(), settings.Order{Who: "o"}); err != nil || len(r.Changes) != 1 {
+	if r, err := store.Restore(t.Context(), settings.Edit{Who: "o"}); err != nil || len(r.Changes) != 1 {
 		t.Errorf("restore: %+v, %v", r, err)
 	}
 	n.do(t, "HDEL", settings.Key, "shed.high")
-	if r, err := store.Accept(t.Context(), settings.Order{Who: "o"}); err != nil || len(r.Changes) != 1 {
+	if r, err := store.Accept(t.Context(), settings.Edit{Who: "o"}); err != nil || len(r.Changes) != 1 {
 		t.Errorf("accept: %+v, %v", r, err)
 	}
 	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {

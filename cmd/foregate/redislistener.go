@@ -59,7 +59,7 @@ func listenRedis(ctx context.Context, address, password string, server *miniredi
 	}
 	l := &redisListener{listener: ln, password: password, dialer: &pipeDialer{server: server}, conns: map[net.Conn]struct{}{}}
 	l.wg.Go(func() {
-		defer panics.Caught(ctx)
+		defer panics.Recover(ctx)
 		l.accept(ctx)
 	})
 	return l, nil
@@ -95,7 +95,7 @@ func (l *redisListener) accept(ctx context.Context) {
 			continue
 		}
 		l.wg.Go(func() {
-			defer panics.Caught(ctx)
+			defer panics.Recover(ctx)
 			defer l.drop(c)
 			l.serve(ctx, c)
 		})
@@ -135,7 +135,7 @@ func (l *redisListener) serve(ctx context.Context, c net.Conn) {
 	}
 	var replies sync.WaitGroup
 	replies.Go(func() {
-		defer panics.Caught(ctx)
+		defer panics.Recover(ctx)
 		_, _ = io.Copy(c, up) // until either ends
 		_ = c.Close()
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
@@ -122,7 +123,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range answer.Risk {
-			all = append(all, v.Bucket+" "+v.Lot+" "+string(v.State))
+			all = append(all, v.TrafficClass+" "+v.Cohort+" "+string(v.State))
 		}
 		return all
 	}
@@ -233,11 +234,9 @@ func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 	t.Helper()
 	var b strings.Builder
 	for _, e := range all {
-		line, err := json.Marshal(lineOf(e))
-		if err != nil {
+		if err := auditlog.Write(&b, e); err != nil {
 			t.Fatal(err)
 		}
-		b.Write(append(line, '\n'))
 	}
 	file := filepath.Join(t.TempDir(), "past.jsonl")
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
@@ -322,8 +321,8 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 func trial(n int) []evidence.LogEntry {
 	all := pastAudits(n)
 	for i := range all {
-		if all[i].Label = labelGood; i%10 == 9 {
-			all[i].Score, all[i].Label = all[i].Score-5, labelBad
+		if all[i].Label = auditlog.Good; i%10 == 9 {
+			all[i].Score, all[i].Label = all[i].Score-5, auditlog.Bad
 		}
 	}
 	return all
@@ -335,12 +334,12 @@ func pastAudits(n int) []evidence.LogEntry {
 	all := make([]evidence.LogEntry, n)
 	for i := range all {
 		mean, window, entropy, worst := -dice.ExpFloat64(), -dice.ExpFloat64(), -dice.Float64(), -2*dice.ExpFloat64()
-		label := labelGood
+		label := auditlog.Good
 		if dice.Float64() < .15-.2*mean-.1*worst-.1 {
-			label = labelBad
+			label = auditlog.Bad
 		}
 		if i%50 == 49 {
-			label = labelLost
+			label = auditlog.Lost
 		}
 		all[i] = evidence.LogEntry{
 			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k", "conf"), Ticket: fmt.Sprintf("p%06d", i),

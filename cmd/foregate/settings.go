@@ -94,8 +94,8 @@ type order struct {
 	DryRun  bool   `help:"Only tell what would change."`
 }
 
-func (o order) order(force bool) settings.Order {
-	return settings.Order{Who: cmp.Or(o.As, whoami()), Why: o.Because, DryRun: o.DryRun, Force: force}
+func (o order) order(force bool) settings.Edit {
+	return settings.Edit{Who: cmp.Or(o.As, whoami()), Why: o.Because, DryRun: o.DryRun, Force: force}
 }
 
 // whoami is who runs this process, as far as the environment tells.
@@ -203,7 +203,7 @@ func (c *acceptCmd) Run(e *env) error {
 }
 
 // lost decides about what Redis has lost, for the reason given unless the order has one.
-func (f where) lost(e *env, o order, why string, decide func(*desk, context.Context, settings.Order) (settings.Result, error)) error {
+func (f where) lost(e *env, o order, why string, decide func(*desk, context.Context, settings.Edit) (settings.Result, error)) error {
 	return f.change(e, o, func(d *desk) (settings.Result, error) {
 		made := o.order(true)
 		made.Why = cmp.Or(made.Why, why)

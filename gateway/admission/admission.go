@@ -76,10 +76,10 @@ func (c Config) queue(p identity.Priority) int {
 
 // The reasons of a [Decision].
 const (
-	ReasonKV     = "kv_pressure" // the KV usage is above the threshold
-	ReasonGrowth = "kv_growth"   // it would be, with this request, before others have ended
-	ReasonQueue  = "queue"       // too many requests wait at the backends
-	ReasonLine   = "line"        // too many wait here
+	ReasonKV           = "kv_pressure" // the KV usage is above the threshold
+	ReasonGrowth       = "kv_growth"   // it would be, with this request, before others have ended
+	ReasonBackendQueue = "queue"       // too many requests wait at the backends
+	ReasonQueueFull    = "line"        // too many wait here
 )
 
 // Decision is why a class was shed at a pool.
@@ -88,8 +88,8 @@ type Decision struct {
 	Class identity.Priority
 
 	// Usage is the least KV usage of the backends, and Threshold what it was compared
-	// with; with ReasonGrowth the least that it would come to, with ReasonQueue and
-	// ReasonLine both count waiting requests.
+	// with; with ReasonGrowth the least that it would come to, with ReasonBackendQueue and
+	// ReasonQueueFull both count waiting requests.
 	Usage, Threshold float64
 	Reason           string
 	RetryAfter       time.Duration // whole seconds, 1 … 30
@@ -104,12 +104,12 @@ func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 
 // Bounds of Retry-After, in seconds.
 const (
-	retryMin    = 1
-	retryMax    = 30
-	retrySpread = 5 // over how many seconds callers are spread while nothing is known
+	minRetryAfter = 1
+	maxRetryAfter = 30
+	retrySpread   = 5 // over how many seconds callers are spread while nothing is known
 
-	// retryClosed is what a class is told that an operator has closed.
-	retryClosed = 20 * time.Second
+	// closedRetryAfter is what a class is told that an operator has closed.
+	closedRetryAfter = 20 * time.Second
 )
 
 // RetryAfter is when to come back: whole seconds, 1 … 30. wait is how long the class is
@@ -124,5 +124,5 @@ func RetryAfter(wait time.Duration, r float64) time.Duration {
 	if wait > 0 {
 		seconds = wait.Seconds() * (0.75 + r/2)
 	}
-	return time.Duration(math.Min(math.Max(math.Ceil(seconds), retryMin), retryMax)) * time.Second
+	return time.Duration(math.Min(math.Max(math.Ceil(seconds), minRetryAfter), maxRetryAfter)) * time.Second
 }

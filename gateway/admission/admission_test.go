@@ -13,8 +13,8 @@ func TestADecisionIsToldAsAHeader(t *testing.T) {
 	for want, d := range map[string]Decision{
 		"kv_pressure;pool=draft;usage=0.91;threshold=0.85":  {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV},
 		"kv_growth;pool=big;usage=1.234;threshold=0.95":     {Pool: "big", Usage: 1.2341, Threshold: 0.95, Reason: ReasonGrowth},
-		"queue;pool=big;usage=17;threshold=16":              {Pool: "big", Usage: 17, Threshold: 16, Reason: ReasonQueue},
-		"line;pool=big;usage=1024;threshold=0":              {Pool: "big", Usage: 1024, Reason: ReasonLine},
+		"queue;pool=big;usage=17;threshold=16":              {Pool: "big", Usage: 17, Threshold: 16, Reason: ReasonBackendQueue},
+		"line;pool=big;usage=1024;threshold=0":              {Pool: "big", Usage: 1024, Reason: ReasonQueueFull},
 		"kv_pressure;pool=draft;usage=0.85;threshold=0.8":   {Pool: "draft", Usage: 0.85, Threshold: 0.85 - 0.05, Reason: ReasonKV},
 		"kv_pressure;pool=draft;usage=0.8333;threshold=0.8": {Pool: "draft", Usage: 0.83333, Threshold: 0.8, Reason: ReasonKV},
 	} {
@@ -28,8 +28,8 @@ func TestARefusalSaysWhatAndWhen(t *testing.T) {
 	for want, d := range map[string]Decision{
 		"pool draft is too busy for priority low: 0.91 KV memory in use, limit 0.85; retry in 7s":      {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV, RetryAfter: 7 * time.Second},
 		"pool big is too busy for priority high: 1.02 KV memory to be used, limit 1; retry in 1s":      {Pool: "big", Class: high, Usage: 1.02, Threshold: 1, Reason: ReasonGrowth, RetryAfter: time.Second},
-		"pool big is too busy for priority low: 17 requests waiting, limit 16; retry in 30s":           {Pool: "big", Class: low, Usage: 17, Threshold: 16, Reason: ReasonQueue, RetryAfter: 30 * time.Second},
-		"pool big is too busy for priority normal: 1024 requests waiting, limit 0; retry in 3s":        {Pool: "big", Class: normal, Usage: 1024, Reason: ReasonLine, RetryAfter: 3 * time.Second},
+		"pool big is too busy for priority low: 17 requests waiting, limit 16; retry in 30s":           {Pool: "big", Class: low, Usage: 17, Threshold: 16, Reason: ReasonBackendQueue, RetryAfter: 30 * time.Second},
+		"pool big is too busy for priority normal: 1024 requests waiting, limit 0; retry in 3s":        {Pool: "big", Class: normal, Usage: 1024, Reason: ReasonQueueFull, RetryAfter: 3 * time.Second},
 		"pool draft is too busy for priority normal: 0.951 KV memory in use, limit 0.95; retry in 12s": {Pool: "draft", Class: normal, Usage: 0.951, Threshold: 0.95, Reason: ReasonKV, RetryAfter: 12 * time.Second},
 	} {
 		err := error(&ShedError{Decision: d})

@@ -21,7 +21,7 @@ func (e *ShedError) Error() string {
 	switch d.Reason {
 	case ReasonGrowth:
 		what = "KV memory to be used"
-	case ReasonQueue, ReasonLine:
+	case ReasonBackendQueue, ReasonQueueFull:
 		what = "requests waiting"
 	}
 	return fmt.Sprintf("pool %s is too busy for priority %s: %s %s, limit %s; retry in %s",

@@ -45,7 +45,7 @@ func (m *memory) try(l pool.Limit) error {
 
 // bench is a line with a clock and one backend's memory.
 type bench struct {
-	*Line
+	*Queue
 	t   *testing.T
 	now time.Time
 	mem memory
@@ -54,35 +54,35 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	return &bench{
-		Line: &Line{Pool: "p", Rand: func() float64 { return 0 }},
-		t:    t, now: start, mem: memory{places: -1}, cfg: DefaultConfig(),
+		Queue: &Queue{Pool: "p", Rand: func() float64 { return 0 }},
+		t:     t, now: start, mem: memory{places: -1}, cfg: DefaultConfig(),
 	}
 }
 
 // asked is one request of a test: what became of it.
 type asked struct {
-	Waiter
+	Ticket
 	err  error
 	done int
 }
 
 // request makes one that would enter; change may be nil.
-func (b *bench) request(class identity.Priority, tenant string, change func(*Waiter)) *asked {
-	a := &asked{Waiter: Waiter{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: b.cfg, Try: b.mem.try}}
+func (b *bench) request(class identity.Priority, tenant string, change func(*Ticket)) *asked {
+	a := &asked{Ticket: Ticket{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: b.cfg, Try: b.mem.try}}
 	a.Done = func(err error) {
 		a.err = err
 		a.done++
 	}
 	if change != nil {
-		change(&a.Waiter)
+		change(&a.Ticket)
 	}
 	return a
 }
 
 // enter has one enter.
-func (b *bench) enter(class identity.Priority, tenant string, change func(*Waiter)) *asked {
+func (b *bench) enter(class identity.Priority, tenant string, change func(*Ticket)) *asked {
 	a := b.request(class, tenant, change)
-	b.Enter(&a.Waiter, b.now)
+	b.Enter(&a.Ticket, b.now)
 	return a
 }
 

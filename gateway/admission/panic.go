@@ -15,8 +15,8 @@ type panicError string
 func (e panicError) Error() string { return string(e) }
 
 // Run tells of panics that are no request's, at most one a second, until ctx ends. It returns nil.
-func (s *Lines) Run(ctx context.Context) error {
-	panics.Keep(ctx, func(ctx context.Context) {
+func (s *Queues) Run(ctx context.Context) error {
+	panics.KeepRunning(ctx, func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case err := <-s.panicked:
@@ -29,21 +29,21 @@ func (s *Lines) Run(ctx context.Context) error {
 // serve lets in who has room. A panic ends the request that was looked at, so that the next look does not meet it
 // again; who comes after it is looked at then. One that came while nobody was looked at is told by [Lines.Run].
 // l.mu is held.
-func (l *line) serve(now time.Time) {
+func (l *lockedQueue) serve(now time.Time) {
 	defer func() {
 		what := recover()
 		if what == nil {
 			return
 		}
-		if w := l.line.serving; w != nil {
-			l.line.Leave(w)
-			l.line.done(w, panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack())))
+		if w := l.queue.current; w != nil {
+			l.queue.Leave(w)
+			l.queue.finish(w, panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack())))
 			return
 		}
 		select {
-		case l.panicked <- fmt.Errorf("the line of pool %s: %v\n%s", l.line.Pool, what, debug.Stack()):
+		case l.panicked <- fmt.Errorf("the line of pool %s: %v\n%s", l.queue.Pool, what, debug.Stack()):
 		default: // others wait to be told
 		}
 	}()
-	l.line.Serve(now)
+	l.queue.Serve(now)
 }

@@ -13,13 +13,13 @@ import (
 )
 
 func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
-	for name, look := range map[string]func(*Lines){
-		"at a wake": func(s *Lines) { s.Wake("p") },
-		"at a poll": func(*Lines) { time.Sleep(poll) },
+	for name, look := range map[string]func(*Queues){
+		"at a wake": func(s *Queues) { s.Wake("p") },
+		"at a poll": func(*Queues) { time.Sleep(pollInterval) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c := NewLines([]string{"p"}, nil), counter{}
+				s, c := NewQueues([]string{"p"}, nil), counter{}
 				bad, tries := c.waiter(high, "t"), 0
 				bad.Try = func(l pool.Limit) error {
 					if tries++; tries > 1 {
@@ -47,7 +47,7 @@ func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
 
 func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{places: 1}
+		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
 		bad := c.waiter(high, "t")
 		bad.Try = func(pool.Limit) error { panic("of a try") }
 		if panicOf(func() { _, _ = s.Enter(t.Context(), "p", bad) }) == nil {
@@ -62,13 +62,13 @@ func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
 
 func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
-		s.byPool["p"].line.Rand = func() float64 { panic("of the line") } // when a wait is over
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		s.byPool["p"].queue.Rand = func() float64 { panic("of the line") } // when a wait is over
 		lost := make(chan any, 1)
 		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "t")) }) }()
 		synctest.Wait()
 		next := going(t.Context(), s, c.waiter(high, "t"))
-		time.Sleep(DefaultConfig().Wait(low) + poll)
+		time.Sleep(DefaultConfig().Wait(low) + pollInterval)
 		if what := <-lost; what == nil {
 			t.Error("the request whose wait was over does not hear of it")
 		}
@@ -82,9 +82,9 @@ func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
 
 func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		times := 0
-		s.byPool["p"].line.Rand = func() float64 {
+		s.byPool["p"].queue.Rand = func() float64 {
 			if times++; times == 1 {
 				panic("of the line")
 			}
@@ -93,7 +93,7 @@ func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
 		lost := make(chan any, 1)
 		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "a")) }) }()
 		next := going(t.Context(), s, c.waiter(low, "b"))
-		time.Sleep(DefaultConfig().Wait(low) + 2*poll)
+		time.Sleep(DefaultConfig().Wait(low) + 2*pollInterval)
 		if <-lost == nil {
 			t.Error("who is looked at first does not hear of its panic")
 		}
@@ -105,26 +105,26 @@ func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
 }
 
 func TestAPanicThatIsNoRequestsIsToldAndTheLineGoesOn(t *testing.T) {
-	for name, broken := range map[string]*turns{"before anybody is looked at": nil, "after one was let in": {}} {
+	for name, broken := range map[string]*tenantQueue{"before anybody is looked at": nil, "after one was let in": {}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c := NewLines([]string{"p"}, nil), counter{}
+				s, c := NewQueues([]string{"p"}, nil), counter{}
 				var told []error
-				ctx, stop := context.WithCancel(panics.Watch(t.Context(), func(err error) { told = append(told, err) }))
+				ctx, stop := context.WithCancel(panics.OnPanic(t.Context(), func(err error) { told = append(told, err) }))
 				ended := make(chan error, 1)
 				go func() { ended <- s.Run(ctx) }()
-				set := func(tenants map[string]*turns) {
+				set := func(tenants map[string]*tenantQueue) {
 					l := s.byPool["p"]
 					l.mu.Lock()
 					defer l.mu.Unlock()
-					l.line.waiting[low].tenants = tenants
+					l.queue.waiting[low].tenants = tenants
 				}
 				waits := going(t.Context(), s, c.waiter(high, "t"))
 				synctest.Wait()
 				c.free(1)
-				set(map[string]*turns{"none": broken})
+				set(map[string]*tenantQueue{"none": broken})
 				s.Wake("p")
-				time.Sleep(3*time.Second + poll/2) // it recurs at each poll while somebody waits
+				time.Sleep(3*time.Second + pollInterval/2) // it recurs at each poll while somebody waits
 				synctest.Wait()
 				if n := len(told); n < 1 || n > 4 || !strings.HasPrefix(told[0].Error(), "panic: the line of pool p: ") {
 					t.Errorf("told %d times: %v", n, told)

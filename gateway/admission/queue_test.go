@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
-	"strings"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,258 +12,443 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// queued has requests wait, each of which notes its name when it gets a place. Their
-// waits do not end.
-type queued struct {
-	*bench
-	order []string
-}
-
-func newQueued(t *testing.T) *queued {
-	q := &queued{bench: newBench(t)}
-	q.mem.places = 0
-	q.cfg.WaitLow, q.cfg.WaitNormal, q.cfg.WaitHigh = time.Hour, time.Hour, time.Hour
-	q.trickled = q.now // the trickle has a test of its own
-	return q
-}
-
-func (q *queued) wait(class identity.Priority, tenant, name string, tokens int) *asked {
-	q.now = q.now.Add(time.Microsecond)
-	return q.enter(class, tenant, func(w *Waiter) {
-		w.Tokens = tokens
-		w.Try = func(l pool.Limit) error {
-			err := q.mem.try(l)
-			if err == nil {
-				q.order = append(q.order, name)
-			}
-			return err
-		}
-	})
-}
-
-// free gives so many places and says who took them.
-func (q *queued) free(n int) string {
-	q.order, q.mem.places = nil, n
-	q.serve(time.Microsecond)
-	return strings.Join(q.order, " ")
-}
-
-func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
-	q := newQueued(t)
-	for i, class := range []identity.Priority{low, normal, high, low, normal, high} {
-		q.wait(class, "t", fmt.Sprintf("%s%d", class, i), 100)
-	}
-	q.enter(low, "t", func(w *Waiter) {
-		w.Must = true
-		w.Try = func(l pool.Limit) error {
-			err := q.mem.try(l)
-			if err == nil {
-				q.order = append(q.order, "must")
-			}
-			return err
-		}
-	})
-	if got := q.free(100); got != "must high2 high5 normal1 normal4 low0 low3" {
-		t.Error(got)
-	}
-	if q.All() != 0 {
-		t.Errorf("%d still wait", q.All())
-	}
-}
-
-func TestALowerClassIsServedOnlyWhenTheHigherHasNoRoomToTake(t *testing.T) {
-	q := newQueued(t)
-	q.wait(low, "t", "low", 100)
-	q.wait(high, "t", "high", 100)
-	for n, want := range []string{"", "high", "low"} {
-		if got := q.free(min(n, 1)); got != want {
-			t.Errorf("round %d: %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestATenantWithMuchWaitingDoesNotHoldUpOneWithLittle(t *testing.T) {
-	q := newQueued(t)
-	for i := range 100 {
-		q.wait(normal, "hot", fmt.Sprint("hot", i), 500)
-	}
-	if got := q.free(3); got != "hot0 hot1 hot2" {
-		t.Error(got)
-	}
-	for i := range 5 {
-		q.wait(normal, "light", fmt.Sprint("light", i), 500)
-		if got := q.free(2); got != fmt.Sprintf("hot%d light%d", 3+i, i) {
-			t.Errorf("round %d: %s", i, got)
-		}
-	}
-	// Who has had nothing yet goes before who has had something while he waits.
-	q.wait(normal, "light", "light5", 500)
-	if got := q.free(1); got != "hot8" {
-		t.Error(got)
-	}
-	if got := q.free(1); got != "light5" {
-		t.Error(got)
-	}
-	if q.Waiting(normal) != 91 {
-		t.Errorf("%d wait", q.Waiting(normal))
-	}
-}
-
-func TestTurnsGoByTokensAndNotByRequests(t *testing.T) {
-	q := newQueued(t)
-	for i := range 200 {
-		q.wait(normal, "long", fmt.Sprint("L", i), 1000)
-		q.wait(normal, "short", fmt.Sprint("s", i), 100)
-		q.wait(normal, "none", fmt.Sprint("0", i), 0) // which counts as one
-	}
-	if got := q.free(102); !strings.HasPrefix(got, "L0 s0 00 01 ") || !strings.HasSuffix(got, " 099") {
-		t.Error(got)
-	}
-	q.free(101) // s1 and the other hundred
-	got := q.free(110)
-	if long, short := strings.Count(got, "L"), strings.Count(got, "s"); long < 9 || long > 11 || short < 99 || short > 101 {
-		t.Errorf("%d long and %d short", long, short)
-	}
-}
-
-func TestWithinATenantItIsFirstComeFirstServed(t *testing.T) {
-	q := newQueued(t)
-	var want []string
-	for i := range 60 {
-		name := fmt.Sprint("w", i)
-		q.wait(low, "t", name, 1+(i*7919)%900)
-		want = append(want, name)
-	}
-	if got := q.free(60); got != strings.Join(want, " ") {
-		t.Error(got)
-	}
-}
-
-func TestOfManyTenantsEachHasItsTurn(t *testing.T) {
-	q := newQueued(t)
-	for round := range 3 {
-		for tenant := range 40 {
-			q.wait(high, fmt.Sprint("t", tenant), fmt.Sprintf("%d/%d", round, tenant), 100)
-		}
-	}
-	for round := range 3 {
-		got := strings.Fields(q.free(40))
-		seen := map[string]bool{}
-		for _, name := range got {
-			seen[name] = true
-			if !strings.HasPrefix(name, fmt.Sprint(round, "/")) {
-				t.Errorf("round %d: %s", round, name)
-			}
-		}
-		if len(seen) != 40 {
-			t.Errorf("round %d: %d tenants", round, len(seen))
-		}
-	}
-}
-
-func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
+func TestAClassEntersBelowItsThresholdAndNotAtIt(t *testing.T) {
 	for _, c := range []struct {
-		waits, comes identity.Priority
-		passes       bool
+		class identity.Priority
+		usage float64
+		want  string // without a wait
 	}{
-		{low, low, false},
-		{low, normal, true},
-		{low, high, true},
-		{normal, low, false},
-		{normal, normal, false},
-		{normal, high, true},
-		{high, low, false},
-		{high, normal, false},
-		{high, high, false},
+		{low, 0, "in"}, {low, 0.8499, "in"}, {low, 0.85, ReasonKV}, {low, 0.91, ReasonKV},
+		{normal, 0.91, "in"}, {normal, 0.9499, "in"}, {normal, 0.95, ReasonKV},
+		{high, 0.95, "in"}, {high, 0.9999, "in"}, {high, 1, ReasonKV},
 	} {
-		q := newQueued(t)
-		q.wait(c.waits, "a", "first", 100)
-		q.mem.places = 1 // of which nobody was told
-		tries := len(q.mem.asked)
-		a := q.wait(c.comes, "b", "second", 100)
-		if want := map[bool]string{true: "in", false: "waits"}[c.passes]; a.is() != want {
-			t.Errorf("%s behind %s: %s", c.comes, c.waits, a.is())
+		b := newBench(t)
+		b.cfg.WaitLow, b.cfg.WaitNormal, b.cfg.WaitHigh = 0, 0, 0
+		b.mem.usage = c.usage
+		a := b.enter(c.class, "t", nil)
+		b.want(a, c.want)
+		if c.want == "in" {
+			continue
 		}
-		if tried := len(q.mem.asked) > tries; tried != c.passes {
-			t.Errorf("%s behind %s: tried %v", c.comes, c.waits, tried)
+		d := errOf(t, a)
+		want := Decision{Pool: "p", Class: c.class, Usage: c.usage, Threshold: b.cfg.Threshold(c.class), Reason: ReasonKV, RetryAfter: time.Second}
+		if d != want {
+			t.Errorf("%+v, want %+v", d, want)
 		}
 	}
-	q := newQueued(t)
-	q.wait(normal, "a", "first", 100)
-	q.mem.places = 1
-	a := q.enter(low, "b", func(w *Waiter) { w.Must = true })
-	q.want(a, "in") // one that must goes before all
 }
 
-func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
-	q := newQueued(t)
-	q.wait(normal, "t", "first", 100)
-	q.cfg.WaitNormal = 0
-	a := q.enter(normal, "t", nil)
-	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != maxWaiting {
+func errOf(t *testing.T, a *asked) Decision {
+	t.Helper()
+	shed, ok := errors.AsType[*ShedError](a.err)
+	if !ok {
+		t.Fatalf("%s of %s: %s, want it shed", a.Class, a.Tenant, a.is())
+	}
+	return shed.Decision
+}
+
+func TestAThresholdOfZeroClosesTheClassAndNoOther(t *testing.T) {
+	for _, closed := range []identity.Priority{low, normal, high} {
+		b := newBench(t)
+		for c, threshold := range map[identity.Priority]*float64{low: &b.cfg.Low, normal: &b.cfg.Normal, high: &b.cfg.High} {
+			if c == closed {
+				*threshold = 0
+			}
+		}
+		for class := low; class <= high; class++ {
+			a := b.enter(class, "t", nil)
+			if class != closed {
+				b.want(a, "in")
+				continue
+			}
+			if d := errOf(t, a); d.Reason != ReasonKV || d.RetryAfter < 15*time.Second || d.Threshold != 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		if len(b.mem.asked) != 2 {
+			t.Errorf("%s is closed, but was tried: %+v", closed, b.mem.asked)
+		}
+	}
+}
+
+func TestAThresholdOfZeroIsNoInvitationToTheClassBelow(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Normal = 0
+	b.mem.usage, b.mem.places = 0.5, 0
+	waits := b.enter(low, "t", nil)
+	for range 8 {
+		b.serve(time.Second)
+	}
+	b.want(waits, "waits")
+	for _, l := range b.mem.asked {
+		if l.Usage <= 0 || l.Usage > b.cfg.Low {
+			t.Fatalf("tried with the limit %v, which is more than its own", l.Usage)
+		}
+	}
+}
+
+func TestWithEverythingOpenOnlyAFullCacheStopsAnybody(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Low, b.cfg.Normal = 1, 1
+	b.mem.usage = 0.999
+	for class := low; class <= high; class++ {
+		b.want(b.enter(class, "t", nil), "in")
+	}
+	b.mem.usage = 1
+	for class := low; class <= high; class++ {
+		b.want(b.enter(class, "t", nil), "waits")
+	}
+}
+
+func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Queue = 7
+	b.enter(low, "t", nil)
+	b.enter(high, "t", nil)
+	b.cfg.Foresee = false
+	b.enter(normal, "t", nil)
+	want := []pool.Limit{{Usage: 0.85, Queue: 7, Patient: true}, {Usage: 1, Patient: true}, {Usage: 0.95, Now: true, Patient: true}}
+	for i, l := range b.mem.asked {
+		if l != want[i] {
+			t.Errorf("asked %+v, want %+v", l, want[i])
+		}
+	}
+}
+
+func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow = 0
+	for i, step := range []struct {
+		after time.Duration
+		usage float64
+		want  string
+		shed  bool
+	}{
+		{0, 0.84, "in", false},
+		{0, 0.85, ReasonKV, true},
+		{2 * time.Second, 0.84, ReasonKV, true}, // below the threshold, above the release
+		{0, 0.80, ReasonKV, true},
+		{0, 0.7999, "in", false},
+		{0, 0.84, "in", false},
+		{10 * time.Millisecond, 0.86, ReasonKV, false}, // has no room, and counts as shed a second after the last flip
+		{990 * time.Millisecond, 0.86, ReasonKV, true},
+		{500 * time.Millisecond, 0.5, "in", true}, // has room, and stays shed for a second
+		{499 * time.Millisecond, 0.5, "in", true},
+		{time.Millisecond, 0.5, "in", false},
+	} {
+		b.now = b.now.Add(step.after)
+		b.mem.usage = step.usage
+		a := b.enter(low, "t", nil)
+		if a.is() != step.want || b.Shedding("r", low, b.now) != step.shed {
+			t.Errorf("step %d, usage %v: %s, shed %v", i, step.usage, a.is(), b.Shedding("r", low, b.now))
+		}
+	}
+	if n := b.Flips("r", low); n != 4 {
+		t.Errorf("%d flips", n)
+	}
+}
+
+func TestOneCrossingWithNoiseFlipsAtMostTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	for range 50 {
+		b := newBench(t)
+		flips, shed := 0, 0
+		for at := range 1200 { // two minutes, ten requests a second: up through the threshold and down again
+			usage := 0.70 + 0.20*math.Sin(math.Pi*float64(at)/1200)
+			b.mem.usage = usage + (rng.Float64()-0.5)*0.04
+			before := b.Shedding("r", low, b.now)
+			b.enter(low, "t", nil)
+			b.serve(100 * time.Millisecond)
+			if b.Shedding("r", low, b.now) != before {
+				flips++
+			}
+			if b.Shedding("r", low, b.now) {
+				shed++
+			}
+		}
+		if flips != 2 || b.Flips("r", low) != 2 || shed < 300 {
+			t.Fatalf("%d flips, %d by the line, shed %d times of 1200", flips, b.Flips("r", low), shed)
+		}
+	}
+}
+
+func TestRoutesAndClassesAreShedApart(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage = 0.9
+	b.enter(low, "t", nil)
+	b.mem.usage = 0.82
+	b.want(b.enter(low, "t", nil), ReasonKV) // between the release and the threshold
+	b.want(b.enter(low, "t", func(w *Ticket) { w.Route = "other" }), "in")
+	b.want(b.enter(normal, "t", nil), "in")
+	if !b.Shedding("r", low, b.now) || b.Shedding("other", low, b.now) || b.Shedding("r", normal, b.now) || b.Flips("r", normal) != 0 {
+		t.Errorf("shed: %v", b.shedStates)
+	}
+	if got := b.shedClasses(b.now); len(got) != 1 || got[0] != low {
+		t.Errorf("shed classes %v", got)
+	}
+}
+
+func TestAFailedTryOfAHigherClassTellsOfLowerOnes(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage = 1
+	b.enter(high, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[low normal high]" {
+		t.Errorf("shed: %s", got)
+	}
+	b.now = b.now.Add(time.Second)
+	b.mem.usage, b.mem.places = 0.82, 0 // between low's release and its threshold; there is no room for what will grow
+	b.enter(high, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[low]" {
+		t.Errorf("shed: %s", got)
+	}
+	b.enter(normal, "t", func(w *Ticket) { w.NoWait, w.Route = true, "other" })
+	b.now = b.now.Add(time.Second)
+	b.mem.usage = 0.5
+	b.enter(normal, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[]" {
+		t.Errorf("shed: %s", got)
+	}
+}
+
+func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow, b.cfg.Queue = 0, 4
+	b.mem.usage, b.mem.waiting = 0.5, 5
+	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonBackendQueue || d.Usage != 5 || d.Threshold != 4 {
 		t.Errorf("%+v", d)
 	}
-}
-
-func TestWhoLeavesIsTakenOutAndHearsNothing(t *testing.T) {
-	q := newQueued(t)
-	first, second := q.wait(low, "t", "first", 100), q.wait(low, "t", "second", 100)
-	must := q.enter(low, "t", func(w *Waiter) { w.Must = true })
-	if !q.Leave(&first.Waiter) || q.Leave(&first.Waiter) || !q.Leave(&must.Waiter) {
-		t.Error("leaving twice, or not at all")
+	b.want(b.enter(normal, "t", nil), "in")
+	b.mem.waiting, b.mem.places = 0, 0
+	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonGrowth || math.Abs(d.Usage-0.86) > 1e-9 || d.Threshold != 0.85 {
+		t.Errorf("%+v", d)
 	}
-	if q.All() != 1 {
-		t.Errorf("%d wait", q.All())
-	}
-	if got := q.free(5); got != "second" || first.done != 0 || must.done != 0 || second.done != 1 {
-		t.Errorf("%q, told %d, %d and %d times", got, first.done, must.done, second.done)
-	}
-	if q.Leave(&second.Waiter) || q.Leave(&Waiter{Tenant: "nobody"}) {
-		t.Error("left, but was in, or never came")
+	if b.Shedding("r", low, b.now) {
+		t.Error("shed for its usage, which is low")
 	}
 }
 
-func TestTheLowestClassThatWaitsGetsTheRoomOfTheNextEveryTwoSeconds(t *testing.T) {
-	for class, next := range map[identity.Priority]float64{low: 0.95, normal: 1} {
-		q := newQueued(t)
-		q.mem.places, q.mem.least = -1, next // there is room, but by what answers will grow to only for the next class
-		for i := range 10 {
-			q.wait(class, "t", fmt.Sprint(i), 100)
-		}
-		q.serve(2*time.Second - 20*time.Microsecond)
-		if len(q.order) != 0 {
-			t.Errorf("%s: %q within 2 s", class, q.order)
-		}
-		for range 200 { // 10 s
-			q.serve(50 * time.Millisecond)
-		}
-		if got := strings.Join(q.order, " "); got != "0 1 2 3 4" {
-			t.Errorf("%s: in 12 s: %q", class, got)
-		}
-		q.mem.least = next + 0.01
-		for range 100 {
-			q.serve(50 * time.Millisecond)
-		}
-		if len(q.order) != 5 {
-			t.Errorf("%s got room that the next class has not: %q", class, q.order)
-		}
-		q.mem.least = next
-		q.serve(50 * time.Millisecond)
-		if len(q.order) != 6 {
-			t.Errorf("%s: %q", class, q.order)
+func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T) {
+	for _, c := range []struct {
+		class  identity.Priority
+		wait   time.Duration
+		want   string
+		retry  time.Duration
+		change func(*Ticket)
+	}{
+		{low, 10 * time.Second, "waits", 0, nil},
+		{low, 10*time.Second + 1, ReasonGrowth, 4 * time.Second, nil},
+		{normal, 15 * time.Second, "waits", 0, nil},
+		{normal, 20 * time.Second, ReasonGrowth, 4 * time.Second, nil},
+		{high, 30 * time.Second, "waits", 0, nil},
+		{high, time.Hour, "waits", 0, nil}, // what a pool tells of itself may be wrong
+		{low, time.Hour, "waits", 0, func(w *Ticket) { w.MidStream = true }},
+	} {
+		b := newBench(t)
+		b.mem.usage, b.mem.places, b.mem.wait = 0.5, 0, c.wait
+		a := b.enter(c.class, "t", c.change)
+		b.want(a, c.want)
+		if a.err != nil && errOf(t, a).RetryAfter != c.retry {
+			t.Errorf("%s, %v: retry after %v, want %v", c.class, c.wait, errOf(t, a).RetryAfter, c.retry)
 		}
 	}
 }
 
-func TestHighHasNoTrickle(t *testing.T) {
-	q := newQueued(t)
-	q.mem.usage = 1
-	q.wait(high, "t", "high", 100)
-	tries := len(q.mem.asked)
-	for range 10 {
-		q.serve(time.Second)
+func TestRetryAfterIsSpread(t *testing.T) {
+	b := newBench(t)
+	b.Rand = nil
+	b.cfg.WaitLow = 0
+	b.mem.usage, b.mem.wait = 0.9, 4*time.Second
+	seen := map[time.Duration]int{}
+	for range 1000 {
+		seen[errOf(t, b.enter(low, "t", nil)).RetryAfter]++
 	}
-	if len(q.mem.asked) != tries+10 {
-		t.Errorf("%d tries in 10 looks", len(q.mem.asked)-tries)
+	for s := 4; s <= 5; s++ { // 4 s, a quarter less or more
+		if seen[time.Duration(s)*time.Second] < 300 {
+			t.Errorf("%d s: %d of 1000", s, seen[time.Duration(s)*time.Second])
+		}
+	}
+}
+
+func TestAClassAboveItsThresholdIsRefusedAtOnceAndOneBelowItWaits(t *testing.T) {
+	for _, c := range []struct {
+		class    identity.Priority
+		usage    float64
+		forecast bool
+		want     string
+	}{
+		{low, 0.85, true, ReasonKV},
+		{low, 0.85, false, ReasonKV},
+		{low, 0.84, true, "waits"},
+		{normal, 0.95, true, ReasonKV},
+		{normal, 0.95, false, ReasonKV},
+		{normal, 0.94, true, "waits"},
+		{high, 1, true, "waits"}, // no usage is above its threshold, 1
+	} {
+		b := newBench(t)
+		b.cfg.Foresee = c.forecast
+		b.mem.usage, b.mem.places = c.usage, 0
+		b.want(b.enter(c.class, "t", nil), c.want)
+		b.want(b.enter(c.class, "other", nil), c.want)
+		if a := b.enter(c.class, "t", func(w *Ticket) { w.MidStream = true }); a.err != nil {
+			t.Errorf("%s, whose answer has begun: %s", c.class, a.is())
+		}
+	}
+}
+
+func TestWhoWaitsIsRefusedWhenItsClassComesAboveItsThreshold(t *testing.T) {
+	for _, ahead := range []identity.Priority{low, normal, high} { // whose turn is first, so that it is the one that is tried
+		b := newBench(t)
+		b.mem.usage, b.mem.places = 0.5, 0
+		first := b.enter(ahead, "first", nil)
+		waits := b.enter(low, "t", nil)
+		b.want(waits, "waits")
+		b.mem.usage = 0.86
+		b.serve(pollInterval)
+		b.serve(pollInterval)
+		b.want(waits, ReasonKV)
+		if ahead > low {
+			b.want(first, "waits")
+			b.want(b.enter(low, "t", nil), ReasonKV) // although it is not its turn to be tried
+		}
+	}
+}
+
+func TestATryThatLeavesABackendOutShedsNobodyElse(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage, b.mem.places = 0.5, 0
+	waits := b.enter(low, "t", nil)
+	b.enter(high, "t", func(w *Ticket) {
+		w.Try = func(l pool.Limit) error {
+			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.99, Partial: true}
+		}
+	})
+	b.serve(pollInterval)
+	b.serve(pollInterval)
+	b.want(waits, "waits")
+	if b.Shedding("r", low, b.now) {
+		t.Error("low is shed for the one backend that was left")
+	}
+}
+
+func TestWaitsEnd(t *testing.T) {
+	for class, wait := range map[identity.Priority]time.Duration{low: 10 * time.Second, normal: 15 * time.Second, high: 30 * time.Second} {
+		b := newBench(t)
+		b.mem.places = 0
+		a := b.enter(class, "t", nil)
+		b.serve(wait - 1)
+		b.want(a, "waits")
+		b.serve(1)
+		b.want(a, ReasonGrowth)
+		if b.Len() != 0 || b.ClassLen(class) != 0 {
+			t.Errorf("%d still wait", b.Len())
+		}
+	}
+}
+
+func TestNowNeverWaits(t *testing.T) {
+	for class := low; class <= high; class++ {
+		b := newBench(t)
+		now := func(w *Ticket) { w.NoWait = true }
+		b.want(b.enter(class, "t", now), "in")
+		b.mem.usage = 1
+		a := b.enter(class, "t", now)
+		full, ok := errors.AsType[*pool.FullError](a.err)
+		if !ok || a.done != 1 || full.Usage != 1 || full.Limit != b.cfg.Threshold(class) {
+			t.Errorf("%s: %s", class, a.is())
+		}
+		b.mem.usage, b.mem.places = 0, 0
+		b.enter(class, "t", nil)
+		tries := len(b.mem.asked)
+		if a := b.enter(class, "t", now); !errors.Is(a.err, pool.ErrFull) || len(b.mem.asked) != tries {
+			t.Errorf("%s behind one that waits: %s", class, a.is())
+		}
+		if b.Len() != 1 {
+			t.Errorf("%d wait", b.Len())
+		}
+	}
+}
+
+func TestMustIsNeverTurnedAway(t *testing.T) {
+	must := func(w *Ticket) { w.MidStream = true }
+	for class := low; class <= high; class++ {
+		t.Run(class.String(), func(t *testing.T) {
+			b := newBench(t)
+			b.mem.places = 0
+			a := b.enter(class, "t", must)
+			b.want(a, "waits")
+			if b.ClassLen(high) != 1 {
+				t.Error("it is not shown with high")
+			}
+			b.serve(maxMidStreamWait - 1)
+			b.want(a, "waits")
+			b.serve(1)
+			b.want(a, "in")
+
+			b.cfg.WaitHigh = 0
+			b.want(b.enter(class, "t", must), "in")
+
+			b = newBench(t)
+			b.cfg.Low, b.cfg.Normal, b.cfg.High = 0, 0, 0
+			b.mem.usage = 1
+			b.want(b.enter(class, "t", must), "in")
+
+			b = newBench(t)
+			b.mem.places = 0
+			for i := range 2 * maxWaiting {
+				b.want(b.enter(high, fmt.Sprint(i%500), must), "waits")
+			}
+			b.want(b.enter(class, "t", must), "in")
+		})
+	}
+}
+
+func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
+	b := newBench(t)
+	b.mem.places = 0
+	for class := low; class <= high; class++ {
+		for i := range maxWaiting {
+			b.want(b.enter(class, fmt.Sprint(i%7), nil), "waits")
+		}
+		a := b.enter(class, "3", nil)
+		if d := errOf(t, a); d.Reason != ReasonQueueFull || d.Usage != float64(b.Len()) || d.RetryAfter < time.Second {
+			t.Errorf("%+v", d)
+		}
+		if b.ClassLen(class) != maxWaiting {
+			t.Errorf("%d of %s wait", b.ClassLen(class), class)
+		}
+		for i := range maxWaiting { // tenants of whom few wait find a place
+			b.want(b.enter(class, fmt.Sprint("few", i/guaranteedPerTenant), nil), "waits")
+		}
+		b.want(b.enter(class, "one more", nil), ReasonQueueFull)
+	}
+	if b.Len() != 6*maxWaiting {
+		t.Errorf("%d wait", b.Len())
+	}
+}
+
+func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
+	gone := &pool.NoBackendError{Pool: "p", Total: 2, Down: 2}
+	b := newBench(t)
+	if a := b.enter(low, "t", func(w *Ticket) { w.Try = func(pool.Limit) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
+		t.Errorf("at once: %s", a.is())
+	}
+	b.mem.places = 0
+	waits := b.enter(low, "t", nil)
+	waits.Try = func(pool.Limit) error { return gone }
+	b.serve(time.Millisecond)
+	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.Len() != 0 {
+		t.Errorf("after a wait: %s", waits.is())
+	}
+}
+
+func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow = 0
+	b.mem.usage = 0.9
+	for i := range maxRouteClasses + 100 {
+		b.want(b.enter(low, "t", func(w *Ticket) { w.Route = fmt.Sprint(i) }), ReasonKV)
+	}
+	if len(b.shedStates) != maxRouteClasses {
+		t.Errorf("%d places", len(b.shedStates))
 	}
 }

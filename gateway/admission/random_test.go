@@ -23,7 +23,7 @@ func (e *engine) fits(tokens int, limit float64) bool {
 
 // visit is one request of a random sequence.
 type visit struct {
-	Waiter
+	Ticket
 	entered time.Time
 	done    int
 	in      bool
@@ -34,7 +34,7 @@ type visit struct {
 // plain lists.
 type play struct {
 	t        *testing.T
-	line     Line
+	line     Queue
 	now      time.Time
 	cfg      Config
 	engine   engine
@@ -50,12 +50,12 @@ func (p *play) tries(v *visit, l pool.Limit) error {
 	if !p.engine.fits(v.Tokens, l.Usage) {
 		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: p.engine.usage(), Peak: l.Usage, Wait: time.Duration(v.Tokens) * 10 * time.Millisecond}
 	}
-	trickles := l.Usage > max(v.Config.Threshold(v.Class), p.line.limit(&v.Waiter, p.now))
+	trickles := l.Usage > max(v.Config.Threshold(v.Class), p.line.maxUsage(&v.Ticket, p.now))
 	if l.Usage > 0 {
 		p.ordered(v, trickles)
 	}
 	if trickles {
-		if p.now.Sub(p.borrowed) < trickleEvery || v.Class == high || l.Usage > v.Config.Threshold(v.Class+1) {
+		if p.now.Sub(p.borrowed) < starvationInterval || v.Class == high || l.Usage > v.Config.Threshold(v.Class+1) {
 			p.t.Errorf("%s got %v at %v, the last that did at %v", v.Class, l.Usage, p.now, p.borrowed)
 		}
 		p.borrowed = p.now
@@ -74,7 +74,7 @@ func (p *play) ordered(v *visit, trickles bool) {
 		switch {
 		case o == v:
 			came = false
-		case o.lets(v.Tokens, p.now), p.behind(o).lets(v.Tokens, p.now): // there was no room for it, or for whom it is behind
+		case o.allowsPassing(v.Tokens, p.now), p.behind(o).allowsPassing(v.Tokens, p.now): // there was no room for it, or for whom it is behind
 		case o.rank() > v.rank() && !trickles:
 			p.t.Errorf("one of %s got a place while one of %s waits", v.Class, o.Class)
 		case p.entering == v && o.rank() >= v.rank():
@@ -86,7 +86,7 @@ func (p *play) ordered(v *visit, trickles bool) {
 }
 
 // behind is the first of o's tenant.
-func (p *play) behind(o *visit) *Waiter { return p.line.waiting[o.rank()].tenants[o.Tenant].waiters[0] }
+func (p *play) behind(o *visit) *Ticket { return p.line.waiting[o.rank()].tenants[o.Tenant].tickets[0] }
 
 // told is what a waiter's Done does.
 func (p *play) told(v *visit, err error) {
@@ -98,10 +98,10 @@ func (p *play) told(v *visit, err error) {
 		p.t.Errorf("told %d times, left: %t", v.done, v.left)
 	}
 	shed, ok := errors.AsType[*ShedError](err)
-	if ok && (v.Must || v.Now && v.Config.Threshold(v.Class) > 0 || shed.RetryAfter() < time.Second || shed.RetryAfter() > 30*time.Second || shed.Decision.Class != v.Class) {
-		p.t.Errorf("%+v of %+v", shed.Decision, v.Waiter)
+	if ok && (v.MidStream || v.NoWait && v.Config.Threshold(v.Class) > 0 || shed.RetryAfter() < time.Second || shed.RetryAfter() > 30*time.Second || shed.Decision.Class != v.Class) {
+		p.t.Errorf("%+v of %+v", shed.Decision, v.Ticket)
 	}
-	if err != nil && !ok && !v.Now {
+	if err != nil && !ok && !v.NoWait {
 		p.t.Errorf("told %v", err)
 	}
 	p.forget(v)
@@ -124,7 +124,7 @@ func (p *play) step(what, which byte) {
 	case 3:
 		if len(p.waits) > 0 {
 			v := p.waits[int(which)%len(p.waits)]
-			if !p.line.Leave(&v.Waiter) {
+			if !p.line.Leave(&v.Ticket) {
 				p.t.Error("one that waits could not leave")
 			}
 			v.left = true
@@ -145,9 +145,9 @@ func (p *play) step(what, which byte) {
 }
 
 func (p *play) enter(what, which byte) {
-	v := &visit{entered: p.now, Waiter: Waiter{
+	v := &visit{entered: p.now, Ticket: Ticket{
 		Route: fmt.Sprint(which >> 2 % 2), Class: identity.Priority(which % 3), Tenant: fmt.Sprint(which >> 3 % 4),
-		Tokens: 1 + int(which)*int(which)%700, Config: p.cfg, Now: what>>3%16 == 1, Must: what>>3%16 == 2,
+		Tokens: 1 + int(which)*int(which)%700, Config: p.cfg, NoWait: what>>3%16 == 1, MidStream: what>>3%16 == 2,
 	}}
 	switch what >> 3 % 16 {
 	case 3:
@@ -159,7 +159,7 @@ func (p *play) enter(what, which byte) {
 	v.Done = func(err error) { p.told(v, err) }
 	p.all = append(p.all, v)
 	p.entering = v
-	p.line.Enter(&v.Waiter, p.now)
+	p.line.Enter(&v.Ticket, p.now)
 	p.entering = nil
 	if v.done == 0 {
 		p.waits = append(p.waits, v)
@@ -175,14 +175,14 @@ func (p *play) serve() {
 		}
 	}
 	p.line.Serve(p.now) // who was first changed with whom the last look let pass
-	if h := p.line.head(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Release) {
+	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Release) {
 		p.t.Errorf("one of %s waits while there is room for it", h.Class)
 	}
 }
 
 // counts checks the line's numbers against the lists.
 func (p *play) counts() {
-	var n [must + 1]int
+	var n [midStreamRank + 1]int
 	for _, v := range p.waits {
 		n[v.rank()]++
 	}
@@ -192,8 +192,8 @@ func (p *play) counts() {
 		}
 		waiters := 0
 		for name, turns := range p.line.waiting[c].tenants {
-			waiters += len(turns.waiters)
-			if len(turns.waiters) == 0 {
+			waiters += len(turns.tickets)
+			if len(turns.tickets) == 0 {
 				p.t.Errorf("tenant %s is remembered with nobody waiting", name)
 			}
 		}
@@ -201,14 +201,14 @@ func (p *play) counts() {
 			p.t.Errorf("%d of class %d wait, in turns %d", n[c], c, waiters)
 		}
 	}
-	if p.line.All() != len(p.waits) {
-		p.t.Errorf("%d wait, the line says %d", len(p.waits), p.line.All())
+	if p.line.Len() != len(p.waits) {
+		p.t.Errorf("%d wait, the line says %d", len(p.waits), p.line.Len())
 	}
 }
 
 // run plays what the bytes say, and then until nobody waits.
 func run(t *testing.T, script []byte) {
-	p := &play{t: t, now: start, cfg: DefaultConfig(), engine: engine{capacity: 3000}, line: Line{Pool: "p"}}
+	p := &play{t: t, now: start, cfg: DefaultConfig(), engine: engine{capacity: 3000}, line: Queue{Pool: "p"}}
 	for i := 0; i+1 < len(script) && !t.Failed(); i += 2 {
 		p.step(script[i], script[i+1])
 	}
@@ -219,8 +219,8 @@ func run(t *testing.T, script []byte) {
 			t.Errorf("%s of %s was told %d times, left: %t", v.Class, v.Tenant, v.done, v.left)
 		}
 	}
-	if p.line.All() != 0 || len(p.line.shedding) > 6 {
-		t.Errorf("%d wait after all, %d places are remembered", p.line.All(), len(p.line.shedding))
+	if p.line.Len() != 0 || len(p.line.shedStates) > 6 {
+		t.Errorf("%d wait after all, %d places are remembered", p.line.Len(), len(p.line.shedStates))
 	}
 }
 

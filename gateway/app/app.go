@@ -76,7 +76,7 @@ type App struct {
 	indexes     map[string]*kvIndex // by pool, where it has one
 	Fleet       *fleet.Fleet
 	members     map[string]*member // by pool
-	queues      *admission.Lines
+	queues      *admission.Queues
 	Limiter     *limits.Limiter
 	Cache       *cache.Store
 	Generations *cache.Generations

@@ -96,7 +96,7 @@ func (a *App) runBreakers(ctx context.Context) error {
 	var members sync.WaitGroup
 	defer members.Wait()
 	defer cancel()
-	members.Go(func() { panics.Keep(ctx, a.retainBreakers) })
+	members.Go(func() { panics.KeepRunning(ctx, a.retainBreakers) })
 	return a.Breakers.Run(ctx)
 }
 

@@ -10,14 +10,14 @@ func (a *App) makeConsole() {
 	if a.Options.Admin == "" || a.Options.Gatherer == nil {
 		return
 	}
-	a.console = console.New(console.Options{Gatherer: a.Options.Gatherer, Facts: a.facts})
+	a.console = console.New(console.Options{Gatherer: a.Options.Gatherer, State: a.facts})
 }
 
 // facts are what the console shows and no metric tells.
-func (a *App) facts() console.Facts {
+func (a *App) facts() console.ReplicaState {
 	shed := a.Settings.Snapshot().Global().Admission
-	return console.Facts{
-		Replicas: a.Fleet.Known(),
-		Lines:    map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
+	return console.ReplicaState{
+		Replicas:       a.Fleet.Known(),
+		ShedThresholds: map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
 	}
 }

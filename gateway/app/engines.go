@@ -68,17 +68,17 @@ func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
 		c := a.prober.Card(name)
-		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.LackView{}}
+		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
-			v.Backend, v.Age, v.Scoring, v.Reuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
+			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
 			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
 			for _, m := range c.Missing {
-				v.Missing = append(v.Missing, gateway.LackView{What: m.What, Why: m.Why})
+				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.What, Reason: m.Why})
 			}
 		}
 		v.Failed = a.prober.Failed(name)
 		if open, why, until := a.cascade.Scoring(name); open {
-			v.Closed, v.Left = why, max(time.Until(until).Seconds(), 0)
+			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
 		}
 		if c != nil || a.drafts(name) {
 			out = append(out, v)
@@ -100,10 +100,10 @@ func (a *App) drafting() []gateway.DraftView {
 		if err != nil || rt.Draft == nil {
 			continue
 		}
-		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.LackView{}, Note: a.cascade.BlocksRefused(rt)}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.UnavailableView{}, Note: a.cascade.BlocksRefused(rt)}
 		for _, m := range a.cascade.Modes(rt) {
 			if m.Lacks != "" {
-				v.Refused = append(v.Refused, gateway.LackView{What: string(m.Mode), Why: m.Why})
+				v.Refused = append(v.Refused, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Why})
 			}
 		}
 		var served float64

@@ -146,8 +146,8 @@ func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
 	}
 	var whys []string
 	for _, m := range w.engine(t, "mute").Missing {
-		if m.What == "scoring" {
-			whys = append(whys, m.Why)
+		if m.Name == "scoring" {
+			whys = append(whys, m.Reason)
 		}
 	}
 	if len(whys) != 1 || whys[0] == "" {
@@ -161,7 +161,7 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 	for _, d := range w.Status(t).Drafts {
 		refused := map[string]string{}
 		for _, m := range d.Refused {
-			refused[m.What] = m.Why
+			refused[m.Name] = m.Reason
 		}
 		// Asked in words, a target need score nothing: lenient and judge work.
 		if able := d.Route == routeAble; (refused["verify"] == "") != able || refused["judge"] != "" || refused["lenient"] != "" || refused["confidence"] != "" {
@@ -234,7 +234,7 @@ func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
 		e := w.engine(t, "large")
 		return e.Age >= 0 && e.Age < time.Since(began).Seconds() && w.able.State().Requests["/tokenize"] > before
 	})
-	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.Closed != "" {
+	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.ScoringClosed != "" {
 		t.Errorf("after the restart it is told as %+v", e)
 	}
 	if age := w.engine(t, "mute").Age; age < w.engine(t, "large").Age {

@@ -102,12 +102,12 @@ func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
 }
 
 // Backends are all backends of all pools.
-func (o backendAdmin) Backends() []gateway.BackendView {
-	var out []gateway.BackendView
+func (o backendAdmin) Backends() []gateway.Backend {
+	var out []gateway.Backend
 	now := time.Now()
 	for name, p := range o.Pools {
 		for _, s := range p.Snapshot() {
-			v := gateway.BackendView{
+			v := gateway.Backend{
 				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
 				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
 			}

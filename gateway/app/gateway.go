@@ -16,7 +16,7 @@ func (a *App) makeGateway() error {
 	clients.Bodies = a.Options.MaxBodyBytes
 	o := a.serving()
 	a.observing(&o)
-	o.Limits, o.Loops = clients, a.loops()
+	o.Limits, o.Background = clients, a.loops()
 	a.gateway, err = gateway.New(o)
 	return err
 }
@@ -30,7 +30,7 @@ func (a *App) serving() gateway.Options {
 		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighShare },
 		Timeouts:  a.timeouts,
 		Allow:     allowedFields(f.Routes),
-		Cache:     a.Cache, CacheConfig: a.cacheConfig, Served: a.served, Generations: a.Generations, Salt: a.salt,
+		Cache:     a.Cache, CacheConfig: a.cacheConfig, ServedModels: a.served, Generations: a.Generations, Salt: a.salt,
 		Drain: gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 	}
 	for _, name := range a.routes() {
@@ -41,13 +41,13 @@ func (a *App) serving() gateway.Options {
 
 // observing adds what operators see and do, on the admin listener, in the log and in traces.
 func (a *App) observing(o *gateway.Options) {
-	o.Admin, o.Operators, o.Desk = a.Options.Admin, a.Operators, a.settingsEditor()
-	o.Routes, o.Fleet, o.Inside = a.RouteStates, backendAdmin{a}, inspector{a}
+	o.Admin, o.Operators, o.SettingsEditor = a.Options.Admin, a.Operators, a.settingsEditor()
+	o.Routes, o.Fleet, o.Inspector = a.RouteStates, backendAdmin{a}, inspector{a}
 	o.Tenants = func() []gateway.TenantView { return tenantViews(a.identity) }
-	o.Lost = func() int { return len(a.Settings.Lost()) }
-	o.Rung = func() string { return a.Fleet.Mode().String() }
+	o.LostSettings = func() int { return len(a.Settings.Lost()) }
+	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
 	o.Risk, o.Purge = a.risks.Views, a.Purger()
-	o.ReceiptShare = func() float64 { return a.Settings.Snapshot().Global().Receipts.LogShare }
+	o.ReceiptShare = func() float64 { return a.Settings.Snapshot().Global().ReceiptLog.LogShare }
 	o.Logger, o.Registerer, o.Gatherer = a.Options.Logger, a.Options.Registerer, a.Options.Gatherer
 	if a.console != nil {
 		o.Console = a.console.Handler()
@@ -58,8 +58,8 @@ func (a *App) observing(o *gateway.Options) {
 }
 
 // loops are what runs in the background, by the name that the log gives it.
-func (a *App) loops() []gateway.Loop {
-	loops := []gateway.Loop{
+func (a *App) loops() []gateway.BackgroundTask {
+	loops := []gateway.BackgroundTask{
 		{Name: "files", Run: a.files.Run},
 		{Name: "settings", Run: a.Settings.Run},
 		{Name: "cascade", Run: a.cascade.Run},
@@ -74,18 +74,18 @@ func (a *App) loops() []gateway.Loop {
 		{Name: "requests under way", Run: a.Generations.Run},
 	}
 	if a.console != nil {
-		loops = append(loops, gateway.Loop{Name: "console", Run: a.console.Run})
+		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})
 	}
 	if a.Operators != nil {
-		loops = append(loops, gateway.Loop{Name: "sessions", Run: a.Operators.Run})
+		loops = append(loops, gateway.BackgroundTask{Name: "sessions", Run: a.Operators.Run})
 	}
 	if a.tracer != nil {
-		loops = append(loops, gateway.Loop{Name: "traces", Run: a.tracer.Run})
+		loops = append(loops, gateway.BackgroundTask{Name: "traces", Run: a.tracer.Run})
 	}
 	for name, p := range a.Pools {
-		loops = append(loops, gateway.Loop{Name: "pool " + name, Run: p.Run})
+		loops = append(loops, gateway.BackgroundTask{Name: "pool " + name, Run: p.Run})
 		if x := a.indexes[name]; x != nil {
-			loops = append(loops, gateway.Loop{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
+			loops = append(loops, gateway.BackgroundTask{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
 		}
 	}
 	return loops

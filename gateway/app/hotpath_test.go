@@ -103,7 +103,7 @@ func (h *hotPath) admit(ctx context.Context) error {
 }
 
 func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
-	g, err := h.Limiter.Enter(ctx, limits.Ask{Tenant: "acme", Tokens: 900, Limit: l})
+	g, err := h.Limiter.Reserve(ctx, limits.Request{Tenant: "acme", Tokens: 900, Limit: l})
 	if err == nil {
 		g.Settle(700)
 	}

@@ -107,7 +107,7 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 		return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
 	}
 	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
-		Spared: def.DraftsUnderPressure, Apart: def.OwnPromise}
+		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
 	for _, sum := range def.KeysSHA256 {
 		var digest [32]byte
 		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
@@ -124,7 +124,7 @@ func tenantViews(who *identity.Resolver) []gateway.TenantView {
 	for _, t := range who.Tenants() {
 		out = append(out, gateway.TenantView{
 			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
-			DraftsUnderPressure: t.Spared, OwnPromise: t.Apart,
+			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
 		})
 	}
 	return out

@@ -116,7 +116,7 @@ func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup,
 			feed, cancel := context.WithCancel(ctx)
 			feeds[feedOf] = cancel
 			all.Go(func() {
-				panics.Keep(feed, func(ctx context.Context) { _ = x.events.Follow(ctx, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
+				panics.KeepRunning(feed, func(ctx context.Context) { _ = x.events.Follow(ctx, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
 			})
 		}
 	}

@@ -52,7 +52,7 @@ func (a *App) EnginesKnown() bool {
 }
 
 // Promises tell how the promise of each route stood ten seconds ago at most.
-func (a *App) Promises() []gateway.PromiseView { return a.risks.Promises() }
+func (a *App) Promises() []gateway.RiskSummary { return a.risks.Promises() }
 
 // Backends are the ids of a pool's backends; none for a pool that does not exist.
 func (a *App) Backends(pool string) []string {

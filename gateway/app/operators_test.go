@@ -30,7 +30,7 @@ func signInAt(t *testing.T, admin, token string) pages {
 }
 
 // ask sends a page's request to /admin/session and returns the answer.
-func (p pages) ask(t *testing.T, method, admin string) (said gateway.SignedOut) {
+func (p pages) ask(t *testing.T, method, admin string) (said gateway.SignOutResult) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, admin+"/admin/session", http.NoBody)
 	if err != nil {

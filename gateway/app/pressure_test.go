@@ -105,11 +105,16 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	w.usage(t, .97, "normal", true)
 	w.never(t, .97, [2]string{"spared", "high"})
 	w.usage(t, 0, "low", false)
-	for _, want := range []string{"MISS", "HIT"} {
-		if r := w.asks(t, "spared", "normal", again); r.reason == "target_pressure" || r.cached != want {
-			t.Errorf("X-Cache %s, want %s: %v", r.cached, want, r)
-		}
+	if r := w.asks(t, "spared", "normal", again); r.reason == "target_pressure" || r.cached != "MISS" {
+		t.Errorf("X-Cache %s, want MISS: %v", r.cached, r)
 	}
+	apptest.Eventually(t, "the answer is kept", func() bool {
+		r := w.asks(t, "spared", "normal", again)
+		if r.reason == "target_pressure" {
+			t.Errorf("X-Cache %s: %v", r.cached, r)
+		}
+		return r.cached == "HIT"
+	})
 	if got := summed(t, w.replicas, "foregate_acceptance_total", `reason="target_pressure"`, `verdict="accepted"`); got != w.pressed || got == 0 {
 		t.Errorf("%d drafts below the threshold are counted, clients got %d", got, w.pressed)
 	}

@@ -14,15 +14,15 @@ import (
 
 // makeQueues has requests wait in turns for pools that are short of memory.
 func (a *App) makeQueues() {
-	a.queues = admission.NewLines(slices.Collect(maps.Keys(a.Options.File.Pools)), a.Options.Registerer)
+	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.Options.File.Pools)), a.Options.Registerer)
 }
 
 // Enter is [dispatch.Queue], by the settings of the request's route.
 func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
-	return a.queues.Enter(ctx, t.Pool, &admission.Waiter{
+	return a.queues.Enter(ctx, t.Pool, &admission.Ticket{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: a.Settings.Snapshot().Route(t.Route).Admission,
-		Waited: t.Waited, Now: t.NoWait, Must: t.MidStream, Try: try,
+		Waited: t.Waited, NoWait: t.NoWait, MidStream: t.MidStream, Try: try,
 	})
 }
 

@@ -207,8 +207,8 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	}
 	apptest.Eventually(t, "all refuse what no setting may be", func() bool {
 		return w.all(func(p *apptest.Replica) bool {
-			refused := p.Status(t).Settings.Refused
-			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RefusedView) bool { return bad[r.Name] != r.Value })
+			refused := p.Status(t).Settings.Rejected
+			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RejectedSettingView) bool { return bad[r.Name] != r.Value })
 		})
 	})
 	if !w.each(t, riskReply.accepted) {

@@ -99,7 +99,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					mistake string
 				}{{tc.first, true, ""}, {tc.bad, true, tc.mistake}, {tc.second, false, ""}, {tc.first, true, ""}} {
 					rotateFile(t, path, step.text)
-					time.Sleep(2*reload.Every + time.Millisecond)
+					time.Sleep(2*reload.Interval + time.Millisecond)
 					synctest.Wait()
 					_, err := who.Identify(tc.proof)
 					state := files.States()[0]

@@ -70,7 +70,7 @@ func (s *sealing) replace(t *testing.T, keys ...string) {
 	if err := os.WriteFile(s.keys, []byte(strings.Join(keys, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Within(t, 10*reload.Every, "the keys are in force", func() bool { return changes() > before })
+	apptest.Within(t, 10*reload.Interval, "the keys are in force", func() bool { return changes() > before })
 }
 
 // told is what the replica says of its cache.

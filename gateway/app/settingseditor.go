@@ -14,10 +14,10 @@ import (
 type settingsEditor struct{ store *settings.Store }
 
 // NewSettingsEditor makes one that writes where store does.
-func NewSettingsEditor(store *settings.Store) gateway.Desk { return settingsEditor{store} }
+func NewSettingsEditor(store *settings.Store) gateway.SettingsEditor { return settingsEditor{store} }
 
 // settingsEditor is the one of this replica, nil where no Redis has settings.
-func (a *App) settingsEditor() gateway.Desk {
+func (a *App) settingsEditor() gateway.SettingsEditor {
 	if a.Options.Stores.Settings == nil {
 		return nil
 	}
@@ -25,24 +25,24 @@ func (a *App) settingsEditor() gateway.Desk {
 }
 
 // Change sets and unsets settings.
-func (e settingsEditor) Change(ctx context.Context, o gateway.SettingsOrder) (gateway.SettingsChange, error) {
-	return changed(e.store.Set(ctx, settings.Order{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
+func (e settingsEditor) Change(ctx context.Context, o gateway.SettingsEdit) (gateway.SettingsEditResult, error) {
+	return changed(e.store.Set(ctx, settings.Edit{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
 }
 
 // Rollback restores a version.
-func (e settingsEditor) Rollback(ctx context.Context, o gateway.SettingsOrder, version int64) (gateway.SettingsChange, error) {
+func (e settingsEditor) Rollback(ctx context.Context, o gateway.SettingsEdit, version int64) (gateway.SettingsEditResult, error) {
 	why := o.Why
 	if why == "" {
 		why = fmt.Sprintf("back to version %d", version)
 	}
-	return changed(e.store.Rollback(ctx, settings.Order{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
+	return changed(e.store.Rollback(ctx, settings.Edit{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
 }
 
 // History is the last of the log.
-func (e settingsEditor) History(ctx context.Context, n int) ([]gateway.SettingsEntry, error) {
-	entries := []gateway.SettingsEntry{}
+func (e settingsEditor) History(ctx context.Context, n int) ([]gateway.SettingsLogEntry, error) {
+	entries := []gateway.SettingsLogEntry{}
 	err := e.store.History(ctx, func(entry settings.Entry) bool {
-		entries = append(entries, gateway.SettingsEntry{
+		entries = append(entries, gateway.SettingsLogEntry{
 			ID: entry.ID, Version: entry.Version, When: entry.At().UTC(), Who: entry.Who, Why: entry.Why, Changes: settingChanges(entry.Changes),
 		})
 		return len(entries) < n
@@ -50,11 +50,11 @@ func (e settingsEditor) History(ctx context.Context, n int) ([]gateway.SettingsE
 	return entries, editorError(err)
 }
 
-func changed(a settings.Result, err error) (gateway.SettingsChange, error) {
+func changed(a settings.Result, err error) (gateway.SettingsEditResult, error) {
 	if err != nil {
-		return gateway.SettingsChange{}, editorError(err)
+		return gateway.SettingsEditResult{}, editorError(err)
 	}
-	return gateway.SettingsChange{Version: a.Version, Changes: settingChanges(a.Changes), Found: settingChanges(a.Found), Notes: append([]string{}, a.Notes...)}, nil
+	return gateway.SettingsEditResult{Version: a.Version, Changes: settingChanges(a.Changes), Found: settingChanges(a.Found), Notes: append([]string{}, a.Notes...)}, nil
 }
 
 func settingChanges(all []settings.Change) []gateway.SettingChange {
@@ -65,14 +65,14 @@ func settingChanges(all []settings.Change) []gateway.SettingChange {
 	return out
 }
 
-// editorError is an error as a [gateway.Desk] returns it.
+// editorError is an error as a [gateway.SettingsEditor] returns it.
 func editorError(err error) error {
 	var refused *settings.RefusedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &refused):
-		return &gateway.SettingsRefused{Problems: refused.Problems}
+		return &gateway.SettingsRejected{Problems: refused.Problems}
 	case strings.Contains(err.Error(), "NOPERM"):
 		return fmt.Errorf("%w: %w", gateway.ErrSettingsReadOnly, err)
 	}

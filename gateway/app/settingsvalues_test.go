@@ -57,7 +57,7 @@ drain: {delay: 0s, grace: 2s}
 		apptest.Within(t, 10*time.Second, what, func() bool {
 			s := p.Status(t).Settings
 			var refused []string
-			for _, r := range s.Refused {
+			for _, r := range s.Rejected {
 				if r.Value == shown && r.Reason != "" {
 					refused = append(refused, r.Name)
 				}

@@ -19,7 +19,7 @@ func (a *App) Status() gateway.Status { return inspector{a}.Status() }
 func (i inspector) Status() gateway.Status {
 	s := gateway.Status{
 		Version: i.Options.Version, Uptime: time.Since(i.began).Seconds(), Replicas: i.Fleet.Members(),
-		Redis: gateway.RedisView{Name: i.Options.Stores.Name, Rung: i.Fleet.Mode().String(), Since: time.Since(i.Fleet.Since()).Seconds()},
+		Redis: gateway.RedisView{Name: i.Options.Stores.Name, Level: i.Fleet.Mode().String(), Since: time.Since(i.Fleet.Since()).Seconds()},
 	}
 	if err := i.Fleet.Why(); err != nil {
 		s.Redis.Why = err.Error()
@@ -27,22 +27,22 @@ func (i inspector) Status() gateway.Status {
 	s.Settings, s.Warnings = i.view(), i.warnings
 	for _, f := range i.files.States() {
 		s.Files = append(s.Files, gateway.FileView{
-			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, Open: f.Open,
+			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, WorldReadable: f.WorldReadable,
 		})
 	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
-	s.Promises = i.risks.Promises()
+	s.Risk = i.risks.Promises()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {
 		if b.State != "closed" {
-			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, Left: b.Left.Seconds(), Alone: b.Alone})
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Left.Seconds(), OpenHereOnly: b.Alone})
 		}
 	}
-	s.Shedding = []gateway.SheddingNow{}
+	s.Shedding = []gateway.SheddingView{}
 	for pool, classes := range i.Shedding() {
-		s.Shedding = append(s.Shedding, gateway.SheddingNow{Pool: pool, Priorities: classes})
+		s.Shedding = append(s.Shedding, gateway.SheddingView{Pool: pool, Priorities: classes})
 	}
-	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingNow) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingView) int { return strings.Compare(a.Pool, b.Pool) })
 	return s
 }
 
@@ -51,7 +51,7 @@ func (i inspector) view() gateway.SettingsView {
 	snapshot := i.App.Settings.Snapshot()
 	v := gateway.SettingsView{
 		Age: i.App.Settings.Age().Seconds(), Switches: snapshot.Warnings(),
-		Lost: settingChanges(i.App.Settings.Lost()), Changed: []gateway.SettingView{}, Refused: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
+		Lost: settingChanges(i.App.Settings.Lost()), Changed: []gateway.SettingView{}, Rejected: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
 	}
 	for _, s := range settings.Specs() {
 		for _, route := range append([]string{""}, i.routes()...) {
@@ -85,10 +85,10 @@ func viewOf(s settings.Spec, snapshot *settings.Snapshot, route string) gateway.
 	return v
 }
 
-func refusedViews(rejected []settings.Rejected) []gateway.RefusedView {
-	out := []gateway.RefusedView{}
+func refusedViews(rejected []settings.RejectedValue) []gateway.RejectedSettingView {
+	out := []gateway.RejectedSettingView{}
 	for _, r := range rejected {
-		out = append(out, gateway.RefusedView(r))
+		out = append(out, gateway.RejectedSettingView(r))
 	}
 	return out
 }

@@ -61,7 +61,7 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 func readableSecrets(files *reload.Watcher) []string {
 	var out []string
 	for _, s := range files.States() {
-		if s.Open {
+		if s.WorldReadable {
 			out = append(out, s.Setting+": every user of this machine may read the file; take the permission away (chmod o-r)")
 		}
 	}

@@ -145,8 +145,8 @@ type Tenant struct {
 	RPM, TPM    int      // requests and tokens per minute; 0 is unlimited
 	Concurrent  int      // requests under way; 0 is unlimited
 
-	DraftsUnderPressure bool // it may get drafts below the threshold while the target is short of memory
-	OwnPromise          bool // what is promised of drafts is promised for its requests alone, on evidence of their own
+	AllowLowScoreUnderPressure bool // it may get drafts below the threshold while the target is short of memory
+	PerTenantEvidence          bool // what is promised of drafts is promised for its requests alone, on evidence of their own
 }
 
 // Limits bound what one request and all requests together may take.

@@ -74,8 +74,8 @@ func readTenants(list yamlfile.Value) []Tenant {
 			digest.Opaque(&key)
 			t.KeysSHA256 = append(t.KeysSHA256, key)
 		}
-		b.At("allow_low_score_under_pressure").Bool(&t.DraftsUnderPressure)
-		b.At("per_tenant_evidence").Bool(&t.OwnPromise)
+		b.At("allow_low_score_under_pressure").Bool(&t.AllowLowScoreUnderPressure)
+		b.At("per_tenant_evidence").Bool(&t.PerTenantEvidence)
 		readTenantLimits(&t, b)
 		b.Done()
 		all = append(all, t)

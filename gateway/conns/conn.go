@@ -15,17 +15,17 @@ type state int
 const (
 	waiting state = iota // it is in a queue: no request is being answered
 	serving              // a request is being answered
-	gone                 // it is closed, or about to be, and not counted any more
+	closed               // it is closed, or about to be, and not counted any more
 )
 
 // class is whose connection it is.
 type class int
 
 const (
-	stranger class = iota // somebody's who has not said who he is
-	known                 // somebody's who has
-	balancer              // a balancer's
-	classes               // how many there are
+	anonymous     class = iota // somebody's who has not said who he is
+	authenticated              // somebody's who has
+	balancer                   // a balancer's
+	classes                    // how many there are
 )
 
 // conn is an open connection. The table's mutex guards all but Conn.
@@ -42,7 +42,7 @@ type conn struct {
 // Close closes the connection and gives its place back.
 func (c *conn) Close() error {
 	err := c.Conn.Close() // before its place may be taken: a place is a descriptor
-	c.table.leave(c)
+	c.table.forget(c)
 	return err
 }
 
@@ -54,12 +54,12 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// origin tells by which address a connection counts, and whose it is as long as nobody says. Addresses
+// classify tells by which address a connection counts, and whose it is as long as nobody says. Addresses
 // that are not IP, such as those of a pipe, are a balancer's.
-func (t *Table) origin(remote net.Addr) (from netip.Addr, whose class) {
+func (t *Table) classify(remote net.Addr) (from netip.Addr, whose class) {
 	tcp, _ := remote.(*net.TCPAddr) // nil has the zero AddrPort
 	if from = peer.Client(tcp.AddrPort().Addr(), t.opts.Balancers); !from.IsValid() {
 		return from, balancer
 	}
-	return from, stranger
+	return from, anonymous
 }

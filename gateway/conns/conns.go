@@ -44,13 +44,13 @@ type Table struct {
 	mu        sync.Mutex
 	open      int
 	addresses map[netip.Addr]*address // that have open connections; balancers are not in it
-	waiting   line
+	waiting   waitingConns
 }
 
 // address is what one address holds.
 type address struct {
 	open    int
-	waiting line
+	waiting waitingConns
 }
 
 // New makes a table that is empty.
@@ -58,7 +58,7 @@ func New(o Options) *Table {
 	if o.MaxPerAddress == 0 {
 		o.MaxPerAddress = o.Max
 	}
-	t := &Table{opts: o, addresses: map[netip.Addr]*address{}, waiting: newLine(byTable)}
+	t := &Table{opts: o, addresses: map[netip.Addr]*address{}, waiting: newWaitingConns(byTable)}
 	t.metrics = newMetrics(t)
 	return t
 }
@@ -78,7 +78,7 @@ func (t *Table) Guard(s *http.Server) {
 
 // Run closes connections that are idle for too long, until ctx ends.
 func (t *Table) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -119,9 +119,9 @@ func (l *listener) Accept() (net.Conn, error) {
 // admit gives a connection a place, nil where there is none.
 func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	c := &conn{Conn: raw, table: t}
-	c.from, c.class = t.origin(raw.RemoteAddr())
+	c.from, c.class = t.classify(raw.RemoteAddr())
 	t.mu.Lock()
-	victim, reason := t.room(c)
+	victim, reason := t.findVictim(c)
 	if victim != nil {
 		t.remove(victim)
 	}
@@ -141,9 +141,9 @@ func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	return c
 }
 
-// room tells why there is no room for c as it is, and which connection may be closed for it, nil
+// findVictim tells why there is no room for c as it is, and which connection may be closed for it, nil
 // where none may. t.mu is held.
-func (t *Table) room(c *conn) (victim *conn, reason string) {
+func (t *Table) findVictim(c *conn) (victim *conn, reason string) {
 	if a := t.addresses[c.from]; a != nil && a.open >= t.opts.MaxPerAddress {
 		return a.waiting.victim(t.opts.MaxPerAddress), reasonAddress
 	}
@@ -158,7 +158,7 @@ func (t *Table) room(c *conn) (victim *conn, reason string) {
 func (t *Table) sweep(now time.Time) {
 	var victims []*conn
 	t.mu.Lock()
-	for _, q := range []*queue{&t.waiting.of[stranger], &t.waiting.of[known]} {
+	for _, q := range []*queue{&t.waiting.byClass[anonymous], &t.waiting.byClass[authenticated]} {
 		for c := q.first; c != nil && now.Sub(c.since) > idleTime(t.open, t.opts.Max, t.opts.MaxIdle); c = q.first {
 			t.remove(c)
 			victims = append(victims, c)
@@ -176,7 +176,7 @@ func (t *Table) add(c *conn, now time.Time) {
 	t.open++
 	if c.class != balancer {
 		if t.addresses[c.from] == nil {
-			t.addresses[c.from] = &address{waiting: newLine(byAddress)}
+			t.addresses[c.from] = &address{waiting: newWaitingConns(byAddress)}
 		}
 		t.addresses[c.from].open++
 	}
@@ -186,7 +186,7 @@ func (t *Table) add(c *conn, now time.Time) {
 // remove forgets a connection that is to be closed, or is. t.mu is held.
 func (t *Table) remove(c *conn) {
 	t.dequeue(c)
-	c.state = gone
+	c.state = closed
 	t.open--
 	if c.class == balancer {
 		return
@@ -226,26 +226,26 @@ func (t *Table) wait(c *conn, now time.Time) {
 	}
 }
 
-// errGone is of a connection that was closed while its request arrived.
-var errGone = errors.New("the connection is gone")
+// errClosed is of a connection that was closed while its request arrived.
+var errClosed = errors.New("the connection is gone")
 
 // serve notes that a request is being answered; last tells that its answer should end the connection.
 func (t *Table) serve(c *conn) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.state == gone {
-		return false, errGone
+	if c.state == closed {
+		return false, errClosed
 	}
 	t.dequeue(c)
 	c.state = serving
-	return c.class != balancer && crowded(t.open, t.opts.Max), nil
+	return c.class != balancer && nearlyFull(t.open, t.opts.Max), nil
 }
 
-// leave notes that a connection is closed.
-func (t *Table) leave(c *conn) {
+// forget notes that a connection is closed.
+func (t *Table) forget(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.state != gone {
+	if c.state != closed {
 		t.remove(c)
 	}
 }
@@ -275,25 +275,25 @@ func (t *Table) handler(next http.Handler) http.Handler {
 	})
 }
 
-// Close has the connection of a request end with its answer, unless it is a balancer's.
-func Close(w http.ResponseWriter, r *http.Request) {
+// CloseAfterResponse has the connection of a request end with its answer, unless it is a balancer's.
+func CloseAfterResponse(w http.ResponseWriter, r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); !ok || c.class != balancer {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// Know notes that the client of a request has said who he is.
-func Know(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok && c.class == stranger {
-		c.know()
+// MarkAuthenticated notes that the client of a request has said who he is.
+func MarkAuthenticated(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok && c.class == anonymous {
+		c.markAuthenticated()
 	}
 }
 
-// know makes a known client of a stranger whose request is being answered.
-func (c *conn) know() {
+// markAuthenticated makes a known client of a stranger whose request is being answered.
+func (c *conn) markAuthenticated() {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	if c.state == serving && c.class == stranger {
-		c.class = known
+	if c.state == serving && c.class == anonymous {
+		c.class = authenticated
 	}
 }

@@ -41,8 +41,8 @@ func (w *world) from(addr string) *conn {
 	return w.admit(pipe{near, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 1))}, w.now)
 }
 
-// closed reports whether the table has closed a connection.
-func closed(c *conn) bool {
+// isClosed reports whether the table has closed a connection.
+func isClosed(c *conn) bool {
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // tells of its end, too
 	_, err := c.Read(make([]byte, 1))
 	ne, ok := err.(net.Error)
@@ -62,10 +62,10 @@ func TestANewConnectionTakesThePlaceOfTheOneIdleLongest(t *testing.T) {
 	w.ask(a)
 	w.ask(b)
 	w.wait(a, w.now.Add(time.Hour)) // has waited for less than c, which has asked nothing yet
-	if w.from("10.0.0.4") == nil || !closed(c) || closed(a) || closed(b) {
+	if w.from("10.0.0.4") == nil || !isClosed(c) || isClosed(a) || isClosed(b) {
 		t.Error("not the connection that has waited longest")
 	}
-	if w.from("10.0.0.5") == nil || !closed(a) || closed(b) {
+	if w.from("10.0.0.5") == nil || !isClosed(a) || isClosed(b) {
 		t.Error("not the next one")
 	}
 	if n := w.count(); n != 3 {
@@ -81,7 +81,7 @@ func TestAConnectionThatAnswersIsNeverClosed(t *testing.T) {
 	}
 	w.now = w.now.Add(24 * time.Hour)
 	w.sweep(w.now)
-	if w.from("10.0.0.1") != nil || w.from("10.0.0.3") != nil || closed(a) || closed(b) || closed(c) {
+	if w.from("10.0.0.1") != nil || w.from("10.0.0.3") != nil || isClosed(a) || isClosed(b) || isClosed(c) {
 		t.Error("a new one found room where all are at work")
 	}
 	for reason, want := range map[string]float64{reasonAddress: 1, reasonFull: 1} {
@@ -94,11 +94,11 @@ func TestAConnectionThatAnswersIsNeverClosed(t *testing.T) {
 func TestAnAddressWithItsShareMakesRoomItself(t *testing.T) {
 	w := newWorld(t, Options{Max: 10, MaxPerAddress: 2})
 	other, first, second := w.from("10.0.0.1"), w.from("10.0.0.2"), w.from("10.0.0.2")
-	if w.from("10.0.0.2") == nil || !closed(first) || closed(other) || closed(second) {
+	if w.from("10.0.0.2") == nil || !isClosed(first) || isClosed(other) || isClosed(second) {
 		t.Error("not its own oldest connection was closed")
 	}
 	w.ask(second)
-	if w.from("10.0.0.2") == nil || closed(second) {
+	if w.from("10.0.0.2") == nil || isClosed(second) {
 		t.Error("the one at work was closed")
 	}
 	if got := testutil.ToFloat64(w.metrics.closed.WithLabelValues(reasonAddress)); got != 2 {
@@ -113,7 +113,7 @@ func TestAFloodOfStrangersLeavesKnownClientsThreeQuarters(t *testing.T) {
 		for range 16 {
 			c := w.from("10.0.0.1")
 			w.ask(c)
-			c.know()
+			c.markAuthenticated()
 			w.wait(c, w.now)
 			regulars = append(regulars, c)
 		}
@@ -123,8 +123,8 @@ func TestAFloodOfStrangersLeavesKnownClientsThreeQuarters(t *testing.T) {
 			}
 		}
 		for i, c := range regulars {
-			if closed(c) != (i < 4) {
-				t.Errorf("%+v: known client %d: closed %v", o, i, closed(c))
+			if isClosed(c) != (i < 4) {
+				t.Errorf("%+v: known client %d: closed %v", o, i, isClosed(c))
 			}
 		}
 	}
@@ -135,14 +135,14 @@ func TestANewClientIsNotClosedForTheNextWhereKnownOnesIdle(t *testing.T) {
 	for range 16 {
 		c := w.from("10.0.0.1")
 		w.ask(c)
-		c.know()
+		c.markAuthenticated()
 		w.wait(c, w.now)
 	}
 	first := w.from("10.0.0.2")
 	for range 3 {
 		w.from("10.0.0.3")
 	}
-	if closed(first) {
+	if isClosed(first) {
 		t.Error("it had no time to ask")
 	}
 	w.ask(first)
@@ -151,11 +151,11 @@ func TestANewClientIsNotClosedForTheNextWhereKnownOnesIdle(t *testing.T) {
 func TestIPv6AddressesOfOneNetworkShare(t *testing.T) {
 	w := newWorld(t, Options{Max: 10, MaxPerAddress: 1})
 	first := w.from("2001:db8::1")
-	if w.from("2001:db8::2:3") == nil || !closed(first) {
+	if w.from("2001:db8::2:3") == nil || !isClosed(first) {
 		t.Error("one network of 64 bits has two shares")
 	}
 	second := w.from("2001:db8:0:1::1")
-	if w.from("::ffff:10.0.0.1") == nil || w.from("::ffff:10.0.0.2") == nil || closed(second) {
+	if w.from("::ffff:10.0.0.1") == nil || w.from("::ffff:10.0.0.2") == nil || isClosed(second) {
 		t.Error("others share with them")
 	}
 }
@@ -165,14 +165,14 @@ func TestBalancersHaveNoShareAndAreClosedLast(t *testing.T) {
 	first, second := w.from("10.1.0.1"), w.from("::ffff:10.1.0.1")
 	stranger := w.from("10.2.0.1")
 	w.now = w.now.Add(10 * time.Minute)
-	if w.from("10.1.0.1") == nil || !closed(stranger) || closed(first) || closed(second) {
+	if w.from("10.1.0.1") == nil || !isClosed(stranger) || isClosed(first) || isClosed(second) {
 		t.Error("the balancer paid while another's connection waited")
 	}
 	w.sweep(w.now)
-	if closed(first) || closed(second) {
+	if isClosed(first) || isClosed(second) {
 		t.Error("a balancer's idle connection was swept away")
 	}
-	if w.from("10.2.0.2") == nil || !closed(first) || closed(second) {
+	if w.from("10.2.0.2") == nil || !isClosed(first) || isClosed(second) {
 		t.Error("no room although a balancer's connection waits")
 	}
 	if last, err := w.serve(second); last || err != nil {
@@ -231,7 +231,7 @@ func TestPlacesAreNeverLost(t *testing.T) {
 		case n < 6:
 			_, _ = w.serve(all[dice.IntN(len(all))]) // some are gone
 		case n < 7:
-			all[dice.IntN(len(all))].know() // some have no request
+			all[dice.IntN(len(all))].markAuthenticated() // some have no request
 		case n < 8:
 			w.wait(all[dice.IntN(len(all))], w.now)
 		case n < 9:
@@ -240,7 +240,7 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			w.now = w.now.Add(time.Duration(dice.IntN(30)) * time.Second)
 			w.sweep(w.now)
 		}
-		all = slices.DeleteFunc(all, func(c *conn) bool { return c.state == gone && dice.IntN(4) > 0 })
+		all = slices.DeleteFunc(all, func(c *conn) bool { return c.state == closed && dice.IntN(4) > 0 })
 		w.audit(all)
 	}
 	for _, c := range all {
@@ -256,7 +256,7 @@ func (w *world) audit(all []*conn) {
 	w.t.Helper()
 	open, queued, by := 0, 0, map[netip.Addr]int{}
 	for _, c := range all {
-		if c.state == gone {
+		if c.state == closed {
 			continue
 		}
 		open++
@@ -275,8 +275,8 @@ func (w *world) audit(all []*conn) {
 		}
 	}
 	got := 0
-	for i := range w.waiting.of {
-		q := &w.waiting.of[i]
+	for i := range w.waiting.byClass {
+		q := &w.waiting.byClass[i]
 		if got += q.n; q.n != length(q) {
 			w.t.Fatalf("queue %d counts %d and holds %d", i, q.n, length(q))
 		}

@@ -181,7 +181,7 @@ func TestAnAnswerOfACrowdedTableEndsItsConnection(t *testing.T) {
 
 func TestARefusalIsReadByWhoIsStillSending(t *testing.T) {
 	_, addr := start(t, Options{Max: 4}, func(w http.ResponseWriter, r *http.Request) {
-		Close(w, r)
+		CloseAfterResponse(w, r)
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	c := dial(t, "127.0.0.1", addr)
@@ -199,7 +199,7 @@ func TestARefusalIsReadByWhoIsStillSending(t *testing.T) {
 func TestABalancersConnectionOutlivesARefusal(t *testing.T) {
 	balancers := []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}
 	_, addr := start(t, Options{Max: 4, Balancers: balancers}, func(w http.ResponseWriter, r *http.Request) {
-		Close(w, r)
+		CloseAfterResponse(w, r)
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	if resp := dial(t, "127.0.0.1", addr).answered("/"); !resp.Close {

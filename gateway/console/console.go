@@ -17,57 +17,57 @@ import (
 )
 
 const (
-	usualEvery = 2 * time.Second
+	defaultInterval = 2 * time.Second
 	// gatherShare bounds what gathering may take of a processor: the next one waits for so many
 	// times as long as the quickest of the last few took. Others may have waited for a processor
 	// most of their time.
-	gatherShare = 200
-	lastFew     = 4
-	maxPause    = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
-	keptSamples = 300             // ten minutes of them
-	rateSpan    = 10 * time.Second
-	ratioSpan   = 30 * time.Second
-	maxTabs     = 64
-	maxBehind   = 8 // samples that a reader may be behind before it is let go
-	writeTime   = 10 * time.Second
+	gatherShare    = 200
+	lastFew        = 4
+	maxPause       = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
+	maxSamples     = 300             // ten minutes of them
+	rateSpan       = 10 * time.Second
+	ratioSpan      = 30 * time.Second
+	maxSubscribers = 64
+	maxBehind      = 8 // samples that a reader may be behind before it is let go
+	writeTime      = 10 * time.Second
 )
 
 // Options says what a console shows.
 type Options struct {
 	Gatherer prometheus.Gatherer
-	Facts    func() Facts     // nil: none are known; safe for concurrent use
-	Every    time.Duration    // between two samples; 0 is two seconds
-	Now      func() time.Time // nil is time.Now
+	State    func() ReplicaState // nil: none are known; safe for concurrent use
+	Interval time.Duration       // between two samples; 0 is two seconds
+	Now      func() time.Time    // nil is time.Now
 }
 
-// Facts are what no metric tells.
-type Facts struct {
-	Replicas int                // that live
-	Lines    map[string]float64 // KV usage above which a class of requests is shed, by class
+// ReplicaState are what no metric tells.
+type ReplicaState struct {
+	Replicas       int                // that live
+	ShedThresholds map[string]float64 // KV usage above which a class of requests is shed, by class
 }
 
 // Console keeps the last ten minutes, and shows them and what comes to any number of pages.
 type Console struct {
 	opts Options
 
-	mu      sync.Mutex
-	counts  []counts // the last ratioSpan, oldest first
-	samples [][]byte // encoded, oldest first
-	tabs    map[chan []byte]struct{}
+	mu          sync.Mutex
+	counts      []counts // the last ratioSpan, oldest first
+	samples     [][]byte // encoded, oldest first
+	subscribers map[chan []byte]struct{}
 }
 
 // New makes a console; nothing is gathered before Run.
 func New(o Options) *Console {
-	if o.Every == 0 {
-		o.Every = usualEvery
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Facts == nil {
-		o.Facts = func() Facts { return Facts{} }
+	if o.State == nil {
+		o.State = func() ReplicaState { return ReplicaState{} }
 	}
-	return &Console{opts: o, tabs: map[chan []byte]struct{}{}}
+	return &Console{opts: o, subscribers: map[chan []byte]struct{}{}}
 }
 
 // Run gathers until ctx ends: every two seconds, or less often, down to every eight, where that would
@@ -85,7 +85,7 @@ func (c *Console) Run(ctx context.Context) error {
 		began := time.Now()
 		c.take()
 		took[n%lastFew] = time.Since(began)
-		next.Reset(max(c.opts.Every, min(maxPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
+		next.Reset(max(c.opts.Interval, min(maxPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *Console) Run(ctx context.Context) error {
 func (c *Console) take() {
 	families, _ := c.opts.Gatherer.Gather()
 	now := count(families, c.opts.Now())
-	facts := c.opts.Facts()
+	facts := c.opts.State()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts = append(c.counts, now)
@@ -101,15 +101,15 @@ func (c *Console) take() {
 		c.counts = c.counts[1:]
 	}
 	line := encode(sampleOf(c.counts, facts))
-	if len(c.samples) == keptSamples {
+	if len(c.samples) == maxSamples {
 		c.samples = append(c.samples[:0], c.samples[1:]...)
 	}
 	c.samples = append(c.samples, line)
-	for tab := range c.tabs {
+	for tab := range c.subscribers {
 		select {
 		case tab <- line:
 		default: // it does not read; its connection is ended, and a page comes back by itself
-			delete(c.tabs, tab)
+			delete(c.subscribers, tab)
 			close(tab)
 		}
 	}

@@ -56,11 +56,11 @@ func send(w http.ResponseWriter, out *http.ResponseController, event string, dat
 func (c *Console) join() (tab chan []byte, history []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.tabs) >= maxTabs {
+	if len(c.subscribers) >= maxSubscribers {
 		return nil, nil
 	}
 	tab = make(chan []byte, maxBehind)
-	c.tabs[tab] = struct{}{}
+	c.subscribers[tab] = struct{}{}
 	history = append(history, '[')
 	for i, line := range c.samples {
 		if i > 0 {
@@ -74,5 +74,5 @@ func (c *Console) join() (tab chan []byte, history []byte) {
 func (c *Console) leave(tab chan []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.tabs, tab)
+	delete(c.subscribers, tab)
 }

@@ -75,7 +75,7 @@ func (l *looked) tick() (n int64) {
 func (l *looked) open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.tabs)
+	return len(l.subscribers)
 }
 
 // tab is a page that reads the stream.
@@ -186,11 +186,11 @@ func TestAPageIsToldWhatWasAndThenWhatComes(t *testing.T) {
 
 func TestTenMinutesAreKept(t *testing.T) {
 	l := look(t, 1)
-	for range keptSamples + 20 {
+	for range maxSamples + 20 {
 		l.tick()
 	}
 	got := l.tab(t).history()
-	if len(got) != keptSamples || got[0] != 21 || got[len(got)-1] != keptSamples+20 {
+	if len(got) != maxSamples || got[0] != 21 || got[len(got)-1] != maxSamples+20 {
 		t.Errorf("%d samples, from %d to %d", len(got), got[0], got[len(got)-1])
 	}
 	if n := len(l.counts); n > int(ratioSpan/time.Second)+2 {
@@ -246,21 +246,21 @@ func TestWhoDoesNotReadIsLetGoAndHoldsNobodyUp(t *testing.T) {
 func TestNoMorePagesThanThereIsRoomFor(t *testing.T) {
 	l := look(t, 1)
 	var tabs []*tab
-	for range maxTabs {
+	for range maxSubscribers {
 		p := l.tab(t)
 		p.history()
 		tabs = append(tabs, p)
 	}
 	refused := l.tab(t).resp
 	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
-		t.Errorf("page %d: status %d, Retry-After %q", maxTabs+1, refused.StatusCode, refused.Header.Get("Retry-After"))
+		t.Errorf("page %d: status %d, Retry-After %q", maxSubscribers+1, refused.StatusCode, refused.Header.Get("Retry-After"))
 	}
 	l.tick()
 	for _, p := range tabs {
 		p.next()
 	}
 	tabs[0].cancel()
-	eventually(t, "the place of one that left is free", func() bool { return l.open() == maxTabs-1 })
+	eventually(t, "the place of one that left is free", func() bool { return l.open() == maxSubscribers-1 })
 	l.tab(t).history()
 }
 

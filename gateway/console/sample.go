@@ -9,27 +9,27 @@ import (
 // Sample is how things stood at one time: what charts draw a point of. A number that nothing is
 // known for is null. Rates are over the last ten seconds, shares and percentiles over thirty.
 type Sample struct {
-	Time     float64            `json:"t"`          // Unix seconds
-	Replicas int                `json:"replicas"`   // that live
-	Rung     string             `json:"rung"`       // of the replicas told of, the worst: shared, degraded, local
-	InFlight float64            `json:"in_flight"`  // requests
-	Requests map[string]float64 `json:"requests"`   // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
-	Drafts   *float64           `json:"acceptance"` // share of the judged drafts that were served
-	Bound    *float64           `json:"bound"`      // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
-	Promised *float64           `json:"promised"`   // what that must stay below, for the same kind
-	Hits     *float64           `json:"cache_hit"`  // share of the requests that asked the cache
-	First    *Quantiles         `json:"ttft"`       // seconds to the first byte
-	Whole    *Quantiles         `json:"latency"`    // seconds to the end of the answer
-	KV       map[string]float64 `json:"kv"`         // usage of backends' KV caches, 0 … 1, by pool/backend
-	Lines    map[string]float64 `json:"lines"`      // usage above which a class is shed, by class
-	Breakers map[string]float64 `json:"breakers"`   // 1 half-open, 2 open, by pool/backend; closed ones are left out
-	Shed     map[string]float64 `json:"shed"`       // requests refused a second, by class
-	Shedding []string           `json:"shedding"`   // pool/class that is shed now
-	Spent    float64            `json:"spent"`      // USD, since the start: by the work of the backends
-	Saved    float64            `json:"saved"`      // USD, since the start: by drafts and by the cache
-	SpentH   *float64           `json:"spent_h"`    // USD an hour
-	SavedH   *float64           `json:"saved_h"`    // USD an hour
-	LeftOut  int                `json:"left_out"`   // backends beyond the first 200 of kv
+	Time           float64            `json:"t"`          // Unix seconds
+	Replicas       int                `json:"replicas"`   // that live
+	RedisLevel     string             `json:"rung"`       // of the replicas told of, the worst: shared, degraded, local
+	InFlight       float64            `json:"in_flight"`  // requests
+	Requests       map[string]float64 `json:"requests"`   // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
+	Acceptance     *float64           `json:"acceptance"` // share of the judged drafts that were served
+	WrongRateBound *float64           `json:"bound"`      // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
+	MaxWrongRate   *float64           `json:"promised"`   // what that must stay below, for the same kind
+	CacheHitRatio  *float64           `json:"cache_hit"`  // share of the requests that asked the cache
+	TTFT           *Quantiles         `json:"ttft"`       // seconds to the first byte
+	Latency        *Quantiles         `json:"latency"`    // seconds to the end of the answer
+	KV             map[string]float64 `json:"kv"`         // usage of backends' KV caches, 0 … 1, by pool/backend
+	ShedThresholds map[string]float64 `json:"lines"`      // usage above which a class is shed, by class
+	Breakers       map[string]float64 `json:"breakers"`   // 1 half-open, 2 open, by pool/backend; closed ones are left out
+	Shed           map[string]float64 `json:"shed"`       // requests refused a second, by class
+	Shedding       []string           `json:"shedding"`   // pool/class that is shed now
+	Spent          float64            `json:"spent"`      // USD, since the start: by the work of the backends
+	Saved          float64            `json:"saved"`      // USD, since the start: by drafts and by the cache
+	SpentPerHour   *float64           `json:"spent_h"`    // USD an hour
+	SavedPerHour   *float64           `json:"saved_h"`    // USD an hour
+	LeftOut        int                `json:"left_out"`   // backends beyond the first 200 of kv
 }
 
 // Quantiles are percentiles, in seconds, as far as a histogram's buckets tell.
@@ -40,7 +40,7 @@ type Quantiles struct {
 }
 
 // sampleOf compares the last counts with those before. There is at least one.
-func sampleOf(all []counts, facts Facts) Sample {
+func sampleOf(all []counts, facts ReplicaState) Sample {
 	now, first := all[len(all)-1], all[0]
 	recent := first
 	for _, c := range all { // the youngest that is as old as rates want
@@ -49,21 +49,21 @@ func sampleOf(all []counts, facts Facts) Sample {
 		}
 	}
 	s := Sample{
-		Time: float64(now.at.UnixMilli()) / 1000, Replicas: facts.Replicas, Rung: now.rung, InFlight: now.inFlight,
-		Requests: rates(recent, now, func(c *counts) map[string]float64 { return c.requests }),
-		Shed:     rates(recent, now, func(c *counts) map[string]float64 { return c.shed }),
-		Drafts:   share(now.accepted-first.accepted, now.judged-first.judged),
-		Hits:     share(now.hits-first.hits, now.lookups-first.lookups),
-		First:    now.ttft.since(first.ttft), Whole: now.whole.since(first.whole),
-		KV: now.kv, Lines: facts.Lines, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
+		Time: float64(now.at.UnixMilli()) / 1000, Replicas: facts.Replicas, RedisLevel: now.redisLevel, InFlight: now.inFlight,
+		Requests:      rates(recent, now, func(c *counts) map[string]float64 { return c.requests }),
+		Shed:          rates(recent, now, func(c *counts) map[string]float64 { return c.shed }),
+		Acceptance:    share(now.accepted-first.accepted, now.judged-first.judged),
+		CacheHitRatio: share(now.hits-first.hits, now.lookups-first.lookups),
+		TTFT:          now.ttft.since(first.ttft), Latency: now.latency.since(first.latency),
+		KV: now.kv, ShedThresholds: facts.ShedThresholds, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
 		Spent: now.spent, Saved: now.saved,
 	}
 	if k := now.worst(); k != nil {
-		s.Bound, s.Promised = &k.bound, &k.promised
+		s.WrongRateBound, s.MaxWrongRate = &k.bound, &k.maxWrongRate
 	}
 	if hours := now.at.Sub(first.at).Hours(); hours > 0 {
 		spent, saved := (now.spent-first.spent)/hours, (now.saved-first.saved)/hours
-		s.SpentH, s.SavedH = &spent, &saved
+		s.SpentPerHour, s.SavedPerHour = &spent, &saved
 	}
 	return s
 }
@@ -148,24 +148,24 @@ func quantile(ends, below []float64, q float64) float64 {
 
 // counts are what metrics stood at, at one time, summed over what labels tell apart.
 type counts struct {
-	at       time.Time
-	rung     string
-	inFlight float64
+	at         time.Time
+	redisLevel string
+	inFlight   float64
 
 	requests, shed   map[string]float64
 	accepted, judged float64
 	hits, lookups    float64
-	ttft, whole      histogram
+	ttft, latency    histogram
 	spent, saved     float64
 
-	kinds        map[[3]string]*kindCount // by route, bucket and lot
+	classes      map[[3]string]*classCount // by route, bucket and lot
 	kv, breakers map[string]float64
 	shedding     []string
 	leftOut      int
 }
 
-// kindCount is how the promise of one kind of request stands.
-type kindCount struct {
-	index           float64 // thresholds that are certified; 0: no draft is served
-	bound, promised float64 // share of drafts that the target would refuse
+// classCount is how the promise of one kind of request stands.
+type classCount struct {
+	index               float64 // thresholds that are certified; 0: no draft is served
+	bound, maxWrongRate float64 // share of drafts that the target would refuse
 }

@@ -91,7 +91,7 @@ func TestAtTheStartNothingIsKnownButWhatStands(t *testing.T) {
 		`llm_cache_requests_total{result="hit"} 9`, `foregate_cost_usd_total 3`, `foregate_saved_usd 1`, `foregate_cache_saved_usd_total 2`,
 		`llm_request_duration_seconds_bucket{le="1"} 9`, `llm_request_duration_seconds_count 9`,
 	})
-	got := sampleOf(all, Facts{Replicas: 3})
+	got := sampleOf(all, ReplicaState{Replicas: 3})
 	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}, Spent: 3, Saved: 3}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
@@ -110,21 +110,21 @@ func TestRatesAreOverTenSecondsAndSharesOverThirty(t *testing.T) {
 			fmt.Sprintf(`foregate_cost_usd_total %g`, float64(i)/10),
 		})
 	}
-	s := sampleOf(every(t, 2*time.Second, each...), Facts{})
+	s := sampleOf(every(t, 2*time.Second, each...), ReplicaState{})
 	if got, want := s.Requests["draft"], (225.0-100)/10; got != want {
 		t.Errorf("%g requests a second, want %g", got, want)
 	}
 	if got, want := s.Shed["low"], (225.0-100)/10; got != want {
 		t.Errorf("%g shed a second, want %g", got, want)
 	}
-	if s.Drafts == nil || *s.Drafts != 225.0/(225+45) {
-		t.Errorf("acceptance %v, want 225 of 270", s.Drafts)
+	if s.Acceptance == nil || *s.Acceptance != 225.0/(225+45) {
+		t.Errorf("acceptance %v, want 225 of 270", s.Acceptance)
 	}
-	if s.Hits == nil || *s.Hits != 0.5 {
-		t.Errorf("cache hits %v, want a half of those that asked", s.Hits)
+	if s.CacheHitRatio == nil || *s.CacheHitRatio != 0.5 {
+		t.Errorf("cache hits %v, want a half of those that asked", s.CacheHitRatio)
 	}
-	if s.SpentH == nil || math.Abs(*s.SpentH-1.5*120) > 1e-9 {
-		t.Errorf("%v USD an hour, want 1.5 in half a minute", s.SpentH)
+	if s.SpentPerHour == nil || math.Abs(*s.SpentPerHour-1.5*120) > 1e-9 {
+		t.Errorf("%v USD an hour, want 1.5 in half a minute", s.SpentPerHour)
 	}
 }
 
@@ -140,38 +140,38 @@ func TestCountersThatFallAreNoTraffic(t *testing.T) {
 		`llm_cache_requests_total{result="hit"} 3`, `llm_cache_requests_total{result="miss"} 1`,
 		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 4`, `llm_request_duration_seconds_count 4`,
 	}
-	s := sampleOf(every(t, 10*time.Second, before, after), Facts{})
-	if s.Requests["draft"] != 0 || s.Drafts != nil || s.Hits != nil || s.Whole != nil {
-		t.Errorf("rate %g, acceptance %v, hits %v, latency %v", s.Requests["draft"], s.Drafts, s.Hits, s.Whole)
+	s := sampleOf(every(t, 10*time.Second, before, after), ReplicaState{})
+	if s.Requests["draft"] != 0 || s.Acceptance != nil || s.CacheHitRatio != nil || s.Latency != nil {
+		t.Errorf("rate %g, acceptance %v, hits %v, latency %v", s.Requests["draft"], s.Acceptance, s.CacheHitRatio, s.Latency)
 	}
 	later := sampleOf(every(t, 10*time.Second, after, []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 25`, `foregate_acceptance_total{verdict="accepted"} 6`, `foregate_acceptance_total{verdict="rejected"} 2`,
 		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 14`, `llm_request_duration_seconds_count 14`,
-	}), Facts{})
-	if later.Requests["draft"] != 2 || *later.Drafts != 0.75 || later.Whole == nil || later.Whole.P50 != 1.5 {
-		t.Errorf("after that it goes on: rate %g, acceptance %v, latency %v", later.Requests["draft"], *later.Drafts, later.Whole)
+	}), ReplicaState{})
+	if later.Requests["draft"] != 2 || *later.Acceptance != 0.75 || later.Latency == nil || later.Latency.P50 != 1.5 {
+		t.Errorf("after that it goes on: rate %g, acceptance %v, latency %v", later.Requests["draft"], *later.Acceptance, later.Latency)
 	}
 }
 
 func TestWhatAppearsLaterCountsFromNothing(t *testing.T) {
 	s := sampleOf(every(t, 10*time.Second, nil, []string{
 		`foregate_shed_total{priority="low"} 20`, `llm_request_duration_seconds_bucket{le="1"} 8`, `llm_request_duration_seconds_count 8`,
-	}), Facts{})
-	if s.Shed["low"] != 2 || s.Whole == nil || *s.Whole != (Quantiles{0.5, 0.95, 0.99}) {
-		t.Errorf("shed %v, latency %v", s.Shed, s.Whole)
+	}), ReplicaState{})
+	if s.Shed["low"] != 2 || s.Latency == nil || *s.Latency != (Quantiles{0.5, 0.95, 0.99}) {
+		t.Errorf("shed %v, latency %v", s.Shed, s.Latency)
 	}
 }
 
 func TestAHistogramWithoutEndsTellsNothing(t *testing.T) {
-	if s := sampleOf([]counts{counted(t, 0), counted(t, time.Second, `llm_request_duration_seconds_count 8`)}, Facts{}); s.Whole != nil {
-		t.Errorf("latency %v", *s.Whole)
+	if s := sampleOf([]counts{counted(t, 0), counted(t, time.Second, `llm_request_duration_seconds_count 8`)}, ReplicaState{}); s.Latency != nil {
+		t.Errorf("latency %v", *s.Latency)
 	}
 }
 
 // A page is told of nothing by null, and of no backends by {}.
 func TestWhatIsNotKnownIsNull(t *testing.T) {
 	var got map[string]any
-	if err := json.Unmarshal(encode(sampleOf([]counts{count(nil, noon)}, Facts{Lines: map[string]float64{}})), &got); err != nil {
+	if err := json.Unmarshal(encode(sampleOf([]counts{count(nil, noon)}, ReplicaState{ShedThresholds: map[string]float64{}})), &got); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"acceptance", "bound", "promised", "cache_hit", "ttft", "latency", "spent_h", "saved_h"} {

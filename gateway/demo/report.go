@@ -21,7 +21,7 @@ type promiseReport struct {
 }
 
 // tell says how the promises stand: at once where the state is another, else every quarter of a minute.
-func (r *promiseReport) tell(promises []gateway.PromiseView, now time.Time) {
+func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
 	for _, p := range promises {
 		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < promiseEvery {
 			continue

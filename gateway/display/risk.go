@@ -22,12 +22,12 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 			n++
 		}
 		WriteLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
-			first.Route, Percent(first.Eps), Percent(1-first.Delta)))
+			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
 		t.Add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.Add(v.Bucket, v.Lot, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
+			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
 			if v.State != gateway.RiskInfeasible {
 				t.Add("  " + riskText(v)) // the advice rests on more audits
 			}
@@ -117,8 +117,8 @@ func saysText(v *gateway.RiskView) string {
 }
 
 // PromiseText is how a route's promise stands, in one line of foregate status.
-func PromiseText(p gateway.PromiseView) string {
-	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", Percent(p.Eps), Percent(1-p.Delta), p.Certified, Count(p.Kinds, "kind", "kinds"))
+func PromiseText(p gateway.RiskSummary) string {
+	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", Percent(p.MaxWrongRate), Percent(1-p.ErrorProbability), p.Certified, Count(p.Classes, "kind", "kinds"))
 	for _, part := range []struct {
 		n    int
 		what string

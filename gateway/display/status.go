@@ -52,15 +52,15 @@ func Status(w io.Writer, s gateway.Status) {
 	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
-	printPromises(w, s.Promises)
+	printPromises(w, s.Risk)
 	printPools(w, s.Pools)
 }
 
 func redisText(r gateway.RedisView) string {
 	if r.Name == "" {
-		return r.Rung + ", without Redis"
+		return r.Level + ", without Redis"
 	}
-	return r.Rung + " since " + Duration(r.Since) + ", " + r.Name
+	return r.Level + " since " + Duration(r.Since) + ", " + r.Name
 }
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
@@ -80,8 +80,8 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	changed.Write(w)
 	for _, part := range []struct {
 		what string
-		all  []gateway.RefusedView
-	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
+		all  []gateway.RejectedSettingView
+	}{{"REFUSED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
 			WriteLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
 		}
@@ -99,7 +99,7 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 		if f.Changes > 0 {
 			text += fmt.Sprintf(", changed %d times since the start", f.Changes)
 		}
-		if f.Open {
+		if f.WorldReadable {
 			text += "; EVERY USER OF THE MACHINE MAY READ IT"
 		}
 		WriteLine(w, 4, "  "+f.Setting+": "+text)
@@ -130,8 +130,8 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	_, _ = fmt.Fprintln(w, "breakers")
 	t := Table{Indent: 2}
 	for _, b := range all {
-		text := b.State + ", " + Duration(b.Left) + " left"
-		if b.Alone {
+		text := b.State + ", " + Duration(b.SecondsLeft) + " left"
+		if b.OpenHereOnly {
 			text += ", here alone"
 		}
 		t.Add(b.Pool+"/"+b.Backend, text)
@@ -140,7 +140,7 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 }
 
 // printPromises tells how far what is promised of drafts is kept.
-func printPromises(w io.Writer, promises []gateway.PromiseView) {
+func printPromises(w io.Writer, promises []gateway.RiskSummary) {
 	t := Table{MaxWidth: 36}
 	for _, p := range promises {
 		t.Add("promise "+p.Route, PromiseText(p))
@@ -166,7 +166,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 			t.Add("", d.Note)
 		}
 		for _, m := range d.Refused {
-			t.Add("", "not "+m.What+": "+m.Why)
+			t.Add("", "not "+m.Name+": "+m.Reason)
 		}
 	}
 	for _, e := range engines {
@@ -176,13 +176,13 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		}
 		t.Add("engines "+e.Pool, text)
 		for _, m := range e.Missing {
-			t.Add("", "no "+m.What+": "+m.Why)
+			t.Add("", "no "+m.Name+": "+m.Reason)
 		}
 		if e.Failed != "" {
 			t.Add("", "the last probe brought not all: "+e.Failed)
 		}
-		if e.Closed != "" {
-			t.Add("", "NO SCORING for "+Duration(e.Left)+": "+e.Closed)
+		if e.ScoringClosed != "" {
+			t.Add("", "NO SCORING for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
 		}
 	}
 	t.Write(w)
@@ -193,7 +193,7 @@ func can(e gateway.EngineView) string {
 	var words []string
 	if e.Scoring != "" {
 		word := "scores (" + e.Scoring
-		if e.Reuse {
+		if e.PrefixReuse {
 			word += ", from its cache"
 		}
 		words = append(words, word+fmt.Sprintf("), agrees with %.1f%% of its own words", 100*e.SelfAgreement))

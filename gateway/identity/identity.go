@@ -32,13 +32,13 @@ const (
 
 // Tenant is what the configuration says of one tenant.
 type Tenant struct {
-	ID          string
-	KeySHA256   [][32]byte // SHA-256 of each of its keys
-	MaxPriority Priority   // the highest priority it may ask for
-	RPM, TPM    int        // requests and tokens per minute; 0 is unlimited
-	Concurrent  int        // requests under way; 0 is unlimited
-	Spared      bool       // it may get drafts below the threshold while the target is short of memory
-	Apart       bool       // what is promised of drafts is promised for its requests alone
+	ID                         string
+	KeySHA256                  [][32]byte // SHA-256 of each of its keys
+	MaxPriority                Priority   // the highest priority it may ask for
+	RPM, TPM                   int        // requests and tokens per minute; 0 is unlimited
+	Concurrent                 int        // requests under way; 0 is unlimited
+	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of memory
+	PerTenantEvidence          bool       // what is promised of drafts is promised for its requests alone
 }
 
 // Unlisted says what becomes of a tenant that is not listed, in modes that may name one. The values are
@@ -47,9 +47,9 @@ type Unlisted string
 
 // What becomes of unlisted tenants.
 const (
-	UnlistedUsual   Unlisted = ""        // served without limits in mode Open, refused in all others
-	UnlistedRefuse  Unlisted = "refuse"  // 403
-	UnlistedDefault Unlisted = "default" // each is served as Options.Default
+	UnlistedModeDefault Unlisted = ""        // served without limits in mode Open, refused in all others
+	UnlistedRefuse      Unlisted = "refuse"  // 403
+	UnlistedDefault     Unlisted = "default" // each is served as Options.Default
 )
 
 // Options are what a [Resolver] needs to know.
@@ -66,14 +66,14 @@ type Options struct {
 
 // Caller is who a request comes from and what it may ask for.
 type Caller struct {
-	Tenant     string
-	Priority   Priority
-	Clamped    bool   // the header asked for more than the tenant may have
-	RPM, TPM   int    // requests and tokens per minute; 0 is unlimited
-	Concurrent int    // requests under way; 0 is unlimited
-	RAGHash    string // "" when the header is absent
-	Spared     bool   // as in [Tenant]
-	Apart      bool
+	Tenant                     string
+	Priority                   Priority
+	Clamped                    bool   // the header asked for more than the tenant may have
+	RPM, TPM                   int    // requests and tokens per minute; 0 is unlimited
+	Concurrent                 int    // requests under way; 0 is unlimited
+	RAGHash                    string // "" when the header is absent
+	AllowLowScoreUnderPressure bool   // as in [Tenant]
+	PerTenantEvidence          bool
 }
 
 // Resolver tells callers apart. It is safe for concurrent use. What rotates is in a table, which Set…
@@ -143,9 +143,9 @@ func (r *Resolver) receive(o Options) error {
 		return errors.New("identity: unlisted tenants have no valid priority")
 	case o.Unlisted == UnlistedDefault:
 		r.unlisted = &o.Default
-	case o.Unlisted == UnlistedUsual && o.Mode == Open:
+	case o.Unlisted == UnlistedModeDefault && o.Mode == Open:
 		r.unlisted = &Tenant{MaxPriority: High}
-	case o.Unlisted == UnlistedUsual, o.Unlisted == UnlistedRefuse:
+	case o.Unlisted == UnlistedModeDefault, o.Unlisted == UnlistedRefuse:
 	default:
 		return errors.New("identity: unlisted tenants are refused or have the default")
 	}
@@ -171,19 +171,19 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 		return Caller{}, err
 	}
 	if !asked.explicit {
-		asked.priority = who.usual
+		asked.priority = who.defaultPriority
 	}
 	t := who.tenant
-	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, Spared: t.Spared, Apart: t.Apart}
+	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }
 
 // claim is what a source that may say so says of a request.
 type claim struct {
-	tenant  *Tenant
-	ceiling Priority // the highest that the request may have
-	usual   Priority // what it has when X-Priority is absent, under the ceiling
+	tenant          *Tenant
+	ceiling         Priority // the highest that the request may have
+	defaultPriority Priority // what it has when X-Priority is absent, under the ceiling
 }
 
 // claim finds who req speaks for, by t; name is what its X-Tenant-ID says.
@@ -254,26 +254,26 @@ func (r *Resolver) believes(remote string) bool {
 }
 
 // requested is the priority that the header asks for; absent is Normal.
-func requested(h http.Header) (asked ask, err error) {
+func requested(h http.Header) (asked requestedPriority, err error) {
 	text, err := Header(h, HeaderPriority, maxIdentity)
 	if err != nil || text == "" {
-		return ask{priority: Normal}, err
+		return requestedPriority{priority: Normal}, err
 	}
 	p, err := ParsePriority(text)
 	if err != nil {
-		return ask{}, &Error{Kind: BadHeader, Header: HeaderPriority, Reason: "want low, normal or high"}
+		return requestedPriority{}, &Error{Kind: BadHeader, Header: HeaderPriority, Reason: "want low, normal or high"}
 	}
-	return ask{priority: p, explicit: true}, nil
+	return requestedPriority{priority: p, explicit: true}, nil
 }
 
-// ask is a priority with or without a header that says so.
-type ask struct {
+// requestedPriority is a priority with or without a header that says so.
+type requestedPriority struct {
 	priority Priority
 	explicit bool
 }
 
 // clamp holds a priority under its ceiling; only who asked for more is told.
-func clamp(a ask, ceiling Priority) (Priority, bool) {
+func clamp(a requestedPriority, ceiling Priority) (Priority, bool) {
 	if a.priority <= ceiling {
 		return a.priority, false
 	}

@@ -18,8 +18,8 @@ import (
 const HeaderIdentity = "X-Identity"
 
 const (
-	signedAhead = 300 * time.Second // how long a signature may hold
-	clocksApart = 30 * time.Second  // allowed between two machines' clocks
+	maxValidity  = 300 * time.Second // how long a signature may hold
+	maxClockSkew = 30 * time.Second  // allowed between two machines' clocks
 
 	maxAssertion = 512 // bytes of X-Identity
 	minSecret    = 32  // bytes, as many as the HMAC has
@@ -135,9 +135,9 @@ func (r *Resolver) bySignature(t *table, req *http.Request, name string) (claim,
 		return claim{}, unsigned("the signature does not fit this request")
 	}
 	switch left := time.Unix(a.expires, 0).Sub(r.now()); {
-	case left < -clocksApart:
+	case left < -maxClockSkew:
 		return claim{}, unsigned("the signature is no longer valid")
-	case left > signedAhead+clocksApart:
+	case left > maxValidity+maxClockSkew:
 		return claim{}, unsigned("the signature holds for longer than 300 s")
 	}
 	if err := sameTenant(name, a.tenant); err != nil {

@@ -101,13 +101,13 @@ func TestTenantsThatAreNotListedAreRefusedOrHaveTheDefault(t *testing.T) {
 		return request(from, lines...)
 	}
 	for _, mode := range []Mode{Open, TrustedHeaders, Signed, JWTs} {
-		for _, policy := range []Unlisted{UnlistedUsual, UnlistedRefuse, UnlistedDefault} {
+		for _, policy := range []Unlisted{UnlistedModeDefault, UnlistedRefuse, UnlistedDefault} {
 			o := jwtOptions()
 			o.Mode, o.Unlisted, o.Default, o.TrustedProxies = mode, policy, def, proxies()
 			r := made(t, o)
 			setSecrets(t, r, secretOne)
 			got, err := r.Identify(ask(mode))
-			if want := map[Unlisted]Caller{UnlistedDefault: limited, UnlistedUsual: unlimited}[policy]; policy == UnlistedDefault || policy == UnlistedUsual && mode == Open {
+			if want := map[Unlisted]Caller{UnlistedDefault: limited, UnlistedModeDefault: unlimited}[policy]; policy == UnlistedDefault || policy == UnlistedModeDefault && mode == Open {
 				if err != nil || got != want {
 					t.Errorf("mode %q, policy %q: got %+v, %v, want %+v", mode, policy, got, err, want)
 				}

@@ -18,10 +18,10 @@ func BenchmarkEnter(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := join(b, nil, 3)
-			a := Ask{Tenant: "acme", Limit: c.limit, Tokens: 700, High: true}
+			a := Request{Tenant: "acme", Limit: c.limit, Tokens: 700, High: true}
 			b.ReportAllocs()
 			for b.Loop() {
-				g, err := r.Enter(b.Context(), a)
+				g, err := r.Reserve(b.Context(), a)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -33,13 +33,13 @@ func BenchmarkEnter(b *testing.B) {
 		o := options("127.0.0.1:1")
 		o.Dialer = refuse
 		r := join(b, o, 3)
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
 		for range lookup.FailuresInARow {
 			r.ask(b, a)
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			g, err := r.Enter(b.Context(), a)
+			g, err := r.Reserve(b.Context(), a)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func BenchmarkEnter(b *testing.B) {
 	b.Run("redis", func(b *testing.B) {
 		r := join(b, options(serve(b).addr), 3)
 		r.run(b)
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
 		b.ReportAllocs()
 		for b.Loop() {
 			r.ask(b, a)

@@ -61,7 +61,7 @@ func TestATenantAtHalfOfItsLimitIsNotRefusedWhenRedisGoesOrReturns(t *testing.T)
 	for _, c := range []int{60, 120, 300, 1200} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
-				a := Ask{Tenant: "acme", Limit: Limit{RPM: c, TPM: 300 * c}, Tokens: 200}
+				a := Request{Tenant: "acme", Limit: Limit{RPM: c, TPM: 300 * c}, Tokens: 200}
 				begun, every := time.Now(), 2*time.Minute/time.Duration(c/2)
 				for i := 0; time.Since(begun) < 150*time.Second; i++ {
 					reach(spells(time.Since(begun)))
@@ -85,7 +85,7 @@ func TestNoMinuteSeesMoreThanTheLimitAndItsBurstHoweverOftenRedisGoes(t *testing
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
 				const run = 150 * time.Second
-				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, run, func(passed time.Duration) { reach(spells(passed)) })
+				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, run, func(passed time.Duration) { reach(spells(passed)) })
 				slices.SortFunc(at, time.Time.Compare)
 				// Three of a small limit are its burst; two come from replicas that differ by one request each.
 				most, least := max(c*102/100, c+3+2), int(float64(c)*run.Minutes()*0.93)
@@ -106,12 +106,12 @@ func TestHandingDownAndUpMakesNoRoom(t *testing.T) {
 		for _, n := range []int{1, 2, 3, 10} {
 			there, here := Limit{RPM: c}.shared().requests, Limit{RPM: c}.local(n).requests
 			for owed := 0.0; owed <= 2*there.burst(); owed += there.burst() / 16 {
-				down := handDown(owed, there, here, n)
+				down := localLevel(owed, there, here, n)
 				room, was := float64(n)*(here.burst()-down), there.burst()-owed
-				if room > was+hair || down < 0 {
+				if room > was+epsilon || down < 0 {
 					t.Errorf("limit %d, %d replicas: %v rooms of %v", c, n, room, was)
 				}
-				if up := handUp(down, there, here, n); up < min(owed, there.burst())-hair || up > there.burst() {
+				if up := sharedLevel(down, there, here, n); up < min(owed, there.burst())-epsilon || up > there.burst() {
 					t.Errorf("limit %d, %d replicas: of %v owed, %v came back", c, n, owed, up)
 				}
 			}
@@ -121,22 +121,22 @@ func TestHandingDownAndUpMakesNoRoom(t *testing.T) {
 
 func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 	outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
-		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
+		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
 		r.enter(t, a)
 		reach(false)
 		for range lookup.FailuresInARow {
-			r.ask(t, Ask{Tenant: "other", Limit: a.Limit})
+			r.ask(t, Request{Tenant: "other", Limit: a.Limit})
 		}
-		r.enter(t, Ask{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})
+		r.enter(t, Request{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})
 		reach(true)
 		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
-		first := r.refused(t, a).Standing.Tokens.Reset
+		first := r.refused(t, a).Status.Tokens.Reset
 		if first < 14*time.Second || first > 25*time.Second {
 			t.Errorf("20,000 tokens were let in without Redis, and %v are owed", first)
 		}
 		time.Sleep(time.Second)
 		for _, r := range fleet {
-			if got := r.refused(t, a).Standing.Tokens.Reset; got < first-1100*time.Millisecond || got >= first {
+			if got := r.refused(t, a).Status.Tokens.Reset; got < first-1100*time.Millisecond || got >= first {
 				t.Errorf("%v were owed, and %v a second later", first, got)
 			}
 		}

@@ -103,9 +103,9 @@ func (r *replica) run(t testing.TB) (stop func()) {
 }
 
 // ask is a request of one tenant, settled at once as estimated.
-func (r *replica) ask(t testing.TB, a Ask) bool {
+func (r *replica) ask(t testing.TB, a Request) bool {
 	t.Helper()
-	g, err := r.Enter(t.Context(), a)
+	g, err := r.Reserve(t.Context(), a)
 	if err != nil {
 		if !errors.Is(err, ErrLimited) {
 			t.Fatalf("a request failed: %v", err)

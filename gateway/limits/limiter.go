@@ -39,9 +39,9 @@ type Limiter struct {
 
 	asker *lookup.Asker
 
-	mu        sync.Mutex
-	tenants   tenants
-	strangers retries // of callers that are refused before they enter
+	mu             sync.Mutex
+	tenants        tenants
+	unknownRetries retryBudget // of callers that are refused before they enter
 
 	corrections corrections
 }
@@ -75,18 +75,18 @@ func New(o Options) *Limiter {
 	return l
 }
 
-// Ask is one request before it is let in.
-type Ask struct {
-	Tenant string // checked by the caller: it becomes part of a key
-	Limit  Limit
-	Tokens int  // expected, of prompt and answer
-	High   bool // it has priority high
-	Retry  bool // its sender marked it as a retry
-	Placed bool // it has a place already ([Limiter.Place])
+// Request is one request before it is let in.
+type Request struct {
+	Tenant  string // checked by the caller: it becomes part of a key
+	Limit   Limit
+	Tokens  int  // expected, of prompt and answer
+	High    bool // it has priority high
+	Retry   bool // its sender marked it as a retry
+	HasSlot bool // it has a place already ([Limiter.Place])
 }
 
 // amounts are what a request is charged when it is let in.
-func (a *Ask) amounts() amounts {
+func (a *Request) amounts() amounts {
 	n := amounts{requests: 1, tokens: a.Tokens}
 	if a.High {
 		n.high = 1
@@ -94,30 +94,30 @@ func (a *Ask) amounts() amounts {
 	return n
 }
 
-// Grant is a request let in. Settle must be called once it is over.
-type Grant struct {
-	Standing
+// Reservation is a request let in. Settle must be called once it is over.
+type Reservation struct {
+	Status
 	Demoted bool // its tenant has used up its share of priority high: treat it as normal
 
 	limiter *Limiter
 	tenant  *tenant
-	ask     Ask
+	request Request
 	shared  bool // counted in Redis
 	high    bool // there also as one of priority high
-	tardy   tardy
+	late    lateReply
 	settled atomic.Bool
 }
 
-// Place takes one of the tenant's concurrent places for a request that is not known yet, or refuses it with an [*Error].
+// AcquireSlot takes one of the tenant's concurrent places for a request that is not known yet, or refuses it with an [*Error].
 // The request keeps it, and enters with Placed, until leave is called, once.
-func (l *Limiter) Place(a Ask) (leave func(), err error) {
+func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 	if a.Limit.Concurrent <= 0 {
 		return func() {}, nil
 	}
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	t := l.tenantOf(a, replicas, now)
-	refused := t.place(a, replicas)
+	refused := t.acquireSlot(a, replicas)
 	if refused != nil {
 		l.attempt(t, a, now)
 	}
@@ -129,13 +129,13 @@ func (l *Limiter) Place(a Ask) (leave func(), err error) {
 	return func() { l.leave(t, a) }, nil
 }
 
-// Enter lets a request in or refuses it with an [*Error]. It waits no longer than the budget,
+// Reserve lets a request in or refuses it with an [*Error]. It waits no longer than the budget,
 // and not at all for a tenant that has no limit per minute. ctx gives values only: a client
 // that leaves does not take back what was asked.
-func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
+func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	a.Tokens = max(a.Tokens, 0)
 	replicas, now := l.replicas(), l.now()
-	g := &Grant{limiter: l, ask: a}
+	g := &Reservation{limiter: l, request: a}
 	err := l.begin(g, replicas, now)
 	if err != nil {
 		l.metrics.limited.WithLabelValues(string(err.Limit)).Inc()
@@ -161,25 +161,25 @@ func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
 		l.mu.Unlock()
 	}
 	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
-	return nil, refusal(a, g.Standing, got, laws)
+	return nil, refusal(a, g.Status, got, laws)
 }
 
-// Invite reports whether a client that is being refused may be invited to try again, and
+// AdviseRetry reports whether a client that is being refused may be invited to try again, and
 // counts the invitation if so. Of late a tenant is invited at most a tenth as often as it sent
 // first tries, and once where it sent fewer than ten. Each replica counts for itself. Callers
 // that never entered, "" among them, have one budget together; retry says that such a caller
 // was refused before.
-func (l *Limiter) Invite(tenant string, retry bool) bool {
+func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	budget := &l.strangers
+	budget := &l.unknownRetries
 	if t := l.tenants.known(tenant); t != nil {
 		budget = &t.retries
 	} else if !retry {
 		budget.first(now)
 	}
-	if !budget.invite(now) {
+	if !budget.advise(now) {
 		l.metrics.stopped.Inc()
 		return false
 	}
@@ -188,34 +188,34 @@ func (l *Limiter) Invite(tenant string, retry bool) bool {
 }
 
 // refusal tells how long until the law would let the next in.
-func refusal(a Ask, s Standing, got answer, w laws) *Error {
-	e := &Error{Tenant: a.Tenant, Limit: got.refused, Most: a.Limit.RPM, Asked: 1, Wait: w.requests.wait(got.requests), Standing: s}
+func refusal(a Request, s Status, got answer, w rates) *Error {
+	e := &Error{Tenant: a.Tenant, Limit: got.refused, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: s}
 	if got.refused == Tokens {
-		e.Most, e.Asked, e.Wait = a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
+		e.Max, e.Requested, e.Wait = a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
 	}
 	return e
 }
 
 // begin does what needs no Redis: it counts the attempt and takes a place.
-func (l *Limiter) begin(g *Grant, replicas int, now time.Time) *Error {
-	a := g.ask
+func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
+	a := g.request
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tenantOf(a, replicas, now)
 	g.tenant = t
 	l.attempt(t, a, now)
 	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
-		return &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
+		return &Error{Tenant: a.Tenant, Limit: Tokens, Max: a.Limit.TPM, Requested: a.Tokens, NeverFits: true, Status: g.Status}
 	}
-	if a.Placed {
+	if a.HasSlot {
 		return nil
 	}
-	return t.place(a, replicas)
+	return t.acquireSlot(a, replicas)
 }
 
 // tenantOf is the tenant of a request; the caller holds the lock.
-func (l *Limiter) tenantOf(a Ask, replicas int, now time.Time) *tenant {
-	var start laws // alone, a tenant that is new owes nothing
+func (l *Limiter) tenantOf(a Request, replicas int, now time.Time) *tenant {
+	var start rates // alone, a tenant that is new owes nothing
 	if l.redis != nil {
 		start = a.Limit.local(replicas)
 	}
@@ -223,7 +223,7 @@ func (l *Limiter) tenantOf(a Ask, replicas int, now time.Time) *tenant {
 }
 
 // attempt counts a request, once; the caller holds the lock.
-func (l *Limiter) attempt(t *tenant, a Ask, now time.Time) {
+func (l *Limiter) attempt(t *tenant, a Request, now time.Time) {
 	if a.Retry {
 		l.metrics.retry.Inc()
 		return
@@ -233,20 +233,20 @@ func (l *Limiter) attempt(t *tenant, a Ask, now time.Time) {
 }
 
 // count asks Redis, or this replica's own buckets.
-func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, laws) {
-	a := g.ask
+func (l *Limiter) count(ctx context.Context, g *Reservation, replicas int) (answer, rates) {
+	a := g.request
 	there, here := a.Limit.shared(), l.own(a.Limit, replicas)
 	t := g.tenant
 	var got answer
 	var result string
-	var owes untold
+	var owes unsynced
 	if l.redis != nil {
 		c := charge{amounts: a.amounts(), how: howAsk}
 		if !l.asker.Away() { // else nobody is told
 			l.mu.Lock()
-			owes = t.untold(there, here, replicas, l.now())
+			owes = t.takeUnsynced(there, here, replicas, l.now())
 			l.mu.Unlock()
-			c.untold = owes
+			c.unsynced = owes
 		}
 		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c, g.charged)
 	}
@@ -254,12 +254,12 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 	defer l.mu.Unlock()
 	if result == resultShared {
 		g.shared, g.high = true, a.High && !got.demoted
-		t.heard(got, there, here, replicas, l.now())
+		t.applyRedis(got, there, here, replicas, l.now())
 		return got, there
 	}
-	t.away = t.away || result == resultSkipped
+	t.wasAway = t.wasAway || result == resultSkipped
 	got = t.decide(a, here, l.now())
-	t.apart = t.apart || owes != untold{} || l.redis != nil && result != resultBusy && got.refused == ""
+	t.hasUnsynced = t.hasUnsynced || owes != unsynced{} || l.redis != nil && result != resultBusy && got.refused == ""
 	if result == resultBusy && got.refused == "" {
 		g.shared = true
 		l.correct(a.Tenant, correction{limit: a.Limit, amounts: amounts{requests: 1, tokens: a.Tokens}}) // Redis is well, and hears of it a little later
@@ -269,7 +269,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 
 // own are the laws of this replica's buckets: its share, or all where there is no Redis at
 // all to share with.
-func (l *Limiter) own(limit Limit, replicas int) laws {
+func (l *Limiter) own(limit Limit, replicas int) rates {
 	if l.redis == nil {
 		return limit.shared()
 	}
@@ -277,10 +277,10 @@ func (l *Limiter) own(limit Limit, replicas int) laws {
 }
 
 // leave gives back the place of a request, unless that is not the request's to give.
-func (l *Limiter) leave(t *tenant, a Ask) {
-	if a.Limit.Concurrent > 0 && !a.Placed {
+func (l *Limiter) leave(t *tenant, a Request) {
+	if a.Limit.Concurrent > 0 && !a.HasSlot {
 		l.mu.Lock()
-		t.under--
+		t.slotsUsed--
 		l.mu.Unlock()
 	}
 }
@@ -288,31 +288,31 @@ func (l *Limiter) leave(t *tenant, a Ask) {
 // Settle ends a request that really used so many tokens of prompt and answer; less than 0 is
 // unknown, and the estimate stands. It gives back no more than was taken, and never waits:
 // Redis is told in the background. Further calls do nothing.
-func (g *Grant) Settle(used int) {
+func (g *Reservation) Settle(used int) {
 	var more amounts
-	if used >= 0 && g.ask.Limit.TPM > 0 {
-		more.tokens = used - g.ask.Tokens
+	if used >= 0 && g.request.Limit.TPM > 0 {
+		more.tokens = used - g.request.Tokens
 	}
 	g.close(more)
 }
 
-// Withdraw ends a request that is not the tenant's after all, instead of [Grant.Settle]: what it
+// Cancel ends a request that is not the tenant's after all, instead of [Grant.Settle]: what it
 // was charged is given back.
-func (g *Grant) Withdraw() { g.close(g.ask.amounts().negative()) }
+func (g *Reservation) Cancel() { g.close(g.request.amounts().negative()) }
 
 // close ends a request that came to so much beyond what it asked for.
-func (g *Grant) close(more amounts) {
+func (g *Reservation) close(more amounts) {
 	if g.settled.Swap(true) {
 		return
 	}
 	l := g.limiter
-	l.leave(g.tenant, g.ask)
+	l.leave(g.tenant, g.request)
 	if g.shared {
 		if !g.high {
 			more.high = 0
 		}
 		if more != (amounts{}) {
-			l.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: more})
+			l.correct(g.request.Tenant, correction{limit: g.request.Limit, amounts: more})
 		}
 		return
 	}
@@ -320,10 +320,10 @@ func (g *Grant) close(more amounts) {
 	if g.Demoted {
 		here.high, more.high = 0, -1 // Redis may tell late that it charged that
 	}
-	if more == (amounts{}) || !g.ask.Limit.counted() {
+	if more == (amounts{}) || !g.request.Limit.counted() {
 		return
 	}
-	w := l.own(g.ask.Limit, l.replicas())
+	w := l.own(g.request.Limit, l.replicas())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.tenant.add(here, w, l.now())

@@ -19,9 +19,9 @@ import (
 )
 
 // enter is a request that must be let in.
-func (r *replica) enter(t testing.TB, a Ask) *Grant {
+func (r *replica) enter(t testing.TB, a Request) *Reservation {
 	t.Helper()
-	g, err := r.Enter(t.Context(), a)
+	g, err := r.Reserve(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,9 +29,9 @@ func (r *replica) enter(t testing.TB, a Ask) *Grant {
 }
 
 // refused is a request that must not be.
-func (r *replica) refused(t testing.TB, a Ask) *Error {
+func (r *replica) refused(t testing.TB, a Request) *Error {
 	t.Helper()
-	g, err := r.Enter(t.Context(), a)
+	g, err := r.Reserve(t.Context(), a)
 	var e *Error
 	if !errors.As(err, &e) || !errors.Is(err, ErrLimited) {
 		t.Fatalf("let in: %+v, %v", g, err)
@@ -51,25 +51,25 @@ func places(t *testing.T, test func(t *testing.T, r *replica)) {
 
 func TestARefusalTellsTheLimitTheWaitAndTheWindow(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 272}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 272}
 		for i := range 12 {
 			if g := r.enter(t, a); g.Requests.Remaining != 11-i || g.Requests.Limit != 600 {
 				t.Fatalf("request %d: %+v", i, g.Requests)
 			}
 		}
 		e := r.refused(t, a)
-		if e.Limit != Tokens || e.Most != 60_000 || e.Asked != 272 || e.Wait != 264*time.Millisecond {
+		if e.Limit != Tokens || e.Max != 60_000 || e.Requested != 272 || e.Wait != 264*time.Millisecond {
 			t.Errorf("%+v: want 3,264 tokens owed, of which 264 are too many", e)
 		}
-		want := Standing{Requests: Window{600, 0, 1200 * time.Millisecond}, Tokens: Window{60_000, 0, 3264 * time.Millisecond}}
-		if e.Standing != want {
-			t.Errorf("got %+v, want %+v", e.Standing, want)
+		want := Status{Requests: Window{600, 0, 1200 * time.Millisecond}, Tokens: Window{60_000, 0, 3264 * time.Millisecond}}
+		if e.Status != want {
+			t.Errorf("got %+v, want %+v", e.Status, want)
 		}
 		time.Sleep(e.Wait)
 		r.enter(t, a)
 		a.Limit.TPM = 0
 		r.enter(t, a)
-		if e := r.refused(t, a); e.Limit != Requests || e.Most != 600 || e.Wait.Round(time.Millisecond) != 36*time.Millisecond {
+		if e := r.refused(t, a); e.Limit != Requests || e.Max != 600 || e.Wait.Round(time.Millisecond) != 36*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -78,11 +78,11 @@ func TestARefusalTellsTheLimitTheWaitAndTheWindow(t *testing.T) {
 func TestWhatCanNeverBeLetInIsHopeless(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		limit := Limit{TPM: 1000, Concurrent: 1}
-		e := r.refused(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1001})
-		if !e.Hopeless || e.Limit != Tokens || !strings.Contains(e.Error(), "1001 tokens at once, more than its 1000") {
+		e := r.refused(t, Request{Tenant: "acme", Limit: limit, Tokens: 1001})
+		if !e.NeverFits || e.Limit != Tokens || !strings.Contains(e.Error(), "1001 tokens at once, more than its 1000") {
 			t.Errorf("%+v", e)
 		}
-		if g := r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1000}); g.Tokens.Remaining != 0 {
+		if g := r.enter(t, Request{Tenant: "acme", Limit: limit, Tokens: 1000}); g.Tokens.Remaining != 0 {
 			t.Errorf("%+v", g.Tokens)
 		}
 	})
@@ -92,13 +92,13 @@ func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		limit := Limit{TPM: 6000} // 100 a second, 300 may be owed
 		settle := func(estimate, used int) {
-			g := r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: estimate})
+			g := r.enter(t, Request{Tenant: "acme", Limit: limit, Tokens: estimate})
 			g.Settle(used)
 			g.Settle(used) // does nothing
-			time.Sleep(flushEvery + time.Millisecond)
+			time.Sleep(flushInterval + time.Millisecond)
 		}
 		owed := func() time.Duration {
-			return r.refused(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1}).Standing.Tokens.Reset.Round(100 * time.Millisecond)
+			return r.refused(t, Request{Tenant: "acme", Limit: limit, Tokens: 1}).Status.Tokens.Reset.Round(100 * time.Millisecond)
 		}
 		settle(1000, 500)
 		if got := owed(); got != 4700*time.Millisecond {
@@ -124,19 +124,19 @@ func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
 
 func TestWhatIsWithdrawnIsOwedNoMore(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1, TPM: 1000, Concurrent: 1, HighShare: 1}, Tokens: 1000, High: true}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 1, TPM: 1000, Concurrent: 1, HighShare: 1}, Tokens: 1000, High: true}
 		for range 3 {
 			g := r.enter(t, a)
 			if g.Demoted {
 				t.Error("it has used up its priority high")
 			}
-			g.Withdraw()
-			g.Withdraw() // does nothing
+			g.Cancel()
+			g.Cancel() // does nothing
 			g.Settle(1000)
-			time.Sleep(flushEvery + time.Millisecond)
+			time.Sleep(flushInterval + time.Millisecond)
 		}
 		r.enter(t, a).Settle(-1)
-		time.Sleep(flushEvery + time.Millisecond)
+		time.Sleep(flushInterval + time.Millisecond)
 		r.refused(t, a)
 	})
 }
@@ -144,9 +144,9 @@ func TestWhatIsWithdrawnIsOwedNoMore(t *testing.T) {
 func TestARefundGivesNoMoreThanABurst(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		limit := Limit{TPM: 60_000}
-		var grants []*Grant
+		var grants []*Reservation
 		for range 6 {
-			grants = append(grants, r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: 30_000}))
+			grants = append(grants, r.enter(t, Request{Tenant: "acme", Limit: limit, Tokens: 30_000}))
 			time.Sleep(30 * time.Second)
 		}
 		for _, g := range grants {
@@ -155,7 +155,7 @@ func TestARefundGivesNoMoreThanABurst(t *testing.T) {
 		time.Sleep(time.Second)
 		let := 0
 		for range 100 {
-			if r.ask(t, Ask{Tenant: "acme", Limit: limit, Tokens: 500}) {
+			if r.ask(t, Request{Tenant: "acme", Limit: limit, Tokens: 500}) {
 				let++
 			}
 		}
@@ -167,10 +167,10 @@ func TestARefundGivesNoMoreThanABurst(t *testing.T) {
 
 func TestConcurrentRequestsAreThisReplicasShare(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
-		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{Concurrent: 4}}
+		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{Concurrent: 4}}
 		first, _ := r.enter(t, a), r.enter(t, a)
 		e := r.refused(t, a)
-		if e.Limit != Concurrency || e.Most != 2 || e.Wait != time.Second {
+		if e.Limit != Concurrency || e.Max != 2 || e.Wait != time.Second {
 			t.Errorf("%+v", e)
 		}
 		first.Settle(-1)
@@ -181,22 +181,22 @@ func TestConcurrentRequestsAreThisReplicasShare(t *testing.T) {
 			t.Errorf("%d round trips", got)
 		}
 		for range 3 {
-			r.refused(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, TPM: 10}, Tokens: 11}) // takes no place
+			r.refused(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 1, TPM: 10}, Tokens: 11}) // takes no place
 		}
-		held := r.enter(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}})
+		held := r.enter(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}})
 		held.Settle(-1)
-		r.refused(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}}) // gives its place back
-		r.enter(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1}})
+		r.refused(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}}) // gives its place back
+		r.enter(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 1}})
 	})
 }
 
 func TestHighBeyondItsShareIsDemoted(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		const minutes = 4
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.2}, High: true}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.2}, High: true}
 		high, let := 0, 0
 		for range minutes * 1200 {
-			if g, err := r.Enter(t.Context(), a); err == nil {
+			if g, err := r.Reserve(t.Context(), a); err == nil {
 				let++
 				if !g.Demoted {
 					high++
@@ -210,7 +210,7 @@ func TestHighBeyondItsShareIsDemoted(t *testing.T) {
 		if got := int(testutil.ToFloat64(r.metrics.demoted)); got != let-high {
 			t.Errorf("%d counted", got)
 		}
-		for _, a := range []Ask{
+		for _, a := range []Request{
 			{Tenant: "b", Limit: Limit{RPM: 600}, High: true},
 			{Tenant: "c", Limit: Limit{TPM: 6000, HighShare: 0.2}, High: true},
 			{Tenant: "d", Limit: Limit{RPM: 600, HighShare: 0.2}},
@@ -227,11 +227,11 @@ func TestHighBeyondItsShareIsDemoted(t *testing.T) {
 func TestAChangedLimitCountsAtOnce(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		for range 12 {
-			r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+			r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
 		}
-		r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
-		r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6000}})
-		if e := r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxOwed*time.Minute {
+		r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
+		r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 6000}})
+		if e := r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxOwed*time.Minute {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -274,7 +274,7 @@ func (c storm) run(t *testing.T) (first, attempts int) {
 			}
 			attempts++
 			r := fleet[(i+d.tries)%len(fleet)]
-			_, err := r.Enter(t.Context(), Ask{Tenant: "acme", Limit: c.limit, Retry: d.tries > 0})
+			_, err := r.Reserve(t.Context(), Request{Tenant: "acme", Limit: c.limit, Retry: d.tries > 0})
 			wait, limited := c.again, (*Error)(nil)
 			refused := errors.As(err, &limited)
 			if refused {
@@ -282,7 +282,7 @@ func (c storm) run(t *testing.T) (first, attempts int) {
 			} else if refused = c.limit.RPM == 0 && room < 1; !refused {
 				room--
 			}
-			if refused && r.Invite("acme", d.tries > 0) && d.tries < 2 {
+			if refused && r.AdviseRetry("acme", d.tries > 0) && d.tries < 2 {
 				d.tries++
 				d.at = now + wait + rand.N(time.Second)
 				continue
@@ -319,18 +319,18 @@ func TestAStormOfRetriesStaysWithinItsBudgetHoweverLongClientsAreToldToWait(t *t
 func TestATenantThatSendsLittleIsInvitedOnceAndAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := join(t, nil, 1)
-		r.enter(t, Ask{Tenant: "acme"})
-		r.enter(t, Ask{Tenant: "beta"})
+		r.enter(t, Request{Tenant: "acme"})
+		r.enter(t, Request{Tenant: "beta"})
 		for i, want := range []bool{true, false, false} {
-			if got := r.Invite("acme", i > 0); got != want {
+			if got := r.AdviseRetry("acme", i > 0); got != want {
 				t.Errorf("refusal %d: invited %t", i, got)
 			}
 		}
-		if !r.Invite("beta", false) {
+		if !r.AdviseRetry("beta", false) {
 			t.Error("another tenant has no budget of its own")
 		}
 		time.Sleep(44 * time.Second)
-		if !r.Invite("acme", false) {
+		if !r.AdviseRetry("acme", false) {
 			t.Error("it is never invited again")
 		}
 		if yes, no := testutil.ToFloat64(r.metrics.invited), testutil.ToFloat64(r.metrics.stopped); yes != 3 || no != 2 {
@@ -343,7 +343,7 @@ func TestCallersRefusedBeforeTheyEnterHaveOneBudgetTogether(t *testing.T) {
 	r := join(t, nil, 1)
 	invited := 0
 	for i := range 1000 {
-		if r.Invite(fmt.Sprint("stranger ", i%7), false) {
+		if r.AdviseRetry(fmt.Sprint("stranger ", i%7), false) {
 			invited++
 		}
 	}
@@ -354,7 +354,7 @@ func TestCallersRefusedBeforeTheyEnterHaveOneBudgetTogether(t *testing.T) {
 		t.Errorf("%d tenants are remembered", n)
 	}
 	for i := range 1000 {
-		if r.Invite("stranger", true) && i > 20 {
+		if r.AdviseRetry("stranger", true) && i > 20 {
 			t.Fatal("retries count as first tries")
 		}
 	}
@@ -362,12 +362,12 @@ func TestCallersRefusedBeforeTheyEnterHaveOneBudgetTogether(t *testing.T) {
 
 func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *testing.T) {
 	r := join(t, nil, 1)
-	busy := Ask{Tenant: "busy", Limit: Limit{Concurrent: 1}}
+	busy := Request{Tenant: "busy", Limit: Limit{Concurrent: 1}}
 	held := r.enter(t, busy)
-	spent := Ask{Tenant: "spent", Limit: Limit{RPM: 1}}
+	spent := Request{Tenant: "spent", Limit: Limit{RPM: 1}}
 	r.enter(t, spent)
 	for i := range maxTenants + 10 {
-		r.ask(t, Ask{Tenant: fmt.Sprint(i)})
+		r.ask(t, Request{Tenant: fmt.Sprint(i)})
 	}
 	if n := len(r.tenants.byName); n != maxTenants || r.tenants.recent.Len() != n {
 		t.Errorf("%d tenants, %d in order", n, r.tenants.recent.Len())
@@ -380,30 +380,30 @@ func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *te
 
 func TestBucketsOfAClockThatStepsBackLetNobodyInForFree(t *testing.T) {
 	now := time.Now()
-	w := law{60, 0}
-	b := bucket{owed: 1, at: now}
+	w := rate{60, 0}
+	b := bucket{level: 1, at: now}
 	b.drain(w, now.Add(-time.Hour))
-	if b.owed != 1 || w.wait(b.owed) != time.Second {
-		t.Errorf("%+v, wait %v", b, w.wait(b.owed))
+	if b.level != 1 || w.wait(b.level) != time.Second {
+		t.Errorf("%+v, wait %v", b, w.wait(b.level))
 	}
 }
 
 func TestEveryLawKeepsItsPromise(t *testing.T) {
 	for _, c := range []float64{1, 2, 3, 5, 10, 30, 60, 100, 200, 600, 1e4, 1e6} {
-		if most, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > most+hair || s < 0 {
+		if most, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > most+epsilon || s < 0 {
 			t.Errorf("limit %v: %v in a minute", c, c+s)
 		}
 		for _, n := range []int{1, 2, 3, 10} {
 			l := Limit{RPM: int(c), TPM: int(c), HighShare: 1}.local(n)
-			for _, w := range []law{l.requests, l.tokens, l.high} {
-				if sum := float64(n) * (w.cap + w.slack); sum > c+hair || w.cap <= 0 {
+			for _, w := range []rate{l.requests, l.tokens, l.high} {
+				if sum := float64(n) * (w.perMinute + w.burstSlack); sum > c+epsilon || w.perMinute <= 0 {
 					t.Errorf("limit %v, %d replicas: %+v", c, n, w)
 				}
 			}
 		}
 	}
 	for conc, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 2, 7: 3} {
-		if got := (Limit{Concurrent: conc}).places(3); got != want {
+		if got := (Limit{Concurrent: conc}).slots(3); got != want {
 			t.Errorf("%d over three replicas: %d", conc, got)
 		}
 	}
@@ -448,14 +448,14 @@ func (r *replica) crowded(do func()) {
 
 func TestWhoIsCountedHereInPassingHasWhatHeHadInRedisAndRedisIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
-		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 100}
+		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 100}
 		r.enter(t, a)
 		r.enter(t, a)
 		r.crowded(func() { r.enter(t, a).Settle(600) })
 		if got := r.results(resultBusy); got != 1 {
 			t.Fatalf("%d found no lookup", got)
 		}
-		time.Sleep(flushEvery + time.Millisecond)
+		time.Sleep(flushInterval + time.Millisecond)
 		g := r.enter(t, a)
 		if g.Requests.Remaining != 10 { // of 12; the first two are back by the time that Redis hears of the third
 			t.Errorf("%+v", g.Requests)
@@ -464,8 +464,8 @@ func TestWhoIsCountedHereInPassingHasWhatHeHadInRedisAndRedisIsTold(t *testing.T
 			t.Errorf("%+v, want %d remaining", g.Tokens, want)
 		}
 		for range g.Requests.Remaining {
-			r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+			r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
 		}
-		r.crowded(func() { r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}}) })
+		r.crowded(func() { r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}}) })
 	})
 }

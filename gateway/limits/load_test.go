@@ -54,7 +54,7 @@ func TestANodeThatForgotTheScriptIsGivenItWhileAnotherIsFrozen(t *testing.T) {
 	r.patient()
 	r.redis = c
 	r.run(t)
-	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
 	for range 2 { // the second time it had them all
 		if err := s.raw().ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestALookupThatPanicsIsAFailedOne(t *testing.T) {
 	r.patient()
 	mine := &landmine{}
 	r.redis.AddHook(mine)
-	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
 	within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
 	shared, failed := r.results(resultShared), r.results(resultError)
 	mine.armed.Store(true)

@@ -81,23 +81,23 @@ func (a amounts) refunds() amounts {
 type charge struct {
 	amounts
 	how string
-	untold
+	unsynced
 }
 
-// untold is what is owed to a replica that counted for itself: added, and the least that is
+// unsynced is what is owed to a replica that counted for itself: added, and the least that is
 // owed then.
-type untold struct{ requests, tokens, minRequests, minTokens float64 }
+type unsynced struct{ requests, tokens, minRequests, minTokens float64 }
 
 // evaluate sends the script, in c's pipeline if c is one.
-func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
+func evaluate(ctx context.Context, c redis.Scripter, key string, w rates, n charge) *redis.Cmd {
 	return limitScript.EvalSha(ctx, c, []string{key},
-		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
+		w.requests.perMinute, w.requests.burstSlack, w.tokens.perMinute, w.tokens.burstSlack, w.high.perMinute, w.high.burstSlack,
 		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxOwed, expiry.Milliseconds(),
-		n.untold.requests, n.untold.tokens, n.minRequests, n.minTokens)
+		n.unsynced.requests, n.unsynced.tokens, n.minRequests, n.minTokens)
 }
 
 // ask is one round trip; two more where Redis does not know the script.
-func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer, error) {
+func (l *Limiter) ask(ctx context.Context, key string, w rates, n charge) (answer, error) {
 	reply, err := evaluate(ctx, l.redis, key, w, n).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		if err := l.load(ctx); err != nil {
@@ -127,7 +127,7 @@ func (l *Limiter) newAsker() *lookup.Asker {
 
 // lookup asks Redis without waiting longer than the budget, and says how it went; but for
 // shared, this replica must count for itself. tardy hears of an answer that comes after late was returned.
-func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge, tardy func(answer)) (a answer, result string) {
+func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge, tardy func(answer)) (a answer, result string) {
 	a, err := lookup.AskOrLeave(ctx, l.asker,
 		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },
 		func(_ context.Context, late answer) { tardy(late) })

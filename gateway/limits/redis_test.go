@@ -38,7 +38,7 @@ func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for time.Since(begun) < 2*time.Second {
-					if r.ask(t, Ask{Tenant: "acme", Limit: Limit{RPM: c}}) {
+					if r.ask(t, Request{Tenant: "acme", Limit: Limit{RPM: c}}) {
 						let.Add(1)
 					}
 				}
@@ -57,20 +57,20 @@ func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
 	s := serve(t)
 	r := join(t, options(s.addr), 3)
 	r.patient()
-	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
+	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
 	within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
 	before, dials := r.writes.Load(), r.dials.Load()
 	for range 100 {
 		r.ask(t, a)
 	}
-	r.refused(t, Ask{Tenant: "acme", Limit: Limit{TPM: 5}, Tokens: 6})
+	r.refused(t, Request{Tenant: "acme", Limit: Limit{TPM: 5}, Tokens: 6})
 	if got := r.writes.Load() - before; got > 100+r.dials.Load()-dials { // a connection says HELLO first
 		t.Errorf("%d round trips for 100 requests", got)
 	}
 	before = r.writes.Load()
 	for range 100 {
-		r.ask(t, Ask{Tenant: "acme"})
-		r.ask(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 5}})
+		r.ask(t, Request{Tenant: "acme"})
+		r.ask(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 5}})
 	}
 	if got := r.writes.Load() - before; got != 0 {
 		t.Errorf("%d round trips without a limit per minute", got)
@@ -82,9 +82,9 @@ func TestCorrectionsAreBatched(t *testing.T) {
 	r := join(t, options(s.addr), 1)
 	r.patient()
 	const n = 500
-	var grants []*Grant
+	var grants []*Reservation
 	for i := range n {
-		grants = append(grants, r.enter(t, Ask{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
+		grants = append(grants, r.enter(t, Request{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
 	}
 	raw := s.raw()
 	if err := raw.ScriptFlush(t.Context()).Err(); err != nil { // it is loaded again
@@ -145,7 +145,7 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 				r.patient() // nothing is late but what the machine delays
 			}
 			r.run(t)
-			a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+			a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
 			within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
 			must := func(what func(*server, *redis.Client) error) {
 				t.Helper()
@@ -253,7 +253,7 @@ func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
 	s := serve(t)
 	r := join(t, options(late(t, s.addr, 5*defaultBudget)), 1)
 	r.run(t)
-	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
 	within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
 	lateOnes := r.results(resultLate)
 	asked := r.writes.Load() // which requests no longer do

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// flushEvery keeps the round trips that settle far fewer than the requests; what is
+	// flushInterval keeps the round trips that settle far fewer than the requests; what is
 	// settled so much later is little beside the three seconds' worth of a token burst.
-	flushEvery     = 250 * time.Millisecond
-	tryEvery       = 100 * time.Millisecond // looks whether a try is due
+	flushInterval  = 250 * time.Millisecond
+	probeInterval  = 100 * time.Millisecond // looks whether a try is due
 	maxCorrections = 10_000                 // tenants with something to settle
-	flushAtOnce    = 256                    // corrections in one round trip
+	flushBatch     = 256                    // corrections in one round trip
 )
 
 // corrections are what Redis is still to be told, added up by tenant.
@@ -36,11 +36,11 @@ func (c correction) left(now time.Time) amounts {
 		return c.amounts
 	}
 	w, minutes := c.limit.shared(), now.Sub(c.kept).Minutes()
-	less := func(n int, l law) int {
+	less := func(n int, l rate) int {
 		if n >= 0 {
 			return n
 		}
-		return min(0, n+int(minutes*l.cap))
+		return min(0, n+int(minutes*l.perMinute))
 	}
 	return amounts{less(c.requests, w.requests), less(c.tokens, w.tokens), less(c.high, w.high)}
 }
@@ -84,7 +84,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 	whole := context.WithoutCancel(ctx)
 	l.inBackground(whole, l.load) // a failure shows at the first request
-	flush, try := time.NewTicker(flushEvery), time.NewTicker(tryEvery)
+	flush, try := time.NewTicker(flushInterval), time.NewTicker(probeInterval)
 	defer flush.Stop()
 	defer try.Stop()
 	for {
@@ -97,7 +97,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 			l.flush(whole)
 		case <-try.C:
 			if l.asker.Due() {
-				l.try(whole)
+				l.probe(whole)
 			}
 		}
 	}
@@ -109,9 +109,9 @@ func (l *Limiter) inBackground(ctx context.Context, do func(context.Context) err
 	return do(bounded) == nil
 }
 
-// try asks a Redis that was away as a request would: it must write, and be in time. It asks
+// probe asks a Redis that was away as a request would: it must write, and be in time. It asks
 // twice, because the first has a connection to make.
-func (l *Limiter) try(ctx context.Context) {
+func (l *Limiter) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
 		_, err := l.ask(ctx, keyProbe, Limit{RPM: 1}.shared(), charge{how: howSettle})
 		if errors.Is(err, errKey) {
@@ -152,11 +152,11 @@ func (l *Limiter) flush(ctx context.Context) {
 		}
 		return
 	}
-	part := make(map[string]correction, min(len(all), flushAtOnce))
+	part := make(map[string]correction, min(len(all), flushBatch))
 	for name, c := range all {
 		c.amounts, c.kept = c.left(now), time.Time{}
 		part[name] = c
-		if len(part) == flushAtOnce {
+		if len(part) == flushBatch {
 			l.settle(ctx, part)
 			clear(part)
 		}

@@ -43,13 +43,13 @@ func Tokens(file []byte) ([]secrets.Token, error) {
 type Operator struct {
 	Name string
 
-	scopes []string
-	proof  []byte // of the token, by the key of its Set
-	key    []byte // signs the sessions of this token, for as long as its line stays the same
+	scopes   []string
+	tokenMAC []byte // of the token, by the key of its Set
+	key      []byte // signs the sessions of this token, for as long as its line stays the same
 }
 
-// May reports whether the token is good for something.
-func (o *Operator) May(s Scope) bool {
+// HasScope reports whether the token is good for something.
+func (o *Operator) HasScope(s Scope) bool {
 	return slices.Contains(o.scopes, string(s)) || slices.Contains(o.scopes, string(Operate))
 }
 
@@ -62,19 +62,19 @@ type Options struct {
 
 // Set is all operators, and their sessions. It knows nobody before [Set.Apply]. It is safe for concurrent use.
 type Set struct {
-	now       func() time.Time
-	blind     []byte // keys the comparison of tokens
-	operators atomic.Pointer[[]*Operator]
-	ended     ended
+	now         func() time.Time
+	tokenKey    []byte // keys the comparison of tokens
+	operators   atomic.Pointer[[]*Operator]
+	revocations revocations
 }
 
 // New makes a set of no operators.
 func New(o Options) *Set {
-	s := &Set{now: o.Now, blind: make([]byte, sha256.Size), ended: ended{redis: o.Redis, log: o.Logger}}
+	s := &Set{now: o.Now, tokenKey: make([]byte, sha256.Size), revocations: revocations{redis: o.Redis, log: o.Logger}}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	_, _ = rand.Read(s.blind) // never fails
+	_, _ = rand.Read(s.tokenKey) // never fails
 	s.operators.Store(&[]*Operator{})
 	return s
 }
@@ -92,7 +92,7 @@ func (s *Set) Apply(contents [][]byte) error {
 	all := make([]*Operator, 0, len(tokens))
 	for _, t := range tokens {
 		all = append(all, &Operator{
-			Name: t.Name, scopes: t.Scopes, proof: mac(s.blind, string(t.Secret)),
+			Name: t.Name, scopes: t.Scopes, tokenMAC: mac(s.tokenKey, string(t.Secret)),
 			key: mac(t.Secret, "foregate admin sessions", t.Name, strings.Join(t.Scopes, ",")),
 		})
 	}
@@ -100,12 +100,12 @@ func (s *Set) Apply(contents [][]byte) error {
 	return nil
 }
 
-// Of is the operator whose token this is, nil where it is nobody's. It compares the token with all there are.
-func (s *Set) Of(token string) *Operator {
-	proof := mac(s.blind, token)
+// Authenticate is the operator whose token this is, nil where it is nobody's. It compares the token with all there are.
+func (s *Set) Authenticate(token string) *Operator {
+	proof := mac(s.tokenKey, token)
 	var found *Operator
 	for _, o := range *s.operators.Load() {
-		if hmac.Equal(proof, o.proof) {
+		if hmac.Equal(proof, o.tokenMAC) {
 			found = o
 		}
 	}

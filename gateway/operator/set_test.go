@@ -33,18 +33,18 @@ func TestATokenIsGoodForItsScopesAndOperateForAll(t *testing.T) {
 		bobsToken: {Metrics: true, Drain: true},
 		promToken: {Metrics: true},
 	} {
-		o := s.Of(token)
+		o := s.Authenticate(token)
 		if o == nil {
 			t.Fatalf("nobody has %s", token)
 		}
 		for _, scope := range []Scope{Metrics, Drain, Operate, "other"} {
-			if got := o.May(scope); got != (want[scope] || o.Name == "ann") {
+			if got := o.HasScope(scope); got != (want[scope] || o.Name == "ann") {
 				t.Errorf("%s may %s: %v", o.Name, scope, got)
 			}
 		}
 	}
 	for _, token := range []string{"", "ann", annsToken[1:], annsToken + "a", strings.ToUpper(annsToken)} {
-		if o := s.Of(token); o != nil {
+		if o := s.Authenticate(token); o != nil {
 			t.Errorf("%q is taken for %s", token, o.Name)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAScopeThatIsUnknownIsAnErrorWithItsLine(t *testing.T) {
 			t.Errorf("%q: %v, want %s", lines, err, want)
 		}
 	}
-	if s.Of(annsToken) == nil {
+	if s.Authenticate(annsToken) == nil {
 		t.Error("a file that was refused changed something")
 	}
 }
@@ -82,7 +82,7 @@ func TestASessionEndsWithItsTimeAndWithAnyChangeOfItsToken(t *testing.T) {
 		"passed on":    {"ann operate " + bobsToken + "\nbob operate " + annsToken, false},
 	} {
 		s, _ := with(t, ann+annsToken)
-		x := s.Begin(s.Of(annsToken))
+		x := s.BeginSession(s.Authenticate(annsToken))
 		if err := s.Apply(file(c.lines)); err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +91,8 @@ func TestASessionEndsWithItsTimeAndWithAnyChangeOfItsToken(t *testing.T) {
 		}
 	}
 	s, now := with(t, ann+annsToken)
-	x := s.Begin(s.Of(annsToken))
-	*now = now.Add(SessionTime - time.Second)
+	x := s.BeginSession(s.Authenticate(annsToken))
+	*now = now.Add(SessionLifetime - time.Second)
 	if y, good := s.Session(x.Value); !good || y.Operator.Name != "ann" || y.CSRF() != x.CSRF() {
 		t.Error("a session ends early, or is another")
 	}
@@ -104,7 +104,7 @@ func TestASessionEndsWithItsTimeAndWithAnyChangeOfItsToken(t *testing.T) {
 
 func TestASessionWithAnotherByteIsNotBelieved(t *testing.T) {
 	s, _ := with(t, "ann operate "+annsToken, "bnn operate "+bobsToken)
-	value := s.Begin(s.Of(annsToken)).Value
+	value := s.BeginSession(s.Authenticate(annsToken)).Value
 	for i := range value {
 		changed := []byte(value)
 		changed[i] ^= 1

@@ -15,12 +15,12 @@ type request struct {
 	client Client
 	record *Record
 
-	cfg      cache.Config // as they were when it came
-	judging  plan.Config
-	rag      string          // digest of the retrieved context
-	patience lookup.Patience // what it has waited for Redis
-	bypass   bool            // the cache has no part in it
-	promise  promise         // zero with bypass
+	cfg         cache.Config // as they were when it came
+	draftConfig plan.Config
+	rag         string          // digest of the retrieved context
+	patience    lookup.Patience // what it has waited for Redis
+	bypass      bool            // the cache has no part in it
+	share       shareKey        // zero with bypass
 }
 
 // Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
@@ -31,21 +31,21 @@ func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Re
 
 // newRequest reads the settings that a request goes by, and finds out what the cache may do for it.
 func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
-	q := &request{Request: in, p: p, client: to, record: record, rag: ragOf(in.Caller.RAGHash, in.Body.Request)}
-	q.cfg, q.judging = p.o.CacheConfig(in.Route.Model), in.Route.Config()
-	q.judging.Mode = q.judging.Mode.Stricter(in.Stricter)
-	record.Config = &q.judging
-	q.bypass = !q.promise.make(q)
+	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body.Request)}
+	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config()
+	q.draftConfig.Mode = q.draftConfig.Mode.Stricter(in.Demand)
+	record.Config = &q.draftConfig
+	q.bypass = !q.share.make(q)
 	return q
 }
 
 func (q *request) answer(ctx context.Context) error {
 	switch {
-	case q.bypass && q.Control.OnlyIfCached:
+	case q.bypass && q.CacheControl.OnlyIfCached:
 		q.count(cache.ResultBypass, nil)
 		return ErrNotCached
 	case q.bypass:
-		return q.alone(ctx, cache.ResultBypass)
+		return q.generateAlone(ctx, cache.ResultBypass)
 	}
 	if e := q.local(); e != nil {
 		if served, err := q.serve(e, cache.ResultLocal); served {
@@ -66,19 +66,19 @@ func (q *request) answer(ctx context.Context) error {
 		}
 		result = cache.ResultError
 	}
-	if q.Control.OnlyIfCached {
+	if q.CacheControl.OnlyIfCached {
 		q.count(result, nil)
 		return ErrNotCached
 	}
-	return q.alone(ctx, result)
+	return q.generateAlone(ctx, result)
 }
 
 // local is a copy in this replica that will do, nil for none.
 func (q *request) local() *cache.Entry {
-	if !q.promise.keeps || q.Control.NoCache {
+	if !q.share.cacheable || q.CacheControl.NoCache {
 		return nil
 	}
-	if e, ok := q.p.o.Store.Local(q.promise.key); ok && q.Control.Takes(e, q.p.o.World.Now()) {
+	if e, ok := q.p.o.Store.Local(q.share.key); ok && q.CacheControl.Allows(e, q.p.o.World.Now()) {
 		return e
 	}
 	return nil
@@ -86,30 +86,30 @@ func (q *request) local() *cache.Entry {
 
 // coalesces reports whether the request may wait for identical ones that are under way.
 func (q *request) coalesces() bool {
-	return q.p.o.Generations != nil && q.cfg.Follow > 0 && q.Control.plain() && (q.cfg.Sampled || !q.Body.Sampled())
+	return q.p.o.Generations != nil && q.cfg.Follow > 0 && q.CacheControl.empty() && (q.cfg.Sampled || !q.Body.Sampled())
 }
 
 // generation is what identical requests share.
 func (q *request) generation() cache.GenerationID {
-	return cache.GenerationID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+	return cache.GenerationID{Key: q.share.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
 // lookUp looks among what all replicas keep, where that may be. The entry is nil where there is none that will do; the
 // result says why.
 func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
 	switch {
-	case !q.promise.keeps:
+	case !q.share.cacheable:
 		return nil, cache.ResultAway
-	case q.Control.NoCache:
+	case q.CacheControl.NoCache:
 		return nil, cache.ResultMiss
 	}
 	w := q.p.o.World
 	began := w.Now()
-	e, found := q.p.o.Store.Look(ctx, q.promise.key, lease)
+	e, found := q.p.o.Store.Look(ctx, q.share.key, lease)
 	now := w.Now()
-	q.record.Looked, q.record.Lookup = began, now.Sub(began)
+	q.record.LookedUpAt, q.record.Lookup = began, now.Sub(began)
 	switch {
-	case e != nil && q.Control.Takes(e, now):
+	case e != nil && q.CacheControl.Allows(e, now):
 		return e, cache.ResultHit
 	case found == cache.FoundAway:
 		return nil, cache.ResultAway
@@ -129,20 +129,20 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 	}
 }
 
-// alone has the cascade answer, and keeps the answer where it may be kept.
-func (q *request) alone(ctx context.Context, result cache.Result) error {
+// generateAlone has the cascade answer, and keeps the answer where it may be kept.
+func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
 	to := &sink{q.client, q.record}
-	if q.bypass || !q.promise.keeps {
-		_, err := q.ask(ctx, ctx, call{to: to})
+	if q.bypass || !q.share.cacheable {
+		_, err := q.runCascade(ctx, ctx, cascadeCall{sink: to})
 		return err
 	}
 	g := q.newGeneration()
-	rc, err := q.ask(ctx, ctx, call{to: to, tap: g.recording, vouched: g.vouching()})
+	rc, err := q.runCascade(ctx, ctx, cascadeCall{sink: to, observer: g.recorder, onConfirmed: g.confirmFunc()})
 	if err != nil {
 		return err
 	}
-	if e, whole := g.recording.entry(rc, g.p.o.World.Now()); e != nil {
+	if e, whole := g.recorder.entry(rc, g.p.o.World.Now()); e != nil {
 		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
 			if keep != nil {
 				keep(nil)

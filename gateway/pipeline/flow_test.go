@@ -22,14 +22,14 @@ func TestAnAnswerIsMadeOnceAndGivenAgainInEitherShape(t *testing.T) {
 		b.store.takes = 5 * time.Millisecond
 		first := b.ask(question{})
 		first.is(t, "the first", "It is answer 1.", cache.ResultMiss)
-		if first.record.Receipt == nil || first.record.Entry != nil || first.head.Kept || first.head.Timing.Cache != b.store.takes {
+		if first.record.Receipt == nil || first.record.Entry != nil || first.head.FromCache || first.head.Timing.Cache != b.store.takes {
 			t.Errorf("the first: %+v, head %+v", first.record, first.head)
 		}
 		time.Sleep(time.Minute)
 		for _, stream := range []bool{false, true} {
 			again := b.ask(question{stream: stream})
 			again.is(t, "again", "It is answer 1.", cache.ResultHit)
-			if again.record.Receipt != nil || again.record.Entry == nil || !again.head.Kept || again.head.Tier != "target" ||
+			if again.record.Receipt != nil || again.record.Entry == nil || !again.head.FromCache || again.head.Tier != "target" ||
 				again.head.Age < time.Minute || again.head.Timing.Total != b.store.takes || again.record.Lookup != b.store.takes {
 				t.Errorf("again: %+v, head %+v", again.record, again.head)
 			}
@@ -44,13 +44,13 @@ func TestAnAnswerIsMadeOnceAndGivenAgainInEitherShape(t *testing.T) {
 
 func TestARequestSaysWhatTheCacheMayDo(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		only := func(c Control) question {
+		only := func(c CacheControl) question {
 			c.OnlyIfCached = true
 			return question{control: c}
 		}
 		for _, q := range []question{
-			only(Control{}), only(Control{NoStore: true}), only(Control{NoCache: true}),
-			{control: Control{OnlyIfCached: true}, more: `,"logprobs":true`},
+			only(CacheControl{}), only(CacheControl{NoStore: true}), only(CacheControl{NoCache: true}),
+			{control: CacheControl{OnlyIfCached: true}, more: `,"logprobs":true`},
 		} {
 			if a := b.ask(q); !errors.Is(a.err, ErrNotCached) || a.head != nil {
 				t.Errorf("%+v: %v", q, a.err)
@@ -59,16 +59,16 @@ func TestARequestSaysWhatTheCacheMayDo(t *testing.T) {
 		if n := b.speaker.generations(); n != 0 {
 			t.Fatalf("%d generations for a kept answer or none", n)
 		}
-		b.ask(question{control: Control{NoStore: true}}).is(t, "no-store", "It is answer 1.", cache.ResultBypass)
+		b.ask(question{control: CacheControl{NoStore: true}}).is(t, "no-store", "It is answer 1.", cache.ResultBypass)
 		if n := b.store.kept(); n != 0 {
 			t.Fatalf("%d answers are kept after no-store", n)
 		}
 		b.ask(question{}).is(t, "the first", "It is answer 2.", cache.ResultMiss)
-		b.ask(only(Control{})).is(t, "only-if-cached", "It is answer 2.", cache.ResultHit)
+		b.ask(only(CacheControl{})).is(t, "only-if-cached", "It is answer 2.", cache.ResultHit)
 		time.Sleep(time.Minute)
-		b.ask(question{control: Control{Bounded: true, MaxAge: 2 * time.Minute}}).is(t, "max-age", "It is answer 2.", cache.ResultHit)
-		b.ask(question{control: Control{Bounded: true, MaxAge: time.Second}}).is(t, "max-age that is over", "It is answer 3.", cache.ResultMiss)
-		b.ask(question{control: Control{NoCache: true}}).is(t, "no-cache", "It is answer 4.", cache.ResultMiss)
+		b.ask(question{control: CacheControl{HasMaxAge: true, MaxAge: 2 * time.Minute}}).is(t, "max-age", "It is answer 2.", cache.ResultHit)
+		b.ask(question{control: CacheControl{HasMaxAge: true, MaxAge: time.Second}}).is(t, "max-age that is over", "It is answer 3.", cache.ResultMiss)
+		b.ask(question{control: CacheControl{NoCache: true}}).is(t, "no-cache", "It is answer 4.", cache.ResultMiss)
 		b.ask(question{}).is(t, "the fresh answer", "It is answer 4.", cache.ResultHit)
 	})
 }
@@ -132,12 +132,12 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 		acme := identity.Caller{Tenant: "acme", TPM: 1000}
 		first := b.ask(question{caller: acme, more: `,"max_tokens":900`})
 		first.is(t, "the first", "It is answer 1.", cache.ResultMiss)
-		if first.record.Standing.Tokens.Limit != 1000 {
-			t.Errorf("%+v", first.record.Standing)
+		if first.record.LimitStatus.Tokens.Limit != 1000 {
+			t.Errorf("%+v", first.record.LimitStatus)
 		}
 		b.ask(question{caller: acme, more: `,"max_tokens":901`}).is(t, "what was not used is given back", "It is answer 2.", cache.ResultMiss)
 		refused := b.ask(question{caller: acme, more: `,"max_tokens":2000`})
-		if e, ok := errors.AsType[*limits.Error](refused.err); !ok || !e.Hopeless || refused.head != nil {
+		if e, ok := errors.AsType[*limits.Error](refused.err); !ok || !e.NeverFits || refused.head != nil {
 			t.Errorf("%v", refused.err)
 		}
 		b.speaker.fails = func(int) error { return errEngine }
@@ -185,15 +185,15 @@ func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
 func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 	b := newBench(t, nil)
 	var record Record
-	a := &Arrival{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
+	a := &Metadata{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
 	forward := func() error {
-		return b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record)
+		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record)
 	}
 	if forward() == nil {
 		t.Error("an answer of unknown length is let in with 100 tokens per minute")
 	}
 	a.Caller.TPM = 10_000
-	if err := forward(); err != nil || record.Receipt == nil || record.Standing.Tokens.Limit != 10_000 {
+	if err := forward(); err != nil || record.Receipt == nil || record.LimitStatus.Tokens.Limit != 10_000 {
 		t.Errorf("%v, %+v", err, record)
 	}
 }

@@ -58,7 +58,7 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 		case cache.EventFailed:
 			return f.fail(ctx, e.Err)
 		case cache.EventAlone:
-			return q.alone(ctx, cache.ResultMiss)
+			return q.generateAlone(ctx, cache.ResultMiss)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 		}
 	}()
 	result := cache.ResultAway
-	if f.promise.keeps {
+	if f.share.cacheable {
 		var e *cache.Entry
 		if e, result = f.lookUp(ctx, l.Lease()); e != nil {
 			f.found = true
@@ -108,7 +108,7 @@ func (f *follower) leadBeside(ctx context.Context, l *cache.Leader) {
 	f.made = append(f.made, end)
 	f.p.o.World.Go(func() {
 		defer end.Give()
-		_ = f.lead(ctx, l, nobody{}) // the subscribers hear how it ended
+		_ = f.lead(ctx, l, discard{}) // the subscribers hear how it ended
 	})
 }
 
@@ -131,7 +131,7 @@ func (f *follower) begin() error {
 	f.record.Cache = cache.ResultCoalesced
 	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Route.Model, f.p.o.World.Now().Unix())
 	f.buf = f.framer.Role(f.buf)
-	return f.client.Begin(Head{Stream: true})
+	return f.client.Begin(ResponseHead{Stream: true})
 }
 
 // complete gives the client the answer, or what it has not yet of it.
@@ -144,7 +144,7 @@ func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 		if served, err := f.serve(e, result); served {
 			return err
 		}
-		return f.alone(ctx, cache.ResultError)
+		return f.generateAlone(ctx, cache.ResultError)
 	}
 	whole, err := openai.ParseWhole(e.Answer)
 	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
@@ -170,7 +170,7 @@ func (f *follower) fail(ctx context.Context, err error) error {
 		f.count(cache.ResultCoalesced, nil)
 		return &strategy.BrokenError{Cause: err}
 	case errors.Is(err, ErrNotShareable):
-		return f.alone(ctx, cache.ResultMiss)
+		return f.generateAlone(ctx, cache.ResultMiss)
 	}
 	f.count(cache.ResultCoalesced, nil)
 	return fmt.Errorf("shared with an identical request: %w", err)

@@ -53,7 +53,7 @@ func TestRequestsOfAnotherClassTenantOrShapeDoNotWaitForEachOther(t *testing.T) 
 	inBubble(t, nil, func(t *testing.T, b *bench) {
 		for _, q := range []question{
 			{}, {stream: true}, {caller: identity.Caller{Tenant: "beta"}}, {caller: identity.Caller{Priority: identity.High}},
-			{control: Control{NoCache: true}}, {more: `,"temperature":0.7`},
+			{control: CacheControl{NoCache: true}}, {more: `,"temperature":0.7`},
 		} {
 			b.begin(q)
 		}
@@ -278,7 +278,7 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 
 func TestAPanicOfAGenerationIsHeardAndEndsNobodyElse(t *testing.T) {
 	var heard atomic.Int64
-	inBubble(t, func(o *Options) { o.Panicked = func(string, any) { heard.Add(1) } }, func(t *testing.T, b *bench) {
+	inBubble(t, func(o *Options) { o.OnPanic = func(string, any) { heard.Add(1) } }, func(t *testing.T, b *bench) {
 		b.speaker.fails = func(n int) error {
 			if n == 1 {
 				panic("a bug")

@@ -7,19 +7,19 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Passed is a request that passes through to the target pool.
-type Passed struct {
-	*Arrival
+// ForwardRequest is a request that passes through to the target pool.
+type ForwardRequest struct {
+	*Metadata
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 }
 
 // Forward passes a request through to the target pool of the route that its body names, within its tenant's limits.
-func (p *Pipeline) Forward(ctx context.Context, in Passed, to Client, record *Record) error {
+func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
 	need := in.Envelope.Need(in.Path)
-	about := estimateOfPassed(need)
-	grant, err := p.enter(ctx, in.Arrival, about, record)
+	about := estimateForwarded(need)
+	grant, err := p.reserve(ctx, in.Metadata, about, record)
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc
 	f := openai.NewFramer(a.Request.Kind, a.ID, a.Request.Model, 1)
 	tap := a.Tap
 	if tap == nil {
-		tap = newRecording(a.Request, 1<<20)
+		tap = newRecorder(a.Request, 1<<20)
 	}
 	if a.Request.Stream {
 		if err := to.Begin(tiers.Head{Stream: true, Receipt: rc}); err != nil {
@@ -205,12 +205,12 @@ type reader struct {
 	left  error // what a write gives once the client is gone
 
 	mu     sync.Mutex
-	head   *Head
+	head   *ResponseHead
 	got    []byte
 	broken error // why it was told that its stream ends
 }
 
-func (r *reader) Begin(h Head) error {
+func (r *reader) Begin(h ResponseHead) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.head = &h
@@ -232,7 +232,7 @@ func (r *reader) Write(p []byte) error {
 
 func (r *reader) BreakOff(err error) { r.broken = err }
 
-func (r *reader) Detach() Detached { return &behind{reader: r} }
+func (r *reader) Detach() AsyncClient { return &behind{reader: r} }
 
 // behind takes what is written only when it is closed.
 type behind struct {
@@ -299,7 +299,7 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	}
 	o := Options{
 		Cascade: b.speaker, Store: b.store, Generations: Shared(b.shared), CacheConfig: func(string) cache.Config { return b.cfg },
-		Hopeless: func(err error) bool { return errors.Is(err, errHopeless) },
+		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {
 		adjust(&o)
@@ -321,7 +321,7 @@ var (
 type asked struct {
 	*reader
 	record  Record
-	arrival Arrival
+	arrival Metadata
 	err     error
 }
 
@@ -329,7 +329,7 @@ type asked struct {
 type question struct {
 	stream  bool
 	more    string // members of the body
-	control Control
+	control CacheControl
 	caller  identity.Caller
 	stuck   chan struct{}
 	ctx     context.Context // nil is the test's
@@ -352,10 +352,10 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Arrival{ID: "id", Began: time.Now(), Caller: q.caller}}
+	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{ID: "id", Began: time.Now(), Caller: q.caller}}
 	done = make(chan struct{})
 	in := Request{
-		Arrival: &a.arrival, Body: read, Control: q.control, Tier: plan.Auto, Stricter: plan.DemandDefault,
+		Metadata: &a.arrival, Body: read, CacheControl: q.control, Tier: plan.Auto, Demand: plan.DemandDefault,
 		Route: &tiers.Route{Model: "m", Config: func() plan.Config { return b.judging }},
 	}
 	go func() {
@@ -391,10 +391,10 @@ func inBubble(t *testing.T, adjust func(*Options), test func(t *testing.T, b *be
 // noted is a limiter that notes what it was asked.
 type noted struct {
 	*limits.Limiter
-	asks []limits.Ask
+	asks []limits.Request
 }
 
-func (n *noted) Enter(ctx context.Context, a limits.Ask) (*limits.Grant, error) {
+func (n *noted) Enter(ctx context.Context, a limits.Request) (*limits.Reservation, error) {
 	n.asks = append(n.asks, a)
-	return n.Limiter.Enter(ctx, a)
+	return n.Limiter.Reserve(ctx, a)
 }

@@ -90,7 +90,7 @@ func newKeyer(t testing.TB) *keyer {
 	}
 	k.p = New(Options{
 		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
-		Served: func(string) (draft, target string) { return "small", "big" },
+		ServedModels: func(string) (draft, target string) { return "small", "big" },
 	})
 	return k
 }
@@ -129,7 +129,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000}
 	}}
-	in := Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}
+	in := Request{Metadata: &Metadata{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Demand: stricter}
 	q := k.p.newRequest(in, nil, &Record{})
 	if k.alone = q.wantsOwnSample(); k.alone {
 		k.judged = false
@@ -139,8 +139,8 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	if q.bypass {
 		k.t.Fatalf("%v: not for the cache", members)
 	}
-	k.judged = strings.HasPrefix(q.promise.parts.Tier, "auto")
-	return q.promise.key
+	k.judged = strings.HasPrefix(q.share.parts.Tier, "auto")
+	return q.share.key
 }
 
 func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {

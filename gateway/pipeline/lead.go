@@ -15,21 +15,21 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	defer cancel(nil)
 	defer func() {
 		if v := recover(); v != nil {
-			q.p.o.Panicked(q.ID, v)
+			q.p.o.OnPanic(q.ID, v)
 			l.Fail(ErrPanicked, false)
 			err = ErrPanicked
 		}
 	}()
 	l.Begin(cancel)
 	g := q.newGeneration()
-	rc, err := q.ask(ctx, making, call{
-		to: to, tap: &telling{recording: g.recording, leader: l, max: q.maxAnswer()}, said: l.Said(), vouched: g.vouching(),
+	rc, err := q.runCascade(ctx, making, cascadeCall{
+		sink: to, observer: &publisher{recorder: g.recorder, leader: l, max: q.maxAnswer()}, sentPrefix: l.Said(), onConfirmed: g.confirmFunc(),
 	})
 	if err != nil {
-		l.Fail(err, q.p.o.Hopeless(err))
+		l.Fail(err, q.p.o.WouldFailAgain(err))
 		return err
 	}
-	e, whole := g.recording.entry(rc, q.p.o.World.Now())
+	e, whole := g.recorder.entry(rc, q.p.o.World.Now())
 	if e == nil {
 		l.Fail(ErrNotShareable, true)
 		return nil
@@ -38,23 +38,23 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	return nil
 }
 
-// telling takes an answer down and tells the subscribers of it.
-type telling struct {
-	*recording
+// publisher takes an answer down and tells the subscribers of it.
+type publisher struct {
+	*recorder
 	leader *cache.Leader
 	max    int // bytes of text that are told
-	told   int
+	sent   int
 }
 
-var _ strategy.Observer = (*telling)(nil)
+var _ strategy.Observer = (*publisher)(nil)
 
 // Text implements strategy.Observer.
-func (t *telling) Text(text []byte) {
-	t.recording.Text(text)
+func (t *publisher) Text(text []byte) {
+	t.recorder.Text(text)
 	if len(text) == 0 {
 		return
 	}
-	if t.told += len(text); t.told > t.max {
+	if t.sent += len(text); t.sent > t.max {
 		t.leader.Opaque() // nobody holds more than that for others
 		return
 	}
@@ -62,8 +62,8 @@ func (t *telling) Text(text []byte) {
 }
 
 // Chunk implements strategy.Observer.
-func (t *telling) Chunk(chunk []byte) {
-	t.recording.Chunk(chunk)
+func (t *publisher) Chunk(chunk []byte) {
+	t.recorder.Chunk(chunk)
 	t.leader.Opaque()
 }
 
@@ -74,8 +74,8 @@ type leaderSink struct {
 	leader     *cache.Leader
 	subscriber Subscriber
 
-	detached Detached // nil: the client is waited for
-	gone     error    // why the client took no more before it was detached
+	detached AsyncClient // nil: the client is waited for
+	gone     error       // why the client took no more before it was detached
 }
 
 var _ tiers.Sink = (*leaderSink)(nil)

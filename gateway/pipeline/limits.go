@@ -20,76 +20,76 @@ import (
 // used is settled afterwards.
 const typicalAnswer = 512
 
-// Place takes one of a tenant's concurrent places for a request of which nothing but its header is known.
-func (p *Pipeline) Place(a *Arrival) (leave func(), err error) {
-	leave, err = p.o.Limiter.Place(p.limitsAsk(a))
-	a.Placed = err == nil
+// AcquireSlot takes one of a tenant's concurrent places for a request of which nothing but its header is known.
+func (p *Pipeline) AcquireSlot(a *Metadata) (leave func(), err error) {
+	leave, err = p.o.Limiter.AcquireSlot(p.limitsRequest(a))
+	a.HasSlot = err == nil
 	return leave, err
 }
 
-func (p *Pipeline) limitsAsk(a *Arrival) limits.Ask {
+func (p *Pipeline) limitsRequest(a *Metadata) limits.Request {
 	c := &a.Caller
-	return limits.Ask{
-		Tenant: c.Tenant, Retry: a.Retry, Placed: a.Placed,
+	return limits.Request{
+		Tenant: c.Tenant, Retry: a.Retry, HasSlot: a.HasSlot,
 		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: p.o.HighShare()},
 	}
 }
 
-// enter asks for a request of so many tokens in the name of its tenant. A request that goes beyond its tenant's share of
+// reserve asks for a request of so many tokens in the name of its tenant. A request that goes beyond its tenant's share of
 // priority high becomes a normal one. The grant is to be settled by what was used.
-func (p *Pipeline) enter(ctx context.Context, a *Arrival, need estimate, record *Record) (*limits.Grant, error) {
-	ask := p.limitsAsk(a)
+func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (*limits.Reservation, error) {
+	ask := p.limitsRequest(a)
 	ask.Tokens, ask.High = need.prompt+need.answer, a.Caller.Priority == identity.High
 	began := p.o.World.Now()
-	grant, err := p.o.Limiter.Enter(ctx, ask)
+	grant, err := p.o.Limiter.Reserve(ctx, ask)
 	record.Limits += p.o.World.Now().Sub(began)
 	if refused, ok := errors.AsType[*limits.Error](err); ok {
-		record.Standing = refused.Standing
+		record.LimitStatus = refused.Status
 	}
 	if err != nil {
 		return nil, err
 	}
-	record.Standing = grant.Standing
+	record.LimitStatus = grant.Status
 	if grant.Demoted {
 		a.Caller.Priority, record.Demoted = identity.Normal, true
 	}
 	return grant, nil
 }
 
-// call is a request's call to the cascade.
-type call struct {
-	to      tiers.Sink
-	tap     strategy.Observer // nil is nobody
-	said    []byte            // with which the answer begins: clients have it
-	vouched func()            // as tiers.Ask's Vouched
+// cascadeCall is a request's call to the cascade.
+type cascadeCall struct {
+	sink        tiers.Sink
+	observer    strategy.Observer // nil is nobody
+	sentPrefix  []byte            // with which the answer begins: clients have it
+	onConfirmed func()            // as tiers.Ask's Vouched
 }
 
-// ask has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
-func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt, err error) {
+// runCascade has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
+func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
 	need := estimateOf(q.Body.Request)
-	grant, err := q.p.enter(ctx, q.Arrival, need, q.record)
+	grant, err := q.p.reserve(ctx, q.Metadata, need, q.record)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if errors.Is(context.Cause(making), cache.ErrFollows) { // what another replica makes does not count here
-			grant.Withdraw()
+			grant.Cancel()
 			return
 		}
 		grant.Settle(need.used(rc))
 	}()
 	a := tiers.Ask{
 		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
-		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging,
-		Said: c.said, Vouched: c.vouched, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
+		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.observer, Config: &q.draftConfig,
+		Said: c.sentPrefix, Vouched: c.onConfirmed, Spared: q.Caller.AllowLowScoreUnderPressure, Apart: q.Caller.PerTenantEvidence,
 	}
 	if !q.bypass {
-		a.Plan = &q.promise.plan
+		a.Plan = &q.share.plan
 	}
-	if q.Holder != nil {
-		a.Keep = q.Holder.Keep
+	if q.Retainer != nil {
+		a.Keep = q.Retainer.Retain
 	}
-	rc, err = q.p.o.Cascade.Answer(making, a, c.to)
+	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
 	q.record.Receipt = rc
 	return rc, err
 }
@@ -114,8 +114,8 @@ func estimateOf(r *openai.Request) estimate {
 	return estimate{r.PromptTokens, answer * max(r.N, 1)}
 }
 
-// estimateOfPassed is that of a request that passes through.
-func estimateOfPassed(n openai.Need) estimate {
+// estimateForwarded is that of a request that passes through.
+func estimateForwarded(n openai.Need) estimate {
 	if n.Answer < 0 {
 		n.Answer = typicalAnswer
 	}

@@ -34,14 +34,14 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			HighShare: func() float64 { return 1 },
 		})
 		for range 3 { // fewer than make it be left alone
-			a := &Arrival{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
-			q := &request{Request: Request{Arrival: a}, p: p, record: &Record{}, promise: promise{keeps: true}}
+			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
+			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, share: shareKey{cacheable: true}}
 			ctx := lookup.WithPatience(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
-			grant, err := p.enter(ctx, a, estimate{1, 1}, q.record)
+			grant, err := p.reserve(ctx, a, estimate{1, 1}, q.record)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,23 +53,23 @@ type Store interface {
 
 // Limiter holds tenants to their limits; [limits.Limiter] is one.
 type Limiter interface {
-	Place(a limits.Ask) (leave func(), err error)
-	Enter(ctx context.Context, a limits.Ask) (*limits.Grant, error)
+	AcquireSlot(a limits.Request) (leave func(), err error)
+	Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error)
 }
 
 // Options wires a Pipeline.
 type Options struct {
-	Cascade     Cascade
-	Limiter     Limiter                                   // nil is one for this replica alone
-	HighShare   func() float64                            // of a tenant's requests per minute, what may be high, live; nil is 0.2, 0 is all
-	Store       Store                                     // nil keeps no answers
-	Generations Generations                               // nil shares none
-	CacheConfig func(route string) cache.Config           // live; nil is the zero Config
-	Served      func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil tells none
-	Salt        func(tenant string) string                // keeps tenants apart in the engines' prefix caches; nil does not
+	Cascade      Cascade
+	Limiter      Limiter                                   // nil is one for this replica alone
+	HighShare    func() float64                            // of a tenant's requests per minute, what may be high, live; nil is 0.2, 0 is all
+	Store        Store                                     // nil keeps no answers
+	Generations  Generations                               // nil shares none
+	CacheConfig  func(route string) cache.Config           // live; nil is the zero Config
+	ServedModels func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil tells none
+	Salt         func(tenant string) string                // keeps tenants apart in the engines' prefix caches; nil does not
 
-	Hopeless func(err error) bool       // whether an identical request would fail alike; nil is never
-	Panicked func(id string, value any) // hears of a panic while an answer was made for several; nil is nobody
+	WouldFailAgain func(err error) bool       // whether an identical request would fail alike; nil is never
+	OnPanic        func(id string, value any) // hears of a panic while an answer was made for several; nil is nobody
 
 	World world.World     // nil is [world.System]
 	Base  context.Context // of answers that are made for several: they end with it, not with one client; nil is the background
@@ -101,47 +101,47 @@ func New(o Options) *Pipeline {
 	if o.CacheConfig == nil {
 		o.CacheConfig = func(string) cache.Config { return cache.Config{} }
 	}
-	if o.Served == nil {
-		o.Served = func(string) (draft, target string) { return "", "" }
+	if o.ServedModels == nil {
+		o.ServedModels = func(string) (draft, target string) { return "", "" }
 	}
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }
 	}
-	if o.Hopeless == nil {
-		o.Hopeless = func(error) bool { return false }
+	if o.WouldFailAgain == nil {
+		o.WouldFailAgain = func(error) bool { return false }
 	}
-	if o.Panicked == nil {
-		o.Panicked = func(string, any) {}
+	if o.OnPanic == nil {
+		o.OnPanic = func(string, any) {}
 	}
 	return &Pipeline{o: o, recent: newRecentKeys()}
 }
 
-// Arrival is what is known of a request before its body has come.
-type Arrival struct {
-	ID     string // the gateway's own, unique
-	Began  time.Time
-	Caller identity.Caller
-	Retry  bool                // its sender marked it as a further try
-	Placed bool                // it has one of its tenant's concurrent places ([Pipeline.Place])
-	Header map[string][]string // sent along upstream: its trace
-	Spans  bool                // its calls upstream are spans of that trace
+// Metadata is what is known of a request before its body has come.
+type Metadata struct {
+	ID      string // the gateway's own, unique
+	Began   time.Time
+	Caller  identity.Caller
+	Retry   bool                // its sender marked it as a further try
+	HasSlot bool                // it has one of its tenant's concurrent places ([Pipeline.Place])
+	Header  map[string][]string // sent along upstream: its trace
+	Spans   bool                // its calls upstream are spans of that trace
 }
 
 // Request is one that the cascade may answer.
 type Request struct {
-	*Arrival
-	Body     Body
-	Route    *tiers.Route
-	Tier     plan.Tier   // demanded
-	Stricter plan.Demand // than the route's mode
-	Control  Control     // of the cache
-	Holder   Holder      // of the body's memory; nil is nobody
+	*Metadata
+	Body         Body
+	Route        *tiers.Route
+	Tier         plan.Tier    // demanded
+	Demand       plan.Demand  // than the route's mode
+	CacheControl CacheControl // of the cache
+	Retainer     BodyRetainer // of the body's memory; nil is nobody
 }
 
-// Holder holds the memory of a request's body until it is answered.
-type Holder interface {
-	// Keep holds it for longer, until released is called.
-	Keep() (released func())
+// BodyRetainer holds the memory of a request's body until it is answered.
+type BodyRetainer interface {
+	// Retain holds it for longer, until released is called.
+	Retain() (released func())
 }
 
 // Body is a request's body as it was read.
@@ -162,13 +162,13 @@ func (p *Pipeline) Scan(kind openai.Kind, tenant string, body []byte, bounds ope
 // Record is what became of a request, as far as it came: for its headers, the log, metrics and traces. The pipeline writes
 // it and decides nothing by it. Where Answer has not returned, other goroutines may write to it.
 type Record struct {
-	Config   *plan.Config     // by which a draft is judged; nil where none was asked for
-	Cache    cache.Result     // what came of the cache, "" where it was not asked
-	Entry    *cache.Entry     // the answer, where it was not made for this request
-	Receipt  *receipt.Receipt // of the answer that was made; nil where the cascade had no part in it
-	Looked   time.Time        // when a kept answer was looked for among all replicas' last
-	Lookup   time.Duration    // that took so long
-	Limits   time.Duration    // spent on the tenant's limits
-	Standing limits.Standing  // of the tenant, after it asked
-	Demoted  bool             // from priority high: its tenant's share was used up
+	Config      *plan.Config     // by which a draft is judged; nil where none was asked for
+	Cache       cache.Result     // what came of the cache, "" where it was not asked
+	Entry       *cache.Entry     // the answer, where it was not made for this request
+	Receipt     *receipt.Receipt // of the answer that was made; nil where the cascade had no part in it
+	LookedUpAt  time.Time        // when a kept answer was looked for among all replicas' last
+	Lookup      time.Duration    // that took so long
+	Limits      time.Duration    // spent on the tenant's limits
+	LimitStatus limits.Status    // of the tenant, after it asked
+	Demoted     bool             // from priority high: its tenant's share was used up
 }

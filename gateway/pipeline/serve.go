@@ -13,17 +13,17 @@ import (
 // serve gives a kept answer. served is false where it cannot be read, which is as good as none.
 func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
 	whole, err := openai.ParseWhole(e.Answer)
-	if err != nil || !q.promise.fits(e) {
+	if err != nil || !q.share.allows(e) {
 		return false, nil
 	}
 	q.count(result, e)
 	q.record.Entry = e
-	if !q.promise.recent {
-		q.p.recent.keep(q.Caller.Tenant, q.Body.Request, &q.promise.parts, q.promise.key)
+	if !q.share.known {
+		q.p.recent.keep(q.Caller.Tenant, q.Body.Request, &q.share.parts, q.share.key)
 	}
 	now := q.p.o.World.Now()
-	h := Head{
-		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, Kept: true, Age: max(now.Sub(e.Created), 0),
+	h := ResponseHead{
+		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
 		Timing: Timing{Cache: q.record.Lookup, Total: now.Sub(q.Began)},
 	}
 	whole.Usage.Cached = whole.Usage.Prompt

@@ -3,21 +3,21 @@ package reload
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	good    *prometheus.GaugeVec
-	changes *prometheus.CounterVec
+	lastReloadSuccessful *prometheus.GaugeVec
+	reloads              *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
-		good: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		lastReloadSuccessful: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_file_last_reload_successful", Help: "1 where the file of a setting is in force as it is now, 0 where its last good content is.",
 		}, []string{"setting"}),
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_file_reloads_total", Help: "Times that changed content of a setting's file was put into force.",
 		}, []string{"setting"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.good, m.changes)
+		reg.MustRegister(m.lastReloadSuccessful, m.reloads)
 	}
 	return m
 }

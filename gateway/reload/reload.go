@@ -20,8 +20,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Every is how often files are looked at. A change is in force after twice that, at the latest.
-const Every = 2 * time.Second
+// Interval is how often files are looked at. A change is in force after twice that, at the latest.
+const Interval = 2 * time.Second
 
 // File is a file that is put into force, or several that are only of use together.
 type File struct {
@@ -37,11 +37,11 @@ type File struct {
 
 // State says how a file stands.
 type State struct {
-	Setting string    `json:"setting"`
-	Since   time.Time `json:"since"`           // when what is in force was put into force
-	Changes int       `json:"changes"`         // put into force since the start
-	Error   string    `json:"error,omitempty"` // why the file as it is now is not in force; "" where it is
-	Open    bool      `json:"open,omitempty"`  // every user of the machine could read this file of secrets when it was added
+	Setting       string    `json:"setting"`
+	Since         time.Time `json:"since"`           // when what is in force was put into force
+	Changes       int       `json:"changes"`         // put into force since the start
+	Error         string    `json:"error,omitempty"` // why the file as it is now is not in force; "" where it is
+	WorldReadable bool      `json:"open,omitempty"`  // every user of the machine could read this file of secrets when it was added
 }
 
 // Options are what a [Watcher] needs to know.
@@ -65,7 +65,7 @@ type Watcher struct {
 type watched struct {
 	File
 	state   State
-	inForce [sha256.Size]byte // of the contents
+	applied [sha256.Size]byte // of the contents
 	read    [sha256.Size]byte // of the contents that the last look read
 }
 
@@ -99,21 +99,21 @@ func (w *Watcher) Add(f File) error {
 	sum := digest(contents)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), Open: open}, inForce: sum, read: sum})
-	w.metrics.good.WithLabelValues(f.Setting).Set(1)
+	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum})
+	w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
 	return nil
 }
 
 // Run looks at the files every two seconds until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every)
+	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			w.look()
+			w.check()
 		}
 	}
 }
@@ -129,43 +129,43 @@ func (w *Watcher) States() []State {
 	return out
 }
 
-// look reads each file, and puts into force what has changed.
-func (w *Watcher) look() {
+// check reads each file, and puts into force what has changed.
+func (w *Watcher) check() {
 	w.mu.Lock()
 	files := slices.Clone(w.files)
 	w.mu.Unlock()
 	for _, f := range files {
-		changed, err := f.follow()
-		w.note(f, changed, err)
+		changed, err := f.checkFile()
+		w.record(f, changed, err)
 	}
 }
 
-// note keeps and tells what a look has found. Each change is told once, a bad one too.
-func (w *Watcher) note(f *watched, changed bool, err error) {
+// record keeps and tells what a look has found. Each change is told once, a bad one too.
+func (w *Watcher) record(f *watched, changed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	failed := f.state.Error
 	switch {
 	case err != nil:
 		if f.state.Error = err.Error(); f.state.Error != failed {
-			w.metrics.good.WithLabelValues(f.Setting).Set(0)
+			w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(0)
 			w.log.Warn().Str("setting", f.Setting).Err(err).Msg("a file cannot be put into force; its last good content stays in force")
 		}
 	case changed:
-		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1, Open: f.state.Open}
-		w.metrics.good.WithLabelValues(f.Setting).Set(1)
-		w.metrics.changes.WithLabelValues(f.Setting).Inc()
+		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1, WorldReadable: f.state.WorldReadable}
+		w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
+		w.metrics.reloads.WithLabelValues(f.Setting).Inc()
 		w.log.Info().Str("setting", f.Setting).Msg("a file was read again; its new content is in force")
-	case failed != "" && f.read == f.inForce:
+	case failed != "" && f.read == f.applied:
 		f.state.Error = ""
-		w.metrics.good.WithLabelValues(f.Setting).Set(1)
+		w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
 		w.log.Info().Str("setting", f.Setting).Msg("a file is as it was before; its content is in force")
 	}
 }
 
-// follow reads the file and reports whether something new was put into force. Content that was refused is
+// checkFile reads the file and reports whether something new was put into force. Content that was refused is
 // offered again at each look, because what refused it may have been something else.
-func (f *watched) follow() (changed bool, err error) {
+func (f *watched) checkFile() (changed bool, err error) {
 	contents, _, err := f.contents()
 	if err != nil {
 		f.read = [sha256.Size]byte{}
@@ -174,13 +174,13 @@ func (f *watched) follow() (changed bool, err error) {
 	sum := digest(contents)
 	settled := sum == f.read
 	f.read = sum
-	if !settled || sum == f.inForce {
+	if !settled || sum == f.applied {
 		return false, nil
 	}
 	if err := f.apply(contents); err != nil {
 		return false, err
 	}
-	f.inForce = sum
+	f.applied = sum
 	return true, nil
 }
 

@@ -64,7 +64,7 @@ func (x *world) write(text string) {
 
 // looks waits for n looks.
 func (x *world) looks(n int) {
-	time.Sleep(time.Duration(n) * Every)
+	time.Sleep(time.Duration(n) * Interval)
 	synctest.Wait()
 }
 
@@ -177,7 +177,7 @@ func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {
 		if err := w.Add(f); err != nil {
 			t.Fatal(err)
 		}
-		if w.States()[0].Open != secret {
+		if w.States()[0].WorldReadable != secret {
 			t.Errorf("secret %v: %+v", secret, w.States())
 		}
 		if told := strings.Contains(log.String(), "chmod o-r"); told != secret {

@@ -44,8 +44,8 @@ func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
 func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: l.phase(k, inherits),
-		Eps: k.Rule.Eps, Delta: k.Rule.Delta, Op: s.Op, Acceptance: s.Acceptance,
+		Route: k.Key.Route, TrafficClass: k.Key.Bucket, Cohort: k.Key.Lot, State: l.phase(k, inherits),
+		MaxWrongRate: k.Rule.Eps, ErrorProbability: k.Rule.Delta, Op: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
 		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
 	}
@@ -56,7 +56,7 @@ func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 		v.PerMinute = &pace
 	}
 	if s.Op > 0 {
-		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.Eps) // a certificate stays a proof while audits go on
+		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate stays a proof while audits go on
 	}
 	if k.State.Version == 0 {
 		v.Learned, v.Learning = s.Learned, risk.GridScores
@@ -160,8 +160,8 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 }
 
 // promisesOf are the views of states in a line for each route, with the main kind of each.
-func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.PromiseView {
-	lines := gateway.Promises(views)
+func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
+	lines := gateway.RiskSummaries(views)
 	for i := range lines {
 		lines[i].Main = mainOf(lines[i].Route, known, views)
 	}

@@ -139,7 +139,7 @@ func (s *Watcher) Views(ctx context.Context) ([]gateway.RiskView, error) {
 }
 
 // Promises are the states of ten seconds ago at most, a line for each route (gateway.Status).
-func (s *Watcher) Promises() []gateway.PromiseView {
+func (s *Watcher) Promises() []gateway.RiskSummary {
 	known := s.States()
 	return promisesOf(known, s.viewer().Views(known))
 }
@@ -210,7 +210,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 
 func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
 	lost := was == gateway.RiskCertified && v.State != gateway.RiskInherits
-	l := phaseLine{route: v.Route, bucket: v.Bucket, lot: v.Lot, was: was, phase: v.State, text: v.Says}
+	l := phaseLine{route: v.Route, bucket: v.TrafficClass, lot: v.Cohort, was: was, phase: v.State, text: v.Says}
 	l.warn = lost || v.State == gateway.RiskStopped || v.State == gateway.RiskInfeasible
 	if lost {
 		l.text = "the certificate is lost: " + l.text
@@ -243,5 +243,5 @@ func waits(phase gateway.RiskState) bool {
 }
 
 func keyOfView(v *gateway.RiskView) risk.Key {
-	return risk.Key{Route: v.Route, Bucket: v.Bucket, Lot: v.Lot}
+	return risk.Key{Route: v.Route, Bucket: v.TrafficClass, Lot: v.Cohort}
 }

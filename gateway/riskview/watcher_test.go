@@ -129,7 +129,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a.Learn(t, k, risk.GridScores)
 	a.Audit(t, k, 400, 4)
 	v := onlyView(t, configured(a, riskConfig("")))
-	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.Eps || v.Advice.Audits <= v.Audits ||
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
 		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
 		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
 	}
@@ -158,7 +158,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		s := configured(a, riskConfig(""))
 		s.last.Store(&known)
 		got := s.Promises()
-		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -166,7 +166,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", Bucket: bucket, Lot: "conf", State: state, Says: "it is " + string(state)}
+		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Says: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -256,7 +256,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", Bucket: "b", Lot: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

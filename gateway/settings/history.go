@@ -14,12 +14,12 @@ const page = 50
 // Read returns the hash, without values that are too long to be read. Of one with too
 // many fields the snapshot says so.
 func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
-	r := reader{redis: s.redis, careful: true}
+	r := reader{redis: s.redis, checkSizes: true}
 	c, err := r.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
 	}
-	if c.overfull {
+	if c.tooManyFields {
 		none, _ := FromHash(nil, nil, nil)
 		return none.overfull(), nil
 	}

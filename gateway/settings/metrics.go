@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // show shows exactly the given fields.
-func (n *named) show(fields []Rejected) {
+func (n *named) show(fields []RejectedValue) {
 	var now []string
 	for _, r := range fields {
 		if len(now) == maxNames {

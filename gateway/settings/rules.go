@@ -2,8 +2,8 @@ package settings
 
 import "fmt"
 
-// highFloor is how low shed.high may go on its own.
-const highFloor = 0.5
+// minHighThreshold is how low shed.high may go on its own.
+const minHighThreshold = 0.5
 
 // rule is something that must hold between fields.
 type rule struct {
@@ -20,11 +20,11 @@ var rules = []rule{
 		return above(shedNormal, v.Admission.Normal, shedHigh, v.Admission.High)
 	}},
 	{[]string{shedHigh, shedAllowHigh}, func(v *Values) string {
-		if v.Admission.High >= highFloor || v.AllowHighShed {
+		if v.Admission.High >= minHighThreshold || v.AllowHighShed {
 			return ""
 		}
 		return fmt.Sprintf("shed.high %s is below %s and would turn even high away; shed.allow_high must be yes as well",
-			decimal(v.Admission.High), decimal(highFloor))
+			decimal(v.Admission.High), decimal(minHighThreshold))
 	}},
 	{[]string{shedRelease, shedLow}, func(v *Values) string { return swallows(v, shedLow, v.Admission.Low) }},
 	{[]string{shedRelease, shedNormal}, func(v *Values) string { return swallows(v, shedNormal, v.Admission.Normal) }},

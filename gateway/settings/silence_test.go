@@ -157,7 +157,7 @@ func TestAReadThatWasLateOnceIsNotLateForEver(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	p := &patience{}
 	c.AddHook(p)
-	r := reader{redis: c, careful: true}
+	r := reader{redis: c, checkSizes: true}
 	read := func(trips int) error {
 		p.trips = trips
 		_, err := r.read(t.Context())
@@ -167,7 +167,7 @@ func TestAReadThatWasLateOnceIsNotLateForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for trips := range 4 {
-		r.careful = true
+		r.checkSizes = true
 		if read(trips) == nil {
 			t.Fatalf("four round trips fit into %d", trips)
 		}
@@ -178,7 +178,7 @@ func TestAReadThatWasLateOnceIsNotLateForEver(t *testing.T) {
 	if read(0) == nil {
 		t.Fatal("read in no time")
 	}
-	if err := read(4); err != nil || r.careful {
+	if err := read(4); err != nil || r.checkSizes {
 		t.Errorf("a careful read: %v", err)
 	}
 }

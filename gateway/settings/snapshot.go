@@ -19,13 +19,13 @@ type Snapshot struct {
 	global   Values
 	routes   map[string]*Values // only routes with overrides
 	set      map[string]string
-	rejected []Rejected
-	unknown  []Rejected
+	rejected []RejectedValue
+	unknown  []RejectedValue
 }
 
-// Rejected is a field that is not in force, and why. Name and Value are printable and
+// RejectedValue is a field that is not in force, and why. Name and Value are printable and
 // at most 64 bytes long; a Value too long to be read is "…".
-type Rejected struct {
+type RejectedValue struct {
 	Name   string
 	Value  string
 	Reason string
@@ -44,11 +44,11 @@ func (s *Snapshot) Route(name string) *Values {
 
 // Rejected returns what was refused, sorted by name; the last good values of these
 // fields stay in force.
-func (s *Snapshot) Rejected() []Rejected { return s.rejected }
+func (s *Snapshot) Rejected() []RejectedValue { return s.rejected }
 
 // Unknown returns the fields that mean nothing to this replica, sorted by name: settings
 // of another version, routes that it does not have, slips of the pen. They are ignored.
-func (s *Snapshot) Unknown() []Rejected { return s.unknown }
+func (s *Snapshot) Unknown() []RejectedValue { return s.unknown }
 
 // Set returns the fields in force as they were written; all others have their
 // default. A refused field appears with its last good value, if it had one.
@@ -85,7 +85,7 @@ func closed(route string, v *Values) []string {
 // FromHash makes a snapshot of the hash h for the configured routes. It is a
 // function of its arguments. A field that is refused keeps the value it has in
 // last, or its default when it has none there; last may be nil.
-func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, []Rejected) {
+func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, []RejectedValue) {
 	if last == nil {
 		last = &Snapshot{global: Defaults()}
 	}
@@ -94,7 +94,7 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 		return s, s.rejected
 	}
 	b := builder{hash: h, last: last.set, kept: map[string]string{}, level: map[string]int{},
-		refused: map[string]Rejected{}, unknown: map[string]Rejected{}}
+		refused: map[string]RejectedValue{}, unknown: map[string]RejectedValue{}}
 	for name, value := range h {
 		b.field(name, value, routes)
 	}
@@ -115,13 +115,13 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 func (s *Snapshot) overfull() *Snapshot {
 	next := *s
 	next.unknown = nil
-	next.rejected = []Rejected{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
+	next.rejected = []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
 	return &next
 }
 
 // byName lists fields by their names in the hash.
-func byName(fields map[string]Rejected) []Rejected {
-	var out []Rejected
+func byName(fields map[string]RejectedValue) []RejectedValue {
+	var out []RejectedValue
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		out = append(out, fields[name])
 	}
@@ -131,10 +131,10 @@ func byName(fields map[string]Rejected) []Rejected {
 // builder sorts the fields of one hash into kept, refused and unknown.
 type builder struct {
 	hash, last map[string]string
-	kept       map[string]string   // each parses; in the end no rule is broken
-	level      map[string]int      // how far a field was taken back by a rule
-	refused    map[string]Rejected // by the name in the hash; the first reason counts
-	unknown    map[string]Rejected // by the name in the hash
+	kept       map[string]string        // each parses; in the end no rule is broken
+	level      map[string]int           // how far a field was taken back by a rule
+	refused    map[string]RejectedValue // by the name in the hash; the first reason counts
+	unknown    map[string]RejectedValue // by the name in the hash
 }
 
 // Levels of a field that breaks a rule. A field only climbs, so that settling
@@ -154,13 +154,13 @@ func (b *builder) field(name, value string, routes []string) {
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
-		b.unknown[name] = Rejected{show(name), showValue(value), unknown(base)}
+		b.unknown[name] = RejectedValue{show(name), showValue(value), unknown(base)}
 		return
 	case perRoute && !spec.PerRoute:
 		b.refuse(name, value, reasonFleet)
 		return
 	case perRoute && !slices.Contains(routes, route):
-		b.unknown[name] = Rejected{show(name), showValue(value), "unknown route" + near(route, routes)}
+		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown route" + near(route, routes)}
 		return
 	}
 	if err := check(spec, value); err != nil {
@@ -173,7 +173,7 @@ func (b *builder) field(name, value string, routes []string) {
 
 func (b *builder) refuse(name, value, reason string) {
 	if _, told := b.refused[name]; !told {
-		b.refused[name] = Rejected{show(name), showValue(value), reason}
+		b.refused[name] = RejectedValue{show(name), showValue(value), reason}
 	}
 }
 

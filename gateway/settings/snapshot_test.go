@@ -96,7 +96,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var last *Snapshot
 			if tc.last != nil {
-				var bad []Rejected
+				var bad []RejectedValue
 				if last, bad = FromHash(hash(tc.last...), routes, nil); len(bad) > 0 {
 					t.Fatalf("the hash before is bad: %v", bad)
 				}
@@ -118,7 +118,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 }
 
 // reasons lists fields as "name: reason".
-func reasons(fields []Rejected) []string {
+func reasons(fields []RejectedValue) []string {
 	var out []string
 	for _, r := range fields {
 		out = append(out, r.Name+": "+r.Reason)

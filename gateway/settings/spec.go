@@ -180,7 +180,7 @@ var specs = sorted([]Spec{
 		number(1, 100, func(v *Values) *float64 { return &v.Pool.Spill })),
 
 	fleet("receipts.log_sample_rate", "0.01", "Share of the requests whose receipt is written to the log, chosen at random. The admin listener has those of the last 1,000 in any case.",
-		number(0, 1, func(v *Values) *float64 { return &v.Receipts.LogShare })),
+		number(0, 1, func(v *Values) *float64 { return &v.ReceiptLog.LogShare })),
 	fleet("limit.high_priority_share", "0.2", "Share of a tenant's requests that may have priority `high`; those beyond it are served as `normal`. 0 is all.",
 		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighShare })),
 	fleet("limit.redis_timeout", "15ms", "Longest time that a request waits until its tenant's limits are counted in Redis, less what it has waited for the cache; then this replica counts.",

@@ -35,13 +35,13 @@ func NewStore(client redis.UniversalClient, routes []string) *Store {
 	return &Store{redis: client, routes: routes}
 }
 
-// Order says who changes settings, why, and how.
-type Order struct {
+// Edit says who changes settings, why, and how.
+type Edit struct {
 	Who, Why string
 	Force    bool // also names and routes that are not known here
 	DryRun   bool // only tell what would change
 
-	accepts *loss // not the hash is changed, but the loss taken for a change
+	acceptedLoss *dataLoss // not the hash is changed, but the loss taken for a change
 }
 
 // Result is what came of an order.
@@ -69,12 +69,12 @@ var (
 const (
 	maxRaces    = 32
 	pendingWait = 2 * time.Second // longer than anybody takes from the log to the settings
-	pendingLook = 100 * time.Millisecond
+	pendingPoll = 100 * time.Millisecond
 )
 
 // Set sets and unsets fields, all of them or none. An error that is not a *[RefusedError]
 // is Redis'.
-func (s *Store) Set(ctx context.Context, o Order, set map[string]string, unset []string) (Result, error) {
+func (s *Store) Set(ctx context.Context, o Edit, set map[string]string, unset []string) (Result, error) {
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		next := maps.Clone(now)
 		for name, value := range set {
@@ -96,7 +96,7 @@ func (s *Store) Set(ctx context.Context, o Order, set map[string]string, unset [
 
 // Rollback makes the settings what they were after a version, as a change of its own.
 // Version 0 is nothing set. Fields that the log cannot keep stay.
-func (s *Store) Rollback(ctx context.Context, o Order, version int64) (Result, error) {
+func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, error) {
 	then, err := s.version(ctx, version)
 	if err != nil {
 		return Result{}, err
@@ -123,7 +123,7 @@ func (s *Store) Lost(ctx context.Context) ([]Change, error) {
 	if err != nil || l == nil {
 		return nil, err
 	}
-	r := reader{redis: s.redis, careful: true}
+	r := reader{redis: s.redis, checkSizes: true}
 	c, err := r.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
@@ -132,7 +132,7 @@ func (s *Store) Lost(ctx context.Context) ([]Change, error) {
 }
 
 // loss is what the replicas tell, nil where they tell of none.
-func (s *Store) loss(ctx context.Context) (*loss, error) {
+func (s *Store) loss(ctx context.Context) (*dataLoss, error) {
 	text, err := s.redis.HGet(ctx, LossKey, lossField).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -144,7 +144,7 @@ func (s *Store) loss(ctx context.Context) (*loss, error) {
 }
 
 // Restore writes what Redis has lost of the settings as the replicas have it in force.
-func (s *Store) Restore(ctx context.Context, o Order) (Result, error) {
+func (s *Store) Restore(ctx context.Context, o Edit) (Result, error) {
 	l, err := s.loss(ctx)
 	if err != nil {
 		return Result{}, err
@@ -161,12 +161,12 @@ func (s *Store) Restore(ctx context.Context, o Order) (Result, error) {
 
 // Accept has the replicas go by the settings that Redis has. The log has it as a change from
 // what they had in force.
-func (s *Store) Accept(ctx context.Context, o Order) (Result, error) {
+func (s *Store) Accept(ctx context.Context, o Edit) (Result, error) {
 	l, err := s.loss(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	o.Force, o.accepts = true, l
+	o.Force, o.acceptedLoss = true, l
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		if len(l.pending(now)) == 0 {
 			return nil, errNoLoss
@@ -175,22 +175,22 @@ func (s *Store) Accept(ctx context.Context, o Order) (Result, error) {
 	})
 }
 
-// edit makes the settings that are wanted of those that are. It must not change now.
-type edit func(now map[string]string) (next map[string]string, err error)
+// transform makes the settings that are wanted of those that are. It must not change now.
+type transform func(now map[string]string) (next map[string]string, err error)
 
 // change carries out an edit, again when somebody else was faster.
-func (s *Store) change(ctx context.Context, o Order, e edit) (Result, error) {
+func (s *Store) change(ctx context.Context, o Edit, e transform) (Result, error) {
 	var waited time.Duration
 	for races := 0; ; {
-		a := attempt{store: s, order: o, impatient: waited >= pendingWait}
+		a := attempt{store: s, edit: o, waitedForPending: waited >= pendingWait}
 		err := a.run(ctx, e)
-		pause := pendingLook
+		pause := pendingPoll
 		switch {
 		case errors.Is(err, errPending):
 			waited += pause
 		case errors.Is(err, errRaced) && races < maxRaces:
 			races++
-			pause = rand.N(pendingLook)
+			pause = rand.N(pendingPoll)
 		default:
 			return a.result, err
 		}
@@ -204,9 +204,9 @@ func (s *Store) change(ctx context.Context, o Order, e edit) (Result, error) {
 
 // attempt is one try to carry out an order.
 type attempt struct {
-	store     *Store
-	order     Order
-	impatient bool // what is pending has been waited for long enough
+	store            *Store
+	edit             Edit
+	waitedForPending bool // what is pending has been waited for long enough
 
 	now, next map[string]string
 	logged    []string // ids of the entries written
@@ -216,7 +216,7 @@ type attempt struct {
 // run reads the settings, logs the change and makes it. The log is read before the
 // settings: what others log and make meanwhile then fails the transaction of the log, and
 // is not taken for a change past it.
-func (a *attempt) run(ctx context.Context, e edit) error {
+func (a *attempt) run(ctx context.Context, e transform) error {
 	err := a.store.redis.Watch(ctx, func(logTx *redis.Tx) error {
 		head, err := newest(ctx, logTx)
 		if err != nil {
@@ -226,7 +226,7 @@ func (a *attempt) run(ctx context.Context, e edit) error {
 			if err := a.prepare(ctx, tx, e); err != nil || len(a.result.Changes) == 0 {
 				return err
 			}
-			if err := a.log(ctx, logTx, head); err != nil || a.order.DryRun {
+			if err := a.log(ctx, logTx, head); err != nil || a.edit.DryRun {
 				return err
 			}
 			return a.write(ctx, tx)
@@ -239,22 +239,22 @@ func (a *attempt) run(ctx context.Context, e edit) error {
 }
 
 // prepare reads the settings and makes and judges those that are wanted.
-func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e edit) error {
-	r := reader{redis: tx, careful: true}
+func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e transform) error {
+	r := reader{redis: tx, checkSizes: true}
 	c, err := r.read(ctx)
 	if err != nil {
 		return fmt.Errorf("settings: read %s: %w", Key, err)
 	}
-	if c.overfull {
+	if c.tooManyFields {
 		return &RefusedError{[]string{fmt.Sprintf("%s has more than %d fields, so replicas read none of them; DEL it, and roll back to the last version of the log", Key, maxFields)}}
 	}
 	a.now = c.fields
 	if a.next, err = e(a.now); err != nil {
 		return err
 	}
-	a.now = undo(a.now, a.order.accepts.pending(a.now))
+	a.now = undo(a.now, a.edit.acceptedLoss.pending(a.now))
 	a.result.Changes = changesOf(a.now, a.next)
-	a.result.Notes, err = a.store.judge(a.now, a.next, a.order.Force)
+	a.result.Notes, err = a.store.validate(a.now, a.next, a.edit.Force)
 	return err
 }
 
@@ -271,9 +271,9 @@ func (a *attempt) log(ctx context.Context, tx *redis.Tx, head Entry) error {
 		entries = append(entries, *found)
 	}
 	next := kept(a.next)
-	entries = append(entries, Entry{Version: head.Version + int64(len(entries)) + 1, Who: showTo(a.order.Who, keptWho), Why: showTo(a.order.Why, keptWhy),
+	entries = append(entries, Entry{Version: head.Version + int64(len(entries)) + 1, Who: showTo(a.edit.Who, keptWho), Why: showTo(a.edit.Why, keptWhy),
 		Changes: changesOf(now, next), after: next})
-	if a.order.DryRun {
+	if a.edit.DryRun {
 		return nil
 	}
 	ids := make([]*redis.StringCmd, len(entries))
@@ -307,7 +307,7 @@ func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
 	switch {
 	case head.Version == 0:
 		why = "as found when the log began"
-	case maps.Equal(head.before(), now) && !a.impatient && !a.order.DryRun:
+	case maps.Equal(head.before(), now) && !a.waitedForPending && !a.edit.DryRun:
 		return nil, errPending
 	case maps.Equal(head.before(), now):
 		why = fmt.Sprintf("version %d never took effect, or was undone past the log", head.Version)
@@ -318,7 +318,7 @@ func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
 // write makes the logged change, or takes it out of the log again.
 func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		if a.order.accepts != nil {
+		if a.edit.acceptedLoss != nil {
 			p.HSet(ctx, MarkerKey, markerID, acceptedPrefix+crand.Text(), markerChanges, "0")
 			return nil
 		}
@@ -347,10 +347,10 @@ func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 
 // lookBack finds out whether a change was made whose answer did not come.
 func (a *attempt) lookBack(ctx context.Context, cause error) error {
-	if a.order.accepts != nil {
+	if a.edit.acceptedLoss != nil {
 		return fmt.Errorf("settings: write %s: %w; whether the loss was accepted is not known: try again", MarkerKey, cause)
 	}
-	r := reader{redis: a.store.redis, careful: true}
+	r := reader{redis: a.store.redis, checkSizes: true}
 	c, err := r.read(ctx)
 	done, undone := 0, 0 // others may have changed other fields since
 	for _, change := range a.result.Changes {
@@ -362,9 +362,9 @@ func (a *attempt) lookBack(ctx context.Context, cause error) error {
 		}
 	}
 	switch all := len(a.result.Changes); {
-	case err == nil && !c.overfull && done == all:
+	case err == nil && !c.tooManyFields && done == all:
 		return nil
-	case err != nil || c.overfull || undone < all:
+	case err != nil || c.tooManyFields || undone < all:
 		return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings list", Key, cause)
 	}
 	a.result.Version = 0

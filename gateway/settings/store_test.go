@@ -35,7 +35,7 @@ func desks(t *testing.T, test func(t *testing.T, s *Store, c *redis.Client)) {
 	})
 }
 
-var anne = Order{Who: "anne@desk", Why: "a test"}
+var anne = Edit{Who: "anne@desk", Why: "a test"}
 
 // must makes a change.
 func must(t *testing.T, s *Store, unset []string, set ...string) Result {
@@ -238,7 +238,7 @@ func TestManyWritersLoseNothing(t *testing.T) {
 		confirmed := map[int64]string{}
 		for i := range people {
 			wg.Go(func() {
-				forced := Order{Who: fmt.Sprint("p", i), Force: true}
+				forced := Edit{Who: fmt.Sprint("p", i), Force: true}
 				for n := range each {
 					r, err := s.Set(t.Context(), forced, map[string]string{fmt.Sprintf("mine-%d", i): fmt.Sprint(n), "ours": fmt.Sprintf("%d-%d", i, n)}, nil)
 					if err != nil {
@@ -292,7 +292,7 @@ func TestManyWritersLoseNothing(t *testing.T) {
 func TestAChangeThatDiedBetweenLogAndSettingsIsToldAsSuch(t *testing.T) {
 	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
 		must(t, s, nil, "shed.low=0.7")
-		a := attempt{store: s, order: Order{Who: "bob"}, now: hash("shed.low=0.7"), next: hash("shed.low=0.6")}
+		a := attempt{store: s, edit: Edit{Who: "bob"}, now: hash("shed.low=0.7"), next: hash("shed.low=0.6")}
 		if err := c.Watch(t.Context(), func(tx *redis.Tx) error {
 			head, err := newest(t.Context(), tx)
 			if err != nil {

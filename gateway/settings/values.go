@@ -22,19 +22,19 @@ import (
 
 // Values are all settings as the packages that obey them take them.
 type Values struct {
-	Tiers     plan.Config
-	Pool      choose.Config
-	Pressure  pressure.Config // ages are pressure's defaults
-	Admission admission.Config
-	Breaker   machine.Config
-	Dial      upstream.Dial
-	Client    Client
-	Limit     Limit
-	Cache     cache.Config
-	Receipts  Receipts
+	Tiers      plan.Config
+	Pool       choose.Config
+	Pressure   pressure.Config // ages are pressure's defaults
+	Admission  admission.Config
+	Breaker    machine.Config
+	Dial       upstream.Dial
+	Client     Client
+	Limit      Limit
+	Cache      cache.Config
+	ReceiptLog ReceiptLog
 
 	// AllowHighShed is shed.allow_high: only with it may shed.high be below
-	// highFloor, so that no single field can turn the high class away.
+	// minHighThreshold, so that no single field can turn the high class away.
 	AllowHighShed bool
 }
 
@@ -51,8 +51,8 @@ type Limit struct {
 	Budget    time.Duration // the longest wait of a request for Redis (limit.redis_timeout)
 }
 
-// Receipts says what becomes of the records of what was decided.
-type Receipts struct {
+// ReceiptLog says what becomes of the records of what was decided.
+type ReceiptLog struct {
 	LogShare float64 // of the requests, whose are written to the log, 0 … 1 (receipts.log_sample_rate)
 }
 

@@ -44,14 +44,14 @@ type Watcher struct {
 	snapshot atomic.Pointer[Snapshot]
 	lastRead atomic.Pointer[time.Time] // with its monotonic part; never compared with another machine's
 
-	mu      sync.Mutex // one poll at a time; guards what follows
-	metrics *metrics
-	reader  reader
-	read    bool    // once at least
-	raw     content // behind snapshot
-	refused bool    // Redis answered the last reads with an error
-	guard   guard
-	bare    bool // it was logged that a loss cannot be found, or not be told
+	mu           sync.Mutex // one poll at a time; guards what follows
+	metrics      *metrics
+	reader       reader
+	read         bool    // once at least
+	raw          content // behind snapshot
+	refused      bool    // Redis answered the last reads with an error
+	lossDetector lossDetector
+	bare         bool // it was logged that a loss cannot be found, or not be told
 
 	lost atomic.Pointer[[]Change] // what Redis lost of the settings in force
 }
@@ -62,7 +62,7 @@ func New(o Options) *Watcher {
 		o.Interval = defaultInterval
 	}
 	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
-	w.reader.redis, w.guard.redis = o.Redis, o.Redis
+	w.reader.redis, w.lossDetector.redis = o.Redis, o.Redis
 	w.lost.Store(&[]Change{})
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
@@ -120,7 +120,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	if err != nil {
 		return w.failed(ctx, fmt.Errorf("settings: read %s: %w", Key, err))
 	}
-	if !c.overfull {
+	if !c.tooManyFields {
 		if err := w.keep(bounded, &c); err != nil {
 			return w.failed(ctx, err)
 		}
@@ -131,7 +131,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 		w.refused = false
 		w.log.Info().Msg("settings are readable again")
 	}
-	if !w.read || c.overfull != w.raw.overfull || !maps.Equal(c.fields, w.raw.fields) {
+	if !w.read || c.tooManyFields != w.raw.tooManyFields || !maps.Equal(c.fields, w.raw.fields) {
 		w.apply(c)
 	}
 	return nil
@@ -139,23 +139,23 @@ func (w *Watcher) Poll(ctx context.Context) error {
 
 // keep puts back what Redis has lost of the settings, and tells when that begins and ends.
 func (w *Watcher) keep(ctx context.Context, c *content) error {
-	f, forbidden, err := w.guard.look(ctx)
+	f, forbidden, err := w.lossDetector.readMarker(ctx)
 	if err != nil {
 		return err
 	}
-	if w.guard.known.outruns(f.mark) {
+	if w.lossDetector.known.mustReread(f.mark) {
 		if *c, err = w.reader.read(ctx); err != nil {
 			return fmt.Errorf("settings: read %s again: %w", Key, err)
 		}
-		if c.overfull {
+		if c.tooManyFields {
 			return nil // nothing is known of it
 		}
 	}
 	read := c.fields
 	f.fields = read
-	forbidden = w.guard.take(ctx, f, forbidden)
-	c.fields = w.guard.known.fields
-	lost := w.guard.lost(read)
+	forbidden = w.lossDetector.update(ctx, f, forbidden)
+	c.fields = w.lossDetector.known.fields
+	lost := w.lossDetector.lost(read)
 	before := w.Lost()
 	w.lost.Store(&lost)
 	w.metrics.lost.Set(float64(len(lost)))
@@ -199,7 +199,7 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 func (w *Watcher) apply(c content) {
 	last := w.snapshot.Load()
 	var next *Snapshot
-	if c.overfull {
+	if c.tooManyFields {
 		next = last.overfull()
 	} else {
 		next, _ = FromHash(c.fields, w.routes, last)
@@ -209,8 +209,8 @@ func (w *Watcher) apply(c content) {
 	w.snapshot.Store(next)
 	w.metrics.rejected.show(next.rejected)
 	w.metrics.unknown.show(next.unknown)
-	w.logFields(fresh(last.rejected, next.rejected), "setting refused; its last good value stays in force")
-	w.logFields(fresh(last.unknown, next.unknown), "setting is not known here and is ignored")
+	w.logFields(newlyIn(last.rejected, next.rejected), "setting refused; its last good value stays in force")
+	w.logFields(newlyIn(last.unknown, next.unknown), "setting is not known here and is ignored")
 	changed := differing(last.set, next.set)
 	if first || len(changed) > 0 {
 		w.metrics.applied.SetToCurrentTime()
@@ -219,13 +219,13 @@ func (w *Watcher) apply(c content) {
 		w.metrics.changed.Inc()
 		w.log.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
 	}
-	for _, warning := range fresh(last.Warnings(), next.Warnings()) {
+	for _, warning := range newlyIn(last.Warnings(), next.Warnings()) {
 		w.log.Warn().Str("warning", warning).Msg("kill switch in force")
 	}
 }
 
 // logFields writes one line for each of the fields.
-func (w *Watcher) logFields(news []Rejected, message string) {
+func (w *Watcher) logFields(news []RejectedValue, message string) {
 	for i, r := range news {
 		if i == maxLines {
 			w.log.Warn().Int("more", len(news)-maxLines).Msg("further fields: " + message)
@@ -235,8 +235,8 @@ func (w *Watcher) logFields(news []Rejected, message string) {
 	}
 }
 
-// fresh returns what is in now and was not before.
-func fresh[T comparable](before, now []T) []T {
+// newlyIn returns what is in now and was not before.
+func newlyIn[T comparable](before, now []T) []T {
 	var news []T
 	for _, v := range now {
 		if !slices.Contains(before, v) {

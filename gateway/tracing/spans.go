@@ -70,7 +70,7 @@ var operations = map[string]attribute.KeyValue{
 var provider = semconv.GenAIProviderNameKey.String("vllm")
 
 // build makes the spans of a request.
-func (t *Tracer) build(at *gateway.Trace, d *gateway.Done) {
+func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
 	ctx := context.Background()
 	if parent := trace.SpanID(at.Parent); parent.IsValid() {
 		state, _ := trace.ParseTraceState(at.State) // it was read before
@@ -83,8 +83,8 @@ func (t *Tracer) build(at *gateway.Trace, d *gateway.Done) {
 	if known {
 		name = op.Value.AsString()
 	}
-	b := builder{Tracer: t, done: d, id: at.ID, op: op}
-	ctx, b.request = b.start(ctx, titled(name, d.Route), at.Span, trace.SpanKindServer, 0)
+	b := builder{Tracer: t, summary: d, id: at.ID, op: op}
+	ctx, b.request = b.start(ctx, titleCase(name, d.Route), at.Span, trace.SpanKindServer, 0)
 	b.describe()
 	b.lookup(ctx)
 	if d.Receipt != nil {
@@ -92,13 +92,13 @@ func (t *Tracer) build(at *gateway.Trace, d *gateway.Done) {
 		b.answer(ctx, d.Receipt)
 	}
 	b.status()
-	b.end(b.request, d.Took)
+	b.end(b.request, d.Duration)
 }
 
 // builder makes the spans of one request. Times are counted from when it came.
 type builder struct {
 	*Tracer
-	done    *gateway.Done
+	summary *gateway.RequestSummary
 	id      trace.TraceID
 	op      attribute.KeyValue // zero for what the conventions have no name for
 	request trace.Span
@@ -106,20 +106,20 @@ type builder struct {
 }
 
 func (b *builder) start(ctx context.Context, name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) (context.Context, trace.Span) {
-	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.done.Began.Add(at)))
+	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.summary.Began.Add(at)))
 }
 
 // end ends a span; nothing ends after the request does.
 func (b *builder) end(s trace.Span, at time.Duration) {
-	s.End(trace.WithTimestamp(b.done.Began.Add(min(at, b.done.Took))))
+	s.End(trace.WithTimestamp(b.summary.Began.Add(min(at, b.summary.Duration))))
 }
 
 func (b *builder) event(s trace.Span, name string, at time.Duration, about ...attribute.KeyValue) {
-	s.AddEvent(name, trace.WithTimestamp(b.done.Began.Add(min(b.began+at, b.done.Took))), trace.WithAttributes(about...))
+	s.AddEvent(name, trace.WithTimestamp(b.summary.Began.Add(min(b.began+at, b.summary.Duration))), trace.WithAttributes(about...))
 }
 
-// titled is a span's name by the conventions: what is done, and by which model.
-func titled(what, model string) string {
+// titleCase is a span's name by the conventions: what is done, and by which model.
+func titleCase(what, model string) string {
 	if model == "" {
 		return what
 	}
@@ -128,7 +128,7 @@ func titled(what, model string) string {
 
 // describe says what was asked and what came of it.
 func (b *builder) describe() {
-	d := b.done
+	d := b.summary
 	about := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), provider,
 		keyRequest.String(d.ID), keyPriority.String(d.Priority),
@@ -153,7 +153,7 @@ func (b *builder) describe() {
 	}
 	if d.Tier != "" {
 		about = append(about, keyTier.String(d.Tier), semconv.GenAIResponseModel(d.Route),
-			semconv.GenAIUsageInputTokens(d.Prompt), semconv.GenAIUsageOutputTokens(d.Answer))
+			semconv.GenAIUsageInputTokens(d.PromptTokens), semconv.GenAIUsageOutputTokens(d.AnswerTokens))
 	}
 	if d.Finish != "" {
 		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))
@@ -164,7 +164,7 @@ func (b *builder) describe() {
 // status says how the request ended. Whoever sends what cannot be answered has erred, not the
 // gateway; who is turned away for want of room, or for a limit, is to be seen.
 func (b *builder) status() {
-	d := b.done
+	d := b.summary
 	switch d.Code {
 	case statusGone: // no status was sent, or nobody read it
 	case statusBroken:
@@ -182,11 +182,11 @@ func (b *builder) status() {
 
 // lookup is the question to Redis for a kept answer.
 func (b *builder) lookup(ctx context.Context) {
-	d := b.done
+	d := b.summary
 	if d.Lookup == 0 {
 		return
 	}
-	at := d.Looked.Sub(d.Began)
+	at := d.LookedUpAt.Sub(d.Began)
 	_, s := b.start(ctx, "cache lookup", trace.SpanID{}, trace.SpanKindClient, at)
 	s.SetAttributes(semconv.DBSystemNameRedis, keyCache.String(d.Cache))
 	b.end(s, at+d.Lookup)
@@ -195,7 +195,7 @@ func (b *builder) lookup(ctx context.Context) {
 // answer shows how the cascade made an answer.
 func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
-	if rc.First > 0 && b.done.Stream {
+	if rc.First > 0 && b.summary.Stream {
 		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
 	}
 	if rc.Plan.Judged {
@@ -226,8 +226,8 @@ func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
 		}
 		spans[i] = b.try(ctx, try)
 	}
-	if left > 0 && b.done.Problem != "" { // it was turned away
-		b.wait(ctx, "", max(b.done.Took-left, 0), left)
+	if left > 0 && b.summary.Problem != "" { // it was turned away
+		b.wait(ctx, "", max(b.summary.Duration-left, 0), left)
 	}
 	return spans
 }
@@ -238,7 +238,7 @@ func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration)
 	if pool != "" {
 		s.SetAttributes(keyPool.String(pool))
 	} else {
-		s.SetStatus(codes.Error, b.done.Problem)
+		s.SetStatus(codes.Error, b.summary.Problem)
 	}
 	b.end(s, at+long)
 }
@@ -252,7 +252,7 @@ func (b *builder) try(ctx context.Context, try *dispatch.Try) trace.Span {
 			name = b.op.Value.AsString()
 			about = append(about, b.op)
 		} else {
-			name = b.done.Path
+			name = b.summary.Path
 		}
 		if try.Tokens > 0 {
 			about = append(about, semconv.GenAIUsageOutputTokens(try.Tokens))
@@ -269,7 +269,7 @@ func (b *builder) try(ctx context.Context, try *dispatch.Try) trace.Span {
 	if try.Status > 0 {
 		about = append(about, semconv.HTTPResponseStatusCode(try.Status))
 	}
-	_, s := b.start(ctx, titled(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
+	_, s := b.start(ctx, titleCase(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
 	s.SetAttributes(append(about, server(try.URL)...)...)
 	why := try.Failed
 	if why == "" {

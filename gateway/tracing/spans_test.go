@@ -59,15 +59,15 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 			t.Errorf("%s hangs elsewhere", s.Name())
 		}
 	}
-	for _, c := range []gateway.Done{
+	for _, c := range []gateway.RequestSummary{
 		{Path: "/v1/chat/completions", Code: 499, Problem: "client_left", Route: "m"},
 		{Path: "/v1/completions", Code: 597, Problem: "upstream_cut", Route: "m"},
 		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &receipt.Receipt{Began: d.Began, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
 		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
 		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &receipt.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
-		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", Prompt: 3, Answer: 4},
+		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4},
 	} {
-		c.Began, c.Took, c.Priority = d.Began, 30*time.Millisecond, "normal"
+		c.Began, c.Duration, c.Priority = d.Began, 30*time.Millisecond, "normal"
 		tr.build(&gateway.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)
 		got += "\n" + written(d.Began, tr.made.take())
 	}

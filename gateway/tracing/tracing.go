@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	queued    = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
-	atOnce    = 64                     // requests in one message
-	linger    = 500 * time.Millisecond // that a request waits for others
-	sendTime  = 10 * time.Second       // for a message with all its tries
-	tryTime   = 5 * time.Second        // for one of them
-	lastTime  = 2 * time.Second        // for what is left when the gateway stops
-	maxState  = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
-	maxDetail = 300                    // bytes of an error in the log
+	maxQueued       = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
+	batchSize       = 64                     // requests in one message
+	batchDelay      = 500 * time.Millisecond // that a request waits for others
+	sendTimeout     = 10 * time.Second       // for a message with all its tries
+	tryTimeout      = 5 * time.Second        // for one of them
+	lastSendTimeout = 2 * time.Second        // for what is left when the gateway stops
+	maxState        = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
+	maxDetail       = 300                    // bytes of an error in the log
 )
 
 // Options say where traces go. URL is required.
@@ -51,19 +51,19 @@ type Tracer struct {
 	log      zerolog.Logger
 	metrics  *metrics
 	root     sdk.Sampler
-	queue    chan over
+	queue    chan finishedRequest
 	exporter sdk.SpanExporter
 	tracer   trace.Tracer
-	made     gathered // by tracer; touched by Run alone
-	failing  bool     // the last message was not taken
+	made     spanCollector // by tracer; touched by Run alone
+	failing  bool          // the last message was not taken
 }
 
 var _ gateway.Tracer = (*Tracer)(nil)
 
-// over is a request that is.
-type over struct {
-	at   *gateway.Trace
-	done *gateway.Done
+// finishedRequest is a request that is.
+type finishedRequest struct {
+	trace   *gateway.Trace
+	summary *gateway.RequestSummary
 }
 
 // New makes a tracer. Nothing is dialled before [Tracer.Run] has something to tell.
@@ -85,17 +85,17 @@ func New(o Options) (*Tracer, error) {
 		otlptracehttp.WithHeaders(o.Headers), // the environment adds none
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 		otlptracehttp.WithHTTPClient(newClient()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTime}),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTimeout}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	t := &Tracer{
 		model: o.Model, log: o.Logger, metrics: newMetrics(o.Registerer), root: sdk.TraceIDRatioBased(o.Sample),
-		queue: make(chan over, queued), exporter: exporter,
+		queue: make(chan finishedRequest, maxQueued), exporter: exporter,
 	}
 	t.tracer = sdk.NewTracerProvider(
-		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(given{}), sdk.WithSpanProcessor(&t.made),
+		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(presetIDs{}), sdk.WithSpanProcessor(&t.made),
 	).Tracer("github.com/foregate/foregate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return t, nil
 }
@@ -103,7 +103,7 @@ func New(o Options) (*Tracer, error) {
 // newClient is the way to the collector. Redirects are not followed: the headers would go along.
 func newClient() *http.Client {
 	return &http.Client{
-		Timeout:       tryTime,
+		Timeout:       tryTimeout,
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -146,9 +146,9 @@ func newSpan() (id trace.SpanID) {
 }
 
 // End implements gateway.Tracer.
-func (t *Tracer) End(at *gateway.Trace, d *gateway.Done) {
+func (t *Tracer) End(at *gateway.Trace, d *gateway.RequestSummary) {
 	select {
-	case t.queue <- over{at, d}:
+	case t.queue <- finishedRequest{at, d}:
 	default:
 		t.metrics.dropped.WithLabelValues(dropQueue).Inc()
 	}
@@ -158,7 +158,7 @@ func (t *Tracer) End(at *gateway.Trace, d *gateway.Done) {
 func (t *Tracer) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTime, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastSendTimeout, cancel) })()
 	for ctx.Err() == nil {
 		t.send(work, t.gather(ctx))
 	}
@@ -172,17 +172,17 @@ func (t *Tracer) Run(ctx context.Context) error {
 }
 
 // gather waits for a request, and a moment for others.
-func (t *Tracer) gather(ctx context.Context) []over {
-	var batch []over
+func (t *Tracer) gather(ctx context.Context) []finishedRequest {
+	var batch []finishedRequest
 	select {
 	case <-ctx.Done():
 		return nil
 	case o := <-t.queue:
-		batch = append(make([]over, 0, atOnce), o)
+		batch = append(make([]finishedRequest, 0, batchSize), o)
 	}
-	timer := time.NewTimer(linger)
+	timer := time.NewTimer(batchDelay)
 	defer timer.Stop()
-	for len(batch) < atOnce {
+	for len(batch) < batchSize {
 		select {
 		case <-ctx.Done():
 			return t.waiting(batch)
@@ -196,8 +196,8 @@ func (t *Tracer) gather(ctx context.Context) []over {
 }
 
 // waiting adds what is there already.
-func (t *Tracer) waiting(batch []over) []over {
-	for len(batch) < atOnce {
+func (t *Tracer) waiting(batch []finishedRequest) []finishedRequest {
+	for len(batch) < batchSize {
 		select {
 		case o := <-t.queue:
 			batch = append(batch, o)
@@ -210,14 +210,14 @@ func (t *Tracer) waiting(batch []over) []over {
 
 // send tells the collector of requests. What it does not take is dropped: a collector that is
 // away is seen by the counters, and in one line of the log.
-func (t *Tracer) send(ctx context.Context, batch []over) {
+func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	for _, o := range batch {
-		t.build(o.at, o.done)
+		t.build(o.trace, o.summary)
 	}
 	err := t.exporter.ExportSpans(ctx, t.made.take())
 	if err == nil {

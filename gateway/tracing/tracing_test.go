@@ -23,14 +23,14 @@ import (
 )
 
 // recorded is a request of everything: a draft that broke off, a score, a takeover, a wait.
-func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.Done) {
+func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.RequestSummary) {
 	t.Helper()
 	began := time.Now().Add(-time.Second)
 	at := tr.Begin(http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
 	ms := time.Millisecond
-	return at, &gateway.Done{
-		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Stream: true, Began: began, Took: time.Second, Code: 200,
-		Cache: "miss", Looked: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", Prompt: 300, Answer: 150,
+	return at, &gateway.RequestSummary{
+		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Stream: true, Began: began, Duration: time.Second, Code: 200,
+		Cache: "miss", LookedUpAt: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", PromptTokens: 300, AnswerTokens: 150,
 		Receipt: &receipt.Receipt{
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
@@ -143,7 +143,7 @@ func TestNoRequestWaitsForACollector(t *testing.T) {
 			}
 			before := time.Now()
 			stop()
-			if took := time.Since(before); took > lastTime+3*time.Second {
+			if took := time.Since(before); took > lastSendTimeout+3*time.Second {
 				t.Errorf("stopping took %v", took)
 			}
 			all := dropped(tr, dropQueue) + dropped(tr, dropRefused) + dropped(tr, dropStop) + testutil.ToFloat64(tr.metrics.exported)

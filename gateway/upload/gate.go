@@ -97,9 +97,9 @@ func (g *Gate) refused(tenant string, err *Error) error {
 type state uint8
 
 const (
-	coming   state = iota // it holds a place of the uploads
-	underWay              // it holds a place of the requests
-	over                  // it holds nothing
+	uploading state = iota // it holds a place of the uploads
+	underWay               // it holds a place of the requests
+	over                   // it holds nothing
 )
 
 // Body is one request's body, from before its first byte until its request is over. Its methods are safe
@@ -138,7 +138,7 @@ func (b *Body) Received() error {
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if b.state != coming {
+	if b.state != uploading {
 		return nil
 	}
 	if err := g.requests.refusal(b.holding.requests, 1, TenantRequests, Requests); err != nil {
@@ -151,8 +151,8 @@ func (b *Body) Received() error {
 	return nil
 }
 
-// Keep says that something goes on using the body when its request is over, until released is called, once.
-func (b *Body) Keep() (released func()) {
+// Retain says that something goes on using the body when its request is over, until released is called, once.
+func (b *Body) Retain() (released func()) {
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,7 +198,7 @@ func (b *Body) free() {
 // leaveState gives up the place of the state that the body is in; the caller holds the lock.
 func (b *Body) leaveState() {
 	switch b.state {
-	case coming:
+	case uploading:
 		b.holding.uploads--
 		b.gate.uploads.used--
 	case underWay:

@@ -146,14 +146,14 @@ func TestWhoKeepsABodyKeepsItsBytes(t *testing.T) {
 	if err := errors.Join(b.Charge(50), b.Received()); err != nil {
 		t.Fatal(err)
 	}
-	first, second := b.Keep(), b.Keep()
+	first, second := b.Retain(), b.Retain()
 	b.Release()
 	first()
 	if got, want := g.Usage(), (Usage{Bytes: 50, Tenants: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	second()
-	b.Keep()()
+	b.Retain()()
 	if got := g.Usage(); got != (Usage{}) {
 		t.Errorf("%+v is still held", got)
 	}
@@ -172,7 +172,7 @@ func TestWhatManyTakeAtOnceIsGivenBack(t *testing.T) {
 				}
 				_ = b.Charge(dice.Int64N(1 << 18)) // granted or not
 				if b.Received() == nil && dice.IntN(2) == 0 {
-					defer b.Keep()()
+					defer b.Retain()()
 				}
 				if u := g.Usage(); u.Uploads > 40 || u.Requests > 30 || u.Bytes > 1<<20 || u.Tenants > 5 {
 					t.Errorf("more than there is: %+v", u)

@@ -1,10 +1,10 @@
 package upload
 
-// timesFree is how many times what it leaves free a tenant may hold. Where k tenants take all that they can
+// maxShareFactor is how many times what it leaves free a tenant may hold. Where k tenants take all that they can
 // get, each has 2/(2k+1) and 1/(2k+1) is left: two thirds and one third for one, two fifths and one fifth for two.
 // This is the dynamic threshold of shared-memory switches. A fixed share would give a lone tenant less,
 // or leave nothing where several take theirs.
-const timesFree = 2
+const maxShareFactor = 2
 
 // quota is something countable that all tenants share.
 type quota struct{ total, used int64 }
@@ -22,7 +22,7 @@ const (
 func (q quota) judge(held, n int64) verdict {
 	left, others := q.total-q.used-n, q.used-held
 	switch {
-	case left >= 0 && (held == 0 || held+n <= timesFree*left):
+	case left >= 0 && (held == 0 || held+n <= maxShareFactor*left):
 		return granted
 	case held == 0 || others > held+n:
 		return spent

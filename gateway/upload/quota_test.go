@@ -40,7 +40,7 @@ func TestHoweverManyTakeAllTheyCanSomethingIsLeft(t *testing.T) {
 			}
 		}
 		left := total - q.used
-		if want := int64(total / (timesFree*k + 1)); left < want-int64(k)-1 || left > want+int64(k)+1 {
+		if want := int64(total / (maxShareFactor*k + 1)); left < want-int64(k)-1 || left > want+int64(k)+1 {
 			t.Errorf("%d tenants leave %d of %d, want about %d", k, left, total, want)
 		}
 		if q.judge(0, 1) != granted {
@@ -68,7 +68,7 @@ func FuzzNobodyGetsMoreThanThereIs(f *testing.F) {
 			free := total - q.used
 			v := q.judge(held[i], n)
 			switch {
-			case v == granted && (n > free || held[i] > 0 && held[i]+n > timesFree*(free-n)):
+			case v == granted && (n > free || held[i] > 0 && held[i]+n > maxShareFactor*(free-n)):
 				t.Fatalf("%d granted to one that holds %d, with %d free", n, held[i], free)
 			case v != granted && held[i] == 0 && n <= free:
 				t.Fatalf("%d of %d free refused to one that holds nothing", n, free)

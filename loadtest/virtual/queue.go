@@ -16,7 +16,7 @@ const poll = 50 * time.Millisecond
 
 // queue is the gateway's own admission queue at one pool of a replica, on the virtual clock.
 type queue struct {
-	admission.Line
+	admission.Queue
 	lab   *lab
 	woken bool // a look is among the events
 	polls bool
@@ -27,7 +27,7 @@ type queues map[string]*queue
 
 // wake looks whether there is capacity, behind what goes on at this moment.
 func (q *queue) wake() {
-	if q.woken || q.All() == 0 {
+	if q.woken || q.Len() == 0 {
 		return
 	}
 	q.woken = true
@@ -39,7 +39,7 @@ func (q *queue) wake() {
 
 func (q *queue) serve() {
 	q.Serve(q.lab.clock.Now())
-	if q.All() == 0 || q.polls {
+	if q.Len() == 0 || q.polls {
 		return
 	}
 	q.polls = true
@@ -55,16 +55,16 @@ func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Lim
 	l := q.lab
 	came, over := l.clock.Elapsed(), false
 	var waiter eventloop.Waiter
-	w := &admission.Waiter{
+	w := &admission.Ticket{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens, Config: l.values.Admission,
-		Waited: t.Waited, Now: t.NoWait, Must: t.MidStream, Try: try,
+		Waited: t.Waited, NoWait: t.NoWait, MidStream: t.MidStream, Try: try,
 		Done: func(what error) {
 			over, err = true, what
 			waiter.Wake(l.clock)
 		},
 	}
 	q.Enter(w, l.clock.Now())
-	if q.All() > 0 {
+	if q.Len() > 0 {
 		q.serve()
 	}
 	if !over {

@@ -69,7 +69,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: l.generations.Of(index),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
-		Served: func(string) (draft, target string) {
+		ServedModels: func(string) (draft, target string) {
 			if l.spec.Draft != nil {
 				draft = l.spec.Draft.Model
 			}
@@ -86,7 +86,7 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 	for _, b := range p.Backends {
 		urls = append(urls, b.URL())
 	}
-	q := &queue{lab: l, Line: admission.Line{Pool: p.Name, Rand: r.random}}
+	q := &queue{lab: l, Queue: admission.Queue{Pool: p.Name, Rand: r.random}}
 	r.queues[p.Name] = q
 	o := pool.Options{
 		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",

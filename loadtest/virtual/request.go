@@ -36,8 +36,8 @@ type request struct {
 }
 
 var (
-	_ pipeline.Client = (*request)(nil)
-	_ pipeline.Holder = (*request)(nil)
+	_ pipeline.Client       = (*request)(nil)
+	_ pipeline.BodyRetainer = (*request)(nil)
 )
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
@@ -51,17 +51,17 @@ func (l *lab) send(q *loadtest.Request) string {
 	r.out = loadtest.Outcome{
 		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: l.clock.Elapsed(), PromptTokens: len(r.Prompt),
 	}
-	released := r.Keep()
+	released := r.Retain()
 	ctx, cancel := l.clock.WithTimeout(engines.Answering(context.Background()), l.scenario.Deadline)
 	defer cancel()
 	_ = l.clock.Sleep(ctx, hop) // on the way to the gateway; who leaves meanwhile is told next
 	r.era = l.era
 	own, tier := to.routeOf(r)
 	err := to.pipeline.Answer(ctx, pipeline.Request{
-		Arrival: &pipeline.Arrival{
+		Metadata: &pipeline.Metadata{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, Holder: r,
+		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, Retainer: r,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))
@@ -96,8 +96,8 @@ func bodyOf(q *loadtest.Request) *openai.Request {
 	return r
 }
 
-// Keep implements [pipeline.Holder]: somebody uses the request, until it is released.
-func (r *request) Keep() (released func()) {
+// Retain implements [pipeline.BodyRetainer]: somebody uses the request, until it is released.
+func (r *request) Retain() (released func()) {
 	r.lab.requests[r.body] = r
 	r.users++
 	return func() {
@@ -108,7 +108,7 @@ func (r *request) Keep() (released func()) {
 }
 
 // Begin implements [pipeline.Client].
-func (r *request) Begin(h pipeline.Head) error {
+func (r *request) Begin(h pipeline.ResponseHead) error {
 	if h.Stream {
 		r.out.First = r.lab.clock.Elapsed() + 2*hop
 	}
@@ -137,7 +137,7 @@ func (r *request) text() string {
 }
 
 // Detach implements [pipeline.Client].
-func (r *request) Detach() pipeline.Detached { return detached{} }
+func (r *request) Detach() pipeline.AsyncClient { return detached{} }
 
 // BreakOff implements [pipeline.Client].
 func (r *request) BreakOff(error) {}

@@ -186,7 +186,7 @@ func (f *Fleet) load(ctx context.Context) error {
 		}
 	}
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		defer panics.Caught(ctx) // each is asked by a goroutine of its own
+		defer panics.Recover(ctx) // each is asked by a goroutine of its own
 		return loadInto(ctx, node)
 	})
 	return nil

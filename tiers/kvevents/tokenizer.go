@@ -98,7 +98,7 @@ func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
 func (t *Tokenizer) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range askers {
-		all.Go(func() { panics.Keep(ctx, t.askAll) })
+		all.Go(func() { panics.KeepRunning(ctx, t.askAll) })
 	}
 	all.Wait()
 	return ctx.Err()

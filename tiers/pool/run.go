@@ -110,6 +110,6 @@ func (w *watchers) start(ctx context.Context, b *backend) {
 	w.all.Go(func() {
 		defer close(ended)
 		defer cancel()
-		panics.Keep(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
+		panics.KeepRunning(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
 	})
 }

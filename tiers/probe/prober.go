@@ -80,7 +80,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	defer p.running.Store(false)
 	var all sync.WaitGroup
 	for _, w := range p.pools {
-		all.Go(func() { panics.Keep(ctx, w.run) })
+		all.Go(func() { panics.KeepRunning(ctx, w.run) })
 	}
 	all.Wait()
 	<-ctx.Done() // where there is no pool to be asked

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	stdlog "log"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// Codes of the access record for what no HTTP status says.
+const (
+	statusGone   = 499 // the client left
+	statusBroken = 597 // the answer broke off after its first byte
+)
+
+// maxDetail bounds an error's text in the log, in bytes.
+const maxDetail = 512
+
+// accessRecord gathers what the access record of one request will say. It never
+// holds prompts, answers or keys.
+type accessRecord struct {
+	pipeline.Metadata
+	pipeline.Record
+
+	client string // X-Request-ID as the client sent it, "" where it sent none
+	route  string
+	code   int // 0: as written
+	out    *sink
+	trace  *Trace // nil where requests are not traced
+	err    error
+	quiet  bool // no line of the log is written
+}
+
+// nosniff is the value of X-Content-Type-Options.
+var nosniff = []string{"nosniff"}
+
+type accessRecordKey struct{}
+
+func accessRecordOf(r *http.Request) *accessRecord {
+	l, ok := r.Context().Value(accessRecordKey{}).(*accessRecord)
+	if !ok {
+		return &accessRecord{}
+	}
+	return l
+}
+
+// record writes one line and books the metrics of each request.
+func (g *Gateway) record(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}}
+		g.metrics.inFlight.Inc()
+		defer func() {
+			g.metrics.inFlight.Dec()
+			g.settle(l, r)
+		}()
+		w.Header().Set("X-Request-Id", l.ID)           // also of what the front door refuses
+		w.Header()["X-Content-Type-Options"] = nosniff // no answer is a page, whatever a backend put into it
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessRecordKey{}, l)))
+	})
+}
+
+// recovered turns a panic into a 500, or into an aborted connection when the
+// answer had begun. The process lives.
+func (g *Gateway) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p) // ours: the server closes the connection
+			}
+			g.metrics.panics.Inc()
+			g.log.Error().Str("request_id", accessRecordOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			g.fail(w, r, accessRecordOf(r), errPanic)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// settle books a request that is over.
+func (g *Gateway) settle(l *accessRecord, r *http.Request) {
+	if l.code == 0 {
+		l.code = http.StatusOK
+	}
+	took := time.Since(l.Began)
+	g.metrics.request(l, took)
+	g.keepReceipt(l, took)
+	g.tenants.count(l)
+	if l.trace.recorded() {
+		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
+	}
+	if l.quiet || quiet(r.URL.Path) {
+		return
+	}
+	e := g.log.Info()
+	if l.code >= 500 {
+		e = g.log.Warn()
+	}
+	e = e.Str("request_id", l.ID).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
+		Dur("ms", took).Str("tenant", l.Caller.Tenant).Str("priority", l.Caller.Priority.String())
+	if l.client != "" {
+		e = e.Str("client_request_id", l.client)
+	}
+	if l.Caller.Clamped {
+		e = e.Bool("priority_clamped", true)
+	}
+	if l.trace.recorded() {
+		e = e.Hex("trace_id", l.trace.ID[:])
+	}
+	if l.Demoted {
+		e = e.Bool("priority_demoted", true)
+	}
+	if l.Cache != "" {
+		e = e.Str("cache", string(l.Cache))
+	}
+	switch {
+	case l.Entry != nil:
+		e = e.Str("route", l.route).Str("tier", l.Entry.Tier).Str("finish", l.Entry.Finish).
+			Int("prompt_tokens", l.Entry.Prompt).Int("saved_tokens", l.Entry.Accepted+l.Entry.Target)
+	case l.Receipt != nil:
+		e = recordReceipt(e, l.Receipt)
+	}
+	if l.err != nil {
+		e = e.Str("error", clipTo(l.err.Error(), maxDetail))
+	}
+	e.Msg("request")
+}
+
+func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
+	var tried []string
+	for _, t := range rc.Tries {
+		name := t.Pool + "/" + t.Backend
+		if t.Failed != "" {
+			name += "!" + string(t.Failed)
+		}
+		tried = append(tried, name)
+	}
+	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
+		Strs("tried", tried).Dur("waited_ms", rc.Waited).Dur("first_ms", rc.First).Str("finish", rc.Finish).
+		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).
+		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
+}
+
+// quiet are the paths that are asked all day and say nothing.
+func quiet(path string) bool { return path == "/livez" || path == "/readyz" }
+
+// newID is a request id of 128 random bits.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// newServerLog hands net/http's own complaints to the logger, one bounded line
+// each.
+func newServerLog(log zerolog.Logger) *stdlog.Logger { return stdlog.New(serverLog{log}, "", 0) }
+
+type serverLog struct{ log zerolog.Logger }
+
+func (s serverLog) Write(p []byte) (int, error) {
+	s.log.Debug().Str("detail", strconv.Quote(clip(strings.TrimSpace(string(p))))).Msg("http server")
+	return len(p), nil
+}

@@ -1,0 +1,209 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// pollInterval is how often those who wait are looked at although nothing was heard: room also
+// comes by time, and so do the ends of waits.
+const pollInterval = 50 * time.Millisecond
+
+// Queues are the lines at the pools of a replica. They are safe for concurrent use.
+type Queues struct {
+	byPool   map[string]*lockedQueue
+	metrics  *metrics
+	panicked chan error // that no request hears of; Run tells
+}
+
+// lockedQueue is a Line with a lock, and whom it wakes.
+type lockedQueue struct {
+	mu           sync.Mutex
+	queue        Queue
+	timer        *time.Timer
+	timerRunning bool // the timer runs
+	shownFlips   int  // flips that the gauges show
+	gauges       [identity.High + 1]prometheus.Gauge
+	shedding     [identity.High + 1]prometheus.Gauge
+
+	waiting        atomic.Int64 // as line says, for who only wants to know whether to look
+	entering       atomic.Bool  // somebody asks for a place who will wait if there is none
+	serveRequested atomic.Bool  // somebody asked for a look that nobody has taken yet
+
+	panicked chan<- error // Lines.panicked
+}
+
+// NewQueues makes a line for each pool. reg may be nil.
+func NewQueues(pools []string, reg prometheus.Registerer) *Queues {
+	s := &Queues{byPool: map[string]*lockedQueue{}, metrics: newMetrics(reg), panicked: make(chan error, 1)}
+	for _, name := range pools {
+		l := &lockedQueue{queue: Queue{Pool: name}, panicked: s.panicked}
+		for c := identity.Low; c <= identity.High; c++ {
+			l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
+			l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
+		}
+		l.timer = time.AfterFunc(time.Hour, l.tick)
+		l.timer.Stop()
+		s.byPool[name] = l
+	}
+	return s
+}
+
+// outcome is what becomes of one Enter. The line's lock guards it.
+type outcome struct {
+	err  error
+	done bool
+	over chan error // of one that waits
+}
+
+func (o *outcome) set(err error) {
+	if o.done {
+		return // then it panicked
+	}
+	o.err, o.done = err, true
+	if o.over != nil {
+		o.over <- err
+	}
+}
+
+// Enter waits until w may enter its pool, and returns what came of it: nil, an error of
+// w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
+// Enter's own. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
+func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
+	l := s.byPool[poolName]
+	if l == nil {
+		return 0, w.Try(pool.Limit{}) // not a pool of the configuration: nothing to keep order at
+	}
+	now := time.Now()
+	var o outcome
+	w.Done = o.set
+	defer func() {
+		if p, ok := err.(panicError); ok {
+			panic(string(p))
+		}
+	}()
+	if l.enter(w, &o, now) {
+		return 0, o.err
+	}
+	select {
+	case err = <-o.over:
+	case <-ctx.Done():
+		if l.leave(w, &o) {
+			return time.Since(now), context.Cause(ctx)
+		}
+		err = o.err // it was its turn just then; whoever it goes to hears of the leaving
+	}
+	waited = time.Since(now)
+	s.metrics.wait.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
+	return waited, err
+}
+
+// Wake says that there may be more room at a pool. It is cheap where nobody waits, and
+// never blocks.
+func (s *Queues) Wake(poolName string) {
+	if l := s.byPool[poolName]; l != nil && (l.waiting.Load() > 0 || l.entering.Load()) {
+		l.wake()
+	}
+}
+
+// Shedding lists the classes that are shed at a pool for some route.
+func (s *Queues) Shedding(poolName string) []identity.Priority {
+	l := s.byPool[poolName]
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.unlock()
+	return l.queue.shedClasses(time.Now())
+}
+
+// enter asks for w, and reports whether the answer is there already.
+func (l *lockedQueue) enter(w *Ticket, o *outcome, now time.Time) bool {
+	l.mu.Lock()
+	defer l.unlock()
+	defer l.entering.Store(false)
+	l.entering.Store(true)
+	l.queue.Enter(w, now)
+	if !o.done {
+		o.over = make(chan error, 1)
+	}
+	l.updateTimerAndGauges()
+	return o.done
+}
+
+// leave takes w out, and reports whether nothing had come of it.
+func (l *lockedQueue) leave(w *Ticket, o *outcome) bool {
+	l.mu.Lock()
+	defer l.unlock()
+	l.queue.Leave(w)
+	l.updateTimerAndGauges()
+	return !o.done
+}
+
+// unlock takes the look that others asked for meanwhile.
+func (l *lockedQueue) unlock() {
+	l.mu.Unlock()
+	if l.serveRequested.Load() {
+		l.wake()
+	}
+}
+
+// wake lets in who has room. Whoever holds the lock takes the look that others ask for:
+// a try may give a place back, which wakes the line that it is tried for.
+func (l *lockedQueue) wake() {
+	l.serveRequested.Store(true)
+	for l.serveRequested.Load() && l.mu.TryLock() {
+		l.serveRequests()
+	}
+}
+
+// serveRequests takes the looks that were asked for, and gives the lock back.
+func (l *lockedQueue) serveRequests() {
+	defer l.mu.Unlock()
+	for l.serveRequested.Swap(false) {
+		l.serve(time.Now())
+	}
+	l.updateTimerAndGauges()
+}
+
+// tick looks although nothing was heard.
+func (l *lockedQueue) tick() {
+	l.mu.Lock()
+	defer l.unlock()
+	l.timerRunning = false
+	l.serve(time.Now())
+	l.updateTimerAndGauges()
+}
+
+// updateTimerAndGauges has the timer run while somebody waits, and shows who waits and what is shed.
+// l.mu is held.
+func (l *lockedQueue) updateTimerAndGauges() {
+	all := l.queue.Len()
+	was := l.waiting.Swap(int64(all))
+	if all > 0 && !l.timerRunning {
+		l.timerRunning = true
+		l.timer.Reset(pollInterval)
+	}
+	if was > 0 || all > 0 {
+		for c := range l.gauges {
+			l.gauges[c].Set(float64(l.queue.ClassLen(identity.Priority(c))))
+		}
+	}
+	if l.shownFlips == l.queue.flips {
+		return
+	}
+	l.shownFlips = l.queue.flips
+	for c := range l.shedding {
+		l.shedding[c].Set(0)
+	}
+	for _, c := range l.queue.shedClasses(time.Now()) {
+		l.shedding[c].Set(1)
+	}
+}

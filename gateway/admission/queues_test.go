@@ -1,0 +1,386 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// counter is a backend with so many places. It is safe for concurrent use.
+type counter struct {
+	mu     sync.Mutex
+	places int
+}
+
+func (c *counter) try(l pool.Limit) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.places <= 0 && l.Usage > 0 {
+		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.5, Peak: 1.1}
+	}
+	c.places--
+	return nil
+}
+
+func (c *counter) free(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.places += n
+}
+
+// waiter is one that asks c for a place.
+func (c *counter) waiter(class identity.Priority, tenant string) *Ticket {
+	return &Ticket{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: DefaultConfig(), Try: c.try}
+}
+
+// result is what Enter returned.
+type result struct {
+	waited time.Duration
+	err    error
+}
+
+// going enters in a goroutine of its own and returns when that waits or has ended.
+func going(ctx context.Context, s *Queues, w *Ticket) <-chan result {
+	came := make(chan result, 1)
+	go func() {
+		waited, err := s.Enter(ctx, "p", w)
+		came <- result{waited, err}
+	}()
+	synctest.Wait()
+	return came
+}
+
+// have is the result if there is one.
+func have(came <-chan result) (r result, ok bool) {
+	synctest.Wait()
+	select {
+	case r = <-came:
+		return r, true
+	default:
+		return r, false
+	}
+}
+
+// atRest fails unless nobody waits and nothing runs on.
+func atRest(t *testing.T, s *Queues) {
+	t.Helper()
+	time.Sleep(pollInterval)
+	synctest.Wait()
+	for name, l := range s.byPool {
+		l.mu.Lock()
+		if l.queue.Len() != 0 || l.waiting.Load() != 0 || l.timerRunning || l.timer.Stop() || l.serveRequested.Load() || l.entering.Load() {
+			t.Errorf("pool %s: %d wait, the timer runs: %v", name, l.queue.Len(), l.timerRunning)
+		}
+		l.mu.Unlock()
+		for class := low; class <= high; class++ {
+			if n := testutil.ToFloat64(l.gauges[class]); n != 0 {
+				t.Errorf("pool %s: the gauge of %s shows %v", name, class, n)
+			}
+		}
+	}
+}
+
+func TestAWakeLetsTheHeadIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		first := going(t.Context(), s, c.waiter(normal, "t"))
+		second := going(t.Context(), s, c.waiter(normal, "t"))
+		time.Sleep(10 * time.Millisecond)
+		c.free(1)
+		s.Wake("another")
+		if _, ok := have(first); ok {
+			t.Fatal("woken for another pool")
+		}
+		s.Wake("p")
+		if r, ok := have(first); !ok || r.err != nil || r.waited != 10*time.Millisecond {
+			t.Errorf("got %+v, %v", r, ok)
+		}
+		if _, ok := have(second); ok {
+			t.Error("two entered one place")
+		}
+		c.free(1)
+		s.Wake("p")
+		if r, ok := have(second); !ok || r.err != nil {
+			t.Errorf("got %+v, %v", r, ok)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		came := going(t.Context(), s, c.waiter(low, "t"))
+		time.Sleep(3*pollInterval + time.Millisecond)
+		c.free(1)
+		if r := <-came; r.err != nil || r.waited != 4*pollInterval {
+			t.Errorf("got %+v", r)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAWaitEndsOnTimeThoughNobodyWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		r := <-going(t.Context(), s, c.waiter(low, "t"))
+		if shed, ok := errors.AsType[*ShedError](r.err); !ok || shed.Decision.Reason != ReasonGrowth || r.waited != 10*time.Second {
+			t.Errorf("got %+v", r)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestWhoFindsRoomDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
+		if waited, err := s.Enter(t.Context(), "p", c.waiter(low, "t")); waited != 0 || err != nil {
+			t.Errorf("%v, %v", waited, err)
+		}
+		w := c.waiter(low, "t")
+		w.NoWait = true
+		if waited, err := s.Enter(t.Context(), "p", w); waited != 0 || !errors.Is(err, pool.ErrFull) {
+			t.Errorf("%v, %v", waited, err)
+		}
+		if s.byPool["p"].timerRunning {
+			t.Error("a timer was started for nobody")
+		}
+		// A pool without a line keeps no order, and no limit.
+		if waited, err := s.Enter(t.Context(), "unknown", c.waiter(low, "t")); waited != 0 || err != nil || s.Shedding("unknown") != nil {
+			t.Errorf("%v, %v", waited, err)
+		}
+		s.Wake("unknown")
+	})
+}
+
+func TestAPlaceOfOneThatLeavesGoesToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		gone := errors.New("the client is gone")
+		ctx, leave := context.WithCancelCause(t.Context())
+		first, second := going(ctx, s, c.waiter(normal, "t")), going(t.Context(), s, c.waiter(normal, "t"))
+		time.Sleep(20 * time.Millisecond)
+		leave(gone)
+		if r, ok := have(first); !ok || r.err != gone || r.waited != 20*time.Millisecond {
+			t.Errorf("got %+v, %v", r, ok)
+		}
+		c.free(1)
+		s.Wake("p")
+		if r, ok := have(second); !ok || r.err != nil || c.places != 0 {
+			t.Errorf("got %+v, %v; %d places", r, ok, c.places)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		for range 50 { // whichever of the two is heard first
+			ctx, leave := context.WithCancel(t.Context())
+			w := c.waiter(normal, "t")
+			w.Try = func(l pool.Limit) error {
+				err := c.try(l)
+				if err == nil {
+					leave()
+				}
+				return err
+			}
+			came := going(ctx, s, w)
+			c.free(1)
+			s.Wake("p")
+			if r := <-came; r.err != nil || c.places != 0 {
+				t.Fatalf("got %+v, and %d places are left", r, c.places)
+			}
+		}
+		atRest(t, s)
+	})
+}
+
+func TestRoomThatComesWhileSomebodyIsRefusedItIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewQueues([]string{"p"}, nil), counter{}
+		w := c.waiter(normal, "t")
+		first := true
+		w.Try = func(l pool.Limit) error {
+			err := c.try(l)
+			if first {
+				first = false
+				c.free(1) // by another's end, just then
+				s.Wake("p")
+			}
+			return err
+		}
+		if r := <-going(t.Context(), s, w); r.err != nil || r.waited != 0 {
+			t.Errorf("got %+v", r)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewQueues([]string{"p"}, nil)
+		p, err := pool.New(pool.Options{Name: "p", Backends: []string{"http://a:8000"}, OnCapacity: func() { s.Wake("p") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("its breaker has just opened")
+		back := func(limit pool.Limit) error {
+			var l pool.Lease
+			if err := p.PickInto(&l, &pool.Demand{PromptTokens: 10, Limit: limit}); err != nil {
+				return err
+			}
+			l.Done(0) // which wakes the line
+			return broken
+		}
+		var c counter
+		blocker := going(t.Context(), s, c.waiter(high, "t"))
+		var all []<-chan result
+		for i := range 20 {
+			w := c.waiter(identity.Priority(i%3), fmt.Sprint(i))
+			w.Try = back
+			all = append(all, going(t.Context(), s, w))
+		}
+		c.free(1)
+		s.Wake("p")
+		if r, ok := have(blocker); !ok || r.err != nil {
+			t.Errorf("got %+v, %v", r, ok)
+		}
+		for i, came := range all {
+			if r, ok := have(came); !ok || r.err != broken {
+				t.Errorf("%d: %+v, %v", i, r, ok)
+			}
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAThousandThatComeAndGoLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places = 10
+		s, c := NewQueues([]string{"p"}, nil), counter{places: places}
+		var in, left, shed sync.Map
+		count := func(m *sync.Map) (n int) {
+			m.Range(func(any, any) bool { n++; return true })
+			return n
+		}
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(5, uint64(i)))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%3 == 0 {
+					timer := time.AfterFunc(time.Duration(rng.Int64N(int64(time.Second))), cancel)
+					defer timer.Stop()
+				}
+				time.Sleep(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
+				_, err := s.Enter(ctx, "p", c.waiter(identity.Priority(i%3), fmt.Sprint(i%7)))
+				switch {
+				case err == nil:
+					in.Store(i, true)
+					time.Sleep(time.Duration(rng.Int64N(int64(40 * time.Millisecond))))
+					c.free(1)
+					s.Wake("p")
+				case errors.Is(err, context.Canceled):
+					left.Store(i, true)
+				case errors.Is(err, ErrShed):
+					shed.Store(i, true)
+				default:
+					t.Errorf("%d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		atRest(t, s)
+		if c.places != places {
+			t.Errorf("%d places of %d are left", c.places, places)
+		}
+		// A place is free again after 20 ms: it takes 2 s, and nobody's wait is over in that time.
+		if i, l, n := count(&in), count(&left), count(&shed); i+l != 1000 || n != 0 || i < 667 || l == 0 {
+			t.Errorf("%d entered, %d left, %d were shed", i, l, n)
+		}
+	})
+}
+
+func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		s := NewQueues([]string{"p", "q"}, reg)
+		usage := 0.9
+		try := func(l pool.Limit) error {
+			if l.Usage > 0 && usage >= l.Usage {
+				return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: usage}
+			}
+			return nil
+		}
+		enter := func(class identity.Priority, now bool) error {
+			_, err := s.Enter(t.Context(), "p", &Ticket{Route: "r", Class: class, Tenant: "t", Config: DefaultConfig(), NoWait: now, Try: try})
+			return err
+		}
+		shows := func(want ...float64) {
+			t.Helper()
+			for class := low; class <= high; class++ {
+				if got := testutil.ToFloat64(s.metrics.shedding.WithLabelValues("p", class.String())); got != want[class] {
+					t.Errorf("the gauge of %s shows %v", class, got)
+				}
+			}
+		}
+		shows(0, 0, 0)
+		if err := enter(low, true); !errors.Is(err, pool.ErrFull) {
+			t.Error(err)
+		}
+		shows(1, 0, 0)
+		usage = 0.96
+		if err := enter(normal, true); !errors.Is(err, pool.ErrFull) {
+			t.Error(err)
+		}
+		shows(1, 1, 0)
+		if got := fmt.Sprint(s.Shedding("p"), s.Shedding("q")); got != "[low normal] []" {
+			t.Error(got)
+		}
+		usage = 0.5
+		time.Sleep(minFlipInterval)
+		if err := enter(low, false); err != nil {
+			t.Error(err)
+		}
+		shows(0, 1, 0)
+		if got := fmt.Sprint(s.Shedding("p")); got != "[normal]" {
+			t.Error(got)
+		}
+
+		var c counter
+		waits := going(t.Context(), s, c.waiter(high, "t"))
+		for class := low; class <= high; class++ {
+			want := map[bool]float64{true: 1}[class == high]
+			if got := testutil.ToFloat64(s.metrics.waiting.WithLabelValues("p", class.String())); got != want {
+				t.Errorf("%v of %s wait by the gauge", got, class)
+			}
+		}
+		c.free(1)
+		<-waits
+		if n := testutil.CollectAndCount(s.metrics.wait); n != 1 {
+			t.Errorf("%d histograms", n)
+		}
+		atRest(t, s)
+	})
+}
+
+// panicOf is what a call panicked with, nil if it did not.
+func panicOf(do func()) (what any) {
+	defer func() { what = recover() }()
+	do()
+	return nil
+}

@@ -1,0 +1,210 @@
+package console
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+const (
+	// maxBackends bounds the lines of a chart.
+	maxBackends = 200
+	// maxValue is beyond all that we count, and so small that sums and rates of such stay finite.
+	maxValue = 1e15
+)
+
+// levels are the modes of Redis, the best first.
+var levels = []string{"shared", "degraded", "local"}
+
+// served are the results of lookups that spared a generation, and asked those of lookups at all.
+var (
+	served = []string{"hit", "local", "coalesced"}
+	passed = []string{"bypass"}
+)
+
+// count adds up what metrics stand at. Numbers that are not finite, or beyond maxValue, are left out.
+func count(families []*dto.MetricFamily, at time.Time) counts {
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[3]string]*classCount{}}
+	for _, f := range families {
+		read := readers[f.GetName()]
+		if read == nil {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if v := valueOf(m); usable(v) {
+				read(&c, labels(m.GetLabel()), v, m)
+			}
+		}
+	}
+	slices.Sort(c.shedding)
+	c.shedding = slices.Compact(c.shedding)
+	c.trim()
+	return c
+}
+
+// readers say what each metric adds.
+var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
+	"foregate_requests_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if what := outcome(l); what != "" {
+			c.requests[what] += v
+		}
+	},
+	"foregate_shed_total":            func(c *counts, l labels, v float64, _ *dto.Metric) { c.shed[l.get("priority")] += v },
+	"foregate_requests_in_flight":    func(c *counts, _ labels, v float64, _ *dto.Metric) { c.inFlight += v },
+	"foregate_cost_usd_total":        func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
+	"foregate_saved_usd":             func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_cache_saved_usd_total": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_acceptance_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		switch l.get("verdict") {
+		case "accepted":
+			c.accepted += v
+			c.judged += v
+		case "rejected":
+			c.judged += v
+		}
+	},
+	"llm_cache_requests_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		result := l.get("result")
+		if slices.Contains(passed, result) {
+			return
+		}
+		c.lookups += v
+		if slices.Contains(served, result) {
+			c.hits += v
+		}
+	},
+	"foregate_time_to_first_token_seconds": func(c *counts, _ labels, _ float64, m *dto.Metric) { c.ttft.add(m.GetHistogram()) },
+	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.latency.add(m.GetHistogram()) },
+	"foregate_backend_kv_usage": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		c.kv[l.backend()] = max(c.kv[l.backend()], v)
+	},
+	"foregate_breaker_state": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if v > 0 {
+			c.breakers[l.backend()] = max(c.breakers[l.backend()], v)
+		}
+	},
+	"foregate_shedding": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if v > 0 {
+			c.shedding = append(c.shedding, l.get("pool")+"/"+l.get("priority"))
+		}
+	},
+	"foregate_redis_mode": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if mode := l.get("mode"); v > 0 && slices.Index(levels, mode) >= slices.Index(levels, c.redisLevel) {
+			c.redisLevel = mode
+		}
+	},
+	"foregate_risk_certified_thresholds": func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).index = v },
+	"foregate_risk_upper_bound":          func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).bound = v },
+	"foregate_risk_max_wrong_rate":       func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).maxWrongRate = v },
+}
+
+// outcome is what answered a request, in one word; "" for what nobody waited for: a probe, a
+// client that left.
+func outcome(l labels) string {
+	switch code := l.get("code"); {
+	case code == "499":
+		return "" // the client left
+	case code == "503" || strings.HasPrefix(code, "4"):
+		return "refused"
+	case !strings.HasPrefix(code, "2"):
+		return "failed"
+	}
+	if l.get("route") == "" {
+		return ""
+	}
+	return cmp.Or(l.get("tier"), "other") // passed through
+}
+
+// countClass is what is known of one kind of request.
+func (c *counts) countClass(l labels) *classCount {
+	name := [3]string{l.get("route"), l.get("traffic_class"), l.get("cohort")}
+	k := c.classes[name]
+	if k == nil {
+		k = &classCount{}
+		c.classes[name] = k
+	}
+	return k
+}
+
+// worst is the kind that comes nearest to what was promised of it, of those of which drafts are
+// served on a proof; nil where there is none.
+func (c *counts) worst() *classCount {
+	var worst *classCount
+	for _, k := range c.classes {
+		if k.index > 0 && k.maxWrongRate > 0 && (worst == nil || k.bound/k.maxWrongRate > worst.bound/worst.maxWrongRate) {
+			worst = k
+		}
+	}
+	return worst
+}
+
+// trim keeps so many backends, by name, that a page can draw them.
+func (c *counts) trim() {
+	if len(c.kv) <= maxBackends {
+		return
+	}
+	names := make([]string, 0, len(c.kv))
+	for name := range c.kv {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names[maxBackends:] {
+		delete(c.kv, name)
+		c.leftOut++
+	}
+}
+
+// labels are a metric's.
+type labels []*dto.LabelPair
+
+func (l labels) get(name string) string {
+	for _, p := range l {
+		if p.GetName() == name {
+			return p.GetValue()
+		}
+	}
+	return ""
+}
+
+func (l labels) backend() string { return l.get("pool") + "/" + l.get("backend") }
+
+// valueOf is a counter's or a gauge's number, and 0 of a histogram.
+func valueOf(m *dto.Metric) float64 {
+	if m.GetCounter() != nil {
+		return m.GetCounter().GetValue()
+	}
+	return m.GetGauge().GetValue()
+}
+
+// usable is false of NaN, too.
+func usable(v float64) bool { return math.Abs(v) <= maxValue }
+
+// add adds one of several histograms with the same buckets. One with others is left out.
+func (h *histogram) add(m *dto.Histogram) {
+	buckets := m.GetBucket()
+	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), 1) { // some tell it, though it is the whole count
+		buckets = buckets[:n-1]
+	}
+	ends := make([]float64, 0, len(buckets)+1)
+	for i, b := range buckets {
+		if !usable(b.GetUpperBound()) || (i > 0 && b.GetUpperBound() <= ends[i-1]) {
+			return
+		}
+		ends = append(ends, b.GetUpperBound())
+	}
+	ends = append(ends, math.Inf(1))
+	if h.ends == nil {
+		h.ends, h.below = ends, make([]float64, len(ends))
+	}
+	if !slices.Equal(ends, h.ends) {
+		return
+	}
+	for i, b := range buckets {
+		h.below[i] += float64(b.GetCumulativeCount())
+	}
+	h.below[len(buckets)] += float64(m.GetSampleCount())
+}

@@ -1,0 +1,242 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// noon is when the first counts of tests are taken.
+var noon = time.Unix(1_800_000_000, 0)
+
+// families reads metrics as Prometheus would.
+func families(tb testing.TB, text string) []*dto.MetricFamily {
+	tb.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	byName, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		tb.Fatalf("%v in:\n%s", err, text)
+	}
+	return sorted(byName)
+}
+
+func sorted(byName map[string]*dto.MetricFamily) []*dto.MetricFamily {
+	var out []*dto.MetricFamily
+	for _, f := range byName {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// counted is what metrics stand at, so long after noon. Types are declared for names that end
+// as counters do; all else is a gauge.
+func counted(tb testing.TB, after time.Duration, lines ...string) counts {
+	tb.Helper()
+	var text strings.Builder
+	said := map[string]bool{}
+	for _, line := range lines {
+		name := line[:strings.IndexAny(line, "{ ")]
+		kind := "gauge"
+		if strings.HasSuffix(name, "_total") {
+			kind = "counter"
+		}
+		if base, is := strings.CutSuffix(name, "_bucket"); is {
+			name, kind = base, "histogram"
+		}
+		name = strings.TrimSuffix(name, "_count")
+		if !said[name] {
+			said[name] = true
+			fmt.Fprintf(&text, "# TYPE %s %s\n", name, kind)
+		}
+		fmt.Fprintln(&text, line)
+	}
+	return count(families(tb, text.String()), noon.Add(after))
+}
+
+// kept reads a file of testdata.
+func kept(tb testing.TB, name string) string {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestADemonstrationsMetricsGiveTheCommittedSample(t *testing.T) {
+	early := count(families(t, kept(t, "demo-early.txt")), noon)
+	late := count(families(t, kept(t, "demo.txt")), noon.Add(25*time.Second))
+	var got bytes.Buffer
+	line := encode(sampleOf([]counts{early, late}, ReplicaState{Replicas: 2, ShedThresholds: map[string]float64{"low": 0.85, "normal": 0.95}}))
+	if err := json.Indent(&got, line, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	file := filepath.Join("testdata", "demo.golden.json")
+	if *update {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(kept(t, "demo.golden.json"), got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
+	c := counted(t, 0,
+		`foregate_requests_total{replica="1",code="200",route="m",tier="draft"} 3`,
+		`foregate_requests_total{replica="2",code="200",route="m",tier="draft"} 4`,
+		`foregate_requests_in_flight{replica="1"} 1`, `foregate_requests_in_flight{replica="2"} 2`,
+		`foregate_backend_kv_usage{replica="1",pool="p",backend="b"} 0.25`, // older than what the other has read
+		`foregate_backend_kv_usage{replica="2",pool="p",backend="b"} 0.75`,
+		`foregate_breaker_state{replica="1",pool="p",backend="b"} 2`, `foregate_breaker_state{replica="2",pool="p",backend="b"} 0`,
+		`foregate_shedding{replica="1",pool="p",priority="low"} 1`, `foregate_shedding{replica="2",pool="p",priority="low"} 1`,
+		`foregate_shedding{replica="1",pool="p",priority="high"} 0`,
+		`foregate_redis_mode{replica="1",mode="degraded"} 1`, `foregate_redis_mode{replica="1",mode="shared"} 0`,
+		`foregate_redis_mode{replica="2",mode="shared"} 1`,
+		`llm_request_duration_seconds_bucket{replica="1",le="1"} 2`, `llm_request_duration_seconds_bucket{replica="1",le="+Inf"} 2`, `llm_request_duration_seconds_count{replica="1"} 2`,
+		`llm_request_duration_seconds_bucket{replica="2",le="1"} 1`, `llm_request_duration_seconds_bucket{replica="2",le="+Inf"} 5`, `llm_request_duration_seconds_count{replica="2"} 5`,
+	)
+	want := counts{
+		at: noon, redisLevel: "degraded", inFlight: 3, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[3]string]*classCount{},
+		kv: map[string]float64{"p/b": 0.75}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
+		latency: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
+	}
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(counts{}, histogram{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEachRequestIsCountedByWhatAnsweredIt(t *testing.T) {
+	for labels, want := range map[string]string{
+		`code="200",route="m",tier="draft"`:  "draft",
+		`code="200",route="m",tier="mixed"`:  "mixed",
+		`code="200",route="m",tier="target"`: "target",
+		`code="200",route="m",tier="cache"`:  "cache",
+		`code="200",route="m",tier=""`:       "other",
+		`code="200",route="",tier=""`:        "", // a probe, or the list of models
+		`code="503",route="m",tier=""`:       "refused",
+		`code="429",route="m",tier=""`:       "refused",
+		`code="404",route="",tier=""`:        "refused",
+		`code="499",route="m",tier="draft"`:  "", // the client left
+		`code="502",route="m",tier="target"`: "failed",
+		`code="504",route="m",tier=""`:       "failed",
+		`code="",route="m",tier="draft"`:     "failed",
+	} {
+		got := counted(t, 0, `foregate_requests_total{`+labels+`} 1`).requests
+		if len(got) > 1 || (want != "") != (len(got) == 1) || (want != "" && got[want] != 1) {
+			t.Errorf("{%s} is %v, want %q", labels, got, want)
+		}
+	}
+}
+
+func TestNumbersThatAreNoneAreLeftOut(t *testing.T) {
+	for _, n := range []string{"NaN", "+Inf", "-Inf", "1e300", "-1e300"} {
+		c := counted(t, 0, `foregate_cost_usd_total{tier="draft"} `+n, `foregate_cost_usd_total{tier="target"} 2`,
+			`foregate_requests_in_flight `+n, `foregate_backend_kv_usage{pool="p",backend="b"} `+n)
+		if c.spent != 2 || c.inFlight != 0 || len(c.kv) != 0 {
+			t.Errorf("with %s: spent %g, in flight %g, kv %v", n, c.spent, c.inFlight, c.kv)
+		}
+	}
+}
+
+func TestOnlyACertifiedBoundIsShown(t *testing.T) {
+	uncertified := counted(t, 0, `foregate_risk_certified_thresholds 0`, `foregate_risk_upper_bound 1`, `foregate_risk_max_wrong_rate 0.02`)
+	if s := sampleOf([]counts{uncertified}, ReplicaState{}); s.WrongRateBound != nil || s.MaxWrongRate != nil {
+		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.WrongRateBound, s.MaxWrongRate)
+	}
+	certified := counted(t, 0,
+		`foregate_risk_certified_thresholds{route="a"} 2`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_max_wrong_rate{route="a"} 0.02`,
+		`foregate_risk_certified_thresholds{route="b"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_max_wrong_rate{route="b"} 0.03`,
+		`foregate_risk_certified_thresholds{route="c"} 0`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_max_wrong_rate{route="c"} 0.3`)
+	s := sampleOf([]counts{certified}, ReplicaState{})
+	if s.WrongRateBound == nil || *s.WrongRateBound != 0.012 || *s.MaxWrongRate != 0.02 {
+		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.WrongRateBound, s.MaxWrongRate)
+	}
+}
+
+func TestMoreBackendsThanAPageCanDrawAreLeftOutAndSaidSo(t *testing.T) {
+	var lines []string
+	for i := range maxBackends + 7 {
+		lines = append(lines, fmt.Sprintf(`foregate_backend_kv_usage{pool="p",backend="%04d"} 0.5`, i))
+	}
+	s := sampleOf([]counts{counted(t, 0, lines...)}, ReplicaState{})
+	if len(s.KV) != maxBackends || s.LeftOut != 7 {
+		t.Errorf("%d backends, %d left out", len(s.KV), s.LeftOut)
+	}
+	if _, first := s.KV["p/0000"]; !first {
+		t.Error("the first by name is not among them")
+	}
+}
+
+// An exemplar makes client_golang tell the last bucket, which it otherwise leaves to the count.
+func TestABucketWithoutAnEndIsTheCount(t *testing.T) {
+	told := func(ends ...float64) *dto.Histogram {
+		h, n := &dto.Histogram{SampleCount: new(uint64(4))}, uint64(0)
+		for _, end := range ends {
+			n += 2
+			h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: &end, CumulativeCount: new(n)})
+		}
+		return h
+	}
+	var h histogram
+	h.add(told(1))
+	h.add(told(1, math.Inf(1)))
+	if want := (histogram{ends: []float64{1, math.Inf(1)}, below: []float64{4, 8}}); !slices.Equal(h.ends, want.ends) || !slices.Equal(h.below, want.below) {
+		t.Errorf("got %v, want %v", h, want)
+	}
+	for name, other := range map[string]*dto.Histogram{
+		"more buckets": told(1, 2), "other ends": told(2), "no end at all": told(), "no number": told(math.NaN()), "falling ends": told(1, 0.5),
+	} {
+		before := slices.Clone(h.below)
+		if h.add(other); !slices.Equal(h.below, before) {
+			t.Errorf("one with %s was added", name)
+		}
+	}
+}
+
+// FuzzForeignMetricsNeverStopThePicture holds that whatever a registry tells, there is a sample of
+// it that pages can read.
+func FuzzForeignMetricsNeverStopThePicture(f *testing.F) {
+	f.Add("# TYPE foregate_requests_total counter\nforegate_requests_total{code=\"200\",route=\"m\",tier=\"draft\"} 3\n# TYPE foregate_acceptance_total counter\nforegate_acceptance_total{verdict=\"accepted\"} 1\n", int64(2e9))
+	f.Add("# TYPE foregate_cost_usd_total counter\nforegate_cost_usd_total{tier=\"a\"} 1.7e308\nforegate_cost_usd_total{tier=\"b\"} 1.7e308\n", int64(1))
+	f.Add("# TYPE llm_request_duration_seconds histogram\nllm_request_duration_seconds_bucket{le=\"-1e308\"} 0\nllm_request_duration_seconds_bucket{le=\"1e308\"} 9\nllm_request_duration_seconds_count 9\n", int64(0))
+	f.Add("# TYPE foregate_time_to_first_token_seconds histogram\nforegate_time_to_first_token_seconds_bucket{le=\"NaN\"} 3\nforegate_time_to_first_token_seconds_count 3\n", int64(1))
+	f.Add("# TYPE foregate_redis_mode gauge\nforegate_redis_mode{mode=\"\xff\"} 1\n", int64(-5))
+	f.Fuzz(func(t *testing.T, text string, after int64) {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		byName, err := parser.TextToMetricFamilies(strings.NewReader(text))
+		if err != nil {
+			t.Skip("no metrics")
+		}
+		now := count(sorted(byName), noon.Add(time.Duration(after)))
+		for _, all := range [][]counts{{now}, {count(nil, noon), now}, {now, count(nil, noon.Add(time.Hour))}, {now, now}} {
+			var s Sample
+			if err := json.Unmarshal(encode(sampleOf(all, ReplicaState{})), &s); err != nil {
+				t.Fatal(err)
+			}
+			for _, share := range []*float64{s.Acceptance, s.CacheHitRatio} {
+				if share != nil && (*share < 0 || *share > 1) {
+					t.Errorf("a share of %g", *share)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package identity
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// JWT says which tokens count, mode JWTs.
+type JWT struct {
+	Issuer   string // iss must be this
+	Audience string // aud must hold this
+
+	Algorithms    []string // that tokens may be signed with; none is RS256, ES256 and EdDSA
+	TenantClaim   string   // names the tenant, and must be there; "" is tenant
+	PriorityClaim string   // names the highest priority; "" is priority
+}
+
+// maxToken is the longest token in bytes; RSA keys of 4,096 bits leave room for
+// 5 KiB of claims.
+const maxToken = 8 << 10
+
+// algorithms are all that a configuration may allow: public keys only. With a
+// shared secret whoever can check a token could make one.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// defaultAlgorithms are allowed when the configuration names none.
+var defaultAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+
+// tokens checks tokens.
+type tokens struct {
+	JWT
+	allowed []jose.SignatureAlgorithm
+}
+
+// newTokens checks o.
+func newTokens(o JWT) (*tokens, error) {
+	if o.Issuer == "" || o.Audience == "" {
+		return nil, errors.New("identity: mode jwt needs an issuer and an audience")
+	}
+	t := &tokens{JWT: o, allowed: defaultAlgorithms}
+	if t.TenantClaim == "" {
+		t.TenantClaim = "tenant"
+	}
+	if t.PriorityClaim == "" {
+		t.PriorityClaim = "priority"
+	}
+	if len(o.Algorithms) > 0 {
+		t.allowed = nil
+	}
+	for _, name := range o.Algorithms {
+		if !slices.Contains(algorithms, jose.SignatureAlgorithm(name)) {
+			return nil, errors.New("identity: an algorithm of mode jwt is not one of those with public keys")
+		}
+		t.allowed = append(t.allowed, jose.SignatureAlgorithm(name))
+	}
+	return t, nil
+}
+
+// byToken finds the tenant that the request's token names.
+func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) {
+	text, err := bearer(h, maxToken)
+	if err != nil {
+		return claim{}, err
+	}
+	tenant, ceiling, err := r.tokens.read(text, t.keys, r.now())
+	if err != nil {
+		return claim{}, err
+	}
+	if err := sameTenant(name, tenant); err != nil {
+		return claim{}, err
+	}
+	return r.named(t, tenant, ceiling, Normal)
+}
+
+// read checks a token by these keys and takes tenant and ceiling out of it.
+func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
+	token, err := jwt.ParseSigned(text, t.allowed)
+	if err != nil {
+		return "", Low, refused("the token is not a JWT signed with an accepted algorithm")
+	}
+	key, ok := keys[token.Headers[0].KeyID]
+	if !ok || (key.algorithm != "" && key.algorithm != token.Headers[0].Algorithm) {
+		return "", Low, refused("the token is signed with a key that is not known")
+	}
+	var (
+		standard jwt.Claims
+		all      map[string]any
+	)
+	if err := token.Claims(key.public, &standard, &all); err != nil {
+		return "", Low, refused("the token's signature or claims are not valid")
+	}
+	if err := t.check(standard, now); err != nil {
+		return "", Low, err
+	}
+	return t.caller(all)
+}
+
+// check compares the registered claims with the configuration and the clock.
+func (t *tokens) check(c jwt.Claims, now time.Time) error {
+	if c.Expiry == nil {
+		return refused("the token has no exp")
+	}
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.Issuer, AnyAudience: jwt.Audience{t.Audience}, Time: now}, maxClockSkew)
+	switch {
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return refused("the token's iss is not accepted here")
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return refused("the token's aud is not this gateway")
+	case errors.Is(err, jwt.ErrExpired):
+		return refused("the token has expired")
+	case err != nil: // nbf or iat
+		return refused("the token is not valid yet")
+	}
+	return nil
+}
+
+// caller takes tenant and ceiling out of claims that are to be believed. A claim
+// of the wrong kind is refused: to pass over it would be to guess. So is a token without the tenant's claim:
+// issuers let users choose their sub (a name, an address), so that one could choose another tenant's name.
+func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
+	tenant, _ = claims[t.TenantClaim].(string)
+	if !valid(tenant, maxIdentity) {
+		return "", Low, refused("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")
+	}
+	given, ok := claims[t.PriorityClaim]
+	if !ok {
+		return tenant, Normal, nil
+	}
+	class, _ := given.(string)
+	if ceiling, err = ParsePriority(class); err != nil {
+		return "", Low, refused("the token's priority is not low, normal or high")
+	}
+	return tenant, ceiling, nil
+}
+
+// refused is a token that does not count.
+func refused(reason string) *Error {
+	return &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: reason}
+}
+
+// bearer takes the key or token out of the Authorization header.
+func bearer(h http.Header, longest int) (string, error) {
+	values := h[headerAuthorization]
+	switch {
+	case len(values) == 0:
+		return "", refused("missing; send Bearer and a key or token")
+	case len(values) > 1:
+		return "", &Error{Kind: BadHeader, Header: headerAuthorization, Reason: "is given more than once"}
+	}
+	scheme, key, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") || key == "" || len(key) > longest {
+		return "", refused("want Bearer and a key or token")
+	}
+	return key, nil
+}

@@ -1,0 +1,136 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+)
+
+// keyRevoked is a sorted set: ids of sessions that were ended, by the second at which each would have been over. It
+// has no TTL, because a full Redis evicts keys with one first.
+const keyRevoked = "foregate:{fg}:sessions:ended"
+
+const (
+	maxRevoked       = 1024 // sessions that were ended before their time, see below
+	maxSkew          = 5 * time.Minute
+	exchangeInterval = time.Second
+	exchangeTimeout  = time.Second // for one exchange with Redis
+)
+
+// revokedSet are sessions that were ended: each by its id, with the second at which it would have been over. Where there
+// are too many of them, those that would be over first are forgotten, and floor keeps them from coming back:
+// no session is good that would be over by then. It is not changed.
+type revokedSet struct {
+	expiries map[string]int64
+	floor    int64
+}
+
+func (e revokedSet) has(x Session) bool {
+	_, ended := e.expiries[x.id]
+	return ended || x.expires <= e.floor
+}
+
+// merge is e and more, without what is over anyway. Clocks of replicas may differ by maxSkew.
+func (e revokedSet) merge(more map[string]int64, now time.Time) revokedSet {
+	all := revokedSet{expiries: make(map[string]int64, len(e.expiries)+len(more)), floor: e.floor}
+	for _, from := range []map[string]int64{e.expiries, more} {
+		for id, over := range from {
+			if over > now.Add(-maxSkew).Unix() && over <= now.Add(SessionLifetime+maxSkew).Unix() {
+				all.expiries[id] = over
+			}
+		}
+	}
+	if len(all.expiries) >= maxRevoked {
+		times := slices.Sorted(maps.Values(all.expiries))
+		all.floor = max(all.floor, times[len(times)-maxRevoked])
+		maps.DeleteFunc(all.expiries, func(_ string, over int64) bool { return over < all.floor })
+	}
+	return all
+}
+
+// revocations keeps ends, and shares them with the other replicas.
+type revocations struct {
+	redis redis.UniversalClient // nil: there are no others
+	log   zerolog.Logger
+
+	mu      sync.Mutex
+	revoked revokedSet
+	refused bool // Redis has answered with an error, which was told
+}
+
+func (e *revocations) has(x Session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.revoked.has(x)
+}
+
+// add notes what was ended, and returns all that was.
+func (e *revocations) add(more map[string]int64, now time.Time) revokedSet {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.revoked = e.revoked.merge(more, now)
+	return e.revoked
+}
+
+// exchangeAndLog is exchange for a loop. That Redis is silent is told elsewhere; what it answers is told once.
+func (e *revocations) exchangeAndLog(ctx context.Context, now func() time.Time) {
+	err := e.exchange(ctx, now)
+	_, answered := errors.AsType[redis.Error](err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case answered && !e.refused:
+		e.log.Warn().Err(err).Msg("replicas cannot tell each other of sessions that end at sign-out")
+	case err == nil && e.refused:
+		e.log.Info().Msg("replicas tell each other again of sessions that end at sign-out")
+	}
+	e.refused = answered || (e.refused && err != nil)
+}
+
+// exchange takes what other replicas have ended, and tells them what Redis does not know, or has lost.
+func (e *revocations) exchange(ctx context.Context, now func() time.Time) error {
+	if e.redis == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	read, err := e.redis.ZRangeWithScores(ctx, keyRevoked, -maxRevoked, -1).Result() // those that are over last
+	if err != nil {
+		return fmt.Errorf("operator: read %s: %w", keyRevoked, err)
+	}
+	theirs := make(map[string]int64, len(read))
+	for _, z := range read {
+		if id, ok := z.Member.(string); ok && len(id) == encoding.EncodedLen(nonceBytes) {
+			theirs[id] = int64(z.Score)
+		}
+	}
+	t := now()
+	all := e.add(theirs, t)
+	_, err = e.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		var lacks []redis.Z
+		for id, over := range all.expiries {
+			if _, known := theirs[id]; !known {
+				lacks = append(lacks, redis.Z{Score: float64(over), Member: id})
+			}
+		}
+		if len(lacks) > 0 {
+			p.ZAdd(ctx, keyRevoked, lacks...)
+		}
+		if first := max(all.floor, t.Add(-maxSkew).Unix()); len(read) > 0 && int64(read[0].Score) < first || len(read) == maxRevoked {
+			p.ZRemRangeByScore(ctx, keyRevoked, "-inf", "("+strconv.FormatInt(first, 10))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("operator: write %s: %w", keyRevoked, err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/foregate/foregate/cache"
+)
+
+func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
+	for range 200 {
+		v, kept := &confirmation{}, atomic.Int64{}
+		var wg sync.WaitGroup
+		wg.Go(v.confirm)
+		wg.Go(func() { v.onConfirmed(func() { kept.Add(1) }) })
+		if wg.Wait(); kept.Load() != 1 {
+			t.Fatalf("kept %d times", kept.Load())
+		}
+		if v.confirm(); kept.Load() != 1 {
+			t.Fatal("kept again")
+		}
+	}
+	v := &confirmation{}
+	v.onConfirmed(func() { t.Error("kept though nobody vouched") })
+}
+
+func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
+	for acceptance, phase := range map[string]string{
+		"accepted;phase=warmup;reason=confident;score=0.31": "warmup", "accepted;reason=confident;score=0.31": "",
+	} {
+		e := &cache.Entry{Tier: "draft", Accepted: 3, Acceptance: acceptance}
+		var object struct{ Phase, Reason string }
+		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
+			t.Errorf("%s: %+v, %v", acceptance, object, err)
+		}
+		if fromWarmup(e) != strings.Contains(acceptance, "warmup") {
+			t.Errorf("%s: unproven %v", acceptance, fromWarmup(e))
+		}
+	}
+	if fromWarmup(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
+		t.Error("an answer of the target alone is unproven")
+	}
+}
+
+func TestAnEntryOfAnotherTierDoesNotFitTheTargets(t *testing.T) {
+	p := &shareKey{parts: cache.Parts{Tier: "target"}}
+	if p.allows(&cache.Entry{Tier: "draft"}) || p.allows(&cache.Entry{Tier: "mixed"}) || !p.allows(&cache.Entry{Tier: "target"}) {
+		t.Error("an entry of another tier fits")
+	}
+}

@@ -1,0 +1,149 @@
+package settings
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed marker.lua
+var markText string
+
+var markScript = redis.NewScript(markText)
+
+// lossDetector reads and writes what tells a loss of data from a change that somebody made. It belongs
+// to one goroutine at a time.
+type lossDetector struct {
+	redis         redis.UniversalClient
+	known         knownState
+	lossPublished bool // the last read found a loss told of in Redis
+}
+
+// readMarker reads the marker, and what the other replicas tell. It comes after the hash was read: the
+// other way round a Redis that loses its data in between would seem to have been emptied on
+// purpose. forbidden says that Redis lets no marker be read: then no loss can be found here.
+func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, err error) {
+	pipe := g.redis.Pipeline()
+	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
+	told := pipe.HGet(ctx, LossKey, lossField)
+	_, _ = pipe.Exec(ctx) // each is looked at below
+	values, err := marker.Result()
+	switch {
+	case err == nil:
+		f.mark = parseMark(values[0], values[1])
+	case refuses(err):
+		forbidden = forbids(MarkerKey, err)
+		f.mark = g.known.mark
+	default:
+		return readState{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
+	}
+	if text, err := told.Result(); err == nil {
+		f.publishedLoss, _ = parseLoss(text) // what is not one is overwritten or deleted
+	}
+	g.lossPublished = told.Err() == nil
+	return f, forbidden, nil
+}
+
+// update decides what is in force, given what was read, and tells the other replicas of it, unless
+// that is forbidden. It returns why no loss can be found or told here.
+func (g *lossDetector) update(ctx context.Context, f readState, forbidden error) error {
+	before := g.known
+	g.known = before.merge(f)
+	if forbidden != nil {
+		return forbidden
+	}
+	return g.publish(ctx, before, f)
+}
+
+// publish writes what the others are to know. What fails is written after the next read; an error
+// is one that it may not be written.
+func (g *lossDetector) publish(ctx context.Context, before knownState, f readState) error {
+	forbidden := g.publishLoss(ctx, f)
+	if !g.known.shouldCount(before, f) {
+		return forbidden
+	}
+	m, err := g.countChange(ctx, before.mark)
+	switch {
+	case err == nil && m.id != "":
+		g.known.mark = m
+	case f.mark.id == "": // it was not made: Redis may have come back empty since the hash was read, which the next read finds
+		g.known.mark = before.mark
+	}
+	if err != nil && refuses(err) {
+		return forbids(MarkerKey, err)
+	}
+	return forbidden
+}
+
+// publishLoss writes a loss, or deletes one that is over.
+func (g *lossDetector) publishLoss(ctx context.Context, f readState) error {
+	var err error
+	switch {
+	case g.known.loss != nil && f.publishedLoss == nil:
+		var text []byte
+		if text, err = json.Marshal(g.known.loss); err != nil {
+			return err
+		}
+		if len(text) > maxLoss {
+			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, maxLoss, len(text))
+		}
+		err = g.redis.HSet(ctx, LossKey, lossField, text).Err()
+	case g.known.loss == nil && g.lossPublished:
+		err = g.redis.Del(ctx, LossKey).Err()
+	}
+	if err != nil && refuses(err) {
+		return forbids(LossKey, err)
+	}
+	return nil
+}
+
+// forbids is an error that Redis will give for good, with what is to be done.
+func forbids(key string, err error) error {
+	return fmt.Errorf("let this user write %s (deploy/redis/users.acl): %w", key, err)
+}
+
+// countChange counts a change in the marker. A new one continues the mark that was known.
+func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, error) {
+	if last.id == "" {
+		last.id = rand.Text()
+	}
+	args := []any{Key, last.id, strconv.FormatInt(last.changes, 10)}
+	keys := []string{MarkerKey}
+	got, err := markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err = g.load(ctx); err == nil {
+			got, err = markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
+		}
+	}
+	if err != nil || len(got) != 2 {
+		return marker{}, err
+	}
+	return parseMark(got[0], got[1]), nil
+}
+
+// load gives Redis the script: in a cluster the node that has the keys.
+func (g *lossDetector) load(ctx context.Context) error {
+	node := redis.Cmdable(g.redis)
+	if cluster, ok := g.redis.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, Key)
+		if err != nil {
+			return err
+		}
+		node = master
+	}
+	return node.ScriptLoad(ctx, markText).Err()
+}
+
+// lost are the settings that stay in force although Redis has lost them.
+func (g *lossDetector) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
+
+// refuses reports whether Redis will refuse the same command for good.
+func refuses(err error) bool {
+	return answered(err) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "WRONGTYPE"))
+}
