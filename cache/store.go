@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -56,6 +57,7 @@ type Store struct {
 	metrics  *metrics
 	told     atomic.Int64 // when the log last told of a value that was refused, in Unix nanoseconds
 
+	scripts   *script.Runner // of look-ups
 	asker     *lookup.Asker
 	crowdWait time.Duration
 	local     *local
@@ -76,7 +78,7 @@ func NewStore(o Options) *Store {
 		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    newQueue(), crowdWait: crowdWait,
+		queue:    newQueue(), crowdWait: crowdWait, scripts: script.NewRunner(o.Redis, lookScript),
 	}
 	if s.control == nil {
 		s.control = s.redis

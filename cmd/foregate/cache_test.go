@@ -16,6 +16,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 // sealed is a configuration with a file of seal keys.
@@ -166,7 +167,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
 	}
 	for _, key := range own.Keys() {
-		if !strings.HasPrefix(key, answerKeys) {
+		if !strings.HasPrefix(key, embedded.AnswerKeys) {
 			t.Errorf("%s is with the answers", key)
 		}
 	}

@@ -121,7 +121,7 @@ routes: [{model: m, target: p}]
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
+	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.Control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

@@ -13,7 +13,6 @@ import (
 )
 
 func TestAFileThatNamesBackendsIsFollowedWithoutCuttingAStream(t *testing.T) {
-	t.Parallel()
 	sims := []*vllmsim.Server{
 		vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed}),
 		vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale}),

@@ -123,7 +123,6 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 }
 
 func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
-	t.Parallel()
 	w := newProbed(t)
 	page := w.Metrics(t)
 	for _, want := range []string{
@@ -156,7 +155,6 @@ func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
 }
 
 func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
-	t.Parallel()
 	w := newProbed(t)
 	for _, d := range w.Status(t).Drafts {
 		refused := map[string]string{}
@@ -179,7 +177,6 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 }
 
 func TestARequestMayOnlyAskForAStricterMode(t *testing.T) {
-	t.Parallel()
 	w := newProbed(t)
 	const header = "X-Acceptance-Mode"
 	drafted := 0
@@ -222,7 +219,6 @@ func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
 	w := newProbed(t)
 	before := w.able.State().Requests["/tokenize"]
 	began := time.Now()

@@ -114,7 +114,6 @@ var errorTable = []refusal{
 }
 
 func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
-	t.Parallel()
 	p, good := refusals(t)
 	for _, row := range errorTable {
 		t.Run(row.name, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -63,7 +64,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.UniversalClient {
 	t.Helper()
 	store.HSet("foregate:settings", "limit.redis_timeout", "1s")
-	client := redis.NewClient(&redis.Options{Addr: store.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	client := connect.New(connect.OnRequests(connect.Background(connect.Options{Network: "tcp", Addrs: []string{store.Addr()}})))
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
 	return client

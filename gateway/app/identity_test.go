@@ -63,7 +63,6 @@ drain: {delay: 0s, grace: 2s}
 // TestASignedGatewayBelievesNothingElse sends raw probes of X-Identity to a
 // gateway that serves only what is signed.
 func TestASignedGatewayBelievesNothingElse(t *testing.T) {
-	t.Parallel()
 	g := identified(t, fmt.Sprintf("{mode: signed, signing_keys_file: %q}", secretFile(t, "k1 "+canary)))
 	soon := time.Now().Add(time.Minute)
 	good := signer("acme", "low", http.MethodPost, chat, soon)
@@ -110,7 +109,6 @@ func TestASignedGatewayBelievesNothingElse(t *testing.T) {
 }
 
 func TestAGatewayOfTokensBelievesNothingElse(t *testing.T) {
-	t.Parallel()
 	set, token := keySetOf(t, "acme")
 	g := identified(t, fmt.Sprintf(`{mode: jwt, jwt: {issuer: "https://login.example.com/", audience: foregate, jwks_file: %q}}`, secretFile(t, set)))
 	_, signature, _ := strings.Cut(token[strings.IndexByte(token, '.')+1:], ".")

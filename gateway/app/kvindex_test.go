@@ -16,7 +16,6 @@ import (
 // TestAnEngineThatSaysItsCacheIsEmptyIsBelieved has the gateway's own estimate and the
 // engine's events disagree.
 func TestAnEngineThatSaysItsCacheIsEmptyIsBelieved(t *testing.T) {
-	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{
 		Model: simTarget, Profile: "a100-8b", Seed: simSeed, TimeScale: simScale, DevMode: true,
 		KVEvents: vllmsim.KVEvents{Endpoint: "tcp://127.0.0.1:0"},

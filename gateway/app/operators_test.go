@@ -7,12 +7,12 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -53,10 +53,9 @@ func TestACookieThatWasCopiedIsOfNoUseAtAnyReplicaAfterSignOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
 	const token = "the-token-of-ann-who-operates-a-pair"
 	file := secretFile(t, "ann operate "+token+"\n")
-	redis := newRedisServer(t)
+	redis := redistest.Start(t)
 	var admin [2]string
 	for i := range admin {
 		admin[i] = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
@@ -66,7 +65,7 @@ redis: {url: "redis://%s"}
 pools: {only: {model: m, backends: ["http://127.0.0.1:1"]}}
 routes: [{model: m, target: only}]
 drain: {delay: 0s, grace: 1s}
-`, file, redis.addr)).Admin
+`, file, redis.Addr)).Admin
 	}
 	first, second := signInAt(t, admin[0], token), signInAt(t, admin[0], token)
 	for _, s := range []pages{first, second} {
@@ -81,14 +80,14 @@ drain: {delay: 0s, grace: 1s}
 		t.Error("here the session goes on")
 	}
 	apptest.Eventually(t, "it ends at the other", func() bool { return !first.ask(t, http.MethodGet, admin[1]).SignedIn })
-	redis.signal(t, syscall.SIGSTOP)
+	redis.Freeze()
 	if said := second.ask(t, http.MethodDelete, admin[0]); said.Shared || !strings.Contains(said.Message, "until Redis is back") {
 		t.Errorf("signing out without Redis: %+v", said)
 	}
 	if second.ask(t, http.MethodGet, admin[0]).SignedIn || first.ask(t, http.MethodGet, admin[1]).SignedIn {
 		t.Error("without Redis a session is good again")
 	}
-	redis.signal(t, syscall.SIGCONT)
+	redis.Thaw()
 	apptest.Eventually(t, "the second ends at the other when Redis is back", func() bool { return !second.ask(t, http.MethodGet, admin[1]).SignedIn })
 }
 
@@ -96,7 +95,6 @@ func TestOperatorsTokensAreReplacedUnderAStreamOfOrders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
 	was, next := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	file := secretFile(t, "ann operate "+was+"\n")
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})

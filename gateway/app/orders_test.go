@@ -51,7 +51,6 @@ func orderAs(t *testing.T, url, body string, headers map[string]string) (status 
 }
 
 func TestConsoleOrdersAreTakenFromItsOwnPagesOnly(t *testing.T) {
-	t.Parallel()
 	const token = "the-token-of-operators-long-enough-to-be-one"
 	p := guardedGateway(t, token)
 	if status, _, _ := orderAs(t, p.Admin+"/admin/session", `{"token":"another token, which is as long as that"}`, nil); status != http.StatusUnauthorized {

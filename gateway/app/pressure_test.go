@@ -66,7 +66,6 @@ func (w *pressedWorld) never(t *testing.T, kv float64, askers ...[2]string) {
 // TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort fills the target for
 // one class after the other, under a threshold that the drafts do not reach.
 func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t *testing.T) {
-	t.Parallel()
 	tenants := "tenants:\n"
 	for _, id := range []string{"spared", "plain"} {
 		tenants += fmt.Sprintf("  - {id: %s, keys_sha256: [%x], max_priority: high, allow_low_score_under_pressure: %t}\n", id, sha256.Sum256([]byte("key of "+id)), id == "spared")
@@ -119,7 +118,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 		t.Errorf("%d drafts below the threshold are counted, clients got %d", got, w.pressed)
 	}
 	w.quiet(t, k)
-	entries, err := w.redis.client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
+	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 // TestAConversationKeepsToOneEngineBehindAURL has one server of four engines, each with
 // a cache of its own, whose balance knows nothing of prefixes.
 func TestAConversationKeepsToOneEngineBehindAURL(t *testing.T) {
-	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{
 		Model: simTarget, Profile: "a100-8b", Seed: simSeed, TimeScale: simScale, DataParallelSize: 4,
 	})

@@ -19,7 +19,6 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	w.each(t, func(r riskReply) bool {
 		if !r.bypassed() || r.grant != "g0.a0.op0" {

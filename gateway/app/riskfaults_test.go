@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 // kills it once the last certificate may hold for good.
 func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "", "risk.max_staleness", "1s")
 	k := w.certified(t)
 	grant := fmt.Sprintf("g%d.a0.op1", w.state(t, k).Version)
@@ -28,11 +26,11 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	dropped := func() int {
 		return summed(t, w.replicas, "foregate_audits_dropped_total", `reason="evidence_away"`)
 	}
-	w.redis.signal(t, syscall.SIGSTOP)
+	w.redis.Freeze()
 	took, slowest := w.until(t, "nobody serves drafts", riskReply.bypassed)
 	promised(t, "drafts are served for a second at most", took, time.Second, slowest)
 	apptest.Eventually(t, "audits are dropped", func() bool { return dropped() > 0 })
-	w.redis.signal(t, syscall.SIGCONT)
+	w.redis.Thaw()
 	took, slowest = w.until(t, "drafts are served again", func(r riskReply) bool { return r.accepted() && r.grant == grant })
 	promised(t, "drafts are served again", took, 3*time.Second, slowest)
 	l.unharmed(t)
@@ -55,7 +53,7 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	apptest.Eventually(t, "the setting is in force", func() bool {
 		return w.all(func(p *apptest.Replica) bool { return p.Setting(t, "risk.on_stale") == "last" })
 	})
-	w.redis.kill()
+	w.redis.Kill()
 	was := dropped()
 	l = w.load(t, 1, 1, w.replicas...)
 	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
@@ -73,7 +71,6 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 // TestARedisThatForgetsAllIsAColdStart empties Redis while drafts are being made by what it knew.
 func TestARedisThatForgetsAllIsAColdStart(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	if err := w.draft.SetFault(vllmsim.Fault{Slow: 100}); err != nil {
@@ -84,7 +81,7 @@ func TestARedisThatForgetsAllIsAColdStart(t *testing.T) {
 		before = append(before, w.once(t))
 	}
 	apptest.Within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
-	pipe := w.redis.client.TxPipeline() // not for a moment without settings
+	pipe := w.redis.Client.TxPipeline() // not for a moment without settings
 	pipe.FlushAll(t.Context())
 	pipe.HSet(t.Context(), settings.Key, riskQuick)
 	if _, err := pipe.Exec(t.Context()); err != nil {
@@ -125,7 +122,6 @@ func (w *riskFleet) once(t *testing.T) *riskLoad {
 // as sure of itself, under the same model card.
 func TestADraftThatTurnsBadIsServedNoLonger(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "", "risk.lease_audits", "200", "risk.explore_rate", "1")
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Seed: simSeed + 1})
@@ -145,7 +141,6 @@ func TestADraftThatTurnsBadIsServedNoLonger(t *testing.T) {
 // TestEvidenceOfOneModelIsNoneOfAnother has an engine with other tokens take the draft's place.
 func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Tokenizer: "other"})
@@ -170,7 +165,6 @@ func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 // TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits changes ε under traffic.
 func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	before := w.sound(t, k)
@@ -225,7 +219,6 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 // answers and the target for time to score.
 func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	longForm(t)
-	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	w.slow(t, 400)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
@@ -37,7 +38,7 @@ const riskSlow = 30 * time.Second
 // riskFleet is replicas that share a promise, a draft backend that is the target's
 // equal, and a target.
 type riskFleet struct {
-	redis         *redisServer
+	redis         *redistest.Server
 	replicas      []*apptest.Replica
 	draft, target *vllmsim.Server
 	eyes          *evidencetest.Audits // the test's own look at the evidence
@@ -47,12 +48,12 @@ type riskFleet struct {
 
 func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *riskFleet {
 	t.Helper()
-	w := &riskFleet{redis: newRedisServer(t), more: more}
+	w := &riskFleet{redis: redistest.Start(t), more: more}
 	w.draft = vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	w.target = vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	w.set(t, slices.Concat(riskQuick, settings)...)
 	w.eyes = evidencetest.New(nil)
-	w.eyes.Book = evidence.New(evidence.Options{Redis: w.redis.client, Rule: func(string) risk.Rule { return fleetRule }})
+	w.eyes.Book = evidence.New(evidence.Options{Redis: w.redis.Client, Rule: func(string) risk.Rule { return fleetRule }})
 	for range replicas {
 		w.join(t)
 	}
@@ -78,14 +79,14 @@ pools:
   large: {model: %s, backends: [%q]}
 routes: [{model: %s, draft: small, target: large, same_tokenizer: true}]
 drain: {delay: 0s, grace: 10s}
-%s`, w.redis.addr, simDraft, w.draft.URL(), simTarget, w.target.URL(), routeUsual, w.more))
+%s`, w.redis.Addr, simDraft, w.draft.URL(), simTarget, w.target.URL(), routeUsual, w.more))
 	w.replicas = append(w.replicas, p)
 	return p
 }
 
 func (w *riskFleet) set(t *testing.T, pairs ...string) {
 	t.Helper()
-	if err := w.redis.client.HSet(t.Context(), settings.Key, pairs).Err(); err != nil {
+	if err := w.redis.Client.HSet(t.Context(), settings.Key, pairs).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -343,7 +344,7 @@ func (w *riskFleet) certified(t *testing.T) (k risk.Key) {
 // tickets are the audits under way.
 func (w *riskFleet) tickets(t *testing.T, k risk.Key) (out []string) {
 	t.Helper()
-	fields, err := w.redis.client.HKeys(t.Context(), "foregate:{fg}:risk:"+k.String()).Result()
+	fields, err := w.redis.Client.HKeys(t.Context(), "foregate:{fg}:risk:"+k.String()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +386,7 @@ func (w *riskFleet) quiet(t *testing.T, k risk.Key, lost ...string) {
 // booked counts the audits of a key in the log, and checks that none was opened or closed twice.
 func (w *riskFleet) booked(t *testing.T, k risk.Key) (opened, closed int) {
 	t.Helper()
-	entries, err := w.redis.client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
+	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

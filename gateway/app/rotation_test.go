@@ -137,7 +137,6 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})
 	path := filepath.Join(t.TempDir(), "tenants.yaml")
 	rotateFile(t, path, tenantText("acme", "sk-old"))

@@ -13,6 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -35,7 +36,7 @@ func secretFile(t *testing.T, text string) string {
 // sealing is one replica without copies of its own, on one Redis and one backend, whose seal keys are replaced.
 type sealing struct {
 	*apptest.Replica
-	redis *redisServer
+	redis *redistest.Server
 	sim   *vllmsim.Server
 	keys  string // path of the file
 }
@@ -53,7 +54,7 @@ pools: {only: {model: %s, backends: [%q]}}
 routes: [{model: %s, target: only}]
 drain: {delay: 0s, grace: 5s}
 cache: %s
-`, s.redis.addr, "m", s.sim.URL(), routeUsual, cache))
+`, s.redis.Addr, "m", s.sim.URL(), routeUsual, cache))
 	s.Ready(t)
 }
 
@@ -89,11 +90,11 @@ func (s *sealing) keeps(t *testing.T, tenant string) (value string) {
 	s.finds(t, "nobody") // or the answer is not kept, because purges are not heard of yet
 	apptest.Post(t, s.URL+chat, chatBody(routeUsual), "X-Tenant-ID", tenant)
 	apptest.Eventually(t, "the answer is kept", func() bool {
-		keys, err := s.redis.client.Keys(t.Context(), cache.TenantPrefix(tenant)+"*").Result()
+		keys, err := s.redis.Client.Keys(t.Context(), cache.TenantPrefix(tenant)+"*").Result()
 		if err != nil || len(keys) != 1 {
 			return false
 		}
-		value, err = s.redis.client.Get(t.Context(), keys[0]).Result()
+		value, err = s.redis.Client.Get(t.Context(), keys[0]).Result()
 		return err == nil
 	})
 	return value
@@ -137,8 +138,7 @@ func TestSealKeysAreReplacedWhileAReplicaRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
-	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed}), keys: secretFile(t, oneKey)}
+	s := &sealing{redis: redistest.Start(t), sim: vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed}), keys: secretFile(t, oneKey)}
 	s.start(t, fmt.Sprintf("{local_bytes: 0, seal_keys_file: %q}", s.keys))
 	old := s.keeps(t, "acme")
 	s.replace(t, otherKey, oneKey)

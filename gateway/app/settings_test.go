@@ -2,54 +2,19 @@ package app_test
 
 import (
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // settingsWithin is how soon a live setting must be in force.
 const settingsWithin = time.Second
 
-// startRedis runs a real redis-server until the test ends.
-func startRedis(t *testing.T) *redis.Client {
-	t.Helper()
-	exe, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not in PATH, and CI must run this test")
-		}
-		t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().(*net.TCPAddr)
-	_ = ln.Close() // the port is for the server
-	cmd := exec.Command(exe, "--bind", "127.0.0.1", "--port", fmt.Sprint(addr.Port), "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: addr.String()})
-	t.Cleanup(func() {
-		_ = client.Close()
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // it may say that it was terminated
-	})
-	apptest.Eventually(t, "redis-server answers", func() bool { return client.Ping(t.Context()).Err() == nil })
-	return client
-}
-
 func TestLiveSettingsAreInForceWithinASecond(t *testing.T) {
-	client := startRedis(t)
+	client := redistest.Start(t).Client
 	if err := client.HSet(t.Context(), "foregate:settings", "speculation.mode", "confidence").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // TestABadValueOfAnySettingIsInTheMetricTheLogAndTheStatus sets all settings at once to
@@ -24,8 +25,7 @@ func TestABadValueOfAnySettingIsInTheMetricTheLogAndTheStatus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	t.Parallel()
-	client := startRedis(t)
+	client := redistest.Start(t).Client
 	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
@@ -113,7 +113,6 @@ func noAnswer(t *testing.T) string {
 // TestTheDeadlinesOfARequestObeyTheSettings has a backend that cannot be connected to and a
 // client that sends no body.
 func TestTheDeadlinesOfARequestObeyTheSettings(t *testing.T) {
-	t.Parallel()
 	m := miniredis.RunT(t)
 	const connect, start = 3 * time.Second, 300 * time.Millisecond // the defaults are 1 s and 5 s
 	m.HSet(settings.Key, "timeout.connect", connect.String(), "timeout.body_start", start.String(), "retry.max_retries", "0")

@@ -61,7 +61,6 @@ func shedBy(t *testing.T, r *apptest.Replica, model, fields string) string {
 }
 
 func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
-	t.Parallel()
 	r, _ := pressed(t)
 	if got := shedBy(t, r, "m", ""); got != "" {
 		t.Errorf("the draft pool has room, but a judged request was shed: %s", got)
@@ -74,7 +73,6 @@ func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
 }
 
 func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
-	t.Parallel()
 	r, draft := pressed(t)
 	if err := draft.Close(); err != nil {
 		t.Fatal(err)
@@ -85,7 +83,6 @@ func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
 }
 
 func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
-	t.Parallel()
 	r, _ := pressed(t, "speculation.mode", "off")
 	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "kv_pressure;pool=t;usage=0.99;threshold=0.8") {
 		t.Errorf("got %q", got)
@@ -93,7 +90,6 @@ func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
 }
 
 func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
-	t.Parallel()
 	r, _ := pressed(t, "shed.max_wait_low", "10m") // who waited would wait until the test's end
 	for range 3 {
 		if got := shedBy(t, r, "alone", ""); !strings.Contains(got, "pool=t;") {

@@ -254,7 +254,6 @@ const (
 )
 
 func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *testing.T) {
-	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	traceID, body := mixed(t, w)
 	if body == "" {
@@ -330,7 +329,6 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 }
 
 func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
-	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	before := len(w.target.heard())
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", strings.TrimSuffix(sampled, "1")+"0")
@@ -349,7 +347,6 @@ func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
 }
 
 func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
-	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 1}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`))
 	w.ask(t, `{"model":"plain"}`)
@@ -369,7 +366,6 @@ func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
 }
 
 func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
-	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	if code := w.ask(t, chatBody("plain"), "Traceparent", sampled, "X-Priority", "low"); code != http.StatusServiceUnavailable {
 		t.Fatalf("status %d", code)
@@ -382,7 +378,6 @@ func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
 }
 
 func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(file, []byte("# for the collector\nX-Team: s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -396,7 +391,6 @@ func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
 }
 
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
-	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
 	w.Stop(t)

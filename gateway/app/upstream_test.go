@@ -35,7 +35,6 @@ func page(status int, kind, body string) func(http.ResponseWriter) {
 }
 
 func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
-	t.Parallel()
 	var followed atomic.Int64
 	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
 	t.Cleanup(canary.Close)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers/plan"
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -184,7 +185,7 @@ func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
 	if racing { // it is slower, and what it looks for comes in any history
 		seeds, least = 1, 0
 	}
-	seen := histories(t, serve(t).addr, seeds, 2500)
+	seen := histories(t, redistest.Start(t).Addr, seeds, 2500)
 	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1", "warmup ended 2"} {
 		if seen[what] < least {
 			t.Errorf("%d times %s", seen[what], what)
@@ -231,7 +232,7 @@ func (r *replica) put(n, k, open int) {
 }
 
 func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	for _, rule := range []risk.Rule{{Eps: .01, Delta: .05}, {Eps: .1, Delta: .1}, {Eps: .3, Delta: .02}} {
 		rule.Lease, rule.Run = 1<<30, 500
 		r.by(rule)

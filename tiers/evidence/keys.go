@@ -6,8 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -46,8 +45,7 @@ var (
 	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )
 
-// The scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
-// ACL may deny. Those that change a state begin with what they share.
+// Scripts that change a state begin with what they share.
 var (
 	//go:embed state.lua
 	stateSource string
@@ -64,23 +62,13 @@ var (
 	//go:embed map.lua
 	mapSource string
 
-	openScript   = newLua(stateSource + openSource)
-	closeScript  = newLua(stateSource + closeSource)
-	warmupScript = newLua(stateSource + warmupSource)
-	priorScript  = newLua(stateSource + priorSource)
-	forgetScript = newLua(forgetSource)
-	mapScript    = newLua(mapSource)
-
-	scripts = []lua{openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript}
+	openScript   = script.New(stateSource + openSource)
+	closeScript  = script.New(stateSource + closeSource)
+	warmupScript = script.New(stateSource + warmupSource)
+	priorScript  = script.New(stateSource + priorSource)
+	forgetScript = script.New(forgetSource)
+	mapScript    = script.New(mapSource)
 )
-
-// lua is a script that knows its lines.
-type lua struct {
-	*redis.Script
-	source string
-}
-
-func newLua(source string) lua { return lua{redis.NewScript(source), source} }
 
 var (
 	wordShape   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

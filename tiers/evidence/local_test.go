@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -289,8 +290,8 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 }
 
 func TestACalibratedScoreThatAnotherReplicaSavedIsKnownAfterTheNextReading(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	if _, ok := b.Map("r", 1); ok {
 		t.Error("known before")
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -59,7 +60,7 @@ func (b *Book) whole(ctx context.Context, k risk.Key) (whole, error) {
 	if err != nil {
 		return whole{}, err
 	}
-	if err := states[0].err; err != nil && refusal(err) {
+	if err := states[0].err; err != nil && script.Answered(err) {
 		return whole{}, b.failed(err)
 	} else if err != nil {
 		b.health.note(foreign, err)

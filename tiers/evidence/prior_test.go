@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -188,7 +189,7 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 }
 
 func TestAnAuditBetweenReckoningAndTakingIsNotOverwritten(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.teach()
 	w := r.state()
 	log := entries(300, 100)

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
-	s := serve(t)
-	first := join(t, s.addr)
+	s := redistest.Start(t)
+	first := join(t, s.Addr)
 	rule := plain
 	rule.Lease, rule.Run = 100000, 1e6 // nothing expires and nothing alarms
 	first.by(rule)
@@ -23,7 +24,7 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 	var booked, bad, left atomic.Int64
 	var wg sync.WaitGroup
 	for n := range replicas {
-		r := join(t, s.addr)
+		r := join(t, s.Addr)
 		r.by(rule)
 		r.tick(t.Context())
 		for half := range 2 {
@@ -67,15 +68,16 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 }
 
 func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.Run(ctx) })
 	defer func() { cancel(); wg.Wait() }()
 	a.certify()
 	began := time.Now()
-	within(t, 20*time.Second, "the other serves, too", func() bool { return b.View(chat).Serves() })
+	redistest.Within(t, 20*time.Second, "the other serves, too", func() bool { return b.View(chat).Serves() })
 	if took := time.Since(began); took > 3*period {
 		t.Errorf("after %v", took)
 	}
@@ -94,8 +96,8 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 }
 
 func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	a.certify()
 	b.tick(t.Context())
 	old := b.View(chat).Stamp(chat, 1, 0)
@@ -124,7 +126,7 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 }
 
 func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	rule := plain
 	rule.Lease = 5000
 	r.by(rule)
@@ -160,7 +162,7 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 const maxOpen, openFor = 1024, 900
 
 func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	ctx := t.Context()
 	now := float64(time.Now().Unix())
 	put := func(i int, age time.Duration) string {

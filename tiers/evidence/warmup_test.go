@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -103,7 +104,7 @@ var endings = []struct {
 }
 
 func TestTheScriptsEndAWarmupAsTheStateDoes(t *testing.T) {
-	for name, addr := range map[string]string{"redis": serve(t).addr, "embedded": miniredis.RunT(t).Addr()} {
+	for name, addr := range map[string]string{"redis": redistest.Start(t).Addr, "embedded": miniredis.RunT(t).Addr()} {
 		for _, tc := range endings {
 			t.Run(name+" "+tc.what, func(t *testing.T) {
 				h := pair(t, addr)
@@ -127,7 +128,7 @@ func TestTheScriptsEndAWarmupAsTheStateDoes(t *testing.T) {
 }
 
 func TestEpsilonThatChangesTenTimesInAMinuteIsNoEvidence(t *testing.T) {
-	for name, addr := range map[string]string{"redis": serve(t).addr, "embedded": miniredis.RunT(t).Addr()} {
+	for name, addr := range map[string]string{"redis": redistest.Start(t).Addr, "embedded": miniredis.RunT(t).Addr()} {
 		t.Run(name, func(t *testing.T) {
 			h := pair(t, addr)
 			h.opened("first")
@@ -148,8 +149,8 @@ func TestEpsilonThatChangesTenTimesInAMinuteIsNoEvidence(t *testing.T) {
 }
 
 func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	for i := range 8 {
 		ticket := fmt.Sprint("w-", i)
 		if fate, err := r.OpenWarmup(t.Context(), chat, ticket); err != nil || fate != risk.Booked {
@@ -168,7 +169,7 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.Warmup.Runs(time.Now(), time.Hour) || v.Warmup.Began != began.Began || v.Version != 0 {
 		t.Errorf("emptied: %+v", v)
 	}
-	if err := join(t, s.addr).Reset(t.Context(), chat); err != nil {
+	if err := join(t, s.Addr).Reset(t.Context(), chat); err != nil {
 		t.Fatal(err)
 	}
 	r.tick(t.Context())
@@ -178,7 +179,7 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 }
 
 func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
 	r.tick(t.Context())
@@ -213,8 +214,8 @@ func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
 
 // While Redis is told, which may take as long as it does not answer, nobody knows whether it takes it.
 func TestAWarmupServesNothingWhileRedisIsToldForTheSecondTime(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
 	r.Drafted(chat, 1, 1)

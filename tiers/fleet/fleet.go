@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -65,6 +66,7 @@ type Options struct {
 // Fleet is this replica's end. Its methods are safe for concurrent use.
 type Fleet struct {
 	redis    redis.UniversalClient
+	scripts  *script.Runner // nil without Redis
 	self     string
 	pools    []*pool
 	byName   map[string]*pool
@@ -148,6 +150,9 @@ func New(o Options) (*Fleet, error) {
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, byName: map[string]*pool{}, interval: o.Interval, log: o.Logger, now: o.Now,
 		kick: make(chan struct{}, 1), troubled: map[string]bool{}, expect: max(o.Expect, 1),
+	}
+	if o.Redis != nil {
+		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
 	}
 	f.begun = f.now()
 	for _, p := range o.Pools {

@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 const (
@@ -83,19 +84,21 @@ func stores(t testing.TB, url string) app.Stores {
 	if url == "" || url == "none" {
 		return app.Stores{}
 	}
-	o, err := redis.ParseURL(url)
+	endpoint, err := config.ParseRedis(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.ContextTimeoutEnabled, o.MaxRetries = true, -1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, time.Second, time.Second
-	client := func() redis.UniversalClient {
+	background := connect.Background(connect.Options{Network: endpoint.Network, Addrs: endpoint.Addrs})
+	open := func(o *redis.UniversalOptions) redis.UniversalClient {
 		own := *o
-		c := redis.NewClient(&own)
+		c := connect.New(&own)
 		t.Cleanup(func() { _ = c.Close() }) // only connections are lost
 		return c
 	}
-	return app.Stores{Control: client(), Lookups: client(), Answers: client(), Leases: client(), Settings: client(), Name: o.Addr}
+	onRequests := connect.OnRequests(background)
+	return app.Stores{
+		Control: open(background), Lookups: open(onRequests), Answers: open(onRequests), Leases: open(background), Settings: open(background), Name: url,
+	}
 }
 
 // Stop has the replica drain and waits until it has ended.

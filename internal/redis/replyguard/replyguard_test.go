@@ -1,4 +1,4 @@
-package main
+package replyguard
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/gateway/config"
 )
 
 // wellFormed are replies of every kind, and how go-redis' generic command takes each is not
@@ -26,19 +24,19 @@ var wellFormed = []string{
 	"|1\r\n+ttl\r\n:3600\r\n*3\r\n:1\r\n|1\r\n+k\r\n+v\r\n:2\r\n:3\r\n",
 	">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nword\r\n", ">3\r\n+subscribe\r\n_\r\n:1\r\n", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n",
 	">2\r\n$10\r\ninvalidate\r\n_\r\n", ">2\r\n$10\r\ninvalidate\r\n*-1\r\n", // all keys are gone
-	strings.Repeat("*1\r\n", maxRESPDepth) + ":1\r\n",
+	strings.Repeat("*1\r\n", maxDepth) + ":1\r\n",
 	"$" + fmt.Sprint(1<<20) + "\r\n" + strings.Repeat("x", 1<<20) + "\r\n",
-	"+" + strings.Repeat("x", maxRESPLine-3) + "\r\n",
+	"+" + strings.Repeat("x", maxLine-3) + "\r\n",
 }
 
 func TestRepliesOfEveryKindPass(t *testing.T) {
-	var g respGuard
+	var g parser
 	for range 2 { // one after the other on one connection
 		for _, reply := range wellFormed {
 			if err := g.pass([]byte(reply)); err != nil {
 				t.Fatalf("%.60q: %v", reply, err)
 			}
-			if g.depth != 0 || g.bulk != 0 || g.line != 0 || g.bytes != 0 || g.word.on {
+			if g.depth != 0 || g.bulk != 0 || g.line != 0 || g.bytes != 0 || g.message.on {
 				t.Fatalf("%.60q: not over: %+v", reply, g)
 			}
 		}
@@ -48,15 +46,15 @@ func TestRepliesOfEveryKindPass(t *testing.T) {
 func TestAHashOfAHundredThousandSettingsPasses(t *testing.T) {
 	const fields = 100_000
 	for _, head := range []string{fmt.Sprintf("%%%d\r\n", fields), fmt.Sprintf("*%d\r\n", 2*fields)} {
-		var g respGuard
+		var g parser
 		if err := g.pass([]byte(head + strings.Repeat("$8\r\nshed.low\r\n$4\r\n0.85\r\n", fields))); err != nil || g.depth != 0 {
 			t.Errorf("%q: %v", head, err)
 		}
 	}
 }
 
-func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
-	bulk := fmt.Sprintf("$%d\r\n", maxRESPBulk)
+func TestAReplyThatIsMalformedOrExceedsABoundIsRefused(t *testing.T) {
+	bulk := fmt.Sprintf("$%d\r\n", maxBulk)
 	for _, c := range []struct{ said, want string }{
 		{"$966367641600\r\n", "a string of more than 34603008 bytes"},
 		{"$9223372036854775806\r\n", "a string of more than"},
@@ -65,25 +63,25 @@ func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 		{"*2000000000\r\n", "more than 262144 elements"},
 		{"%131073\r\n", "more than 262144 elements"},
 		{"*200000\r\n*200000\r\n", "more than 262144 elements"},
-		{strings.Repeat("*1\r\n", maxRESPDepth+1), "deeper than 8"},
-		{strings.Repeat("x", maxRESPLine+1), "a line of more than 65536 bytes"},
-		{"+" + strings.Repeat("x", maxRESPLine), "a line of more than 65536 bytes"},
-		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", maxRESPBulk)+"\r\n", 2), "more than 67108864 bytes"},
-		{strings.Repeat("|0\r\n", maxRESPAttributes+1), "more than 256 attributes"},
+		{strings.Repeat("*1\r\n", maxDepth+1), "deeper than 8"},
+		{strings.Repeat("x", maxLine+1), "a line of more than 65536 bytes"},
+		{"+" + strings.Repeat("x", maxLine), "a line of more than 65536 bytes"},
+		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", maxBulk)+"\r\n", 2), "more than 67108864 bytes"},
+		{strings.Repeat("|0\r\n", maxAttributes+1), "more than 256 attributes"},
 		{"|1\r\n|0\r\n", "an attribute of an attribute"},
-		{"HTTP/1.1 400 Bad Request\r\n", `nothing of RESP begins with 'H'`},
-		{"\r\n", "a line that is none of RESP"},
-		{"+OK\n", "a line that is none of RESP"},
-		{"$-2\r\n", "is no length"}, {"*+1\r\n", "is no length"}, {"$\r\n", "is no length"}, {"|-1\r\n", "is no length"},
-		{"$00000000000000000000000000001\r\n", "is no length"},
+		{"HTTP/1.1 400 Bad Request\r\n", `no value of RESP begins with 'H'`},
+		{"\r\n", "a line that is not RESP"},
+		{"+OK\n", "a line that is not RESP"},
+		{"$-2\r\n", "is not a length"}, {"*+1\r\n", "is not a length"}, {"$\r\n", "is not a length"}, {"|-1\r\n", "is not a length"},
+		{"$00000000000000000000000000001\r\n", "is not a length"},
 		{">2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n", `"message", of 2 parts`},
-		{">0\r\n", "an empty word"},
+		{">0\r\n", "an empty message"},
 		{">1\r\n:1\r\n", "without a name"},
 		{">3\r\n+message\r\n*0\r\n", `"message", whose part 1 is of another type`},
 		{">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n$1\r\n1\r\n", `"subscribe", whose part 2 is of another type`},
 		{">4\r\n$8\r\npmessage\r\n$1\r\nc\r\n$1\r\n1\r\n_\r\n", `"pmessage", whose part 3`},
 	} {
-		var g respGuard
+		var g parser
 		err := g.pass([]byte(c.said))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: %v, want %q", c.said, err, c.want)
@@ -94,7 +92,7 @@ func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnAConnectionThatSubscribedArraysAreWordsToo(t *testing.T) {
+func TestOnAConnectionThatSubscribedArraysAreMessagesToo(t *testing.T) {
 	short := []byte("*2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n")
 	for _, c := range []struct {
 		subscribed bool
@@ -109,7 +107,7 @@ func TestOnAConnectionThatSubscribedArraysAreWordsToo(t *testing.T) {
 		{true, []byte("*2\r\n$4\r\npong\r\n$0\r\n\r\n"), false},
 		{true, []byte("+PONG\r\n"), false},
 	} {
-		g := respGuard{subscribed: c.subscribed}
+		g := parser{subscribed: c.subscribed}
 		if err := g.pass(c.said); (err != nil) != c.refused {
 			t.Errorf("%q, subscribed %v: %v", c.said, c.subscribed, err)
 		}
@@ -127,9 +125,9 @@ func TestOnAConnectionThatSubscribedArraysAreWordsToo(t *testing.T) {
 	}
 }
 
-// FuzzRESPGuard: however a stream is cut, the verdict is the same; what is refused stays
+// FuzzReplies: however a stream is cut, the verdict is the same; what is refused stays
 // so; and the guard takes no memory. Well-formed replies before it change nothing.
-func FuzzRESPGuard(f *testing.F) {
+func FuzzReplies(f *testing.F) {
 	for _, s := range append(wellFormed, "*2\r\n*8000000\r\n", ">2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n", ">4\r\n+pmessage\r\n+a\r\n+b\r\n:1\r\n") {
 		if len(s) < 1000 {
 			f.Add([]byte(s), uint16(1), false)
@@ -137,7 +135,7 @@ func FuzzRESPGuard(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, cuts uint16, subscribed bool) {
-		whole, cut := respGuard{subscribed: subscribed}, respGuard{subscribed: subscribed}
+		whole, cut := parser{subscribed: subscribed}, parser{subscribed: subscribed}
 		want := whole.pass(stream)
 		for rest, i := stream, 0; len(rest) > 0; i++ {
 			n := min(1+int(cuts>>(i%16)&7), len(rest))
@@ -150,14 +148,14 @@ func FuzzRESPGuard(f *testing.F) {
 		if want == nil && (whole.depth != cut.depth || whole.bulk != cut.bulk || whole.line != cut.line) {
 			t.Fatalf("whole: %+v, in parts: %+v", whole, cut)
 		}
-		if want == nil && (whole.depth > maxRESPDepth || whole.bytes > maxRESPReply+maxRESPLine || whole.elements > maxRESPElements || whole.bulk > maxRESPBulk+2) {
+		if want == nil && (whole.depth > maxDepth || whole.bytes > maxReply+maxLine || whole.elements > maxElements || whole.bulk > maxBulk+2) {
 			t.Fatalf("beyond a bound: %+v", whole)
 		}
 	})
 }
 
-// FuzzWordsOfPubSub: whatever comes on a subscription, go-redis does not panic at it.
-func FuzzWordsOfPubSub(f *testing.F) {
+// FuzzMessages: go-redis does not panic at anything that comes on a subscription.
+func FuzzMessages(f *testing.F) {
 	for _, s := range append(wellFormed, ">2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n", "*0\r\n", "~1\r\n+pong\r\n", ">4\r\n+pmessage\r\n+a\r\n+b\r\n:1\r\n") {
 		if len(s) < 1000 {
 			f.Add([]byte(s))
@@ -171,7 +169,7 @@ func subscription(t *testing.T, stream []byte) {
 	ours, theirs := net.Pipe()
 	c := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return guardReplies(ours), nil },
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return Conn(ours), nil },
 	})
 	defer func() { _ = c.Close() }()
 	go func() {
@@ -203,7 +201,7 @@ func subscription(t *testing.T, stream []byte) {
 	}
 }
 
-func BenchmarkRESPGuard(b *testing.B) {
+func BenchmarkReplies(b *testing.B) {
 	small := []byte("*6\r\n:2\r\n:1800000000000\r\n:2000\r\n:0\r\n:0\r\n$0\r\n\r\n")
 	hash := []byte("%100\r\n" + strings.Repeat("$8\r\nshed.low\r\n$4\r\n0.85\r\n", 100))
 	bulk := []byte("$1048576\r\n" + strings.Repeat("x", 1<<20) + "\r\n")
@@ -214,7 +212,7 @@ func BenchmarkRESPGuard(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.reply)))
 			b.ReportAllocs()
-			var g respGuard
+			var g parser
 			for b.Loop() {
 				for rest := c.reply; len(rest) > 0; {
 					n := min(len(rest), 32<<10) // as go-redis reads
@@ -228,65 +226,16 @@ func BenchmarkRESPGuard(b *testing.B) {
 	}
 }
 
-func TestAReplyThatIsRefusedClosesItsConnectionAndTheNextIsMadeAnew(t *testing.T) {
-	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	closed := make(chan error, 16)
-	go func() {
-		for first := true; ; first = false {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				buf := make([]byte, 4<<10)
-				for {
-					n, err := c.Read(buf)
-					switch {
-					case err != nil:
-						closed <- err
-						_ = c.Close() // it is
-						return
-					case strings.Contains(strings.ToLower(string(buf[:n])), "hello"):
-						_, _ = io.WriteString(c, "-ERR unknown command\r\n")
-					case first:
-						_, _ = io.WriteString(c, "*8000000\r\n")
-					default:
-						_, _ = io.WriteString(c, "+PONG\r\n")
-					}
-				}
-			}()
-		}
-	}()
-	o := controlOptions(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{ln.Addr().String()}})
-	o.MinIdleConns, o.Protocol = 0, 2
-	c := dialing(o)
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "more than 262144 elements") {
-		t.Fatalf("%v", err)
-	}
-	select {
-	case <-closed:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the connection is open still")
-	}
-	eventually(t, "the next connection is well", func() bool { return c.Ping(t.Context()).Err() == nil })
-}
-
 func TestAGuardedConnectionCanBeCheckedWhereItsSocketCan(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()
-	if _, ok := guardReplies(ours).(syscall.Conn); ok {
+	if _, ok := Conn(ours).(syscall.Conn); ok {
 		t.Error("a pipe has a socket")
 	}
-	if _, ok := guardReplies(tls.Client(ours, &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12})).(syscall.Conn); ok {
+	if _, ok := Conn(tls.Client(ours, &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12})).(syscall.Conn); ok {
 		t.Error("TLS has a socket of its own")
 	}
-	if _, ok := guardReplies(&net.TCPConn{}).(syscall.Conn); !ok {
+	if _, ok := Conn(&net.TCPConn{}).(syscall.Conn); !ok {
 		t.Error("the socket is hidden")
 	}
 }

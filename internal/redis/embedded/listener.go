@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"bufio"
@@ -14,34 +14,34 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/foregate/foregate/panics"
 )
 
 const (
-	maxRedisClients  = 32               // connections at once; further ones are closed
-	redisAuthTimeout = 10 * time.Second // from a connection until its password
-	maxStrangerArgs  = 8                // of a command before the password
-	maxStrangerBytes = 4 << 10
-	maxCommandArgs   = 1 << 12 // of a command behind it
-	maxCommandBytes  = 8 << 20
+	maxClients      = 32               // connections at once; further ones are closed
+	authTimeout     = 10 * time.Second // from a connection until its password
+	maxAuthArgs     = 8                // of a command before the password
+	maxAuthBytes    = 4 << 10
+	maxCommandArgs  = 1 << 12 // of a command behind it
+	maxCommandBytes = 8 << 20
 )
 
-// redisListener lets programs of this machine reach an embedded Redis: by TCP on loopback, with a password. What is
-// sent before the password never reaches that Redis, which a malformed command would end.
-type redisListener struct {
+// Listener lets programs of this machine reach an embedded Redis: by TCP on loopback, with a password. What is
+// sent before the password never reaches that Redis, because a malformed command would end it.
+type Listener struct {
+	Password string // of the user default
+
 	listener net.Listener
-	password string
 	dialer   *pipeDialer
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	conns map[net.Conn]struct{} // open; nil when it is stopped
+	conns map[net.Conn]struct{} // open; nil once it is stopped
 }
 
-// listenRedis begins to listen at an address of loopback. Where its port is taken, any free port is.
-func listenRedis(ctx context.Context, address, password string, server *miniredis.Miniredis) (*redisListener, error) {
+// Listen opens the server to programs that know a password, at an address of loopback. Where its port is taken, any free
+// port is used.
+func (s *Server) Listen(ctx context.Context, address, password string) (*Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func listenRedis(ctx context.Context, address, password string, server *miniredi
 	if err != nil {
 		return nil, err
 	}
-	l := &redisListener{listener: ln, password: password, dialer: &pipeDialer{server: server}, conns: map[net.Conn]struct{}{}}
+	l := &Listener{Password: password, listener: ln, dialer: s.dialer, conns: map[net.Conn]struct{}{}}
 	l.wg.Go(func() {
 		defer panics.Recover(ctx)
 		l.accept(ctx)
@@ -65,11 +65,11 @@ func listenRedis(ctx context.Context, address, password string, server *miniredi
 	return l, nil
 }
 
-// addr is where it listens.
-func (l *redisListener) addr() *net.TCPAddr { return l.listener.Addr().(*net.TCPAddr) }
+// Addr is where it listens.
+func (l *Listener) Addr() *net.TCPAddr { return l.listener.Addr().(*net.TCPAddr) }
 
-// stop closes the listener and its connections, and waits for them. It leaves the Redis as it is.
-func (l *redisListener) stop() {
+// Stop closes the listener and its connections, and waits for them. It leaves the Redis as it is.
+func (l *Listener) Stop() {
 	_ = l.listener.Close() // nothing more comes
 	l.mu.Lock()
 	for c := range l.conns {
@@ -80,7 +80,7 @@ func (l *redisListener) stop() {
 	l.wg.Wait()
 }
 
-func (l *redisListener) accept(ctx context.Context) {
+func (l *Listener) accept(ctx context.Context) {
 	for {
 		c, err := l.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -102,18 +102,18 @@ func (l *redisListener) accept(ctx context.Context) {
 	}
 }
 
-// keep notes a connection, unless there are too many or it is over.
-func (l *redisListener) keep(c net.Conn) bool {
+// keep notes a connection, and reports false where there are too many or the listener is stopped.
+func (l *Listener) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conns == nil || len(l.conns) >= maxRedisClients {
+	if l.conns == nil || len(l.conns) >= maxClients {
 		return false
 	}
 	l.conns[c] = struct{}{}
 	return true
 }
 
-func (l *redisListener) drop(c net.Conn) {
+func (l *Listener) drop(c net.Conn) {
 	_ = c.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,9 +121,9 @@ func (l *redisListener) drop(c net.Conn) {
 }
 
 // serve answers a connection until it ends.
-func (l *redisListener) serve(ctx context.Context, c net.Conn) {
+func (l *Listener) serve(ctx context.Context, c net.Conn) {
 	r := bufio.NewReader(c)
-	_ = c.SetDeadline(time.Now().Add(redisAuthTimeout)) // an error shows when it is read
+	_ = c.SetDeadline(time.Now().Add(authTimeout)) // an error shows when it is read
 	first, err := l.admit(c, r)
 	if err != nil {
 		return
@@ -156,10 +156,10 @@ func (l *redisListener) serve(ctx context.Context, c net.Conn) {
 	}
 }
 
-// admit answers commands until one has shown the password. It returns what is left of that to be done, nil if nothing.
-func (l *redisListener) admit(c net.Conn, r *bufio.Reader) (rest []string, err error) {
+// admit answers commands until one has shown the password. It returns what is left of that command, nil for nothing.
+func (l *Listener) admit(c net.Conn, r *bufio.Reader) (rest []string, err error) {
 	for {
-		args, err := readCommand(r, maxStrangerArgs, maxStrangerBytes)
+		args, err := readCommand(r, maxAuthArgs, maxAuthBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +175,8 @@ func (l *redisListener) admit(c net.Conn, r *bufio.Reader) (rest []string, err e
 	}
 }
 
-// judge says what a stranger's command is answered. +OK and "" let it in; "" leaves the answer to the Redis.
-func (l *redisListener) judge(args []string) (rest []string, reply string) {
+// judge returns the reply to a command before the password. +OK and "" let the client in; "" leaves the reply to the Redis.
+func (l *Listener) judge(args []string) (rest []string, reply string) {
 	const noAuth, wrong = "-NOAUTH Authentication required.", "-WRONGPASS invalid username-password pair or user is disabled."
 	user := "default"
 	var secret string
@@ -191,7 +191,7 @@ func (l *redisListener) judge(args []string) (rest []string, reply string) {
 		return nil, noAuth
 	}
 	switch {
-	case user != "default" || subtle.ConstantTimeCompare([]byte(secret), []byte(l.password)) != 1:
+	case user != "default" || subtle.ConstantTimeCompare([]byte(secret), []byte(l.Password)) != 1:
 		return nil, wrong
 	case rest != nil:
 		return rest, ""
@@ -201,13 +201,13 @@ func (l *redisListener) judge(args []string) (rest []string, reply string) {
 
 var errCommand = errors.New("no command of the Redis protocol, or too large")
 
-// readCommand reads an array of strings: so many at most, and bytes of them. An array of none is no error.
+// readCommand reads an array of at most maxArgs strings of maxBytes together. An empty array is no error.
 func readCommand(r *bufio.Reader, maxArgs, maxBytes int) ([]string, error) {
 	n, err := readSize(r, '*', maxArgs)
 	if err != nil {
 		return nil, err
 	}
-	args := make([]string, 0, min(n, maxStrangerArgs))
+	args := make([]string, 0, min(n, maxAuthArgs))
 	for range n {
 		size, err := readSize(r, '$', maxBytes)
 		if err != nil {
@@ -227,8 +227,8 @@ func readCommand(r *bufio.Reader, maxArgs, maxBytes int) ([]string, error) {
 	return args, nil
 }
 
-// readSize reads a line of a mark and a number of 0 … most.
-func readSize(r *bufio.Reader, mark byte, most int) (int, error) {
+// readSize reads a line of a mark and a number of 0 … limit.
+func readSize(r *bufio.Reader, mark byte, limit int) (int, error) {
 	line, err := r.ReadSlice('\n') // no longer than r's buffer
 	if err != nil {
 		return 0, err
@@ -238,13 +238,13 @@ func readSize(r *bufio.Reader, mark byte, most int) (int, error) {
 		return 0, errCommand
 	}
 	n, err := strconv.ParseUint(text[1:], 10, 31)
-	if err != nil || int(n) > most {
+	if err != nil || int(n) > limit {
 		return 0, errCommand
 	}
 	return int(n), nil
 }
 
-// command is the array of strings that a command is.
+// command encodes a command.
 func command(args []string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"bytes"
@@ -24,6 +24,9 @@ type pipe struct {
 	mu    sync.Mutex
 	until time.Time // writes; zero is for ever
 }
+
+// Pipe makes the client's end of a net.Pipe to a miniredis one whose Write does not wait for the reader.
+func Pipe(c net.Conn) net.Conn { return newPipe(c) }
 
 func newPipe(c net.Conn) *pipe {
 	p := &pipe{Conn: c, out: make(chan []byte, pipeBacklog), done: make(chan struct{})}

@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"bufio"
@@ -14,23 +14,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// embeddedListener is an embedded Redis that clients of this machine may reach.
-func embeddedListener(t *testing.T) (*miniredis.Miniredis, *redisListener) {
+// listening is an embedded Redis that clients of this machine may reach.
+func listening(t *testing.T) (*miniredis.Miniredis, *Listener) {
 	t.Helper()
-	m := miniredis.NewMiniRedis()
-	t.Cleanup(m.Close)
-	l, err := listenRedis(t.Context(), "127.0.0.1:0", "right", m)
+	s := Open()
+	t.Cleanup(s.Stop)
+	l, err := s.Listen(t.Context(), "127.0.0.1:0", "right")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.stop)
-	return m, l
+	t.Cleanup(l.Stop)
+	return s.mini, l
 }
 
 // tell writes to the listener and reads all it answers until it closes, or until want has come.
-func tell(t *testing.T, l *redisListener, text, want string) string {
+func tell(t *testing.T, l *Listener, text, want string) string {
 	t.Helper()
-	c, err := net.Dial("tcp", l.addr().String())
+	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func tell(t *testing.T, l *redisListener, text, want string) string {
 }
 
 func TestAnEmbeddedRedisIsReachedWithItsPasswordAlone(t *testing.T) {
-	m, l := embeddedListener(t)
+	m, l := listening(t)
 	m.HSet("h", "f", "v")
 	auth, get := string(command([]string{"AUTH", "right"})), string(command([]string{"HGET", "h", "f"}))
 	for _, c := range []struct{ name, send, want string }{
@@ -78,9 +78,9 @@ func TestAnEmbeddedRedisIsReachedWithItsPasswordAlone(t *testing.T) {
 }
 
 func TestClientsOfRedisWorkWithAnEmbeddedOne(t *testing.T) {
-	m, l := embeddedListener(t)
+	m, l := listening(t)
 	for _, protocol := range []int{2, 3} {
-		c := redis.NewClient(&redis.Options{Addr: l.addr().String(), Password: "right", Protocol: protocol})
+		c := redis.NewClient(&redis.Options{Addr: l.Addr().String(), Password: "right", Protocol: protocol})
 		defer func() { _ = c.Close() }()
 		if err := c.HSet(t.Context(), "foregate:settings", "shed.low", "0.7").Err(); err != nil {
 			t.Fatal(err)
@@ -99,21 +99,21 @@ func TestClientsOfRedisWorkWithAnEmbeddedOne(t *testing.T) {
 }
 
 func TestAnEmbeddedRedisHasSoManyClientsAndEndsThem(t *testing.T) {
-	_, l := embeddedListener(t)
+	_, l := listening(t)
 	var held []net.Conn
-	for range maxRedisClients {
-		c, err := net.Dial("tcp", l.addr().String())
+	for range maxClients {
+		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		held = append(held, c)
 		defer func() { _ = c.Close() }()
 	}
-	eventually(t, "all have a place", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.conns) == maxRedisClients })
+	eventually(t, "all have a place", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.conns) == maxClients })
 	if got := tell(t, l, "", ""); got != "" {
 		t.Errorf("one too many: %q", got)
 	}
-	l.stop()
+	l.Stop()
 	for _, c := range held {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil {
@@ -126,41 +126,41 @@ func TestAnEmbeddedRedisListensOnLoopbackAlone(t *testing.T) {
 	for address, want := range map[string]string{
 		"0.0.0.0:0": "must be on loopback", ":6379": "must be on loopback", "localhost:0": "must be on loopback", "nonsense": "missing port", "127.0.0.1:x": "unknown port",
 	} {
-		l, err := listenRedis(t.Context(), address, "right", miniredis.NewMiniRedis())
+		l, err := Open().Listen(t.Context(), address, "right")
 		if err == nil {
-			l.stop()
+			l.Stop()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	_, first := embeddedListener(t)
-	second, err := listenRedis(t.Context(), first.addr().String(), "right", miniredis.NewMiniRedis())
+	_, first := listening(t)
+	second, err := Open().Listen(t.Context(), first.Addr().String(), "right")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.stop()
-	if second.addr().Port == first.addr().Port {
+	defer second.Stop()
+	if second.Addr().Port == first.Addr().Port {
 		t.Error("two have one port")
 	}
 }
 
-func FuzzCommandsOfStrangers(f *testing.F) {
+func FuzzCommandsBeforeThePassword(f *testing.F) {
 	f.Add([]byte("*2\r\n$4\r\nAUTH\r\n$5\r\nright\r\n"))
 	f.Add([]byte("*0\r\n*1\r\n$0\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		args, err := readCommand(bufio.NewReader(bytes.NewReader(data)), maxStrangerArgs, maxStrangerBytes)
+		args, err := readCommand(bufio.NewReader(bytes.NewReader(data)), maxAuthArgs, maxAuthBytes)
 		if err != nil {
 			return
 		}
-		if n := len(strings.Join(args, "")); len(args) > maxStrangerArgs || n > maxStrangerBytes {
+		if n := len(strings.Join(args, "")); len(args) > maxAuthArgs || n > maxAuthBytes {
 			t.Fatalf("%d strings of %d bytes", len(args), n)
 		}
-		again, err := readCommand(bufio.NewReader(bytes.NewReader(command(args))), maxStrangerArgs, maxStrangerBytes)
+		again, err := readCommand(bufio.NewReader(bytes.NewReader(command(args))), maxAuthArgs, maxAuthBytes)
 		if err != nil || !slices.Equal(args, again) {
 			t.Fatalf("%q became %q, %v", args, again, err)
 		}
-		if _, reply := (&redisListener{password: "longer than " + string(data)}).judge(args); reply == "" || reply == "+OK" {
+		if _, reply := (&Listener{Password: "longer than " + string(data)}).judge(args); reply == "" || reply == "+OK" {
 			t.Fatalf("%q is let in", args)
 		}
 	})
