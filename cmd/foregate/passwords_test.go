@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/redis/connect"
 )
@@ -101,7 +102,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 		t.Fatalf("settings set: %s", errs)
 	}
 	r := keeper(t, file)
-	eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
+	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
 	if got := r.Settings.Snapshot().Global().Admission.Low; got != 0.7 {
 		t.Errorf("the replica reads shed.low %v", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -87,7 +88,7 @@ func certificates(t *testing.T) (ca, cert, key string) { return redistest.Certif
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {
 	replicas [2]*app.App
-	logs     [2]*syncBuffer
+	logs     [2]*apptest.Log
 	request  redis.UniversalClient // the first one's, of the request's path
 }
 
@@ -110,9 +111,9 @@ drain: {delay: 0s, grace: 1s}
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.logs[i] = &syncBuffer{}
+		p.logs[i] = &apptest.Log{}
 		r, store := assembled(t, file, func(of *app.Options) {
-			of.Logger = zerolog.New(writer{p.logs[i]})
+			of.Logger = zerolog.New(p.logs[i])
 			of.Admin, of.Tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
 		})
 		started(t, r)
@@ -181,7 +182,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 		t.Fatal(err)
 	}
 	began := time.Now()
-	eventually(t, "the setting is in force on both", func() bool {
+	apptest.Eventually(t, "the setting is in force on both", func() bool {
 		for _, r := range p.replicas {
 			if r.Settings.Snapshot().Global().Pressure.Interval != interval {
 				return false
@@ -194,15 +195,6 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 
 // lines counts what the first replica said about its rung.
 func (p *pair) lines(what string) int { return strings.Count(p.logs[0].String(), what) }
-
-// writer lets a log be written into a buffer that is read meanwhile.
-type writer struct{ *syncBuffer }
-
-// Write takes a line.
-func (w writer) Write(b []byte) (int, error) {
-	w.write(b)
-	return len(b), nil
-}
 
 // loaded is a backend that does nothing but tell its KV usage.
 func loaded(t *testing.T, model string, usage float64) *httptest.Server {

@@ -122,8 +122,14 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 	return h
 }
 
-func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
+func TestWhatEnginesCanDoIsFoundOutAndObeyed(t *testing.T) {
 	w := newProbed(t)
+	t.Run("it is told in metrics and status", func(t *testing.T) { testCapabilitiesAreTold(t, w) })
+	t.Run("a mode that the target cannot is refused, and the target answers", func(t *testing.T) { testModeIsRefused(t, w) })
+	t.Run("a request may only ask for a stricter mode", func(t *testing.T) { testStricterModes(t, w) })
+}
+
+func testCapabilitiesAreTold(t *testing.T, w *probed) {
 	page := w.Metrics(t)
 	for _, want := range []string{
 		`foregate_probe_missing{capability="scoring",pool="large"} 0`,
@@ -154,8 +160,7 @@ func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
 	}
 }
 
-func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
-	w := newProbed(t)
+func testModeIsRefused(t *testing.T, w *probed) {
 	for _, d := range w.Status(t).Drafts {
 		refused := map[string]string{}
 		for _, m := range d.Refused {
@@ -176,8 +181,7 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 	}
 }
 
-func TestARequestMayOnlyAskForAStricterMode(t *testing.T) {
-	w := newProbed(t)
+func testStricterModes(t *testing.T, w *probed) {
 	const header = "X-Acceptance-Mode"
 	drafted := 0
 	for i := range 6 {

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 func TestSIGTERMLetsStreamsFinishAndEndsWithStatusZero(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 10})
-	p, _ := serveAlone(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
@@ -28,20 +29,20 @@ drain: {delay: 3s, grace: 15s}
 	for i := range 10 {
 		streams.Go(func() {
 			// About 1.5 s of this backend.
-			_, _, text := send(t, http.MethodPost, p.base+chat, fmt.Sprintf(
+			_, _, text := apptest.Send(t, http.MethodPost, p.base+chat, fmt.Sprintf(
 				`{"model":"llama-3","max_tokens":600,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Tell the long story number %d."}]}`, i))
 			if !strings.Contains(text, `"completion_tokens":600`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {
 				t.Errorf("stream %d was not let finish: %s", i, text[max(0, len(text)-500):])
 			}
 		})
 	}
-	eventually(t, "all streams are under way", func() bool { return sim.State().Running == 10 })
+	apptest.Eventually(t, "all streams are under way", func() bool { return sim.State().Running == 10 })
 	p.interrupt()
-	eventually(t, "the gateway says that it is not ready", func() bool {
-		status, text := get(t, p.base+"/readyz")
+	apptest.Eventually(t, "the gateway says that it is not ready", func() bool {
+		status, text := apptest.Get(t, p.base+"/readyz")
 		return status == http.StatusServiceUnavailable && text == "draining\n"
 	})
-	if status, _ := get(t, p.base+"/livez"); status != http.StatusOK {
+	if status, _ := apptest.Get(t, p.base+"/livez"); status != http.StatusOK {
 		t.Errorf("it is draining and alive, but /livez says %d", status)
 	}
 	if got := complete(t, p, chatBody("llama-3")); got.Choices[0].Message.Content == "" {
@@ -53,13 +54,13 @@ drain: {delay: 3s, grace: 15s}
 	case <-time.After(stopWait):
 		t.Error("the process did not end after its last stream")
 	}
-	if status, _ := get(t, p.base+"/livez"); status != 0 {
+	if status, _ := apptest.Get(t, p.base+"/livez"); status != 0 {
 		t.Errorf("the listener is still open: %d", status)
 	}
 }
 
 func TestAnIdleGatewayStopsAtOnce(t *testing.T) {
-	p, _ := serveAlone(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
@@ -118,14 +119,14 @@ func foregate(t *testing.T, args ...string) (int, string) {
 
 func TestTheDemonstrationAnswersAndStops(t *testing.T) {
 	d := launchDemo(t, "--time-scale", "20")
-	body, _ := post(t, d.requests, chatBody("llama-3"))
+	body, _ := apptest.Post(t, d.requests, chatBody("llama-3"))
 	if !strings.Contains(body, `"foregate":{`) {
 		t.Errorf("the demo answers %s", body)
 	}
-	eventually(t, "the demo reports its traffic", func() bool {
+	apptest.Eventually(t, "the demo reports its traffic", func() bool {
 		return strings.Contains(d.said.String(), "accepted")
 	})
-	if status, page := get(t, d.base+"/metrics"); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
+	if status, page := apptest.Get(t, d.base+"/metrics"); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
 		t.Errorf("metrics: status %d", status)
 	}
 	began := time.Now()
