@@ -18,14 +18,14 @@ import (
 
 // Config is what an operator may tune, live.
 type Config struct {
-	On       bool          // cache.mode
-	TTL      time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
-	Budget   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
-	MaxEntry int           // cache.max_entry_bytes: bytes of an answer that is kept
-	Tools    bool          // cache.tool_calls: answers that call tools are kept
-	Follow   time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
-	Sampled  bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
-	Isolate  bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
+	Enabled         bool          // cache.mode
+	TTL             time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
+	LookupTimeout   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
+	MaxEntryBytes   int           // cache.max_entry_bytes: bytes of an answer that is kept
+	ToolCalls       bool          // cache.tool_calls: answers that call tools are kept
+	CoalesceTimeout time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
+	CoalesceSampled bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
+	IsolatePrefixes bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
 }
 
 // Options wires a Store.

@@ -56,21 +56,21 @@ type cachedAnswer struct {
 // rules are the settings of a request's route that its receipt's decisions hang on and do
 // not tell by themselves.
 type rules struct {
-	mode     plan.Mode
-	head     plan.HeadCheck
-	band     float64 // nats
-	holdback int
-	patience time.Duration
-	takeover bool
-	guard    bool
-	explore  float64
-	maxTTFT  time.Duration
+	mode              plan.Mode
+	head              plan.HeadCheck
+	band              float64 // nats
+	holdback          int
+	patience          time.Duration
+	midstreamFailover bool
+	guard             bool
+	explore           float64
+	maxTTFT           time.Duration
 }
 
 func rulesOf(c *plan.Config) rules {
 	return rules{
-		mode: c.Mode, head: c.Head, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.Takeover,
-		guard: c.Economy.On, explore: c.Economy.Explore, maxTTFT: c.Economy.MaxExtraTTFT,
+		mode: c.Mode, head: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, midstreamFailover: c.MidstreamFailover,
+		guard: c.Economy.Enabled, explore: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 

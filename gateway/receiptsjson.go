@@ -31,40 +31,40 @@ type receiptJSON struct {
 	Finish     string `json:"finish,omitempty"`     // finish_reason
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
 
-	Rules     *rulesJSON     `json:"rules,omitempty"`
-	Trial     *trialJSON     `json:"trial,omitempty"`  // modes risk and shadow: what it was judged by
-	Prices    *pricesJSON    `json:"prices,omitempty"` // of the route's tokens, where any is known
-	Plan      *planJSON      `json:"plan,omitempty"`
-	Tries     []tryJSON      `json:"tries,omitempty"`
-	Verdict   *verdictJSON   `json:"verdict,omitempty"`   // of the draft; none where none was judged
-	Track     [][2]float64   `json:"track,omitempty"`     // [tokens, running minimum of the score]
-	Checks    []checkJSON    `json:"checks,omitempty"`    // what the target said of the draft
-	Takeovers []takeoverJSON `json:"takeovers,omitempty"` // where the target carried on
-	Tokens    tokensJSON     `json:"tokens"`
-	MS        msJSON         `json:"ms"`
-	USD       float64        `json:"usd"` // its share of the price of the backends that worked for it
+	Rules       *rulesJSON     `json:"rules,omitempty"`
+	Evidence    *evidenceJSON  `json:"evidence,omitempty"` // modes risk and shadow: what it was judged by
+	Prices      *pricesJSON    `json:"prices,omitempty"`   // of the route's tokens, where any is known
+	Plan        *planJSON      `json:"plan,omitempty"`
+	Tries       []tryJSON      `json:"tries,omitempty"`
+	Verdict     *verdictJSON   `json:"verdict,omitempty"`      // of the draft; none where none was judged
+	ScoreSeries [][2]float64   `json:"score_series,omitempty"` // [tokens, running minimum of the score]
+	Checks      []checkJSON    `json:"checks,omitempty"`       // what the target said of the draft
+	Failovers   []failoverJSON `json:"failovers,omitempty"`    // where the target carried on
+	Tokens      tokensJSON     `json:"tokens"`
+	MS          msJSON         `json:"ms"`
+	USD         float64        `json:"usd"` // its share of the price of the backends that worked for it
 }
 
 // rulesJSON are the settings that were in force; the thresholds are in verdictJSON.
 type rulesJSON struct {
-	Mode     string  `json:"mode"`
-	Head     string  `json:"head_verify"`
-	Band     float64 `json:"band_nats"`
-	Holdback int     `json:"holdback_tokens"`
-	Patience float64 `json:"holdback_ms"`
-	Takeover bool    `json:"takeover"`
-	Guard    bool    `json:"guard"`
-	Explore  float64 `json:"explore"`
-	MaxTTFT  float64 `json:"max_extra_ttft_ms"`
+	Mode              string  `json:"mode"`
+	Head              string  `json:"head_check"`
+	Band              float64 `json:"band_nats"`
+	Holdback          int     `json:"holdback_tokens"`
+	Patience          float64 `json:"holdback_ms"`
+	MidstreamFailover bool    `json:"midstream_failover"`
+	Guard             bool    `json:"guard"`
+	ExploreRate       float64 `json:"explore_rate"`
+	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
-// trialJSON is the evidence that a request went by.
-type trialJSON struct {
-	Policy    string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
-	Bucket    string `json:"bucket"`
-	Audited   bool   `json:"audited"` // its draft is asked about in the background
-	Shadow    bool   `json:"shadow"`  // and the client sees nothing of it
-	Inherited bool   `json:"inherited,omitempty"`
+// evidenceJSON is the evidence that a request went by.
+type evidenceJSON struct {
+	Policy       string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
+	TrafficClass string `json:"traffic_class"`
+	Audited      bool   `json:"audited"` // its draft is asked about in the background
+	Shadow       bool   `json:"shadow"`  // and the client sees nothing of it
+	Inherited    bool   `json:"inherited,omitempty"`
 }
 
 // pricesJSON are USD per token; 0 is unknown.
@@ -76,19 +76,19 @@ type pricesJSON struct {
 }
 
 type planJSON struct {
-	Tier   string    `json:"tier"`
-	Judged bool      `json:"judged"`            // the draft is judged
-	Reason string    `json:"reason,omitempty"`  // why it is not
-	Mode   string    `json:"mode,omitempty"`    // by which it is
-	Whole  bool      `json:"whole"`             // nothing is released before the whole draft was judged
-	Ask    string    `json:"ask"`               // when the target is asked: never, doubt, always, exact
-	Scorer string    `json:"scorer,omitempty"`  // and how: ids, text, judge
-	Block  int       `json:"block,omitempty"`   // tokens between two checks
-	Press  bool      `json:"pressed,omitempty"` // a draft below the threshold may be the answer
-	Sums   *sumsJSON `json:"sums,omitempty"`    // none where nothing was reckoned
+	Tier          string        `json:"tier"`
+	Judged        bool          `json:"judged"`                    // the draft is judged
+	Reason        string        `json:"reason,omitempty"`          // why it is not
+	Mode          string        `json:"mode,omitempty"`            // by which it is
+	Whole         bool          `json:"whole"`                     // nothing is released before the whole draft was judged
+	TargetCheck   string        `json:"target_check"`              // when the target is asked: never, doubt, always, exact
+	Scorer        string        `json:"scorer,omitempty"`          // and how: ids, text, judge
+	Block         int           `json:"block,omitempty"`           // tokens between two checks
+	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
+	Estimate      *estimateJSON `json:"estimate,omitempty"`        // none where nothing was reckoned
 }
 
-type sumsJSON struct {
+type estimateJSON struct {
 	Prompt     float64 `json:"prompt"` // tokens
 	Output     float64 `json:"output"`
 	Held       float64 `json:"held"`
@@ -119,7 +119,7 @@ type tryJSON struct {
 type verdictJSON struct {
 	Accept    bool    `json:"accept"`
 	Reason    string  `json:"reason"`
-	Lot       string  `json:"lot,omitempty"` // by whose word: conf, head, whole
+	Cohort    string  `json:"cohort,omitempty"` // by whose word: conf, head, whole
 	Score     float64 `json:"score"`
 	Threshold float64 `json:"threshold"`
 	Band      float64 `json:"band"`
@@ -139,7 +139,7 @@ type checkJSON struct {
 	At      float64 `json:"at_ms"` // when it was asked, after ms.began
 }
 
-type takeoverJSON struct {
+type failoverJSON struct {
 	Why    string  `json:"why"`
 	Tokens int     `json:"tokens"` // of the answer before it
 	Bytes  int     `json:"bytes"`
@@ -200,8 +200,8 @@ func (f *keptReceipt) encode() []byte {
 
 func (r *rules) json() *rulesJSON {
 	return &rulesJSON{
-		Mode: string(r.mode), Head: string(r.head), Band: finite(r.band), Holdback: r.holdback, Patience: milliseconds(r.patience), Takeover: r.takeover,
-		Guard: r.guard, Explore: finite(r.explore), MaxTTFT: milliseconds(r.maxTTFT),
+		Mode: string(r.mode), Head: string(r.head), Band: finite(r.band), Holdback: r.holdback, Patience: milliseconds(r.patience), MidstreamFailover: r.midstreamFailover,
+		Guard: r.guard, ExploreRate: finite(r.explore), MaxTTFT: milliseconds(r.maxTTFT),
 	}
 }
 
@@ -209,8 +209,8 @@ func (r *rules) json() *rulesJSON {
 func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
-	if t := rc.Trial; t != nil {
-		v.Trial = &trialJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
+	if t := rc.Audit; t != nil {
+		v.Evidence = &evidenceJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
 		call := ""
@@ -223,28 +223,28 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Lot), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
+		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
 	}
-	for _, m := range rc.Track {
-		v.Track = append(v.Track, [2]float64{float64(m.Tokens), finite(m.Score)})
+	for _, m := range rc.ScoreSeries {
+		v.ScoreSeries = append(v.ScoreSeries, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
 		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
-	for _, o := range rc.Over {
-		v.Takeovers = append(v.Takeovers, takeoverJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
+	for _, o := range rc.Failovers {
+		v.Failovers = append(v.Failovers, failoverJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
 	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
 	v.MS = msJSON{Waited: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), First: milliseconds(rc.First)}
 }
 
-// verificationNames are the words for when the target is asked, by the values of accept.Ask.
+// verificationNames are the words for when the target is asked, by the values of accept.CheckPolicy.
 var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: verificationNames[p.Ask], Scorer: string(p.Scorer), Block: p.Block, Press: p.Pressed}
-	if s := &p.Sums; s.Output > 0 {
-		v.Sums = &sumsJSON{
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, TargetCheck: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
+	if s := &p.Estimate; s.Output > 0 {
+		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Held: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
 			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
 			ExtraTTFT: milliseconds(s.ExtraTTFT), Explored: s.Explored,

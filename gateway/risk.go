@@ -55,23 +55,23 @@ type RiskAdvice struct {
 
 	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible, if the risk is the estimate, and the
 	// same for both ends of the interval. Null where none up to 0.5 does.
-	Smallest     *float64 `json:"eps_feasible"`
-	SmallestLow  *float64 `json:"eps_feasible_lower"`
-	SmallestHigh *float64 `json:"eps_feasible_upper"`
+	Smallest     *float64 `json:"feasible_wrong_rate"`
+	SmallestLow  *float64 `json:"feasible_wrong_rate_lower"`
+	SmallestHigh *float64 `json:"feasible_wrong_rate_upper"`
 }
 
-// RiskView is what is known of one kind of request and lot of it, as GET /admin/risk tells it: what is
+// RiskView is what is known of one kind of request and cohort of it, as GET /admin/risk tells it: what is
 // promised, whether it is kept, and on how many audits that rests. Shares are 0 … 1. What is null
 // is not known, or there is none.
 type RiskView struct {
 	Route        string    `json:"route"`
-	TrafficClass string    `json:"bucket"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
-	Cohort       string    `json:"lot"`    // conf: accepted on the draft's own score; head: because the target stood by its first tokens
+	TrafficClass string    `json:"traffic_class"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
+	Cohort       string    `json:"cohort"`        // conf: accepted on the draft's own score; head: because the target stood by its first tokens
 	State        RiskState `json:"state"`
 	Says         string    `json:"says"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
 
-	MaxWrongRate     float64 `json:"eps"`   // promised: of the drafts served, the share that the target would have refused is at most that …
-	ErrorProbability float64 `json:"delta"` // … except with this probability
+	MaxWrongRate     float64 `json:"max_wrong_rate"`    // promised: of the drafts served, the share that the target would have refused is at most that …
+	ErrorProbability float64 `json:"error_probability"` // … except with this probability
 
 	Op         int      `json:"operating_index"` // how many thresholds are certified, the strictest first; 0: nothing is served
 	Threshold  *float64 `json:"threshold_nats"`  // null while nothing is served
@@ -104,9 +104,9 @@ type RiskView struct {
 // RiskSummary is how a route's promise stands, in one line of GET /admin/status.
 type RiskSummary struct {
 	Route            string  `json:"route"`
-	MaxWrongRate     float64 `json:"eps"`
-	ErrorProbability float64 `json:"delta"`
-	Classes          int     `json:"kinds"`      // of request, each lot by itself
+	MaxWrongRate     float64 `json:"max_wrong_rate"`
+	ErrorProbability float64 `json:"error_probability"`
+	Classes          int     `json:"kinds"`      // of request, each cohort by itself
 	Certified        int     `json:"certified"`  // of these, with a threshold of their own
 	Inherited        int     `json:"inherited"`  // that go by the one of the whole route
 	Infeasible       int     `json:"infeasible"` // of which audits say that no threshold keeps the promise

@@ -87,7 +87,7 @@ func (v voice) choices(ctx, ids []int32) []accept.Choice {
 	out := make([]accept.Choice, 0, len(ids))
 	v.Score(ctx, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
-		out = append(out, accept.Choice{ID: best, Opinion: accept.Opinion{
+		out = append(out, accept.Choice{ID: best, TargetScore: accept.TargetScore{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)),
 			First: best == ids[i] || slices.Contains(eos, best) && slices.Contains(eos, ids[i]),
 		}})
@@ -120,7 +120,7 @@ func (d duo) answer(prompt []int32, block int, b bounds) (got written, own []boo
 // whole drafts all of the answer, has it scored, and has the target carry on where it does
 // not stand by it, as package strategy does.
 func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
-	c := accept.NewState(accept.Config{}, accept.State{Whole: true, Resumes: true, Ask: accept.AskExact})
+	c := accept.NewState(accept.Config{}, accept.State{Whole: true, CanResume: true, CheckPolicy: accept.CheckExact})
 	var ends []int // of the text, by token
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)
@@ -136,17 +136,17 @@ func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 		t.Mark(i+1, text != "")
 	}
 	draft := accept.Draft{Text: []byte(drafted.text), IDs: drafted.ids, Finish: drafted.finish, Stopped: drafted.stop != ""}
-	v := c.Final(draft)
+	v := c.FinalVerdict(draft)
 	if v.Reason == accept.ReasonDoubtful {
-		said := make([]accept.Opinion, 0, len(drafted.ids))
+		said := make([]accept.TargetScore, 0, len(drafted.ids))
 		for _, o := range d.target.choices(prompt, drafted.ids) {
-			said = append(said, o.Opinion)
+			said = append(said, o.TargetScore)
 		}
-		check := accept.Greedy(said, d.tie)
-		c.Heard(&check)
-		v = c.Final(draft)
+		check := accept.CheckGreedy(said, d.tie)
+		c.ApplyCheck(&check)
+		v = c.FinalVerdict(draft)
 	}
-	if c.Keeps(v, true) {
+	if c.IsAnswer(v, true) {
 		return drafted, make([]bool, len(drafted.ids))
 	}
 	at := t.CutAt(c.Salvage(v, true).Tokens)
@@ -160,10 +160,10 @@ func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 
 // turns has both write in turns, as rally does.
 func (d duo) turns(prompt []int32, block int, b bounds) (got written, own []bool) {
-	e := accept.Exact{Block: block, Limit: b.limit, EOS: eos, Tie: d.tie}
+	e := accept.BlockVerifier{Block: block, Limit: b.limit, EOS: eos, Tie: d.tie}
 	for over := false; !over; {
 		ctx := slices.Concat(prompt, e.IDs)
-		w := vllmsim.NewWriter(d.draft.Model, ctx, vllmsim.Sampling{MaxTokens: e.Want()})
+		w := vllmsim.NewWriter(d.draft.Model, ctx, vllmsim.Sampling{MaxTokens: e.NextBlock()})
 		var ids []int32
 		for done := false; !done; {
 			var id int32
@@ -171,7 +171,7 @@ func (d duo) turns(prompt []int32, block int, b bounds) (got written, own []bool
 			ids = append(ids, id)
 		}
 		before := len(e.IDs)
-		kept := e.Take(ids, d.target.choices(ctx, ids), d.target.next(slices.Concat(ctx, ids)))
+		kept := e.Verify(ids, d.target.choices(ctx, ids), d.target.next(slices.Concat(ctx, ids)))
 		for i := before; i < len(e.IDs); i++ {
 			own = append(own, kept == len(ids) && i == before+kept)
 		}
@@ -182,7 +182,7 @@ func (d duo) turns(prompt []int32, block int, b bounds) (got written, own []bool
 
 // told is the answer as far as it is, and whether it is over; a stop string is looked for in
 // what came behind the first so many tokens.
-func told(e *accept.Exact, b bounds, before int) (got written, over bool) {
+func told(e *accept.BlockVerifier, b bounds, before int) (got written, over bool) {
 	text := shownText(e.IDs)
 	if at := strings.Index(text, b.stop); b.stop != "" && at >= 0 {
 		n := before + 1

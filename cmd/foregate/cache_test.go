@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-	"github.com/foregate/foregate/gateway/app/apptest"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/redis/embedded"
 )

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 )
 

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-	"github.com/foregate/foregate/gateway/app/apptest"
-
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 )
 

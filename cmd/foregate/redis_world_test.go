@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-	"github.com/foregate/foregate/gateway/app/apptest"
-
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/redistest"
 )

@@ -55,7 +55,7 @@ func openStores(r config.Redis) (s stores, stop func(), err error) {
 	}
 	opened = append(opened, end)
 	s.Answers, s.Leases, s.Tracking = kept.request, kept.leases, kept.tracking
-	if s.Settings, end, err = openDesk(r, files, s.Control); err != nil {
+	if s.Settings, end, err = openSettings(r, files, s.Control); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
@@ -156,9 +156,9 @@ func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// openDesk connects to the Redis where settings are written, when somebody first does. Settings of
+// openSettings connects to the Redis where settings are written, when somebody first does. Settings of
 // an embedded Redis are written there. nil is none.
-func openDesk(r config.Redis, files passwords, shared redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
+func openSettings(r config.Redis, files passwords, shared redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
 	ep, err := r.SettingsEndpoint()
 	switch {
 	case err != nil:
@@ -168,24 +168,24 @@ func openDesk(r config.Redis, files passwords, shared redis.UniversalClient) (cl
 	case ep.Kind == config.KindEmbedded:
 		return shared, func() {}, nil
 	}
-	if client, err = patiently(ep, files); err != nil {
+	if client, err = openPatientWith(ep, files); err != nil {
 		return nil, nil, err
 	}
 	return client, func() { _ = client.Close() }, nil // only connections are lost
 }
 
-// patient connects as a replica does, and waits longer: people have more patience, and worse
+// openPatient connects as a replica does, and waits longer: people have more patience, and worse
 // lines.
-func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
+func openPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	files, err := readPasswords(ep)
 	if err != nil {
 		return nil, err
 	}
-	return patiently(ep, files)
+	return openPatientWith(ep, files)
 }
 
-// patiently is patient with the passwords of files that were read before.
-func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+// openPatientWith is patient with the passwords of files that were read before.
+func openPatientWith(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
 	at, err := files.options(ep)
 	if err != nil {
 		return nil, err

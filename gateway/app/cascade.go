@@ -51,8 +51,8 @@ func (a *App) makeCascade() (err error) {
 	})
 	a.cascade, err = tiers.New(tiers.Options{
 		Routes: routes, Upstream: engines, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
-		Registerer: a.Options.Registerer, Window: engines.Window, Cards: a.prober.Card,
-		Evidence: evidenceBook{a.evidence}, Maps: a.calibrated, Replicas: a.Fleet.Known, Short: a.shortOf,
+		Registerer: a.Options.Registerer, ContextWindow: engines.ContextWindow, Capabilities: a.prober.Capabilities,
+		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Known, UnderPressure: a.shortOf,
 	})
 	return err
 }
@@ -61,13 +61,13 @@ func (a *App) makeCascade() (err error) {
 func (a *App) RouteStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(a.Options.File.Routes))
 	for _, def := range a.Options.File.Routes {
-		target := a.Pools[def.Target].Reach()
+		target := a.Pools[def.Target].Readiness()
 		draft := target
 		if p := a.Pools[def.Draft]; p != nil {
-			draft = p.Reach()
+			draft = p.Readiness()
 		}
 		rt, err := a.cascade.Route(def.Model)
-		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.DraftsAlone(rt)))
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt)))
 	}
 	return out
 }

@@ -11,14 +11,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-	"github.com/foregate/foregate/gateway/app/apptest"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -74,7 +73,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 type hotPath struct {
 	*app.App
 	turn dispatch.Ticket
-	try  func(pool.Limit) error
+	try  func(pool.Admission) error
 }
 
 func newHotPath(t testing.TB, client redis.UniversalClient) *hotPath {
@@ -94,7 +93,7 @@ routes: [{model: m, draft: d, target: t}]
 	return &hotPath{
 		App:  r,
 		turn: dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
-		try:  func(pool.Limit) error { return nil },
+		try:  func(pool.Admission) error { return nil },
 	}
 }
 

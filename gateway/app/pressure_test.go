@@ -74,7 +74,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	w.who = bearer("plain", "normal")
 	k, score := w.scored(t)
 	// One threshold above the draft's score, and some from there on that are not certified.
-	for i := 0; w.eyes.Open(t, k, score+float64(4*(i%2)-2)) != risk.Booked; i++ {
+	for i := 0; w.eyes.Open(t, k, score+float64(4*(i%2)-2)) != risk.Opened; i++ {
 		if i > 2*risk.GridScores {
 			t.Fatalf("%d scores are none too many for a grid", i)
 		}

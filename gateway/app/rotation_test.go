@@ -16,7 +16,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
-
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"

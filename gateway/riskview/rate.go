@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -84,7 +83,7 @@ func waitOf(v *gateway.RiskView) timeToCertify {
 		return timeToCertify{}
 	}
 	drafts := *v.Warmup.PerMinute
-	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.Share(1))
+	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.AcceptanceShare(1))
 	what := "drafts"
 	if v.Warmup.Serves {
 		what = "requests" // each of which is drafted

@@ -19,9 +19,9 @@ func TestEveryBadLineIsNamed(t *testing.T) {
 	long := `{"id":"` + strings.Repeat("x", maxLine) + `"}`
 	text := strings.Join([]string{
 		`{"id":"a","route":"r"}`, "", "no JSON", `{"id":"b"}`, long, `{"level":"info","receipt":{"id":"c","route":"r"},"message":"receipt"}`,
-		`{"id":"a","route":"r"}`, `{"id":"d","route":"r","track":[[8,-1],[9,0]]}`, `{"id":"e","route":"r","track":[[9,-1],[8,-1]]}`,
-		`{"id":"f","route":"r","track":[[0.5,-1]]}`, `{"id":"g","route":"r","tokens":{"drafted":-1}}`, `{"id":"h","route":"r"} x`,
-		`{"id":"i","route":"r","verdict":{"tokens":-1}}`, `{"id":"j","route":"r","track":[[3,-1],[9,0]]}`,
+		`{"id":"a","route":"r"}`, `{"id":"d","route":"r","score_series":[[8,-1],[9,0]]}`, `{"id":"e","route":"r","score_series":[[9,-1],[8,-1]]}`,
+		`{"id":"f","route":"r","score_series":[[0.5,-1]]}`, `{"id":"g","route":"r","tokens":{"drafted":-1}}`, `{"id":"h","route":"r"} x`,
+		`{"id":"i","route":"r","verdict":{"tokens":-1}}`, `{"id":"j","route":"r","score_series":[[3,-1],[9,0]]}`,
 	}, "\n")
 	list, bad, err := Read(strings.NewReader(text))
 	if err != nil {
@@ -58,9 +58,9 @@ func TestWhatTheGatewayWritesIsRead(t *testing.T) {
 	}
 	r := list[0]
 	switch {
-	case r.Rules == nil, r.Plan == nil, r.Plan.Sums == nil, r.Verdict == nil, !r.Prices.known(), len(r.Track) < 2, len(r.Checks) == 0:
+	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.known(), len(r.ScoreSeries) < 2, len(r.Checks) == 0:
 		t.Errorf("a part is missing: %s", mustJSON(r))
-	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.Ask != askDoubt, r.USD == 0:
+	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.TargetCheck != askDoubt, r.USD == 0:
 		t.Errorf("a number is missing: %s", mustJSON(r))
 	}
 }

@@ -30,22 +30,22 @@ type Receipt struct {
 	USD        float64 `json:"usd"`
 
 	Rules *struct {
-		Mode     string  `json:"mode"`
-		Head     string  `json:"head_verify"`
-		Band     float64 `json:"band_nats"`
-		Holdback int     `json:"holdback_tokens"`
-		Takeover bool    `json:"takeover"`
-		Guard    bool    `json:"guard"`
-		MaxTTFT  float64 `json:"max_extra_ttft_ms"`
+		Mode              string  `json:"mode"`
+		Head              string  `json:"head_check"`
+		Band              float64 `json:"band_nats"`
+		Holdback          int     `json:"holdback_tokens"`
+		MidstreamFailover bool    `json:"midstream_failover"`
+		Guard             bool    `json:"guard"`
+		MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 	} `json:"rules"`
 	Prices *Prices `json:"prices"`
 	Plan   *struct {
-		Judged bool   `json:"judged"`
-		Reason string `json:"reason"`
-		Mode   string `json:"mode"`
-		Whole  bool   `json:"whole"`
-		Ask    string `json:"ask"`
-		Sums   *Sums  `json:"sums"`
+		Judged      bool      `json:"judged"`
+		Reason      string    `json:"reason"`
+		Mode        string    `json:"mode"`
+		Whole       bool      `json:"whole"`
+		TargetCheck string    `json:"target_check"`
+		Estimate    *Estimate `json:"estimate"`
 	} `json:"plan"`
 	Verdict *struct {
 		Accept    bool    `json:"accept"`
@@ -55,8 +55,8 @@ type Receipt struct {
 		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
-	Track  [][2]float64 `json:"track"`
-	Checks []struct {
+	ScoreSeries [][2]float64 `json:"score_series"`
+	Checks      []struct {
 		Tokens int  `json:"tokens"`
 		Pass   bool `json:"pass"`
 	} `json:"checks"`
@@ -74,8 +74,8 @@ type Receipt struct {
 	} `json:"ms"`
 }
 
-// Sums are those of the receipt's plan.
-type Sums struct {
+// Estimate are those of the receipt's plan.
+type Estimate struct {
 	Samples   float64 `json:"samples"`
 	TargetUSD float64 `json:"target_usd"`
 	Saving    float64 `json:"saving_usd"`
@@ -188,13 +188,13 @@ func (r *Receipt) check() error {
 			return fmt.Errorf("%d tokens", n)
 		}
 	}
-	for i, m := range r.Track {
+	for i, m := range r.ScoreSeries {
 		switch {
 		case m[0] < 1 || m[0] > maxTokens || m[0] != math.Trunc(m[0]):
 			return fmt.Errorf("track: %v is no count of tokens", m[0])
-		case i > 0 && m[0] <= r.Track[i-1][0]:
+		case i > 0 && m[0] <= r.ScoreSeries[i-1][0]:
 			return errors.New("track: the tokens do not rise")
-		case i > 0 && r.Track[i-1][0] >= headTokens && m[1] > r.Track[i-1][1]:
+		case i > 0 && r.ScoreSeries[i-1][0] >= headTokens && m[1] > r.ScoreSeries[i-1][1]:
 			return errors.New("track: the running minimum rises")
 		}
 	}

@@ -37,13 +37,13 @@ func spent(t testing.TB, raw *redis.Client, of string) (calls int, µs float64) 
 func aged(t testing.TB, addr string, under int) *replica {
 	r := join(t, addr)
 	rule := plain
-	rule.Eps, rule.Delta, rule.Lease = .1, .05, 100000
+	rule.MaxWrongRate, rule.ErrorProbability, rule.LeaseAudits = .1, .05, 100000
 	r.by(rule)
 	r.teach()
-	rule.Lease = 100
+	rule.LeaseAudits = 100
 	r.by(rule)
 	r.audit(80, 0, 1)
-	rule.Lease = 100000
+	rule.LeaseAudits = 100000
 	r.by(rule)
 	for i := range under {
 		r.open(fmt.Sprint("under-", i), 1)
@@ -123,7 +123,7 @@ func TestATickIsOneRoundTripOfWhatViewsNeed(t *testing.T) {
 	r := aged(t, redistest.Start(t).Addr, 0)
 	for i := range 50 {
 		k := chat
-		k.Bucket = fmt.Sprint("b", i)
+		k.TrafficClass = fmt.Sprint("b", i)
 		r.View(k)
 	}
 	r.tick(t.Context())

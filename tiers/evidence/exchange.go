@@ -47,7 +47,7 @@ func (b *Book) change(ctx context.Context, s *script.Script, k risk.Key, r risk.
 		return "", err
 	}
 	asked := b.now()
-	args := append([]any{name, exact(r.Eps), exact(r.Delta), r.Lease, exact(r.Run)}, more...)
+	args := append([]any{name, exact(r.MaxWrongRate), exact(r.ErrorProbability), r.LeaseAudits, exact(r.DriftRunLength)}, more...)
 	got, err := b.call(ctx, s, []string{keyRisk + name, keyIndex, keyLog}, args...)
 	if err != nil {
 		return "", err

@@ -19,10 +19,10 @@ import (
 )
 
 // chat is the key of most tests.
-var chat = risk.Key{Route: "org/chat", Bucket: "to_1k.0a1b2c3d", Lot: "confidence"}
+var chat = risk.Key{Route: "org/chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "confidence"}
 
 // plain is a rule by which little evidence goes far.
-var plain = risk.Rule{Eps: .2, Delta: .05, Lease: 400, Run: 500}
+var plain = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
 
 // lines is a log that may be read while it is written.
 type lines struct {
@@ -93,9 +93,9 @@ func (r *replica) by(rule risk.Rule) { r.mu.Lock(); defer r.mu.Unlock(); r.rule 
 func (r *replica) later(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.skew += d }
 
 // open opens an audit by the view of the moment.
-func (r *replica) open(ticket string, score float64) risk.Fate {
+func (r *replica) open(ticket string, score float64) risk.OpenResult {
 	r.t.Helper()
-	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
+	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
 	if err != nil {
 		r.t.Fatalf("open %s: %v", ticket, err)
 	}
@@ -124,7 +124,7 @@ func (r *replica) audit(n, every int, score float64) {
 	r.t.Helper()
 	for i := range n {
 		ticket := fmt.Sprintf("a-%d-%d", i, rand.Uint64())
-		if fate := r.open(ticket, score); fate != risk.Booked {
+		if fate := r.open(ticket, score); fate != risk.Opened {
 			r.t.Fatalf("audit %d is %s", i, fate)
 		}
 		r.close(ticket, every > 0 && i%every == every-1)
@@ -152,7 +152,7 @@ func (r *replica) state() whole {
 }
 
 func (r *replica) counted(label string) int {
-	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Lot, label)))
+	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Cohort, label)))
 }
 
 // differ is how two states differ, but for the audits under way and the last digits of what is a

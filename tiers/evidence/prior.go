@@ -12,7 +12,7 @@ import (
 // importTries is how often it is reckoned anew because of an audit in between.
 const importTries = 8
 
-// Import adds the audits of a log to the evidence of a key (see [risk.State.Reckon]): all of them or
+// Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]): all of them or
 // none. Entries of another key or another calibrated score are refused ([Refused]). Those that
 // were lost are bad.
 //

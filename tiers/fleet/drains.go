@@ -131,7 +131,7 @@ func (f *Fleet) tellDrains(now int64) {
 		}
 		if !maps.Equal(drained, p.drained) {
 			p.drained = drained
-			p.HearDrains(maps.Clone(drained))
+			p.ReceiveDrains(maps.Clone(drained))
 		}
 	}
 }

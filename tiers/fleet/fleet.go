@@ -33,15 +33,15 @@ const (
 // [Fleet.Run]'s, and must not wait.
 type Pool interface {
 	Name() string
-	// Hear tells of a reading that another replica took. Its At is local time. It may be
+	// ReceiveReading tells of a reading that another replica took. Its At is local time. It may be
 	// older than what the pool has. False is: no such backend.
-	Hear(backend string, r pressure.Reading) bool
-	// HearPlaced tells what other replicas placed, in the order of the log, the same for
+	ReceiveReading(backend string, r pressure.Reading) bool
+	// ReceivePlacements tells what other replicas placed, in the order of the log, the same for
 	// all. At start that includes what was placed before. said is only lent.
-	HearPlaced(said []prefix.Placement)
-	// HearDrains tells which of the pool's backends are drained, and why: all of them, each
+	ReceivePlacements(said []prefix.Placement)
+	// ReceiveDrains tells which of the pool's backends are drained, and why: all of them, each
 	// time that changed. Backends that the pool does not have may be among them.
-	HearDrains(drained map[string]string)
+	ReceiveDrains(drained map[string]string)
 }
 
 // Options are what a [Fleet] needs to know.

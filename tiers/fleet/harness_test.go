@@ -32,7 +32,7 @@ type ears struct {
 
 func (e *ears) Name() string { return e.name }
 
-func (e *ears) Hear(backend string, r pressure.Reading) bool {
+func (e *ears) ReceiveReading(backend string, r pressure.Reading) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard++
@@ -43,13 +43,13 @@ func (e *ears) Hear(backend string, r pressure.Reading) bool {
 	return true
 }
 
-func (e *ears) HearPlaced(said []prefix.Placement) {
+func (e *ears) ReceivePlacements(said []prefix.Placement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.placed = append(e.placed, said...)
 }
 
-func (e *ears) HearDrains(drained map[string]string) {
+func (e *ears) ReceiveDrains(drained map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drained, e.told = drained, e.told+1

@@ -266,7 +266,7 @@ func (f *Fleet) hear(t *turn, p *pool, now int64, told []any) {
 			f.metrics.errors.WithLabelValues(errReading).Inc()
 		case seq <= now && source != f.self:
 			r.At = t.at.Add(-time.Duration(now-seq) * time.Millisecond)
-			p.Hear(id, r) // a pool that has no such backend may have it later
+			p.ReceiveReading(id, r) // a pool that has no such backend may have it later
 		}
 	}
 	clear(p.heard)
@@ -367,7 +367,7 @@ func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
 		f.turned(errPlacement+" "+p.name, p.placed, wrong)
 	}
 	if len(said) > 0 {
-		p.HearPlaced(said)
+		p.ReceivePlacements(said)
 	}
 }
 

@@ -52,7 +52,7 @@ function show(r, ends) {
     head(r),
     unanswered(r) && h('p.problem', null, `No answer was given: ${reasons[r.error] ?? 'the request was refused or failed'} (${statusOf(r)}).`),
     h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
-    h('div.columns', null, judgement(r, ends), checks(r), takeovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
+    h('div.columns', null, judgement(r, ends), checks(r), failovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
     raw(r),
   );
 }
@@ -103,7 +103,7 @@ function judgement(r, ends) {
   const marks = [];
   if (!far(v.threshold)) marks.push({ label: 'threshold', value: v.threshold, colour: 'failed' });
   if (!far(v.threshold) && v.band > 0 && !far(v.band)) marks.push({ label: 'band down to', value: v.threshold - v.band, colour: 'mixed' });
-  const chart = r.track?.length > 1 ? trackChart(r.track, marks, nats) : null;
+  const chart = r.score_series?.length > 1 ? trackChart(r.score_series, marks, nats) : null;
   if (chart) ends.push(chart.destroy);
   return part(
     'Verdict',
@@ -112,7 +112,7 @@ function judgement(r, ends) {
       ['Reason', v.reason.replaceAll('_', ' ')],
       [
         'By whose word',
-        { conf: 'its own score', head: 'the target stood by its head', whole: 'the target checked it whole' }[v.lot] ?? (v.lot || '–'),
+        { conf: 'its own score', head: 'the target stood by its head', whole: 'the target checked it whole' }[v.cohort] ?? (v.cohort || '–'),
       ],
       ['Score', nats(v.score)],
       ['Threshold', nats(v.threshold)],
@@ -151,14 +151,14 @@ function checks(r) {
   );
 }
 
-function takeovers(r) {
-  if (!r.takeovers?.length) return null;
+function failovers(r) {
+  if (!r.failovers?.length) return null;
   return part(
-    'Takeovers',
+    'Mid-stream failovers',
     table(
       'Where the target carried on',
       [{ label: 'Why' }, { label: 'At', number: true }, { label: 'After', number: true }],
-      r.takeovers.map((t) =>
+      r.failovers.map((t) =>
         h(
           'tr',
           null,
@@ -190,16 +190,16 @@ function tokens(r) {
 /** Why it was drafted, or not: what was reckoned. */
 function plan(r) {
   const p = r.plan,
-    s = p?.sums;
+    s = p?.estimate;
   if (!p) return null;
   const facts = [
     ['Plan', p.judged ? `draft, judged by ${p.mode || r.rules?.mode || 'its score'}` : p.tier],
     ['Because', p.reason ? p.reason.replaceAll('_', ' ') : null],
     ['Held back', p.whole ? 'whole draft' : 'head only'],
-    ['Target is asked', { never: 'never', doubt: 'in doubt', always: 'always', exact: 'token by token' }[p.ask] ?? p.ask],
+    ['Target is asked', { never: 'never', doubt: 'in doubt', always: 'always', exact: 'token by token' }[p.target_check] ?? p.target_check],
     ['How', p.scorer || null],
     ['Block', p.block ? many(p.block, 'token') : null],
-    ['Under pressure', p.pressed ? 'yes' : null],
+    ['Under pressure', p.allow_low_score ? 'yes' : null],
   ];
   if (!s) return part('Plan', list(facts), h('p.none', null, 'Nothing was reckoned.'));
   return part(
@@ -225,24 +225,24 @@ function rules(r) {
     'Rules in force',
     list([
       ['Mode', x.mode],
-      ['Head check', x.head_verify],
+      ['Head check', x.head_check],
       ['Band', nats(x.band_nats)],
       ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
-      ['Takeover', x.takeover ? 'yes' : 'no'],
-      ['Guard of costs', x.guard ? `on, explores ${percent(x.explore)}` : 'off'],
+      ['Mid-stream failover', x.midstream_failover ? 'yes' : 'no'],
+      ['Guard of costs', x.guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
       ['Most extra first byte', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
     ]),
   );
 }
 
 function trial(r) {
-  const t = r.trial;
+  const t = r.evidence;
   if (!t) return null;
   return part(
     'Evidence',
     list([
       ['Policy', t.policy],
-      ['Kind', t.bucket],
+      ['Kind', t.traffic_class],
       ['Audited', t.audited ? 'yes' : 'no'],
       ['Shadow', t.shadow ? 'yes' : 'no'],
       ['Inherited', t.inherited ? 'yes' : null],

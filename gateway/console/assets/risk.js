@@ -14,7 +14,7 @@ const meanings = {
   learning: 'Scores are collected to place the thresholds by: the target answers.',
   infeasible: 'Audits say that no threshold keeps the promise: the target answers.',
 };
-const lots = { conf: 'on the draft’s own score', head: 'after the target stood by its first tokens' };
+const cohorts = { conf: 'on the draft’s own score', head: 'after the target stood by its first tokens' };
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
@@ -59,7 +59,7 @@ function draw(body, views) {
       return h(
         'section.block',
         null,
-        h('h2', null, route, h('small', null, `at most ${percent(own[0].eps)}, except with probability ${percent(own[0].delta)}`)),
+        h('h2', null, route, h('small', null, `at most ${percent(own[0].max_wrong_rate)}, except with probability ${percent(own[0].error_probability)}`)),
         h('ul.kinds', null, own.map(kind)),
       );
     }),
@@ -69,12 +69,12 @@ function draw(body, views) {
 function kind(v) {
   return h(
     'li.kind',
-    { test: 'risk-row', data: { route: v.route, bucket: v.bucket, lot: v.lot, state: v.state } },
+    { test: 'risk-row', data: { route: v.route, class: v.traffic_class, cohort: v.cohort, state: v.state } },
     h(
       'div.kindhead',
       null,
-      h('h3', null, v.bucket),
-      h('span.muted', null, lots[v.lot] ?? v.lot),
+      h('h3', null, v.traffic_class),
+      h('span.muted', null, cohorts[v.cohort] ?? v.cohort),
       h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
     ),
     h('p.about', null, meanings[v.state] ?? ''),
@@ -87,11 +87,11 @@ function kind(v) {
 /** The interval of the risk on a scale that shows the promise. */
 function gauge(v) {
   const nothing = v.audits + v.pending === 0;
-  const most = nothing ? v.eps * 2 : Math.min(1, Math.max(v.eps * 2, Math.min(v.risk_upper, v.eps * 4))),
+  const most = nothing ? v.max_wrong_rate * 2 : Math.min(1, Math.max(v.max_wrong_rate * 2, Math.min(v.risk_upper, v.max_wrong_rate * 4))),
     at = (x) => `${Math.min(1, x / most) * 100}%`;
   const text = nothing
     ? 'No audit yet.'
-    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; promised ${percent(v.eps)}.`;
+    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; promised ${percent(v.max_wrong_rate)}.`;
   return h(
     'div.gauge',
     { role: 'img', 'aria-label': text },
@@ -99,8 +99,8 @@ function gauge(v) {
       h('i.span', { style: { left: at(v.risk_lower), width: `${(Math.min(1, v.risk_upper / most) - Math.min(1, v.risk_lower / most)) * 100}%` } }),
     !nothing && h('i.point', { style: { left: at(v.risk_estimate) } }),
     !nothing && v.risk_bound < most && h('i.bound', { style: { left: at(v.risk_bound) } }),
-    h('i.eps', { style: { left: at(v.eps) } }),
-    h('span.epsname', { style: { left: at(v.eps) } }, `promised ${percent(v.eps)}`),
+    h('i.eps', { style: { left: at(v.max_wrong_rate) } }),
+    h('span.epsname', { style: { left: at(v.max_wrong_rate) } }, `promised ${percent(v.max_wrong_rate)}`),
     h('span.end', null, percent(most)),
   );
 }

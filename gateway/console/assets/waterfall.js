@@ -68,7 +68,7 @@ function momentsOf(r) {
     first = firstByte(r);
   if (first !== null) moments.push({ kind: 'client-first', name: 'first byte to the client', at: first });
   if (r.verdict) moments.push({ kind: 'verdict', name: `verdict: ${r.verdict.reason.replaceAll('_', ' ')}`, at: r.ms.began + r.verdict.at_ms });
-  for (const t of r.takeovers ?? []) moments.push({ kind: 'takeover', name: `takeover: ${t.why.replaceAll('_', ' ')}`, at: r.ms.began + t.at_ms });
+  for (const t of r.failovers ?? []) moments.push({ kind: 'failover', name: `failover: ${t.why.replaceAll('_', ' ')}`, at: r.ms.began + t.at_ms });
   return moments;
 }
 
