@@ -129,21 +129,3 @@ const chat = "/v1/chat/completions"
 func chatBody(model string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]}`
 }
-
-// completion is an answer in JSON, as far as tests read it.
-type completion struct {
-	Choices []struct{ Message struct{ Content string } }
-	Usage   struct {
-		CompletionTokens int `json:"completion_tokens"`
-	}
-}
-
-// complete sends a chat request and returns its answer, which must be a 200.
-func complete(t *testing.T, p *server, body string) (c completion) {
-	t.Helper()
-	text, _ := apptest.Post(t, p.base+chat, body)
-	if err := json.Unmarshal([]byte(text), &c); err != nil || len(c.Choices) == 0 {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return c
-}

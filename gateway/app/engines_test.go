@@ -18,9 +18,9 @@ import (
 
 // Routes of a probed world.
 const (
-	routeAble  = "able"  // its target can do everything
-	routeBlind = "blind" // its target scores nothing; mode verify is set
-	routeTwin  = "twin"  // the same target, mode confidence
+	routeAble   = "able"   // its target can do everything
+	routeBlind  = "blind"  // its target scores nothing; mode verify is set
+	routeScored = "scored" // the same target, mode confidence
 )
 
 // probed is a gateway whose targets differ in what they can do.
@@ -54,7 +54,7 @@ routes:
   - {model: %s, draft: small, target: mute}
   - {model: %s, draft: small, target: mute}
 drain: {delay: 0s, grace: 5s}
-`, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routeTwin))
+`, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routeScored))
 	w.Ready(t)
 	apptest.Within(t, 30*time.Second, "all engines are probed", func() bool {
 		for _, pool := range []string{"small", "large", "mute"} {
@@ -176,7 +176,7 @@ func testModeIsRefused(t *testing.T, w *probed) {
 	if got.code != http.StatusOK || got.acceptance != "bypassed;reason=target_without_scoring" || got.text == "" || got.text != own.text {
 		t.Errorf("mode verify without scoring: %d, %s, %q; the target says %q", got.code, got.acceptance, got.text, own.text)
 	}
-	if got := w.asks(t, routeTwin, "What is a fjord?", 0); got.code != http.StatusOK || strings.HasPrefix(got.acceptance, "bypassed") {
+	if got := w.asks(t, routeScored, "What is a fjord?", 0); got.code != http.StatusOK || strings.HasPrefix(got.acceptance, "bypassed") {
 		t.Errorf("mode confidence at the same target: %d, %s", got.code, got.acceptance)
 	}
 }

@@ -150,7 +150,7 @@ func (r *Replica) Metrics(t testing.TB) string {
 // Status is what the replica says of itself.
 func (r *Replica) Status(t testing.TB) (s gateway.Status) {
 	t.Helper()
-	r.Ask(t, "/admin/status", &s)
+	r.Read(t, "/admin/status", &s)
 	return s
 }
 
@@ -158,7 +158,7 @@ func (r *Replica) Status(t testing.TB) (s gateway.Status) {
 func (r *Replica) Settings(t testing.TB, route string) []gateway.SettingView {
 	t.Helper()
 	var answer struct{ Settings []gateway.SettingView }
-	r.Ask(t, "/admin/settings?route="+route, &answer)
+	r.Read(t, "/admin/settings?route="+route, &answer)
 	return answer.Settings
 }
 
@@ -174,8 +174,8 @@ func (r *Replica) Setting(t testing.TB, name string) string {
 	return ""
 }
 
-// Ask reads a JSON answer of the admin listener.
-func (r *Replica) Ask(t testing.TB, path string, answer any) {
+// Read reads a JSON answer of the admin listener.
+func (r *Replica) Read(t testing.TB, path string, answer any) {
 	t.Helper()
 	status, body := Get(t, r.Admin+path)
 	if status != http.StatusOK {
