@@ -394,7 +394,7 @@ type noted struct {
 	asks []limits.Request
 }
 
-func (n *noted) Enter(ctx context.Context, a limits.Request) (*limits.Reservation, error) {
+func (n *noted) Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error) {
 	n.asks = append(n.asks, a)
 	return n.Limiter.Reserve(ctx, a)
 }
