@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache panics recent loadtest deploy .ci
+CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
@@ -45,9 +45,9 @@ ALONE := breaker/machine loadtest/quality loadtest/replay loadtest/virtual tiers
 empty :=
 one   := $(empty) $(empty)
 
-# A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
+# loadtest/cost has benchmarks only. A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
 race: redis cc ## The tests under the race detector, the long ones too.
-	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -timeout 15m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE)))$$')
+	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -timeout 15m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE) loadtest/cost))$$')
 
 baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like; the law of thinned answers.
 	$(GO) test $(SHORT) -vet=off $(ALONE:%=./%)
@@ -81,7 +81,7 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
 bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
-	$(GO) test -run '^$$' -bench '^Benchmark(Cost|Hits|Judge|Scrape)$$' -benchtime 1x -timeout 20m ./cmd/foregate
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./loadtest/cost
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
 
@@ -126,10 +126,14 @@ deploycheck: redis lb ## What is in deploy/ and the root is as it says: the comp
 	.ci/with-promtool $(GO) -C .ci/deploy test -count=1 -timeout 9m ./...
 	$(if $(RELEASE),$(GO) -C .ci/release test -count=1 -timeout 9m ./...)
 
-# --- the console in a browser ---
+# --- the clients that people use: OpenAI's library, a browser ---
 
-.PHONY: browser
-browser: ## The console in Chromium, as its operators use it: charts, settings, drains, keyboard, accessibility, phones; screenshots in bin/shots.
+# They are a module of their own (.ci/clients), and run what build has made.
+.PHONY: clients browser
+clients: build redis ## OpenAI's own Go library works with the gateway and with the simulator.
+	.ci/with-redis $(GO) -C .ci/clients test -count=1 -timeout 5m ./openai
+
+browser: build redis ## The console in Chromium, as its operators use it: charts, settings, drains, keyboard, accessibility, phones; screenshots in bin/shots.
 	@.ci/need-browser
 	cd .ci/axe && npm ci --no-audit --no-fund --ignore-scripts
-	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) $(GO) test -run Console -count=1 -timeout 5m ./cmd/foregate
+	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) .ci/with-redis $(GO) -C .ci/clients test -run Console -count=1 -timeout 5m ./console

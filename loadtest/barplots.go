@@ -4,30 +4,28 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // costs are the pictures of what the cases cost.
 func costs(cases []measured) []figure {
-	total, perMillion := []bar{}, []bar{}
+	total := figure{Caption: "Busy time, by tier", Label: "Cost of the busy time by tier"}
+	perMillion := figure{Caption: "Per million tokens of answers", Label: "Cost per million tokens of answers"}
 	top, topPer := 0.0, 0.0
-	label, labelPer := "Cost of the busy time by tier", "Cost per million tokens of answers"
+	for _, m := range cases {
+		top, topPer = max(top, m.DraftUSD+m.TargetUSD), max(topPer, m.USDPerMTok)
+	}
 	for i, m := range cases {
-		sum := m.DraftUSD + m.TargetUSD
-		top, topPer = max(top, sum), max(topPer, m.USDPerMTok)
 		title := fmt.Sprintf("%s: %s draft, %s target", m.Name, dollars.with(m.DraftUSD), dollars.with(m.TargetUSD))
-		label += "; " + title
-		total = append(total, bar{m.Name, dollars.with(sum), title, []part{{"draft", m.DraftUSD}, {"target", m.TargetUSD}}})
+		total.Bars = append(total.Bars, bar{m.Name, dollars.with(m.DraftUSD + m.TargetUSD), title,
+			[]part{piece("draft", m.DraftUSD, top), piece("target", m.TargetUSD, top)}})
 		per := dollars.with(m.USDPerMTok)
 		if delivered(m) == 0 {
 			per = "no tokens"
 		}
-		labelPer += "; " + m.Name + ": " + per
-		perMillion = append(perMillion, bar{m.Name, per, m.Name + ": " + per, []part{{caseClass(i), m.USDPerMTok}}})
+		perMillion.Bars = append(perMillion.Bars, bar{m.Name, per, m.Name + ": " + per, []part{piece(caseColour(i), m.USDPerMTok, topPer)}})
 	}
-	return []figure{
-		{"Busy time, by tier", bars(label, upTo(top), dollars, total)},
-		{"Per million tokens of answers", bars(labelPer, upTo(topPer), dollars, perMillion)},
-	}
+	return []figure{total, perMillion}
 }
 
 // goodness are the pictures of how good answers were and where they came from:
@@ -39,29 +37,35 @@ func goodness(cases []measured) []figure {
 			if x.unit != percent || x.name == peakName || !slices.ContainsFunc(cases, func(m measured) bool { return x.base == nil || x.base(m) > 0 }) {
 				continue
 			}
-			top, label, rows := 0.0, x.name, []bar{}
-			for i, m := range cases {
-				text := x.text(m)
-				if text != "–" {
-					text += "%"
-				}
-				top = max(top, x.of(m))
-				label += "; " + m.Name + ": " + text
-				rows = append(rows, bar{m.Name, text, m.Name + ": " + text, []part{{caseClass(i), x.of(m)}}})
-			}
-			if top = upTo(top); top > 0.1 {
-				top = 1
-			}
-			out = append(out, figure{x.name, bars(label, top, percent, rows)})
+			out = append(out, x.shares(cases))
 		}
 	}
 	return out
 }
 
+// shares is the picture of a metric that is a share.
+func (x metric) shares(cases []measured) figure {
+	f, top := figure{Caption: x.name, Label: x.name}, 0.0
+	for _, m := range cases {
+		top = max(top, x.of(m))
+	}
+	if top > 0.1 {
+		top = 1
+	}
+	for i, m := range cases {
+		text := x.text(m)
+		if text != "–" {
+			text += "%"
+		}
+		f.Bars = append(f.Bars, bar{m.Name, text, m.Name + ": " + text, []part{piece(caseColour(i), x.of(m), top)}})
+	}
+	return f
+}
+
 // failures are the pictures of what was not answered and why, on one scale.
 // There are none if all was answered.
 func failures(cases []measured) []figure {
-	const most = 12
+	const maxDetails = 12
 	totals := counts{}
 	for _, m := range cases {
 		for _, d := range m.Details {
@@ -72,7 +76,7 @@ func failures(cases []measured) []figure {
 	if len(details) == 0 {
 		return nil
 	}
-	details = details[:min(len(details), most)]
+	details = details[:min(len(details), maxDetails)]
 	top, out := 0.0, []figure{}
 	for _, m := range cases {
 		for _, d := range m.Details {
@@ -80,21 +84,20 @@ func failures(cases []measured) []figure {
 		}
 	}
 	for _, m := range cases {
-		here, label, rows := map[string]int{}, m.Name+", requests that were not answered", []bar{}
+		here, f := map[string]int{}, figure{Caption: cmp.Or(m.Name, "–"), Label: m.Name + ", requests that were not answered"}
 		for _, d := range m.Details {
 			here[d.Name] = d.N
 		}
 		for _, d := range details {
-			class := "errors"
-			if d.Name == Shed || len(d.Name) > len(Shed) && d.Name[:len(Shed)+1] == Shed+":" {
-				class = "shed"
+			colour := "error"
+			if d.Name == Shed || strings.HasPrefix(d.Name, Shed+":") {
+				colour = "shed"
 			}
 			n := float64(here[d.Name])
 			title := fmt.Sprintf("%s: %s, %s of the requests", d.Name, whole(n), percent.with(ratio(n, float64(m.Requests))))
-			label += "; " + d.Name + ": " + whole(n)
-			rows = append(rows, bar{d.Name, whole(n), title, []part{{class, n}}})
+			f.Bars = append(f.Bars, bar{d.Name, whole(n), title, []part{piece(colour, n, top)}})
 		}
-		out = append(out, figure{cmp.Or(m.Name, "–"), bars(label, max(upTo(top), 4), counted, rows)})
+		out = append(out, f)
 	}
 	return out
 }

@@ -3,9 +3,7 @@ package loadtest
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"slices"
-	"time"
 )
 
 const (
@@ -64,56 +62,52 @@ func drawn(all []backend) []backend {
 
 // line is the backend's KV usage in at most n points, the highest of each span,
 // and the times of its deaths. Where it was dead there is a gap.
-func (b backend) line(c clock, n int) (points []point, deaths []Sample) {
+func (b backend) line(c clock, n int) (s plotLine, deaths []Sample) {
+	s = plotLine{Label: b.name(), Colour: tierColour(b.tier), Thin: true}
 	group, gap := max((len(b.samples)+n-1)/max(n, 1), 1), true
-	for i, s := range b.samples {
-		if !s.Alive {
+	for i, x := range b.samples {
+		switch {
+		case !x.Alive:
 			if i > 0 && b.samples[i-1].Alive {
-				deaths = append(deaths, Sample{At: s.At, KVUsage: b.samples[i-1].KVUsage})
+				deaths = append(deaths, Sample{At: x.At, KVUsage: b.samples[i-1].KVUsage})
+				s.gap(c.of(x.At))
 			}
 			gap = true
-			continue
+		case !gap && i%group != 0:
+			last := len(s.Y) - 1
+			s.Y[last] = max(s.Y[last], x.KVUsage)
+		default:
+			s.add(c.of(x.At), x.KVUsage)
+			gap = false
 		}
-		q := point{c.of(s.At), s.KVUsage, gap}
-		if !gap && i%group != 0 {
-			points[len(points)-1].y = max(points[len(points)-1].y, q.y)
-			continue
-		}
-		points, gap = append(points, q), false
 	}
-	return points, deaths
+	return s, deaths
 }
 
 // memory is the picture of the KV usage of a case's backends over time.
-func (c clock) memory(m measured) template.HTML {
+func (c clock) memory(m measured) figure {
 	all := backends(m.result.Samples)
 	shown := drawn(all)
-	label := fmt.Sprintf("%s: KV cache usage of %d backends over time; the highest is %s", m.Name, len(all), percent.with(peak(m)))
-	p := c.begin(m, label, scale{hi: 1}, "KV cache used", percent.with)
-	died, each := []func(){}, kvPoints/max(len(shown), 1)
+	f := figure{Caption: m.Name, Label: fmt.Sprintf("%s: KV cache usage of %d backends over time; the highest is %s", m.Name, len(all), percent.with(peak(m)))}
+	f.Chart = c.chart(m, axis{Name: "KV cache used", Kind: shareAxis, Max: 1}, "no samples of backends")
+	if len(all) > len(shown) {
+		f.Caption += fmt.Sprintf(", %d of %d backends, those with the highest peaks", len(shown), len(all))
+	}
 	for _, b := range shown {
-		points, deaths := b.line(c, min(each, 360))
-		p.line("kv "+tierClass(b.tier), fmt.Sprintf("%s, at most %s", b.name(), percent.with(b.peak)), points)
+		line, deaths := b.line(c, min(kvPoints/len(shown), 360))
+		f.Chart.Series = append(f.Chart.Series, line)
 		for _, d := range deaths {
-			died = append(died, func() {
-				p.mark("death", cross, point{x: c.of(d.At), y: d.KVUsage}, b.name()+" died before "+trimmed(c.of(d.At.Round(time.Millisecond)))+" "+c.name)
-			})
+			if len(f.Chart.Marks) < kvMarks {
+				f.Chart.Marks = append(f.Chart.Marks, mark{c.of(d.At), d.KVUsage, b.name() + " died"})
+			}
 		}
 	}
-	for _, mark := range died[:min(len(died), kvMarks)] {
-		mark() // on top of all lines
-	}
-	if len(all) == 0 {
-		p.say("no samples of backends")
-	}
-	if len(all) > len(shown) {
-		fmt.Fprintf(&p.b, `<text class="e none" x="%s" y="13">%d of %d backends, highest peaks</text>`, px(p.x.to), len(shown), len(all))
-	}
-	return p.end()
+	f.Chart.sound()
+	return f
 }
 
-// tierClass is the class of what belongs to a tier.
-func tierClass(tier string) string {
+// tierColour is the colour of what belongs to a tier.
+func tierColour(tier string) string {
 	if tier == "draft" {
 		return "draft"
 	}

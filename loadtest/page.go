@@ -3,10 +3,14 @@ package loadtest
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"slices"
+
+	"github.com/foregate/foregate/internal/uplot"
 )
 
 var (
@@ -14,6 +18,8 @@ var (
 	pageHTML string
 	//go:embed page.css
 	pageCSS string
+	//go:embed page.js
+	pageJS string
 
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 )
@@ -21,6 +27,8 @@ var (
 // page is what the template shows.
 type page struct {
 	CSS                         template.CSS
+	Script                      template.JS
+	Policy                      string // what the page may load and run: nothing but Script
 	Name, About, Kind, Command  string
 	Seed                        uint64
 	Notes                       []string
@@ -30,8 +38,6 @@ type page struct {
 	Cases                       []string
 	Table                       []tableSection
 	Latency                     []figure
-	Keys, TierKeys, KVKeys      []key
-	FlowKeys, TTFTKeys          []key
 	Flow, TTFT, Memory, Costs   []figure
 	Quality, Failures           []figure
 	Priorities, Tenants         []groupRow
@@ -60,35 +66,46 @@ type groupRow struct {
 	Case, Name, Requests, Answered, Shed, Errors, TTFT50, TTFT95 string
 }
 
-// HTML is the report as one page that needs nothing else: no script, no network.
+// library is a file of uPlot.
+func library(name string) string {
+	text, err := uplot.Files.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is in the binary
+	}
+	return string(text) + "\n"
+}
+
+// HTML is the report as one page that needs nothing else and no network. Its charts are drawn by the
+// script in it.
 func (r *Report) HTML() ([]byte, error) {
 	cases := r.measured()
 	for i := range cases {
 		cases[i].Name = cmp.Or(cases[i].Name, fmt.Sprint("case ", i+1))
 	}
 	c := newClock(cases)
+	script := library("uPlot.iife.min.js") + pageJS
+	sum := sha256.Sum256([]byte(script))
 	p := page{
-		CSS:  template.CSS(pageCSS), //nolint:gosec // our own file
-		Name: cmp.Or(r.name(), "unnamed"), About: r.about(), Kind: cmp.Or(r.Kind, "unknown"), Command: r.Command,
+		CSS:    template.CSS(library("uPlot.min.css") + pageCSS), //nolint:gosec // our own files
+		Script: template.JS(script),                              //nolint:gosec // our own files
+		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+		Name:   cmp.Or(r.name(), "unnamed"), About: r.about(), Kind: cmp.Or(r.Kind, "unknown"), Command: r.Command,
 		Seed: r.Seed, Notes: r.Notes, Several: len(cases) > 1,
 		Tiles: tiles(cases), Table: tableSections(cases),
-		Keys: caseKeys(cases), TierKeys: tierKeys(true), KVKeys: append(tierKeys(false), key{Class: "death", Text: "died"}),
-		FlowKeys: []key{{Class: "offered", Text: "offered"}, {Class: "answered", Text: "answered"}, {Class: "shed", Text: "shed"}, {Class: "errors", Text: "errors"}},
-		TTFTKeys: []key{{Class: "p50", Text: "p50"}, {Class: "p95", Text: "p95"}},
 		Failures: failures(cases),
 	}
 	if len(cases) > 0 {
 		p.First = cases[0].Name
 		p.Latency = []figure{
-			{"Time to first token", distribution("TTFT", cases, func(m measured) []share { return m.TTFTCurve })},
-			{"Whole answer", distribution("E2E", cases, func(m measured) []share { return m.E2ECurve })},
+			distribution("Time to first token", "TTFT", cases, func(m measured) []share { return m.TTFTCurve }),
+			distribution("Whole answer", "E2E", cases, func(m measured) []share { return m.E2ECurve }),
 		}
 		p.Costs, p.Quality = costs(cases), goodness(cases)
 		p.Flow, p.TTFT = c.overTime(cases)
 	}
 	for _, m := range cases {
 		p.Cases = append(p.Cases, m.Name)
-		p.Memory = append(p.Memory, figure{m.Name, c.memory(m)})
+		p.Memory = append(p.Memory, c.memory(m))
 		p.Priorities = append(p.Priorities, groupRows(m.Name, m.Priorities)...)
 		p.Tenants = append(p.Tenants, groupRows(m.Name, m.Tenants)...)
 		p.ShowPriorities = p.ShowPriorities || len(m.Priorities) > 1
@@ -98,10 +115,6 @@ func (r *Report) HTML() ([]byte, error) {
 	out := &bytes.Buffer{}
 	err := pageTemplate.Execute(out, p)
 	return out.Bytes(), err
-}
-
-func tierKeys(area bool) []key {
-	return []key{{Class: "draft", Text: "draft", Area: area}, {Class: "target", Text: "target", Area: area}}
 }
 
 // tiles are the headline: of each number that matters most the best case's,

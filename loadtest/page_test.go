@@ -2,11 +2,13 @@ package loadtest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"io"
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -82,13 +84,30 @@ func TestEveryElementOfAPageIsClosed(t *testing.T) {
 	}
 }
 
-func TestAPageNeedsNoNetworkAndNoScript(t *testing.T) {
+// scripts are the scripts of a page that run.
+func scripts(page string) (code []string, rest string) {
+	found := regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+	for _, m := range found.FindAllStringSubmatch(page, -1) {
+		code = append(code, m[1])
+	}
+	return code, found.ReplaceAllString(page, "")
+}
+
+func TestAPageNeedsNoNetworkAndRunsItsOwnScriptAlone(t *testing.T) {
 	for name, p := range pages() {
-		p := strings.ToLower(string(p))
-		for _, bad := range []string{"http://", "https://", "//", "<script", "url(", "@import", "src=", "href="} {
-			if strings.Contains(p, bad) {
+		code, rest := scripts(string(p))
+		for _, bad := range []string{"http://", "https://", "//", "url(", "@import", "src=", "href="} {
+			if strings.Contains(strings.ToLower(rest), bad) {
 				t.Errorf("%s: %s", name, bad)
 			}
+		}
+		if len(code) != 1 {
+			t.Fatalf("%s: %d scripts", name, len(code))
+		}
+		sum := sha256.Sum256([]byte(code[0]))
+		policy := `content="` + html.EscapeString("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") + `"`
+		if !strings.Contains(strings.ReplaceAll(rest, "&#43;", "+"), policy) {
+			t.Errorf("%s: no %s", name, policy)
 		}
 	}
 }
@@ -102,7 +121,7 @@ func TestAPageOfEightCasesIsUnderAMegabyte(t *testing.T) {
 func TestAPageNamesEveryCaseAndWhatItsRunWas(t *testing.T) {
 	p := string(pages()["eight cases"])
 	for _, m := range made(8).measured() {
-		if n := strings.Count(p, ">"+html.EscapeString(m.Name)+"<"); n < 5 {
+		if n := strings.Count(html.UnescapeString(p), ">"+m.Name+"<"); n < 5 {
 			t.Errorf("%s is there %d times", m.Name, n)
 		}
 	}
@@ -115,26 +134,55 @@ func TestAPageNamesEveryCaseAndWhatItsRunWas(t *testing.T) {
 
 func TestEveryNumberOfAPageIsFinite(t *testing.T) {
 	for name, p := range pages() {
-		if m := regexp.MustCompile(`(?i)[^a-z](NaN|[+-]?Inf)[^a-z].{0,40}`).Find(p); m != nil {
+		_, p := scripts(string(p))
+		if m := regexp.MustCompile(`(?i)[^a-z](NaN|[+-]?Inf)[^a-z].{0,40}`).FindString(p); m != "" {
 			t.Errorf("%s: %s", name, m)
 		}
 	}
 }
 
-func TestEverythingIsDrawnWithinItsPicture(t *testing.T) {
-	picture := regexp.MustCompile(`(?s)viewBox="0 0 (\S+) (\S+)">(.*?)</svg>`)
-	place := regexp.MustCompile(`[ML]([-\d.]+) ([-\d.]+)|translate\(([-\d.]+) ([-\d.]+)\)| x="([-\d.]+)" y="([-\d.]+)"`)
-	number := func(s string) float64 { v, _ := strconv.ParseFloat(s, 64); return v }
+// charts are the charts of a page, as its script reads them.
+func charts(t *testing.T, page string) (all []chartText) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`).FindAllStringSubmatch(page, -1) {
+		var c chartText
+		if err := json.Unmarshal([]byte(m[1]), &c); err != nil {
+			t.Fatalf("%v in %.200s", err, m[1])
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// chartText is a [chart] as it stands in the page.
+type chartText struct {
+	X, Y   axis
+	Series []struct {
+		Label, Colour string
+		X             []float64
+		Y             []*float64
+	}
+	None string
+}
+
+func TestEveryChartCanBeDrawn(t *testing.T) {
 	for name, p := range pages() {
-		for _, svg := range picture.FindAllStringSubmatch(string(p), -1) {
-			for _, at := range place.FindAllStringSubmatch(svg[3], -1) {
-				x, y := number(at[1]+at[3]+at[5]), number(at[2]+at[4]+at[6])
-				if strings.HasPrefix(at[0], "M-") {
-					continue // a sign around its place
+		for _, c := range charts(t, string(p)) {
+			for _, a := range []axis{c.X, c.Y} {
+				if a.Max <= a.Min || a.Log && a.Min <= 0 || a.Name == "" {
+					t.Errorf("%s: axis %+v", name, a)
 				}
-				if x < 0 || x > number(svg[1]) || y < 0 || y > number(svg[2]) {
-					t.Errorf("%s: %s is outside of %s × %s", name, at[0], svg[1], svg[2])
+			}
+			for _, s := range c.Series {
+				if len(s.X) == 0 || len(s.X) != len(s.Y) || !slices.IsSorted(s.X) || s.Label == "" {
+					t.Errorf("%s: line %s of %d × %d points", name, s.Label, len(s.X), len(s.Y))
 				}
+				if !strings.Contains(pageCSS, "--"+s.Colour+":") {
+					t.Errorf("%s: no colour %s", name, s.Colour)
+				}
+			}
+			if len(c.Series) == 0 && c.None == "" {
+				t.Errorf("%s: a chart without lines or words", name)
 			}
 		}
 	}
@@ -142,10 +190,9 @@ func TestEverythingIsDrawnWithinItsPicture(t *testing.T) {
 
 func TestEveryPictureIsTold(t *testing.T) {
 	p := string(pages()["one case"])
-	pictures := strings.Count(p, "<svg ")
-	told := len(regexp.MustCompile(`<svg role="img" aria-label="[^"]{20,}"`).FindAllString(p, -1))
-	if keys := strings.Count(p, `aria-hidden="true"`); told+keys != pictures || told < 9 {
-		t.Errorf("%d pictures, %d told, %d of legends", pictures, told, keys)
+	told := len(regexp.MustCompile(`(?:role="img"|class="bars" role="group") aria-label="[^"]{10,}"`).FindAllString(p, -1))
+	if pictures := strings.Count(p, "<figure>"); told != pictures || told < 9 {
+		t.Errorf("%d pictures, %d told", pictures, told)
 	}
 }
 
@@ -157,8 +204,12 @@ func TestNamesCannotBreakAPage(t *testing.T) {
 	p := string(pageOf(t, &Report{
 		Scenario: &Scenario{Name: evil, About: evil}, Kind: evil, Command: evil, Notes: []string{evil}, Results: []*Result{res, res},
 	}))
-	if strings.Contains(p, "<script") || strings.Contains(p, "<!--") || strings.Count(p, "</title></style>") > 0 {
+	code, rest := scripts(p)
+	if len(code) != 1 || strings.Contains(rest, `<script>`) || strings.Contains(rest, "<!--") || strings.Count(rest, "</title></style>") > 0 {
 		t.Error("a name was not escaped")
+	}
+	if all := charts(t, p); !strings.Contains(all[0].Series[0].Label, "</title>") {
+		t.Errorf("a name is lost: %s", all[0].Series[0].Label)
 	}
 }
 
@@ -174,13 +225,13 @@ func TestADeathIsMarkedAndLeavesAGap(t *testing.T) {
 	for i, alive := range []bool{true, true, false, false, true, true} {
 		b.samples = append(b.samples, Sample{At: time.Duration(i) * time.Second, KVUsage: 0.1 * float64(i+1), Alive: alive})
 	}
-	points, deaths := b.line(clock{unit: time.Second}, 100)
-	gaps := []bool{}
-	for _, p := range points {
-		gaps = append(gaps, p.gap)
+	line, deaths := b.line(clock{unit: time.Second}, 100)
+	known := []bool{}
+	for _, y := range line.Y {
+		known = append(known, finite(y) == y)
 	}
-	if !slices.Equal(gaps, []bool{true, false, true, false}) || len(deaths) != 1 || deaths[0].At != 2*time.Second || deaths[0].KVUsage != 0.2 {
-		t.Errorf("%v, deaths %v", points, deaths)
+	if !slices.Equal(known, []bool{true, true, false, true, true}) || len(deaths) != 1 || deaths[0].At != 2*time.Second || deaths[0].KVUsage != 0.2 {
+		t.Errorf("%v, deaths %v", line, deaths)
 	}
 }
 
@@ -189,44 +240,8 @@ func TestALineOfManySamplesKeepsItsPeaks(t *testing.T) {
 	for i := range 10_000 {
 		b.samples = append(b.samples, Sample{At: time.Duration(i) * time.Second, KVUsage: map[bool]float64{true: 0.99, false: 0.2}[i == 7777], Alive: true})
 	}
-	points, _ := b.line(clock{unit: time.Second}, 100)
-	top := slices.MaxFunc(points, func(a, b point) int { return int(1e6 * (a.y - b.y)) })
-	if len(points) > 100 || top.y != 0.99 {
-		t.Errorf("%d points, the highest %v", len(points), top)
-	}
-}
-
-func TestTicksAreRoundAndWithinTheScale(t *testing.T) {
-	for _, c := range []struct {
-		s    scale
-		n    int
-		want string
-	}{
-		{scale{hi: 1}, 5, "0 0.2 0.4 0.6 0.8 1"},
-		{scale{hi: 15}, 5, "0 5 10 15"},
-		{scale{lo: 3, hi: 17}, 6, "5 10 15"},
-		{scale{lo: 20, hi: 2000, log: true}, 5, "20 50 100 200 500 1000 2000"},
-		{scale{lo: 1, hi: 5000, log: true}, 4, "1 10 100 1000"},
-		{scale{lo: 0.001, hi: 1e7, log: true}, 4, "0.001 1 1000 1e+06"},
-	} {
-		got := []string{}
-		for _, v := range c.s.ticks(c.n) {
-			got = append(got, strconv.FormatFloat(math.Round(v*1e6)/1e6, 'g', -1, 64))
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %v, want %s", c.s, got, c.want)
-		}
-	}
-}
-
-func TestRangesHoldTheirValuesAndAreNeverEmpty(t *testing.T) {
-	for _, v := range [][2]float64{{1, 1}, {0, 0}, {math.Inf(1), 0}, {0.003, 7e6}, {12, 13}, {5, 5}, {1, math.Inf(1)}} {
-		lo, hi := logRange(v[0], v[1])
-		if finite(hi) != hi || lo <= 0 || hi <= lo || v[0] > 0 && finite(v[1]) == v[1] && v[0] <= v[1] && (lo > v[0] || hi < v[1]) {
-			t.Errorf("%v: %v to %v", v, lo, hi)
-		}
-		if top := upTo(v[1]); top <= 0 || finite(v[1]) == v[1] && top < v[1] {
-			t.Errorf("up to %v: %v", v[1], top)
-		}
+	line, _ := b.line(clock{unit: time.Second}, 100)
+	if top := slices.Max(line.Y); len(line.Y) > 100 || top != 0.99 {
+		t.Errorf("%d points, the highest %v", len(line.Y), top)
 	}
 }

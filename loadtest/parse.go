@@ -2,14 +2,14 @@ package loadtest
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // Bounds of a scenario: what one machine can still make and hold.
@@ -25,6 +25,7 @@ const (
 	maxDuration  = 24 * time.Hour
 	maxSeconds   = 86_400 // of a pause
 	maxAudits    = 10_000
+	maxFile      = 256 << 10 // bytes of a scenario file
 )
 
 // tracesFolder names the environment variable that says where traces are, when
@@ -34,14 +35,9 @@ const tracesFolder = "LOADTEST_TRACES"
 // Load reads a scenario file. A trace's relative path is to the file's folder;
 // LOADTEST_TRACES names another folder to look for traces in.
 func Load(path string) (*Scenario, error) {
-	f, err := os.Open(path)
+	data, err := yamlfile.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("loadtest: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("loadtest: %s: %w", path, err)
 	}
 	return parseAt(path, data)
 }
@@ -61,18 +57,17 @@ func locate(path, beside, folder string) string {
 // for every mistake: the file and line, the field, and what is allowed there.
 // A trace's path stays as it is written.
 func Parse(name string, data []byte) (*Scenario, error) {
-	sh := &sheet{file: name}
-	root, ok := sh.open(data)
+	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "duration, arrivals, prompts and target", MaxBytes: maxFile}, data)
 	if !ok {
-		return nil, sh.err()
+		return nil, file.Err()
 	}
 	base := filepath.Base(name)
 	r := &reading{s: &Scenario{
 		Name: strings.TrimSuffix(base, filepath.Ext(base)),
 		Kind: Live, Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1,
 	}}
-	r.scenario(root.fields())
-	if err := sh.err(); err != nil {
+	r.scenario(root.Fields())
+	if err := file.Err(); err != nil {
 		return nil, err
 	}
 	return r.s, nil
@@ -84,115 +79,115 @@ type reading struct {
 	base Case
 }
 
-func (r *reading) scenario(b *block) {
+func (r *reading) scenario(b *yamlfile.Fields) {
 	s := r.s
-	b.at("about").prose(&s.About, 16<<10)
-	b.at("kind").choice(&s.Kind, Live, Virtual)
-	b.at("seed").seed(&s.Seed)
-	duration := b.need("duration", "for how long conversations begin, such as 10m")
-	duration.span(&s.Duration, time.Second)
-	warmup := b.at("warmup")
-	warmup.span(&s.Warmup, 0)
-	if warmup.given() && s.Duration > 0 && s.Warmup >= s.Duration {
-		warmup.fail("leaves nothing to measure; want less than the duration, %s", tidy(s.Duration))
+	readProse(b.At("about"), &s.About, 16<<10)
+	b.At("kind").Choice(&s.Kind, Live, Virtual)
+	readSeed(b.At("seed"), &s.Seed)
+	duration := b.Need("duration", "for how long conversations begin, such as 10m")
+	duration.Duration(&s.Duration, time.Second, maxDuration)
+	warmup := b.At("warmup")
+	warmup.Duration(&s.Warmup, 0, maxDuration)
+	if warmup.Given() && s.Duration > 0 && s.Warmup >= s.Duration {
+		warmup.Fail("leaves nothing to measure; want less than the duration, %s", yamlfile.Short(s.Duration))
 	}
-	b.at("deadline").span(&s.Deadline, time.Second)
-	b.at("time_scale").number(&s.TimeScale, 0.1, 1000)
-	b.at("audits").whole(&s.Audits, 0, maxAudits)
+	b.At("deadline").Duration(&s.Deadline, time.Second, maxDuration)
+	b.At("time_scale").Number(&s.TimeScale, 0.1, 1000)
+	b.At("audits").Whole(&s.Audits, 0, maxAudits)
 
 	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}
-	replicas, load := b.at("replicas"), b.at("load") // known fields, in the order of the manual
-	arrivals := b.need("arrivals", "closed, rate, poisson, bursts or trace")
-	r.arrivals(arrivals.fields())
+	replicas, load := b.At("replicas"), b.At("load") // known fields, in the order of the manual
+	arrivals := b.Need("arrivals", "closed, rate, poisson, bursts or trace")
+	r.arrivals(arrivals.Fields())
 	r.prompts(b)
-	tenants := b.at("tenants")
+	tenants := b.At("tenants")
 	r.tenants(tenants)
-	r.belongs(arrivals, b.at("prompts"), tenants)
+	r.belongs(arrivals, b.At("prompts"), tenants)
 
-	replicas.whole(&r.base.Replicas, 1, maxReplicas)
+	replicas.Whole(&r.base.Replicas, 1, maxReplicas)
 	r.load(load, &r.base)
-	r.draft(b.at("draft"), &r.base)
-	r.target(b.need("target", "the pool that answers, such as {profile: h100-70b-tp4}"), &r.base)
-	b.at("settings").settings(r.base.Settings)
-	faults := b.at("faults")
-	compare := b.at("compare")
-	compare.items(32, r.variant)
+	r.draft(b.At("draft"), &r.base)
+	r.target(b.Need("target", "the pool that answers, such as {profile: h100-70b-tp4}"), &r.base)
+	readSettings(b.At("settings"), r.base.Settings)
+	faults := b.At("faults")
+	compare := b.At("compare")
+	readItems(compare, 32, r.variant)
 	if len(s.Cases) == 0 {
 		s.Cases = []Case{r.base}
 	}
-	faults.items(256, r.fault)
-	b.done()
+	readItems(faults, 256, r.fault)
+	b.Done()
 }
 
 // belongs notes what is said to be of a tenant that does not exist, and a tenant for
 // whom there is nothing to say.
-func (r *reading) belongs(arrivals, prompts, tenants spot) {
+func (r *reading) belongs(arrivals, prompts, tenants yamlfile.Value) {
 	s := r.s
 	known := func(id string) bool {
 		return id == "" || slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.ID == id })
 	}
-	if arrivals.given() && !known(s.Arrivals.Tenant) {
-		arrivals.fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
+	if arrivals.Given() && !known(s.Arrivals.Tenant) {
+		arrivals.Fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
 	}
 	for _, p := range s.Prompts {
-		if prompts.given() && !known(p.Tenant) {
-			prompts.fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
+		if prompts.Given() && !known(p.Tenant) {
+			prompts.Fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
 		}
 	}
 	for _, t := range s.Tenants {
-		if tenants.given() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
-			tenants.fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
+		if tenants.Given() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
+			tenants.Fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
 		}
 	}
 }
 
 // variant reads one entry of compare.
-func (r *reading) variant(_ int, p spot) {
-	b := p.fields()
+func (r *reading) variant(p yamlfile.Value) {
+	b := p.Fields()
 	c := r.base
 	c.Settings = maps.Clone(r.base.Settings)
 	if c.Draft != nil {
 		d := *c.Draft
 		c.Draft = &d
 	}
-	name := b.need("name", "a few words")
-	name.oneLine(&c.Name, 64)
+	name := b.Need("name", "a few words")
+	readLine(name, &c.Name, 64)
 	for i, other := range r.s.Cases {
-		if name.given() && other.Name == c.Name {
-			name.fail("is already that of compare[%d]", i)
+		if name.Given() && other.Name == c.Name {
+			name.Fail("is already that of compare[%d]", i)
 			break
 		}
 	}
-	b.at("replicas").whole(&c.Replicas, 1, maxReplicas)
-	r.load(b.at("load"), &c)
-	only := b.at("only")
-	only.id(&c.Only)
+	b.At("replicas").Whole(&c.Replicas, 1, maxReplicas)
+	r.load(b.At("load"), &c)
+	only := b.At("only")
+	readID(only, &c.Only)
 	if c.Only != "" && !slices.ContainsFunc(r.s.Tenants, func(t Tenant) bool { return t.ID == c.Only }) {
-		only.fail("is no tenant of this scenario")
+		only.Fail("is no tenant of this scenario")
 	}
-	r.draft(b.at("draft"), &c)
-	r.target(b.at("target"), &c)
-	oracle := b.at("oracle")
-	oracle.number(&c.Oracle, 0.001, 0.999)
-	if oracle.given() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
-		oracle.fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
+	r.draft(b.At("draft"), &c)
+	r.target(b.At("target"), &c)
+	oracle := b.At("oracle")
+	oracle.Number(&c.Oracle, 0.001, 0.999)
+	if oracle.Given() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
+		oracle.Fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
 	}
-	b.at("settings").settings(c.Settings)
-	b.done()
+	readSettings(b.At("settings"), c.Settings)
+	b.Done()
 	r.s.Cases = append(r.s.Cases, c)
 }
 
 // load reads how many times the arrivals a case has.
-func (r *reading) load(p spot, c *Case) {
-	if !p.given() {
+func (r *reading) load(p yamlfile.Value, c *Case) {
+	if !p.Given() {
 		return
 	}
-	p.number(&c.Load, 0.001, 1000)
+	p.Number(&c.Load, 0.001, 1000)
 	a := r.s.Arrivals
 	if x := c.Load * a.PerSecond; x > maxPerSecond {
-		p.fail("makes %.0f conversations per second; want at most %d", x, maxPerSecond)
+		p.Fail("makes %.0f conversations per second; want at most %d", x, maxPerSecond)
 	}
 	if x := math.Round(c.Load * float64(max(a.Users, a.Burst))); x > maxUsers {
-		p.fail("makes %.0f of %d users or of a burst; want at most %d", x, max(a.Users, a.Burst), maxUsers)
+		p.Fail("makes %.0f of %d users or of a burst; want at most %d", x, max(a.Users, a.Burst), maxUsers)
 	}
 }

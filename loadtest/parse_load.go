@@ -2,173 +2,175 @@ package loadtest
 
 import (
 	"time"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // arrivals reads when conversations begin.
-func (r *reading) arrivals(b *block) {
-	if b.entries == nil {
+func (r *reading) arrivals(b *yamlfile.Fields) {
+	if !b.Opened() {
 		return
 	}
 	a := &r.s.Arrivals
-	kind, ok := b.one(Closed, Rate, Poisson, Bursts, Day, Replay)
+	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day, Replay)
 	if ok {
 		a.Kind = kind
-		p := b.entries[kind]
+		p := b.At(kind)
 		switch kind {
 		case Closed:
-			c := p.fields()
-			c.need("users", "how many take turns").whole(&a.Users, 1, maxUsers)
-			c.at("think").spread(&a.Think, 0, maxSeconds)
-			c.done()
+			c := p.Fields()
+			c.Need("users", "how many take turns").Whole(&a.Users, 1, maxUsers)
+			readSpread(c.At("think"), &a.Think, 0, maxSeconds)
+			c.Done()
 		case Rate, Poisson:
-			p.number(&a.PerSecond, 0.001, maxPerSecond)
+			p.Number(&a.PerSecond, 0.001, maxPerSecond)
 		case Bursts:
-			c := p.fields()
-			c.at("per_second").number(&a.PerSecond, 0, maxPerSecond)
-			c.need("burst", "how many come at once").whole(&a.Burst, 1, maxUsers)
-			c.need("every", "a duration such as 30s").span(&a.Every, 100*time.Millisecond)
-			c.at("tenant").id(&a.Tenant)
-			c.done()
+			c := p.Fields()
+			c.At("per_second").Number(&a.PerSecond, 0, maxPerSecond)
+			c.Need("burst", "how many come at once").Whole(&a.Burst, 1, maxUsers)
+			c.Need("every", "a duration such as 30s").Duration(&a.Every, 100*time.Millisecond, maxDuration)
+			readID(c.At("tenant"), &a.Tenant)
+			c.Done()
 		case Day:
-			r.day(p.fields())
+			r.day(p.Fields())
 		case Replay:
-			r.trace(p.fields())
+			r.trace(p.Fields())
 		}
 	}
-	b.done()
+	b.Done()
 }
 
 // day reads a rate that rises and falls.
-func (r *reading) day(b *block) {
+func (r *reading) day(b *yamlfile.Fields) {
 	a := &r.s.Arrivals
-	low, high := b.need("low", "the rate per second at its quietest"), b.need("high", "the rate per second at its busiest")
-	low.number(&a.Lowest, 0, maxPerSecond)
-	high.number(&a.PerSecond, 0.001, maxPerSecond)
-	if a.Every = maxDuration; b.at("length").given() {
-		b.at("length").span(&a.Every, time.Second)
+	low, high := b.Need("low", "the rate per second at its quietest"), b.Need("high", "the rate per second at its busiest")
+	low.Number(&a.Lowest, 0, maxPerSecond)
+	high.Number(&a.PerSecond, 0.001, maxPerSecond)
+	if a.Every = maxDuration; b.At("length").Given() {
+		b.At("length").Duration(&a.Every, time.Second, maxDuration)
 	}
-	if low.given() && high.given() && a.Lowest > a.PerSecond {
-		low.fail("is above high; want at most %v", a.PerSecond)
+	if low.Given() && high.Given() && a.Lowest > a.PerSecond {
+		low.Fail("is above high; want at most %v", a.PerSecond)
 	}
-	b.done()
+	b.Done()
 }
 
-func (r *reading) trace(b *block) {
+func (r *reading) trace(b *yamlfile.Fields) {
 	t := &r.s.Arrivals.Trace
 	t.Speed = 1
-	b.need("path", "a file's").oneLine(&t.Path, 1024)
-	b.need("format", "azure or jsonl").choice(&t.Format, "azure", "jsonl")
-	b.at("speed").number(&t.Speed, 0.001, 1000)
-	b.done()
+	readLine(b.Need("path", "a file's"), &t.Path, 1024)
+	b.Need("format", "azure or jsonl").Choice(&t.Format, "azure", "jsonl")
+	b.At("speed").Number(&t.Speed, 0.001, 1000)
+	b.Done()
 }
 
 // prompts reads the mix. A trace has all that they would say, so that they may
 // be left out.
-func (r *reading) prompts(b *block) {
+func (r *reading) prompts(b *yamlfile.Fields) {
 	s := r.s
-	if s.Arrivals.Kind == Replay && !b.at("prompts").given() {
+	if s.Arrivals.Kind == Replay && !b.At("prompts").Given() {
 		s.Prompts = []Prompt{{Name: Replay, Weight: 1, Stream: true,
 			Turns: Spread{Fixed: 1}, Question: Spread{Fixed: 1}}}
 		return
 	}
-	p := b.need("prompts", "a list of kinds of conversations")
-	p.items(64, r.prompt)
+	p := b.Need("prompts", "a list of kinds of conversations")
+	readItems(p, 64, r.prompt)
 	sum := 0.0
 	for _, x := range s.Prompts {
 		sum += x.Weight
 	}
 	if len(s.Prompts) > 0 && sum == 0 {
-		p.fail("no weight is above 0; want at least one")
+		p.Fail("no weight is above 0; want at least one")
 	}
 }
 
-func (r *reading) prompt(_ int, p spot) {
+func (r *reading) prompt(p yamlfile.Value) {
 	x := Prompt{Weight: 1, Stream: true, Turns: Spread{Fixed: 1}, Question: Spread{Fixed: 1}}
-	b := p.fields()
-	name := b.need("name", "a word")
-	name.id(&x.Name)
+	b := p.Fields()
+	name := b.Need("name", "a word")
+	readID(name, &x.Name)
 	for i, other := range r.s.Prompts {
 		if x.Name != "" && other.Name == x.Name {
-			name.fail("is already that of prompts[%d]", i)
+			name.Fail("is already that of prompts[%d]", i)
 			break
 		}
 	}
-	b.at("weight").number(&x.Weight, 0, 1e6)
-	b.at("tenant").id(&x.Tenant)
-	system, context := b.at("system"), b.at("context")
+	b.At("weight").Number(&x.Weight, 0, 1e6)
+	readID(b.At("tenant"), &x.Tenant)
+	system, context := b.At("system"), b.At("context")
 	r.shared(system, &x.System)
 	r.shared(context, &x.Context)
-	question := b.at("question")
-	turns, think := b.at("turns"), b.at("think")
-	question.spread(&x.Question, 1, maxTokens)
-	turns.spread(&x.Turns, 1, maxTurns)
-	think.spread(&x.Think, 0, maxSeconds)
-	repeat, output := b.at("repeat"), b.at("output")
-	repeat.number(&x.Repeat, 0, maxRepeat)
-	standing := b.at("catalogue")
+	question := b.At("question")
+	turns, think := b.At("turns"), b.At("think")
+	readSpread(question, &x.Question, 1, maxTokens)
+	readSpread(turns, &x.Turns, 1, maxTurns)
+	readSpread(think, &x.Think, 0, maxSeconds)
+	repeat, output := b.At("repeat"), b.At("output")
+	repeat.Number(&x.Repeat, 0, maxRepeat)
+	standing := b.At("catalogue")
 	r.catalogue(standing, &x)
-	output.spread(&x.Output, 0, maxTokens)
-	limit := b.at("max_tokens")
-	limit.whole(&x.MaxTokens, 0, maxTokens)
-	b.at("temperature").number(&x.Temperature, 0, 2)
-	b.at("stream").truth(&x.Stream)
+	readSpread(output, &x.Output, 0, maxTokens)
+	limit := b.At("max_tokens")
+	limit.Whole(&x.MaxTokens, 0, maxTokens)
+	b.At("temperature").Number(&x.Temperature, 0, 2)
+	b.At("stream").Bool(&x.Stream)
 	if r.s.Arrivals.Kind == Replay {
-		for _, f := range []spot{system, context, question, turns, think, repeat, standing, output, limit} {
-			if f.given() {
-				f.fail("contradicts arrivals.trace, which says it; remove it")
+		for _, f := range []yamlfile.Value{system, context, question, turns, think, repeat, standing, output, limit} {
+			if f.Given() {
+				f.Fail("contradicts arrivals.trace, which says it; remove it")
 			}
 		}
-	} else if b.entries != nil && !question.given() {
-		b.need("question", "tokens of each user message, such as 40 or {p50: 30, p95: 120}")
+	} else if b.Opened() && !question.Given() {
+		b.Need("question", "tokens of each user message, such as 40 or {p50: 30, p95: 120}")
 	}
-	b.done()
+	b.Done()
 	r.s.Prompts = append(r.s.Prompts, x)
 }
 
 // catalogue reads what is said again and again.
-func (r *reading) catalogue(p spot, x *Prompt) {
-	if !p.given() {
+func (r *reading) catalogue(p yamlfile.Value, x *Prompt) {
+	if !p.Given() {
 		return
 	}
 	c := &x.Catalogue
-	b := p.fields()
-	b.need("share", "of the conversations, 0 … 1").number(&c.Share, 0, 1)
-	b.need("size", "how many of them a tenant has").whole(&c.Size, 1, maxVariants)
-	b.at("zipf").number(&c.Zipf, 0, 10)
-	b.done()
+	b := p.Fields()
+	b.Need("share", "of the conversations, 0 … 1").Number(&c.Share, 0, 1)
+	b.Need("size", "how many of them a tenant has").Whole(&c.Size, 1, maxVariants)
+	b.At("zipf").Number(&c.Zipf, 0, 10)
+	b.Done()
 	switch {
 	case x.Repeat > 0:
-		p.fail("contradicts repeat; want one of them")
+		p.Fail("contradicts repeat; want one of them")
 	case x.System.PerUser || x.Context.PerUser:
-		p.fail("is the same for all users of a tenant, and contradicts per_user; want one of them")
+		p.Fail("is the same for all users of a tenant, and contradicts per_user; want one of them")
 	}
 }
 
 // shared reads text that several conversations begin with.
-func (r *reading) shared(p spot, to *Shared) {
-	if !p.given() {
+func (r *reading) shared(p yamlfile.Value, to *Shared) {
+	if !p.Given() {
 		return
 	}
-	b := p.fields()
-	b.need("tokens", "a number, {min, max} or {p50, p95}").spread(&to.Tokens, 0, maxTokens)
-	variants, zipf, per := b.at("variants"), b.at("zipf"), b.at("per_user")
-	variants.whole(&to.Variants, 0, maxVariants)
-	zipf.number(&to.Zipf, 0, 10)
-	per.truth(&to.PerUser)
+	b := p.Fields()
+	readSpread(b.Need("tokens", "a number, {min, max} or {p50, p95}"), &to.Tokens, 0, maxTokens)
+	variants, zipf, per := b.At("variants"), b.At("zipf"), b.At("per_user")
+	variants.Whole(&to.Variants, 0, maxVariants)
+	zipf.Number(&to.Zipf, 0, 10)
+	per.Bool(&to.PerUser)
 	switch {
 	case to.PerUser && r.s.Arrivals.Kind != Closed && r.s.Arrivals.Kind != "":
-		per.fail("needs users; want arrivals.closed, or false")
+		per.Fail("needs users; want arrivals.closed, or false")
 	case to.PerUser && to.Variants > 0:
-		variants.fail("contradicts per_user; want one of them")
-	case zipf.given() && to.Zipf > 0 && to.Variants == 0:
-		zipf.fail("needs variants to choose from; want variants of 1 or more")
+		variants.Fail("contradicts per_user; want one of them")
+	case zipf.Given() && to.Zipf > 0 && to.Variants == 0:
+		zipf.Fail("needs variants to choose from; want variants of 1 or more")
 	}
-	b.done()
+	b.Done()
 }
 
 // tenants reads the customers; without any there is one.
-func (r *reading) tenants(p spot) {
-	p.items(1000, r.tenant)
+func (r *reading) tenants(p yamlfile.Value) {
+	readItems(p, 1000, r.tenant)
 	if len(r.s.Tenants) == 0 {
 		r.s.Tenants = []Tenant{{ID: "default", Weight: 1, Priority: map[string]float64{"normal": 1}}}
 	}
@@ -177,43 +179,43 @@ func (r *reading) tenants(p spot) {
 		sum += t.Weight
 	}
 	if sum == 0 {
-		p.fail("no weight is above 0; want at least one")
+		p.Fail("no weight is above 0; want at least one")
 	}
 }
 
 // tenant reads one customer.
-func (r *reading) tenant(_ int, p spot) {
-	b := p.fields()
+func (r *reading) tenant(p yamlfile.Value) {
+	b := p.Fields()
 	x := Tenant{Weight: 1}
-	id := b.need("id", "a word")
-	id.id(&x.ID)
+	id := b.Need("id", "a word")
+	readID(id, &x.ID)
 	for i, other := range r.s.Tenants {
 		if x.ID != "" && other.ID == x.ID {
-			id.fail("is already that of tenants[%d]", i)
+			id.Fail("is already that of tenants[%d]", i)
 			break
 		}
 	}
-	b.at("weight").number(&x.Weight, 0, 1e6)
-	if pr := b.at("priority"); pr.given() {
+	b.At("weight").Number(&x.Weight, 0, 1e6)
+	if pr := b.At("priority"); pr.Given() {
 		x.Priority = map[string]float64{}
-		c := pr.fields()
+		c := pr.Fields()
 		sum := 0.0
 		for _, name := range []string{"high", "normal", "low"} {
 			w := 0.0
-			f := c.at(name)
-			f.number(&w, 0, 1e6)
-			if f.given() {
+			f := c.At(name)
+			f.Number(&w, 0, 1e6)
+			if f.Given() {
 				x.Priority[name] = w
 			}
 			sum += w
 		}
-		if c.entries != nil && sum == 0 {
-			pr.fail("no weight is above 0; want at least one of high, normal, low")
+		if c.Opened() && sum == 0 {
+			pr.Fail("no weight is above 0; want at least one of high, normal, low")
 		}
-		c.done()
+		c.Done()
 	} else {
 		x.Priority = map[string]float64{"normal": 1}
 	}
-	b.done()
+	b.Done()
 	r.s.Tenants = append(r.s.Tenants, x)
 }

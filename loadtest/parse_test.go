@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // TestEveryMistakeIsToldWithItsLineAndWhatIsAllowed reads one file per mistake;
@@ -87,15 +89,15 @@ func TestManyMistakesAreToldInTheOrderOfTheirLinesAndBounded(t *testing.T) {
 	}
 	_, err := Parse("a.yaml", []byte(b.String()))
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != maxProblems+1 || !strings.HasPrefix(lines[49], "a.yaml:") || !strings.Contains(lines[50], "and 34 more") {
+	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[49], "a.yaml:") || !strings.Contains(lines[50], "and 34 more") {
 		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
 	}
 }
 
 func TestAFileTooLargeOrTooDeepIsRefused(t *testing.T) {
 	for want, text := range map[string]string{
-		"a.yaml:1: the file is larger than 256 KiB": strings.Repeat("#", maxFile+1),
-		"a.yaml:1: nested more than 20 deep":        "a: " + strings.Repeat("[", 30) + strings.Repeat("]", 30),
+		"a.yaml:1: the file is larger than 262144 bytes": strings.Repeat("#", maxFile+1),
+		"a.yaml:1: nested more than 20 deep":             "a: " + strings.Repeat("[", 30) + strings.Repeat("]", 30),
 	} {
 		if _, err := Parse("a.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

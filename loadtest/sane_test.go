@@ -24,7 +24,7 @@ func sane(s *Scenario) error {
 	must(s.Deadline > 0 && s.TimeScale > 0, "deadline %s, scale %v", s.Deadline, s.TimeScale)
 	must(len(s.Prompts) > 0 && len(s.Tenants) > 0 && len(s.Cases) > 0, "nothing to do")
 	for _, p := range s.Prompts {
-		must(idShape.MatchString(p.Name) && p.Repeat >= 0 && p.Repeat <= maxRepeat, "prompt %+v", p)
+		must(isID(p.Name) && p.Repeat >= 0 && p.Repeat <= maxRepeat, "prompt %+v", p)
 		must(p.Catalogue.Share == 0 || p.Catalogue.Size >= 1 && p.Catalogue.Share <= 1 && p.Repeat == 0, "catalogue %+v", p.Catalogue)
 		spread("question", p.Question, 1, maxTokens)
 		spread("turns", p.Turns, 1, maxTurns)
@@ -34,7 +34,7 @@ func sane(s *Scenario) error {
 		spread("context", p.Context.Tokens, 0, maxTokens)
 	}
 	for _, t := range s.Tenants {
-		must(idShape.MatchString(t.ID) && len(t.Priority) > 0, "tenant %+v", t)
+		must(isID(t.ID) && len(t.Priority) > 0, "tenant %+v", t)
 	}
 	names := map[string]bool{}
 	for _, c := range s.Cases {

@@ -209,7 +209,7 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 		t.Errorf("%d scores were learned, want %d", n.count(risk.Learned), risk.GridScores)
 	}
 	served := 0
-	for i := range 60 {
+	for i := range sample(20, 60) {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":40,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
 	n.grid, n.op = risk.Grid{0.35, 0.33, 0.32, 0.31, 0.3, 0.28}, 2
 	escalated := 0
-	for i := range 60 {
+	for i := range sample(30, 60) {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":120,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
@@ -266,22 +266,23 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
+	n := sample(10, 20)
 	for _, label := range []plan.Label{plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelPrefix} {
 		t.Run(string(label), func(t *testing.T) {
 			outcomes := map[float64]float64{} // share of bad audits by divergence
 			for _, divergence := range []float64{0, 0.6} {
-				r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
+				r, book := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
 				r.cfg.Risk.Label, r.cfg.Risk.Prefix, r.cfg.Risk.Rule.Eps = label, 0.9, 0.001 // nothing is ever certified
-				n.grid = everything
-				for i := range 20 {
+				book.grid = everything
+				for i := range n {
 					if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
 						t.Fatal(err)
 					}
 				}
 				r.rests(t)
-				all, bad := n.closed()
-				if all != 20 {
-					t.Fatalf("%d audits of 20 were closed: %v", all, n.fates)
+				all, bad := book.closed()
+				if all != n {
+					t.Fatalf("%d audits of %d were closed: %v", all, n, book.fates)
 				}
 				outcomes[divergence] = float64(bad) / float64(all)
 			}

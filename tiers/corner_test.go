@@ -325,6 +325,9 @@ func TestTextWithoutSpacesStreamsOnRoutesWithoutACommonTokenizer(t *testing.T) {
 }
 
 func TestAnAnswerOutOfAllBoundsIsNotKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	big := strings.Repeat("a", 1<<20-200)
 	draft := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 		say(w, roleChunk)

@@ -247,7 +247,7 @@ var (
 func TestExactnessOfGreedyAnswersToTheToken(t *testing.T) {
 	target := voice{vllmsim.NewModel(proofSeed, 0)}
 	var runs, drafts, mixed atomic.Int64
-	eachPrompt(proofSize(12, 240, 10_000), func(i int) {
+	eachPrompt(proofSize(sample(6, 12), 240, 10_000), func(i int) {
 		prompt := promptOf(i)
 		alone := target.goOn(prompt, written{}, bounds{}, nil)
 		for _, divergence := range divergences {
@@ -285,7 +285,7 @@ const plantedTie = 0.125
 func TestExactnessUpToTiesThatTheTargetItselfBreaksEitherWay(t *testing.T) {
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.02)}
 	var runs, differ, level atomic.Int64
-	eachPrompt(proofSize(8, 100, 10_000), func(i int) {
+	eachPrompt(proofSize(sample(4, 8), 100, 10_000), func(i int) {
 		prompt := promptOf(i)
 		alone := target.goOn(prompt, written{}, bounds{}, nil)
 		draft := voice{vllmsim.NewModel(proofSeed, divergences[i%4]).WithTies(0.02)}

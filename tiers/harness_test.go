@@ -254,6 +254,14 @@ func direct(t *testing.T, url, path, body string) answer {
 	return read(t, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"), raw)
 }
 
+// sample is how much of something a test takes: a part in make test, all of it in make test-long.
+func sample(short, long int) int {
+	if testing.Short() {
+		return short
+	}
+	return long
+}
+
 // eventually polls until ok or the time is up.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

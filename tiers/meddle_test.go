@@ -77,7 +77,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 		}))
 		r.cfg.Mode = plan.ModeVerify
 		mixed := 0
-		for _, p := range prompts(12) {
+		for _, p := range prompts(sample(6, 12)) {
 			body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, stream))
 			want := r.own(body)
 			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
@@ -98,7 +98,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 func TestStopStringsAndLimitsAreCheckedInTheTargetsTokens(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5, Tokenizer: "other"}, vllmsim.Options{})
 	r.cfg.Mode = plan.ModeVerify
-	for i, p := range prompts(30) {
+	for i, p := range prompts(sample(9, 30)) {
 		for _, more := range []string{`,"max_tokens":5`, `,"max_tokens":20`, `,"max_tokens":300,"stop":[" a"," w"]`, `,"max_tokens":300,"stop":[" th"," b"]`, `,"max_tokens":300,"stop":[".",","]`} {
 			body := chat(p, fmt.Sprintf(`%s,"stream":%v`, more, i%2 == 0))
 			got, rc, err := r.ask(openai.Chat, plan.Auto, body)

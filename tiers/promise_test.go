@@ -58,7 +58,7 @@ func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 				n.op = 1 // few are good enough by themselves
 			}
 			served, lots := 0, map[accept.Lot]int{}
-			for i := range 60 {
+			for i := range sample(30, 60) {
 				before := n.so()
 				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
 				if err != nil {

@@ -238,7 +238,7 @@ func (p *seam) problems(got result) (out []string) {
 func TestSeamsAreSeenByNobody(t *testing.T) {
 	s := newStage(t)
 	var runs, switched, byIDs, byText, failed atomic.Int64
-	n := proofSize(8, 60, 1000)
+	n := proofSize(sample(4, 8), 60, 1000)
 	eachPrompt(n, func(i int) {
 		tl := newTale(uint64(i))
 		for cut := range len(tl.tokens) + 2 {
@@ -386,7 +386,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			}
 			r.cascade = c
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
-			over, n := 0, proofSize(18, 60, 600)
+			over, n := 0, proofSize(sample(9, 18), 60, 600)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3]
 				own := f.alone(r, f.body(p, `,"max_tokens":300`))

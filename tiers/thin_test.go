@@ -114,7 +114,7 @@ func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
 			r.wire(t, failingAt(t, r.target.URL(), func(path string, body []byte) bool { return broken && fault.matches(path, body) }))
 			broken = true
 			hit := 0
-			for i, p := range prompts(12) {
+			for i, p := range prompts(sample(6, 12)) {
 				f := forms[i%len(forms)]
 				got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, `,"max_tokens":40`))
 				if err != nil || got.finish == "" || rc.Approximate && !strings.HasSuffix(rc.Acceptance(), ";exactness=approximate") {
@@ -142,7 +142,7 @@ func TestAContinuationThatFailsLeavesTheAnswerToTheTarget(t *testing.T) {
 	}))
 	broken = true
 	hit := 0
-	for i, p := range prompts(12) {
+	for i, p := range prompts(sample(6, 12)) {
 		f := forms[1+i%2*2] // not streamed
 		got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, `,"max_tokens":40`))
 		if err != nil || got.finish == "" || rc.Tier == plan.Mixed && rc.TargetTokens > 1 {
@@ -202,7 +202,7 @@ func TestNoMoreIsScoredThanMayBe(t *testing.T) {
 	r := thinRig(t, .1)
 	r.cfg.Scoring = scoring.Config{MaxTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
 	cut := 0
-	for _, p := range prompts(12) {
+	for _, p := range prompts(sample(6, 12)) {
 		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))
 		if err != nil || rc.Plan.Sampled && len(rc.Checks) == 1 && rc.Checks[0].Tokens+rc.PromptTokens > 60 {
 			t.Fatalf("%+v, %v", rc, err)

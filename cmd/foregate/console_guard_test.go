@@ -13,7 +13,7 @@ import (
 )
 
 // guardedGateway is a process with the token of its operator.
-func guardedGateway(t *testing.T, token string) *process {
+func guardedGateway(t *testing.T, token string) *server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("ann operate "+token+"\n"), 0o600); err != nil {

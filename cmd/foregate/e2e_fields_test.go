@@ -1,78 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
-
-// strippedFields never reach a backend as the client sent them.
-var strippedFields = map[string]string{
-	"priority":                  `-9000000000000000000`,
-	"request_id":                `"someone-elses"`,
-	"rid":                       `"someone-elses"`,
-	"session_id":                `"someone-elses"`,
-	"conversation_id":           `"someone-elses"`,
-	"routing_key":               `"someone-elses"`,
-	"cache_salt":                `"someone-elses"`,
-	"extra_key":                 `"someone-elses"`,
-	"kv_transfer_params":        `{"do_remote_prefill":true,"remote_host":"169.254.169.254"}`,
-	"ec_transfer_params":        `{"remote_host":"169.254.169.254"}`,
-	"bootstrap_host":            `"169.254.169.254"`,
-	"bootstrap_port":            `8998`,
-	"bootstrap_room":            `[1]`,
-	"bootstrap_pair_key":        `"a"`,
-	"data_parallel_rank":        `1`,
-	"routed_dp_rank":            `1`,
-	"disagg_prefill_dp_rank":    `1`,
-	"data_parallel_rank_decode": `1`,
-	"vllm_xargs":                `{"a":1}`,
-	"custom_labels":             `{"tenant":"someone-else"}`,
-	"no_logs":                   `true`,
-	"log_metrics":               `false`,
-}
-
-// refusedFields are answered with 400 when they ask for anything.
-var refusedFields = map[string]string{
-	"chat_template":              `"{{ messages }}"`,
-	"chat_template_kwargs":       `"enable_thinking"`,
-	"documents":                  `[{"title":"a","text":"b"}]`,
-	"media_io_kwargs":            `{"video":{}}`,
-	"mm_processor_kwargs":        `{"a":1}`,
-	"prompt_logprobs":            `1`,
-	"logprob_start_len":          `0`,
-	"prompt_embeds":              `"AAAA"`,
-	"echo":                       `true`,
-	"stop_regex":                 `"(a+)+$"`,
-	"return_prompt_text":         `true`,
-	"enable_response_messages":   `true`,
-	"return_token_ids":           `true`,
-	"return_prompt_token_ids":    `true`,
-	"logprob_token_ids":          `[1]`,
-	"token_ids_logprob":          `[1]`,
-	"use_beam_search":            `true`,
-	"custom_logit_processor":     `"{\"callable\":\"80049525\"}"`,
-	"custom_params":              `{"a":1}`,
-	"logits_processors":          `["os.system"]`,
-	"extra_args":                 `{"a":1}`,
-	"lora_path":                  `"/tmp/evil"`,
-	"return_hidden_states":       `true`,
-	"return_routed_experts":      `true`,
-	"session_params":             `{"id":"someone-elses"}`,
-	"previous_response_id":       `"resp_someone-elses"`,
-	"conversation":               `"conv_someone-elses"`,
-	"background":                 `true`,
-	"previous_input_messages":    `[{"role":"system"}]`,
-	"input_embeds":               `[[0.5]]`,
-	"positional_embed_overrides": `{"a":1}`,
-	"features":                   `{"a":1}`,
-}
 
 // surfaces are the ways by which a generation request reaches a backend.
 var surfaces = []struct{ name, path, tier, stream string }{
@@ -102,81 +43,86 @@ func surfaceBody(path string, members ...string) string {
 	return `{"model":"llama-3","prompt":"hi"` + strings.Join(append([]string{""}, members...), ",") + `}`
 }
 
-func TestTheEndToEndTablesHaveEachFieldThatIsNotForwarded(t *testing.T) {
-	for _, f := range fields.Table {
-		_, isStripped := strippedFields[f.Name]
-		_, isRefused := refusedFields[f.Name]
-		if isStripped != (f.Verdict == fields.Stripped) || isRefused == isStripped {
-			t.Errorf("%s is %s: among the stripped %v, among the refused %v", f.Name, f.Verdict, isStripped, isRefused)
-		}
-	}
-}
-
-func TestDangerousFieldsAreStrippedOrRefused(t *testing.T) {
+// TestABodyIsJudgedOnEveryWayToABackend has each way refuse a field, refuse what a backend would
+// fetch, refuse what is no JSON, and strip a field. What else is judged, and how, tiers/openai tests.
+func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
 	g := newGuarded(t)
-	for _, s := range surfaces {
-		for name, value := range refusedFields {
-			for _, field := range []string{name, escaped(name)} {
-				status, head, got := send(t, "POST", g.base+s.path, surfaceBody(s.path, s.stream, `"`+field+`":`+value), "X-Tier", s.tier)
-				if status != 400 || !strings.Contains(got, `"param":"`+name+`"`) {
-					t.Errorf("%s, %s: status %d: %s", s.name, field, status, got)
-					continue
-				}
-				checkError(t, head, got, &refusal{kind: "invalid_request_error", code: "unsupported_parameter"})
-			}
+	refused := func(path, body, code string, headers ...string) {
+		t.Helper()
+		status, head, got := send(t, "POST", g.base+path, body, headers...)
+		if status != http.StatusBadRequest {
+			t.Errorf("%s: status %d: %s: %s", path, status, got, body)
+			return
 		}
+		checkError(t, head, got, &refusal{kind: "invalid_request_error", code: code})
+	}
+	stripped := func(path, body string, headers ...string) {
+		t.Helper()
+		post(t, g.base+path, body, headers...)
+		got := g.taken(t)
+		if _, there := got["kv_transfer_params"]; there || string(got["user"]) != `"kept \u00e9"` {
+			t.Errorf("%s: a backend got %s", path, got)
+		}
+	}
+	const image = `"input":[{"content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]`
+	const members = `"kv_transfer_params":{"remote_host":"169.254.169.254"},"user":"kept \u00e9"`
+	for _, s := range surfaces {
+		refused(s.path, surfaceBody(s.path, s.stream, `"prompt_logprobs":1`), "unsupported_parameter", "X-Tier", s.tier)
+		refused(s.path, surfaceBody(s.path, s.stream, image), "unsupported_parameter", "X-Tier", s.tier)
+		refused(s.path, surfaceBody(s.path, s.stream)+"x", "invalid_json", "X-Tier", s.tier)
 	}
 	for path, input := range passedThrough {
-		for name, value := range refusedFields {
-			if name == "documents" && (path == "/v1/rerank" || path == "/v1/score") {
-				continue // what is ranked
-			}
-			status, head, got := send(t, "POST", g.base+path, `{"model":"llama-3",`+input+`,"`+name+`":`+value+`}`)
-			if status != 400 || !strings.Contains(got, `"param":"`+name+`"`) {
-				t.Errorf("%s, %s: status %d: %s", path, name, status, got)
-				continue
-			}
-			checkError(t, head, got, &refusal{kind: "invalid_request_error", code: "unsupported_parameter"})
-		}
+		refused(path, `{"model":"llama-3",`+input+`,"prompt_logprobs":1}`, "unsupported_parameter")
+		refused(path, `{"model":"llama-3",`+input, "invalid_json")
 	}
+	refused("/v1/embeddings", `{"model":"llama-3",`+image+`}`, "unsupported_parameter")
 	g.untouched(t)
-	for path, input := range passedThrough {
-		body := `{"model":"llama-3",` + input
-		for name, value := range strippedFields {
-			body += `,"` + name + `":` + value
-		}
-		post(t, g.base+path, body+`,"user":"kept"}`)
-		got := g.taken(t)
-		for name, value := range strippedFields {
-			if raw, ok := got[name]; ok && (name != "cache_salt" || string(raw) == value) {
-				t.Errorf("%s: %s reached the backend: %s", path, name, raw)
-			}
-		}
-		if string(got["user"]) != `"kept"` {
-			t.Errorf("%s: a harmless field was changed: %s", path, got)
-		}
-	}
 	for _, s := range surfaces {
-		var members []string
-		for name, value := range strippedFields {
-			members = append(members, `"`+name+`":`+value)
-		}
-		members = append(members, s.stream, `"user":"kept \u00e9","top_k":7`)
-		post(t, g.base+s.path, surfaceBody(s.path, members...), "X-Tier", s.tier)
-		got := g.taken(t)
-		for name, value := range strippedFields {
-			if raw, ok := got[name]; ok && (name != "cache_salt" || string(raw) == value) { // the gateway's own salt is sent instead
-				t.Errorf("%s: %s reached the backend: %v", s.name, name, got)
-			}
-		}
-		if string(got["user"]) != `"kept \u00e9"` || string(got["top_k"]) != "7" {
-			t.Errorf("%s: a harmless field was changed: %s", s.name, got)
-		}
+		stripped(s.path, surfaceBody(s.path, s.stream, members), "X-Tier", s.tier)
+	}
+	for path, input := range passedThrough {
+		stripped(path, `{"model":"llama-3",`+input+`,`+members+`}`)
 	}
 }
 
-// escaped writes a name's first letter as an escape: the same name to a parser.
-func escaped(name string) string { return fmt.Sprintf(`\u%04x%s`, name[0], name[1:]) }
+func TestABodyBeyondTheLimitIsRefusedWithoutReadingIt(t *testing.T) {
+	g := newGuarded(t)
+	t.Run("10 GB by its length", func(t *testing.T) { testHugeLength(t, g) })
+	t.Run("5 MiB in chunks", func(t *testing.T) { testHugeChunks(t, g) })
+	g.untouched(t)
+}
+
+// testHugeLength names ten gigabytes and sends none: the answer comes at once.
+func testHugeLength(t *testing.T, g *guarded) {
+	conn, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	began := time.Now()
+	_ = conn.SetDeadline(began.Add(4 * time.Second)) // before the body could be called slow
+	if _, err := io.WriteString(conn, "POST "+chat+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10737418240\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 12)
+	if _, err := io.ReadFull(conn, head); err != nil || string(head) != "HTTP/1.1 413" {
+		t.Errorf("got %q, %v after %v", head, err, time.Since(began))
+	}
+}
+
+// testHugeChunks sends more than the limit without saying so.
+func testHugeChunks(t *testing.T, g *guarded) {
+	var b bytes.Buffer
+	b.WriteString("POST " + chat + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for range 80 {
+		fmt.Fprintf(&b, "10000\r\n%s\r\n", strings.Repeat(" ", 1<<16))
+	}
+	b.WriteString("0\r\n\r\n")
+	got := raw(t, g.addr, b.Bytes())
+	if len(got.replies) != 1 || got.replies[0].status != 413 || !got.closed {
+		t.Errorf("got %+v", got)
+	}
+}
 
 // taken is the one body that a backend received, by field.
 func (g *guarded) taken(t *testing.T) map[string]json.RawMessage {
@@ -262,5 +208,41 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 		if r.header.Get("Traceparent") != "" {
 			t.Errorf("a malformed trace reached the backend: %q", r.header.Get("Traceparent"))
 		}
+	}
+}
+
+func TestARoutesAllowFieldsReachesTheScanOfEveryPath(t *testing.T) {
+	backend := newRecorder(t)
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools:
+  large: {model: large, backends: [%q]}
+routes:
+  - {model: open, target: large, allow_fields: [image_url, prompt_logprobs, chat_template_kwargs.style]}
+  - {model: shut, target: large}
+drain: {delay: 0s, grace: 2s}
+`, backend.url))
+	p.ready(t)
+	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
+	for path, input := range map[string]string{
+		chat:             `"messages":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/responses":  `"input":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/embeddings": `"messages":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/score":      `"data_1":"a","data_2":{"content":[` + image + `]}`,
+	} {
+		for _, more := range []string{``, `,"prompt_logprobs":1`, `,"chat_template_kwargs":{"style":"dry","enable_thinking":false}`} {
+			post(t, p.base+path, `{"model":"open",`+input+more+`}`)
+			took := backend.all()
+			backend.forget()
+			if len(took) != 1 || !strings.Contains(took[0].body, strings.TrimPrefix(more, ",")) || !strings.Contains(took[0].body, image) {
+				t.Errorf("%s with %s: the backend got %+v", path, more, took)
+			}
+			if status, _, got := send(t, "POST", p.base+path, `{"model":"shut",`+input+more+`}`); status != 400 {
+				t.Errorf("%s with %s of a route that lists nothing: %d: %s", path, more, status, got)
+			}
+		}
+	}
+	if took := backend.all(); len(took) > 0 {
+		t.Errorf("the backend got %+v", took)
 	}
 }

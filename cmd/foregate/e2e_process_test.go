@@ -3,13 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,54 +25,74 @@ const (
 // atOnce has a race build end when it is done. By default it sleeps for a second first.
 const atOnce = "GORACE=atexit_sleep_ms=50"
 
-// process is a running `foregate serve`.
-type process struct {
+// server is a running `foregate serve`: in this process, or in one of its own.
+type server struct {
 	base, admin string // URLs of the two listeners
 	addr        string // of the public one
 
-	cmd    *exec.Cmd
-	log    syncBuffer
-	served chan struct{} // closed when it has told its addresses
-	exited chan struct{} // closed when it has ended
-	status error
+	interrupt func()        // has it stop
+	log       *syncBuffer   // its standard error
+	serving   chan struct{} // closed when it has told its addresses
+	exited    chan struct{} // closed when it has ended
+	err       error         // how it ended
 }
 
-// serve starts the program on a configuration and stops it with the test,
-// checking that it ended well: status 0, no race, no panic.
-func serve(t *testing.T, config string) *process {
+// serve runs the command serve on a configuration within this process and stops it with the test.
+func serve(t *testing.T, config string) *server {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "foregate.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ctx, stop := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	p := &server{interrupt: stop, log: &syncBuffer{}, serving: make(chan struct{}), exited: make(chan struct{})}
+	cmd := serveCmd{Config: configFile(t, config), LogLevel: "info"}
+	go func() {
+		p.err = cmd.Run(&env{ctx: ctx, stdout: io.Discard, stderr: in})
+		_ = in.Close()
+	}()
+	go p.watch(out, func() error { return p.err })
+	p.begin(t)
+	return p
+}
+
+// serveAlone runs `foregate serve` in a process of its own and stops it with the test, which checks
+// that it ended well: status 0, no race, no panic.
+func serveAlone(t *testing.T, config string) (*server, *os.Process) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{served: make(chan struct{}), exited: make(chan struct{})}
-	p.cmd = exec.Command(exe, "serve", "-c", file)
-	p.cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
-	stderr, err := p.cmd.StderrPipe()
+	cmd := exec.Command(exe, "serve", "-c", configFile(t, config))
+	cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go p.watch(stderr)
+	p := &server{log: &syncBuffer{}, serving: make(chan struct{}), exited: make(chan struct{})}
+	p.interrupt = func() { _ = cmd.Process.Signal(syscall.SIGTERM) } // one that has ended does not mind
+	t.Cleanup(func() { _ = cmd.Process.Kill() })                     // by its id, after the end below
+	go p.watch(stderr, cmd.Wait)
+	p.begin(t)
+	return p, cmd.Process
+}
+
+// begin waits for the addresses, and has the test end the server.
+func (p *server) begin(t *testing.T) {
+	t.Helper()
 	t.Cleanup(func() { p.end(t) })
 	select {
-	case <-p.served:
+	case <-p.serving:
 	case <-p.exited:
-		t.Fatalf("the gateway ended at once: %v\n%s", p.status, p.log.String())
+		t.Fatalf("the gateway ended at once: %v\n%s", p.err, p.log.String())
 	case <-time.After(startWait):
 		t.Fatalf("the gateway did not serve within %v\n%s", startWait, p.log.String())
 	}
-	return p
 }
 
 // watch gathers the log, finds the addresses in it, and notes the end.
-func (p *process) watch(stderr io.Reader) {
+func (p *server) watch(stderr io.Reader, wait func() error) {
 	lines := bufio.NewReader(stderr)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -81,37 +100,28 @@ func (p *process) watch(stderr io.Reader) {
 		var said struct{ Message, Listen, Admin string }
 		if json.Unmarshal(line, &said) == nil && said.Message == "serving" {
 			p.addr, p.base, p.admin = said.Listen, "http://"+said.Listen, "http://"+said.Admin
-			close(p.served)
+			close(p.serving)
 		}
 		if err != nil {
 			break
 		}
 	}
-	p.status = p.cmd.Wait()
+	p.err = wait()
 	close(p.exited)
 }
 
-// terminate asks the process to stop.
-func (p *process) terminate(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("SIGTERM: %v", err)
-	}
-}
-
-// end stops the process, if the test did not, and checks how it went.
-func (p *process) end(t *testing.T) {
-	p.terminate(t)
+// end stops the server, if the test did not, and checks how it went.
+func (p *server) end(t *testing.T) {
+	p.interrupt()
 	select {
 	case <-p.exited:
 	case <-time.After(stopWait):
-		t.Errorf("the gateway did not stop within %v of SIGTERM", stopWait)
-		_ = p.cmd.Process.Kill() // by its id; the wait below sees it end
-		<-p.exited
+		t.Errorf("the gateway did not stop within %v", stopWait)
+		return
 	}
 	log := p.log.String()
-	if p.status != nil {
-		t.Errorf("the gateway ended with %v\n%s", p.status, log)
+	if p.err != nil {
+		t.Errorf("the gateway ended with %v\n%s", p.err, log)
 	}
 	for _, bad := range []string{"DATA RACE", "panicked", "goroutine "} {
 		if strings.Contains(log, bad) {
@@ -122,7 +132,7 @@ func (p *process) end(t *testing.T) {
 }
 
 // ready waits until the gateway says it can serve every route.
-func (p *process) ready(t *testing.T) {
+func (p *server) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, "the gateway is ready", func() bool {
 		status, _ := get(t, p.base+"/readyz")
@@ -131,7 +141,7 @@ func (p *process) ready(t *testing.T) {
 }
 
 // metrics is the page of the admin listener.
-func (p *process) metrics(t *testing.T) string {
+func (p *server) metrics(t *testing.T) string {
 	t.Helper()
 	status, page := get(t, p.admin+"/metrics")
 	if status != http.StatusOK {
@@ -202,4 +212,66 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// post sends JSON and returns the body of a 200.
+func post(t *testing.T, url, body string, headers ...string) (string, http.Header) {
+	t.Helper()
+	status, head, got := send(t, http.MethodPost, url, body, headers...)
+	if status != http.StatusOK {
+		t.Fatalf("POST %s: status %d: %s", url, status, got)
+	}
+	return got, head
+}
+
+// send makes one request; headers are names and values in turn.
+func send(t *testing.T, method, url, body string, headers ...string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	got, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read to its end, or its error counts
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp.StatusCode, resp.Header, string(got)
+}
+
+// completion is an answer in JSON, as far as tests read it.
+type completion struct {
+	Choices []struct{ Message struct{ Content string } }
+	Usage   struct {
+		CompletionTokens int `json:"completion_tokens"`
+	}
+}
+
+// complete sends a chat request and returns its answer, which must be a 200.
+func complete(t *testing.T, p *server, body string) (c completion) {
+	t.Helper()
+	text, _ := post(t, p.base+chat, body)
+	if err := json.Unmarshal([]byte(text), &c); err != nil || len(c.Choices) == 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return c
+}
+
+// grep returns the lines of a page that hold a word.
+func grep(page, word string) string {
+	var out []string
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, word) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
 // silence is how long a raw connection may say nothing before the test takes it
@@ -34,9 +36,11 @@ type rawResult struct {
 // raw sends bytes as they are and reads until the gateway closes or is silent.
 func raw(t *testing.T, addr string, payload []byte) rawResult {
 	t.Helper()
+	var got rawResult
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return got
 	}
 	defer func() { _ = conn.Close() }()
 	sent := make(chan struct{})
@@ -45,7 +49,6 @@ func raw(t *testing.T, addr string, payload []byte) rawResult {
 		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
 		_, _ = conn.Write(payload) // a gateway that has seen enough may close before the end
 	}()
-	var got rawResult
 	in := bufio.NewReader(conn)
 	wait := 10 * time.Second // for the first response
 	for {
@@ -58,7 +61,8 @@ func raw(t *testing.T, addr string, payload []byte) rawResult {
 		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil {
-			t.Fatalf("what came is no HTTP response: %v", err)
+			t.Errorf("what came is no HTTP response: %v", err)
+			break
 		}
 		body, _ := io.ReadAll(resp.Body) // what there is
 		got.replies = append(got.replies, rawReply{resp.StatusCode, resp.Header, string(body)})
@@ -92,22 +96,29 @@ func request(path string, body []byte, extra ...string) []byte {
 
 // guarded is a gateway over two recording backends, to see what gets through.
 type guarded struct {
-	*process
+	*server
 	draft, target *recorder
 }
 
-func newGuarded(t *testing.T) *guarded {
+// newGuarded starts one with the given live settings, names and values in turn.
+func newGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	g := &guarded{draft: newRecorder(t), target: newRecorder(t)}
-	g.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	store := miniredis.RunT(t)
+	store.HSet("foregate:settings", "cache.mode", "off")
+	for i := 0; i < len(settings); i += 2 {
+		store.HSet("foregate:settings", settings[i], settings[i+1])
+	}
+	g.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
+redis: {url: "redis://%s"}
 pools:
   small: {model: small, backends: [%q]}
   large: {model: large, backends: [%q]}
 routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
 passthrough: [/v1/embeddings, /v1/responses, /v1/messages, /tokenize, /detokenize, /v1/rerank, /v1/score]
 drain: {delay: 0s, grace: 2s}
-`, g.draft.url, g.target.url))
+`, store.Addr(), g.draft.url, g.target.url))
 	g.ready(t)
 	return g
 }
@@ -120,20 +131,4 @@ func (g *guarded) untouched(t *testing.T) {
 	}
 	g.draft.forget()
 	g.target.forget()
-}
-
-// refuse sends a body and checks that it is refused with a status, a code and a
-// message that says what and where.
-func (g *guarded) refuse(t *testing.T, path string, body []byte, status int, code, message string, extra ...string) {
-	t.Helper()
-	got := raw(t, g.addr, request(path, body, append(extra, "Connection: close")...))
-	if len(got.replies) != 1 {
-		t.Fatalf("%d responses came, want 1: %+v", len(got.replies), got.replies)
-	}
-	r := got.replies[0]
-	if r.status != status || !strings.Contains(r.body, message) {
-		t.Errorf("status %d, want %d; message with %q: %s", r.status, status, message, r.body)
-		return
-	}
-	checkError(t, r.header, r.body, &refusal{kind: "invalid_request_error", code: code})
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // nonsense is what a backend may answer instead of an answer.
@@ -86,29 +84,3 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 }
-
-func TestAFullBackendIsNeverHeldToBeBroken(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: simScale})
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-pools: {only: {model: m, backends: [%q]}}
-routes: [{model: llama-3, target: only}]
-drain: {delay: 0s, grace: 2s}
-`, sim.URL()))
-	p.ready(t)
-	sim.SetFault(vllmsim.Fault{Status: 429, RetryAfter: "2"})
-	for range 200 {
-		if status, _, body := send(t, "POST", p.base+chat, chatBody("llama-3")); status != 503 || !strings.Contains(body, "upstream_busy") {
-			t.Fatalf("status %d: %s", status, body)
-		}
-	}
-	sim.SetFault(vllmsim.Fault{})
-	if got := whole(t, p, ask("llama-3", "Free again?")); got.texts[0] == "" {
-		t.Error("no answer came")
-	}
-	if state := grep(p.metrics(t), "foregate_breaker_state{"); !strings.HasSuffix(state, " 0\n") {
-		t.Errorf("the breaker is not closed: %s", state)
-	}
-}
-
-func testMetricNames(t *testing.T, w *world) { lintPage(t, w.metrics(t)) }

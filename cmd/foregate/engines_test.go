@@ -24,7 +24,7 @@ const (
 
 // probed is a gateway whose targets differ in what they can do.
 type probed struct {
-	*process
+	*server
 	draft, able, blind *vllmsim.Server
 }
 
@@ -40,7 +40,7 @@ func newProbed(t *testing.T) *probed {
 	for name, value := range map[string]string{"speculation.mode": "confidence", "speculation.mode@" + routeBlind: "verify", "economy.guard": "off", "cache.mode": "off"} {
 		store.HSet("foregate:settings", name, value)
 	}
-	w.process = serve(t, fmt.Sprintf(`
+	w.server = serve(t, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
-	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
@@ -99,82 +97,6 @@ func TestABackendThatFailsFastDrawsNoTraffic(t *testing.T) {
 			})
 		})
 	}
-}
-
-// failing is a backend that can take to answering 500 to everything but its health, and
-// counts who asks.
-type failing struct {
-	*vllmsim.Server
-	url    string
-	fails  atomic.Bool
-	chats  atomic.Int64 // requests of clients while it failed
-	probes atomic.Int64 // completions, which clients do not ask for here
-}
-
-func newFailing(t *testing.T) *failing {
-	t.Helper()
-	s := &failing{Server: vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed})}
-	srv := httptest.NewServer(s)
-	t.Cleanup(srv.Close)
-	s.url = srv.URL
-	return s
-}
-
-// ServeHTTP answers, or fails.
-func (s *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/v1/completions" {
-		s.probes.Add(1)
-	}
-	if !s.fails.Load() || r.Method != http.MethodPost {
-		s.Server.ServeHTTP(w, r)
-		return
-	}
-	if r.URL.Path == chat {
-		s.chats.Add(1)
-	}
-	http.Error(w, `{"error":{"message":"broken","type":"InternalServerError","code":500}}`, http.StatusInternalServerError)
-}
-
-func TestABackendThatAnswersErrorsIsLeftByAllReplicasAndComesBackByProbesAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	t.Parallel()
-	bad := newFailing(t)
-	w := &fleetWorld{}
-	urls := []string{bad.url}
-	for range 3 {
-		s := vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed})
-		w.sims, urls = append(w.sims, s), append(urls, s.URL())
-	}
-	w.start(t, "backends: ["+strings.Join(urls, ", ")+"]")
-	w.settled(t)
-	id := strings.NewReplacer("http://", "", ":", "-").Replace(bad.url)
-	in := func(state int) func() bool {
-		return func() bool {
-			return w.all(func(p *process) bool {
-				return strings.Contains(grep(p.metrics(t), `foregate_breaker_state{backend="`), fmt.Sprintf("backend=%q,pool=\"only\"} %d\n", id, state))
-			})
-		}
-	}
-	eventually(t, "it is known to all", in(0))
-	probed := bad.probes.Load()
-	bad.fails.Store(true)
-	began := time.Now()
-	l := startTraffic(t, 24, w.replicas...)
-	eventually(t, "it is open on every replica", in(2))
-	t.Logf("open on every replica after %v, %d requests failed", time.Since(began), bad.chats.Load())
-	reached := bad.chats.Load()
-	// After 2 s and after 4 s more; the first may be over before all have heard that it is open.
-	eventually(t, "it is probed", func() bool { return bad.probes.Load() > probed+1 })
-	if n := bad.chats.Load() - reached; n > 24 { // those that were under way
-		t.Errorf("%d requests were used to test it", n)
-	}
-	bad.fails.Store(false)
-	within(t, 40*time.Second, "it is closed on every replica", in(0))
-	before := bad.State().Requests[chat]
-	eventually(t, "it serves again", func() bool { return bad.State().Requests[chat] > before+3 })
-	l.faultless(t)
 }
 
 func TestAProbeSaysWhatAFailureMeans(t *testing.T) {

@@ -44,7 +44,7 @@ func TestAFileThatNamesBackendsIsFollowedWithoutCuttingAStream(t *testing.T) {
 		}
 	}
 	has := func(n int) func() bool {
-		return func() bool { return w.all(func(p *process) bool { return len(p.sees(t)) == n }) }
+		return func() bool { return w.all(func(p *server) bool { return len(p.sees(t)) == n }) }
 	}
 	name(w.sims[0], w.sims[1])
 	eventually(t, "the backends of the file are there", has(2))
@@ -66,7 +66,7 @@ func TestAFileThatNamesBackendsIsFollowedWithoutCuttingAStream(t *testing.T) {
 	}
 	name(w.sims[1], w.sims[2])
 	eventually(t, "the file's change is seen", func() bool {
-		return w.all(func(p *process) bool { _, there := p.sees(t)[gone.URL()]; return !there && len(p.sees(t)) == 2 })
+		return w.all(func(p *server) bool { _, there := p.sees(t)[gone.URL()]; return !there && len(p.sees(t)) == 2 })
 	})
 	_, before := w.count(chat)
 	streams.Wait()

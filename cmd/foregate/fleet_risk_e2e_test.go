@@ -52,7 +52,7 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 
 	w.set(t, "risk.on_stale", "last")
 	eventually(t, "the setting is in force", func() bool {
-		return w.all(func(p *process) bool { return p.inForce(t, "risk.on_stale") == "last" })
+		return w.all(func(p *server) bool { return p.inForce(t, "risk.on_stale") == "last" })
 	})
 	w.redis.kill()
 	was := dropped()
@@ -149,7 +149,7 @@ func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Tokenizer: "other"})
 	within(t, riskSlow, "all know that it is another", func() bool {
-		return w.all(func(p *process) bool { return strings.Count(p.log.String(), "its engine was restarted") == 1 })
+		return w.all(func(p *server) bool { return strings.Count(p.log.String(), "its engine was restarted") == 1 })
 	})
 	opened, _ := w.booked(t, k)
 	l := w.load(t, 1, 1, w.replicas...)
@@ -185,7 +185,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	w.quiet(t, k)
 	w.set(t, "risk.max_wrong_rate", "0.3")
 	eventually(t, "the first promise is in force", func() bool {
-		return w.all(func(p *process) bool { return p.inForce(t, "risk.max_wrong_rate") == "0.3" })
+		return w.all(func(p *server) bool { return p.inForce(t, "risk.max_wrong_rate") == "0.3" })
 	})
 	tries := 0
 	for opened, _ := w.booked(t, k); !riskAsk(t.Context(), w.replicas[0], riskPrompt).accepted(); tries++ {
@@ -205,7 +205,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 		w.set(t, name, value)
 	}
 	eventually(t, "all refuse what no setting may be", func() bool {
-		return w.all(func(p *process) bool {
+		return w.all(func(p *server) bool {
 			refused := p.standing(t).Settings.Rejected
 			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RejectedSettingView) bool { return bad[r.Name] != r.Value })
 		})
@@ -240,7 +240,7 @@ func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	}
 	within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
 	began := time.Now()
-	leaving.terminate(t)
+	leaving.interrupt()
 	l.unharmed(t)
 	select {
 	case <-leaving.exited:

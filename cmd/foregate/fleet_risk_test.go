@@ -61,48 +61,10 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatIsKilledLeavesItsAuditsBad kills one with audits under way.
-func TestAReplicaThatIsKilledLeavesItsAuditsBad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	t.Parallel()
-	w := newRiskFleet(t, 3, "")
-	k := w.certified(t)
-	w.slow(t, 400)
-	victim := w.replicas[0]
-	doomed := w.load(t, 6, 1, victim)
-	within(t, riskSlow, "many audits are under way", func() bool { return len(w.tickets(t, k)) >= 8 })
-	victim.kill(t)
-	doomed.stop()
-	w.replicas = w.replicas[1:]
-	w.slow(t, 0)
-	w.load(t, 2, 1, w.replicas...).during(t, 20).unharmed(t)
-	w.idle(t, k)
-	left := w.tickets(t, k)
-	t.Logf("%d audits are lost", len(left))
-	if e := w.sound(t, k); len(left) == 0 || e.K[0] != len(left) {
-		t.Errorf("%d audits were lost, %d count as bad", len(left), e.K[0])
-	}
-	before := w.state(t, k)
-	back := w.join(t)
-	within(t, riskSlow, "a new replica shares", func() bool { return shares(t, back, 3) })
-	w.until(t, "all serve drafts, the new one, too", func(r riskReply) bool {
-		return r.accepted() && r.grant == fmt.Sprintf("g%d.a0.op1", before.Version)
-	})
-	w.quiet(t, k, left...)
-	if summed(t, []*process{back}, "foregate_audits_total", `label="good"`) == 0 {
-		t.Error("the new replica has audited nothing")
-	}
-	if e := w.sound(t, k); e.Audits <= before.Epochs[0].Audits || e.K[0] != len(left) {
-		t.Errorf("after %d audits there are %d, of which %d count as bad", before.Epochs[0].Audits, e.Audits, e.K[0])
-	}
-}
-
 var labelled = regexp.MustCompile(`(?m)^(foregate_\w+)\{([^}]*)\} (\S+)$`)
 
 // summed adds up the series of a metric at some replicas whose labels hold all of the words.
-func summed(t *testing.T, replicas []*process, name string, words ...string) (total int) {
+func summed(t *testing.T, replicas []*server, name string, words ...string) (total int) {
 	t.Helper()
 	for _, p := range replicas {
 		for _, m := range labelled.FindAllStringSubmatch(p.metrics(t), -1) {

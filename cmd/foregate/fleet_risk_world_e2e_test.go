@@ -55,16 +55,16 @@ func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *
 		w.join(t)
 	}
 	within(t, riskSlow, "both pools were probed by all", func() bool {
-		return w.all(func(p *process) bool { return strings.Count(p.metrics(t), "\nforegate_probe_age_seconds{") == 2 })
+		return w.all(func(p *server) bool { return strings.Count(p.metrics(t), "\nforegate_probe_age_seconds{") == 2 })
 	})
 	within(t, riskSlow, "the replicas share with each other", func() bool {
-		return w.all(func(p *process) bool { return shares(t, p, replicas) })
+		return w.all(func(p *server) bool { return shares(t, p, replicas) })
 	})
 	return w
 }
 
 // join starts a replica. All end together: a race build takes a second to.
-func (w *riskFleet) join(t *testing.T) *process {
+func (w *riskFleet) join(t *testing.T) *server {
 	t.Helper()
 	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
@@ -79,7 +79,7 @@ drain: {delay: 0s, grace: 10s}
 	t.Cleanup(func() {
 		w.end.Do(func() {
 			for _, p := range w.replicas {
-				p.terminate(t)
+				p.interrupt()
 			}
 			for _, p := range w.replicas {
 				select {
@@ -101,7 +101,7 @@ func (w *riskFleet) set(t *testing.T, pairs ...string) {
 
 // riskReply is what became of a request.
 type riskReply struct {
-	replica                *process
+	replica                *server
 	status                 int
 	verdict, reason, grant string // of X-Acceptance; grant is the policy
 	cached, text           string
@@ -119,7 +119,7 @@ func (r riskReply) accepted() bool { return r.verdict == "accepted" && r.reason 
 func (r riskReply) bypassed() bool { return r.verdict == "bypassed" && r.reason == "uncertified" }
 
 // riskAsk sends one request for a short whole answer. headers are names and values.
-func riskAsk(ctx context.Context, p *process, text string, headers ...string) riskReply {
+func riskAsk(ctx context.Context, p *server, text string, headers ...string) riskReply {
 	r := riskReply{replica: p}
 	body, _ := json.Marshal(map[string]any{ // strings and numbers
 		"model": routeUsual, "max_tokens": 8, "temperature": 0, "messages": []any{map[string]any{"role": "user", "content": text}},
@@ -207,7 +207,7 @@ type riskLoad struct {
 const thinks = 10 * time.Millisecond
 
 // load runs so many clients on each of the replicas until stop, or the test's end.
-func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*process) *riskLoad {
+func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*server) *riskLoad {
 	t.Helper()
 	l := &riskLoad{}
 	for i, p := range replicas {

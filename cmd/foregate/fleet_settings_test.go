@@ -20,7 +20,7 @@ import (
 )
 
 // inForce is a setting as a replica says it is in force.
-func (p *process) inForce(t *testing.T, name string) string {
+func (p *server) inForce(t *testing.T, name string) string {
 	t.Helper()
 	_, route, _ := strings.Cut(name, "@")
 	for _, s := range p.allInForce(t, route) {
@@ -31,7 +31,7 @@ func (p *process) inForce(t *testing.T, name string) string {
 	return ""
 }
 
-func (p *process) allInForce(t *testing.T, route string) []gateway.SettingView {
+func (p *server) allInForce(t *testing.T, route string) []gateway.SettingView {
 	t.Helper()
 	status, body := get(t, p.admin+"/admin/settings?route="+route)
 	var answer struct{ Settings []gateway.SettingView }
@@ -42,7 +42,7 @@ func (p *process) allInForce(t *testing.T, route string) []gateway.SettingView {
 }
 
 // standing is what a replica says of itself.
-func (p *process) standing(t *testing.T) gateway.Status {
+func (p *server) standing(t *testing.T) gateway.Status {
 	t.Helper()
 	status, body := get(t, p.admin+"/admin/status")
 	var s gateway.Status
@@ -68,7 +68,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 	}
 	const rounds = 6
 	worst := map[string]time.Duration{}
-	seen := func(what string, ok func(p *process) bool) {
+	seen := func(what string, ok func(p *server) bool) {
 		t.Helper()
 		began, slowest := time.Now(), time.Duration(0)
 		within(t, 10*time.Second, what, func() bool {
@@ -86,15 +86,15 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 	for i := range rounds {
 		value := fmt.Sprintf("0.%d1", i)
 		hset("retry.budget", value)
-		seen("a change by hand", func(p *process) bool { return p.inForce(t, "retry.budget") == value })
+		seen("a change by hand", func(p *server) bool { return p.inForce(t, "retry.budget") == value })
 		value = fmt.Sprintf("%ds", i+21)
 		if status, out, errs := call(t, "settings", "set", "timeout.stream_idle@"+routeUsual+"="+value, "--redis", "redis://"+w.redis.addr, "--as", "test"); status != 0 {
 			t.Fatalf("settings set: status %d: %s%s", status, out, errs)
 		}
-		seen("a change by the command", func(p *process) bool { return p.inForce(t, "timeout.stream_idle@"+routeUsual) == value })
+		seen("a change by the command", func(p *server) bool { return p.inForce(t, "timeout.stream_idle@"+routeUsual) == value })
 		bad := fmt.Sprintf("1.%d", i+1)
 		hset("retry.budget", bad)
-		seen("a bad value", func(p *process) bool {
+		seen("a bad value", func(p *server) bool {
 			refused := p.standing(t).Settings.Rejected
 			return len(refused) == 1 && refused[0].Name == "retry.budget" && refused[0].Value == bad && p.inForce(t, "retry.budget") == fmt.Sprintf("0.%d1", i)
 		})
@@ -103,7 +103,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 	if status, _, errs := call(t, "settings", "rollback", "1", "--redis", "redis://"+w.redis.addr); status != 0 {
 		t.Fatalf("rollback: %s", errs)
 	}
-	seen("a rollback", func(p *process) bool {
+	seen("a rollback", func(p *server) bool {
 		return p.inForce(t, "retry.budget") == "0.01" && p.inForce(t, "timeout.stream_idle@"+routeUsual) == "20s" && len(p.standing(t).Settings.Rejected) == 0
 	})
 }

@@ -17,7 +17,7 @@ import (
 // traffic is a closed loop of streaming clients, spread over the replicas. Their prompts
 // are short and all different.
 type traffic struct {
-	replicas []*process
+	replicas []*server
 	stopping atomic.Bool
 	clients  sync.WaitGroup
 
@@ -38,7 +38,7 @@ const loadTokens = 20
 
 // startTraffic runs so many clients until stop, or the test's end, and waits until they
 // are under way.
-func startTraffic(t *testing.T, clients int, replicas ...*process) *traffic {
+func startTraffic(t *testing.T, clients int, replicas ...*server) *traffic {
 	t.Helper()
 	l := &traffic{replicas: replicas}
 	for i := range clients {
@@ -109,7 +109,7 @@ func (l *traffic) wellBegun(t *testing.T) {
 
 // stream asks a replica for an answer of so many tokens and reads it to its end. begun
 // says that some of it came.
-func stream(p *process, text string, tokens int) (begun bool, err error) {
+func stream(p *server, text string, tokens int) (begun bool, err error) {
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":%d,"ignore_eos":true,"temperature":0,"stream":true}`, routeUsual, text, tokens)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

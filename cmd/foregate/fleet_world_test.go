@@ -31,7 +31,7 @@ const (
 type fleetWorld struct {
 	redis    *redisServer
 	sims     []*vllmsim.Server
-	replicas []*process
+	replicas []*server
 }
 
 // newFleet starts n backends, a Redis with the given settings and three replicas, and
@@ -71,7 +71,7 @@ drain: {delay: 0s, grace: 5s}
 	}
 	t.Cleanup(func() { // all at once: a race build takes a second to end
 		for _, p := range w.replicas {
-			p.terminate(t)
+			p.interrupt()
 		}
 		for _, p := range w.replicas {
 			select {
@@ -85,12 +85,12 @@ drain: {delay: 0s, grace: 5s}
 // settled waits until every replica knows the others and has a reading of every backend.
 func (w *fleetWorld) settled(t *testing.T) {
 	t.Helper()
-	eventually(t, "the replicas share with each other", func() bool { return w.all(func(p *process) bool { return shares(t, p, 3) }) })
+	eventually(t, "the replicas share with each other", func() bool { return w.all(func(p *server) bool { return shares(t, p, 3) }) })
 	eventually(t, "every backend was read", func() bool { return oldest(t, w.replicas...) < fresh })
 }
 
 // all reports whether ok is true of every replica.
-func (w *fleetWorld) all(ok func(p *process) bool) bool {
+func (w *fleetWorld) all(ok func(p *server) bool) bool {
 	for _, p := range w.replicas {
 		if !ok(p) {
 			return false
@@ -100,7 +100,7 @@ func (w *fleetWorld) all(ok func(p *process) bool) bool {
 }
 
 // shares reports whether a replica is in the mode shared with so many replicas.
-func shares(t *testing.T, p *process, members int) bool {
+func shares(t *testing.T, p *server, members int) bool {
 	t.Helper()
 	page := p.metrics(t)
 	return fleetMode(page) == "shared" && strings.Contains(page, fmt.Sprintf("foregate_fleet_replicas %d\n", members))
@@ -124,7 +124,7 @@ type seen struct {
 }
 
 // sees is what a replica says of its backends, by URL.
-func (p *process) sees(t *testing.T) map[string]seen {
+func (p *server) sees(t *testing.T) map[string]seen {
 	t.Helper()
 	status, body := get(t, p.admin+"/admin/backends")
 	if status != http.StatusOK {
@@ -152,7 +152,7 @@ func (s seen) age() time.Duration {
 }
 
 // oldest is the age of the oldest reading that any of the replicas has of any backend.
-func oldest(t *testing.T, replicas ...*process) time.Duration {
+func oldest(t *testing.T, replicas ...*server) time.Duration {
 	t.Helper()
 	most := time.Duration(0)
 	for _, p := range replicas {
@@ -166,7 +166,7 @@ func oldest(t *testing.T, replicas ...*process) time.Duration {
 // states reports whether every replica says that a backend is in the given state.
 func (w *fleetWorld) states(t *testing.T, url, state string) bool {
 	t.Helper()
-	return w.all(func(p *process) bool { return p.sees(t)[url].State == state })
+	return w.all(func(p *server) bool { return p.sees(t)[url].State == state })
 }
 
 // during calls look over and over for a while, and tells how long the slowest look took:
@@ -217,16 +217,6 @@ func lastAsked(s *vllmsim.Server, since time.Time, d time.Duration, look func())
 		look()
 	})
 	return last, slowest
-}
-
-// kill ends a replica as a crash would, and has the end of the test not mind.
-func (p *process) kill(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-p.exited
-	p.status = nil
 }
 
 // redisServer is a redis-server that can die and come back at its address.
@@ -308,7 +298,7 @@ func (r *redisServer) owners(t *testing.T) map[string]int {
 }
 
 // replicaID is what a replica calls itself.
-func (p *process) replicaID(t *testing.T) string {
+func (p *server) replicaID(t *testing.T) string {
 	t.Helper()
 	for line := range strings.Lines(p.log.String()) {
 		var said struct{ Replica, Mode string }

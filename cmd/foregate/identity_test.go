@@ -56,7 +56,7 @@ func keySetOf(t *testing.T, tenant string) (set, token string) {
 func identified(t *testing.T, identity string) *guarded {
 	t.Helper()
 	g := &guarded{draft: newRecorder(t), target: newRecorder(t)}
-	g.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	g.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 identity: %s
 pools:

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openai/openai-go/v3"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -45,7 +43,7 @@ drain: {delay: 0s, grace: 5s}
 	}
 	ask := func(text string) (expected float64) {
 		before := value("foregate_prefix_expected_tokens_total")
-		whole(t, p, openai.ChatCompletionNewParams{Model: "m", Messages: user(text), MaxTokens: openai.Int(4)})
+		complete(t, p, fmt.Sprintf(`{"model":"m","max_tokens":4,"messages":[{"role":"user","content":%q}]}`, text))
 		return value("foregate_prefix_expected_tokens_total") - before
 	}
 	long := strings.Repeat("Which of the many small houses by the harbour is the oldest one? ", 60)

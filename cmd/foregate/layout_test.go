@@ -22,11 +22,12 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":             {"cache", "gateway/admission", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/authbackoff", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
+	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
-	"gateway/config":      {"tiers/fields"},
+	"gateway/authbackoff": {},
+	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":       {"gateway/peer"},
-	"gateway/console":     {},
+	"gateway/console":     {"internal/uplot"},
 	"gateway/identity":    {"gateway/peer"},
 	"gateway/limits":      {"gateway/lookup"},
 	"gateway/lookup":      {},
@@ -36,7 +37,6 @@ var arrows = map[string][]string{
 	"gateway/reload":      {},
 	"gateway/secrets":     {},
 	"gateway/settings":    {"breaker/machine", "cache", "gateway/admission", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
-	"gateway/authbackoff": {},
 	"gateway/tracing":     {"gateway", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":      {},
 
@@ -74,13 +74,15 @@ var arrows = map[string][]string{
 	"tiers/verify":        {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":         {},
 
-	"breaker":         {"breaker/machine", "panics"},
-	"breaker/machine": {},
-	"cache":           {"gateway/lookup", "panics", "recent", "tiers/world"},
-	"panics":          {},
-	"recent":          {},
+	"breaker":           {"breaker/machine", "panics"},
+	"breaker/machine":   {},
+	"cache":             {"gateway/lookup", "panics", "recent", "tiers/world"},
+	"internal/uplot":    {},
+	"internal/yamlfile": {},
+	"panics":            {},
+	"recent":            {},
 
-	"loadtest":                   {},
+	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
 	"loadtest/chaos":             {"loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
@@ -105,7 +107,7 @@ var walls = map[string][]string{
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
 	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
-	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
+	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/conns", "gateway/console", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/authbackoff", "gateway/tracing", "gateway/upload", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
@@ -115,8 +117,6 @@ var walls = map[string][]string{
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only
-	"github.com/openai/openai-go":          {}, // tests only
-	"github.com/chromedp":                  {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }
 

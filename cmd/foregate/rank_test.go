@@ -1,14 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/openai/openai-go/v3"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -33,14 +33,15 @@ drain: {delay: 0s, grace: 5s}
 	var all sync.WaitGroup
 	for c := range 16 {
 		all.Go(func() {
-			talk := user(strings.Repeat(fmt.Sprintf("Report %d of the harbour says that the water is cold. ", c), 100))
+			talk := fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat(fmt.Sprintf("Report %d of the harbour says that the water is cold. ", c), 100))
 			for range 4 {
-				a, err := tryWhole(t, p, openai.ChatCompletionNewParams{Model: "m", Messages: talk, MaxTokens: openai.Int(40)})
-				if err != nil {
-					t.Error(err)
+				status, _, text := send(t, http.MethodPost, p.base+chat, fmt.Sprintf(`{"model":"m","max_tokens":40,"messages":[%s]}`, talk))
+				var a completion
+				if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Choices) == 0 {
+					t.Errorf("status %d: %s", status, text)
 					return
 				}
-				talk = append(talk, openai.AssistantMessage(a.texts[0]), openai.UserMessage("Go on."))
+				talk += fmt.Sprintf(`,{"role":"assistant","content":%q},{"role":"user","content":"Go on."}`, a.Choices[0].Message.Content)
 			}
 		})
 	}

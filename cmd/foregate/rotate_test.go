@@ -203,26 +203,3 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 		t.Errorf("/admin/tenants: %+v", told)
 	}
 }
-
-func TestTheConsoleShowsAFileThatIsNotInForce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	b := browse(t)
-	path := filepath.Join(t.TempDir(), "tenants.yaml")
-	rotateFile(t, path, tenantText("acme", "sk-one"))
-	served := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants_file: %q\npools: {only: {model: m, backends: ['http://127.0.0.1:1']}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", path))
-	p := b.open(t, served.admin+"/console/")
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		if p.truth(`document.querySelector('.troubles') !== null`) {
-			t.Errorf("%s: there are troubles before anything is wrong", hash)
-		}
-	}
-	rotateFile(t, path, "tenants: []\n")
-	within(t, 30*time.Second, "the file is not in force", func() bool { return served.standing(t).Files[0].Error != "" })
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		p.until(hash+" tells of the file", `/File not in force tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
-	}
-}

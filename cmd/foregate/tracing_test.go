@@ -158,7 +158,7 @@ func (w *wiretap) heard() []traced {
 
 // tracedWorld is a gateway whose drafts the target checks, traced into a collector.
 type tracedWorld struct {
-	*process
+	*server
 	collector     *collector
 	draft, target *wiretap
 }
@@ -174,7 +174,7 @@ func newTracedWorld(t *testing.T, tracing string) *tracedWorld {
 	} {
 		store.HSet("foregate:settings", name, value)
 	}
-	w.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	w.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
@@ -399,7 +399,7 @@ func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
-	w.terminate(t)
+	w.interrupt()
 	<-w.exited
 	if w.collector.count() == 0 {
 		t.Error("nothing was sent")

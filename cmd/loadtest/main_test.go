@@ -70,7 +70,7 @@ func TestARunPrintsATable(t *testing.T) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 	page, err := os.ReadFile("page.html")
-	if err != nil || !strings.Contains(string(page), "<svg") {
+	if err != nil || !strings.Contains(string(page), `class="chart"`) {
 		t.Errorf("%v, page %.200s", err, page)
 	}
 	if left, _ := filepath.Glob(".loadtest-*"); len(left) > 0 {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // Kind is how a Redis is reached.
@@ -158,7 +160,7 @@ func (e Endpoint) place(hosts, path string) (Endpoint, error) {
 	}
 	if e.Kind == KindSentinel {
 		e.Master, path, _ = strings.Cut(path, "/")
-		if e.Master == "" || !safeName(e.Master) {
+		if e.Master == "" || !yamlfile.SafeName(e.Master) {
 			return Endpoint{}, errors.New("the master's name is missing; want redis+sentinel://HOST:26379/MASTER")
 		}
 	}
@@ -212,7 +214,7 @@ func hostOK(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
 	}
-	return len(s) > 0 && len(s) <= 253 && only(s, ".-_") && s[0] != '-' && s[0] != '.' && !strings.Contains(s, "..")
+	return len(s) > 0 && len(s) <= 253 && yamlfile.Only(s, ".-_") && s[0] != '-' && s[0] != '.' && !strings.Contains(s, "..")
 }
 
 func loopback(host string) bool {
@@ -273,7 +275,7 @@ func (s server) url(raw string) (string, error) {
 	if strings.HasSuffix(path, s.tail) {
 		return "", fmt.Errorf("leave out %s; the gateway adds %s itself", s.tail, s.adds)
 	}
-	if !only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
+	if !yamlfile.Only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
 		return "", errors.New("the path is malformed; want a URL such as " + s.like)
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Host) + path, nil

@@ -6,22 +6,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/fields"
 )
 
 // check refuses what reads well and makes no sense. What is broken already is
 // not blamed twice: a field that was given and did not parse counts as given.
-func (r *reader) check(f *File) {
+func (r reader) check(f *File) {
 	r.checkListeners(f)
 	r.checkRedis(f)
 	r.checkCache(f.Cache)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		r.checkPool("pools."+name, f.Pools[name])
 	}
-	if len(f.Pools) == 0 && !r.has("pools") {
-		r.fail("pools", "missing; give at least one pool with its model and backends")
-	} else if len(f.Pools) == 0 && r.sound("pools") {
-		r.fail("pools", "there is no pool; give at least one with its model and backends")
+	if len(f.Pools) == 0 && !r.Has("pools") {
+		r.Fail("pools", "missing; give at least one pool with its model and backends")
+	} else if len(f.Pools) == 0 && r.Sound("pools") {
+		r.Fail("pools", "there is no pool; give at least one with its model and backends")
 	}
 	r.checkRoutes(f)
 	r.checkTenants(f.Tenants)
@@ -31,75 +32,75 @@ func (r *reader) check(f *File) {
 	r.checkTracing(&f.Tracing)
 }
 
-func (r *reader) checkListeners(f *File) {
+func (r reader) checkListeners(f *File) {
 	for _, l := range []struct{ path, addr string }{{"listen", f.Listen}, {"admin", f.Admin}} {
-		if _, _, err := splitAddr(l.addr); err != nil && r.sound(l.path) {
-			r.fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
+		if _, _, err := splitAddr(l.addr); err != nil && r.Sound(l.path) {
+			r.Fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
 		}
 	}
-	if r.has("admin_tokens_file") {
+	if r.Has("admin_tokens_file") {
 		r.checkPath("admin_tokens_file", f.AdminTokensFile, "")
-	} else if err := CheckAdmin(f.Admin); err != nil && r.sound("admin") {
-		r.fail("admin", "%v", err)
+	} else if err := CheckAdmin(f.Admin); err != nil && r.Sound("admin") {
+		r.Fail("admin", "%v", err)
 	}
-	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.has("listen") || r.has("admin")) {
-		r.fail("admin", "is the address of listen as well; the admin listener needs its own")
+	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.Has("listen") || r.Has("admin")) {
+		r.Fail("admin", "is the address of listen as well; the admin listener needs its own")
 	}
 }
 
 // checkCache checks where the keys are that answers are sealed with. What the file holds is found out by who reads it.
-func (r *reader) checkCache(c Cache) {
-	if r.has("cache.seal_keys_file") {
+func (r reader) checkCache(c Cache) {
+	if r.Has("cache.seal_keys_file") {
 		r.checkPath("cache.seal_keys_file", c.SealKeysFile, "")
 	}
 }
 
-func (r *reader) checkPool(path string, p Pool) {
-	if !r.sound(path) {
+func (r reader) checkPool(path string, p Pool) {
+	if !r.Sound(path) {
 		return
 	}
-	if !r.has(path + ".model") {
-		r.fail(path+".model", "missing; give the model's name as the backends know it")
-	} else if p.Model == "" && r.sound(path+".model") || len(p.Model) > 256 || strings.ContainsFunc(p.Model, notPrintable) {
-		r.fail(path+".model", "want 1–256 printable ASCII characters without spaces")
+	if !r.Has(path + ".model") {
+		r.Fail(path+".model", "missing; give the model's name as the backends know it")
+	} else if p.Model == "" && r.Sound(path+".model") || len(p.Model) > 256 || strings.ContainsFunc(p.Model, notPrintable) {
+		r.Fail(path+".model", "want 1–256 printable ASCII characters without spaces")
 	}
-	if rev := path + ".revision"; r.has(rev) && r.sound(rev) && (p.Revision == "" || len(p.Revision) > 64 || !only(p.Revision, "._:@/-")) {
-		r.fail(rev, "want 1–64 of A-Z a-z 0-9 . _ : @ / -")
+	if rev := path + ".revision"; r.Has(rev) && r.Sound(rev) && (p.Revision == "" || len(p.Revision) > 64 || !yamlfile.Only(p.Revision, "._:@/-")) {
+		r.Fail(rev, "want 1–64 of A-Z a-z 0-9 . _ : @ / -")
 	}
-	backends, discover := r.has(path+".backends"), r.has(path+".discover")
+	backends, discover := r.Has(path+".backends"), r.Has(path+".discover")
 	switch {
 	case backends && discover:
-		r.fail(path+".discover", "backends are given as well; keep one of the two")
+		r.Fail(path+".discover", "backends are given as well; keep one of the two")
 	case !backends && !discover:
-		r.fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000, srv://… or file://…")
-	case discover && r.sound(path+".discover"):
+		r.Fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000, srv://… or file://…")
+	case discover && r.Sound(path+".discover"):
 		if err := checkDiscover(p.Discover); err != nil {
-			r.fail(path+".discover", "%v", err)
+			r.Fail(path+".discover", "%v", err)
 		}
-	case backends && len(p.Backends) == 0 && r.sound(path+".backends"):
-		r.fail(path+".backends", "the list is empty; give at least one URL")
+	case backends && len(p.Backends) == 0 && r.Sound(path+".backends"):
+		r.Fail(path+".backends", "the list is empty; give at least one URL")
 	}
 	r.checkBackends(path+".backends", p.Backends)
-	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.sound(s) {
-		r.fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
+	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.Sound(s) {
+		r.Fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
 	}
 }
 
 // checkBackends writes each URL in its one spelling back into the list.
-func (r *reader) checkBackends(path string, backends []string) {
+func (r reader) checkBackends(path string, backends []string) {
 	seen := map[string]int{}
 	for i, raw := range backends {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
+		if !r.Sound(at) {
 			continue
 		}
 		clean, err := baseURL(raw)
 		if err != nil {
-			r.fail(at, "%v", err)
+			r.Fail(at, "%v", err)
 			continue
 		}
 		if first, twice := seen[clean]; twice {
-			r.fail(at, "is the same backend as %s[%d]; remove one", path, first)
+			r.Fail(at, "is the same backend as %s[%d]; remove one", path, first)
 		}
 		seen[clean], backends[i] = i, clean
 	}
@@ -107,75 +108,75 @@ func (r *reader) checkBackends(path string, backends []string) {
 
 func notPrintable(c rune) bool { return c <= ' ' || c > '~' }
 
-func (r *reader) checkRoutes(f *File) {
-	if len(f.Routes) == 0 && r.sound("routes") {
-		r.fail("routes", "missing; give at least one route: {model: NAME, target: POOL}")
+func (r reader) checkRoutes(f *File) {
+	if len(f.Routes) == 0 && r.Sound("routes") {
+		r.Fail("routes", "missing; give at least one route: {model: NAME, target: POOL}")
 	}
 	seen := map[string]int{}
 	for i, t := range f.Routes {
 		path := fmt.Sprintf("routes[%d]", i)
-		if !r.sound(path) {
+		if !r.Sound(path) {
 			continue
 		}
-		if !r.has(path + ".model") {
-			r.fail(path+".model", "missing; give the model name that clients ask for")
-		} else if r.sound(path + ".model") {
+		if !r.Has(path + ".model") {
+			r.Fail(path+".model", "missing; give the model name that clients ask for")
+		} else if r.Sound(path + ".model") {
 			r.checkRouteName(path+".model", t.Model, seen, i)
 		}
-		if !r.has(path + ".target") {
-			r.fail(path+".target", "missing; name a pool (defined: %s)", poolNames(f))
+		if !r.Has(path + ".target") {
+			r.Fail(path+".target", "missing; name a pool (defined: %s)", poolNames(f))
 		} else {
 			r.checkPoolName(path+".target", t.Target, f)
 		}
-		if r.has(path + ".draft") {
+		if r.Has(path + ".draft") {
 			r.checkPoolName(path+".draft", t.Draft, f)
 		}
 		if t.Draft != "" && t.Draft == t.Target {
-			r.fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
+			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
 		r.checkAllowed(path+".allow_fields", t.AllowFields)
 	}
 }
 
 // checkAllowed checks what a route's clients may send beyond what all may.
-func (r *reader) checkAllowed(path string, names []string) {
+func (r reader) checkAllowed(path string, names []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
+		if !r.Sound(at) {
 			continue
 		}
 		if err := fields.Allowable(name); err != nil {
-			r.fail(at, "%v", err)
+			r.Fail(at, "%v", err)
 		} else if slices.Contains(names[:i], name) {
-			r.fail(at, "is listed already; remove one")
+			r.Fail(at, "is listed already; remove one")
 		}
 	}
 }
 
 // checkRouteName keeps @ out of a route's name, because settings are written
 // name@route.
-func (r *reader) checkRouteName(path, model string, seen map[string]int, i int) {
-	if len(model) == 0 || len(model) > 128 || !only(model, "._:/-") {
-		r.fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
+func (r reader) checkRouteName(path, model string, seen map[string]int, i int) {
+	if len(model) == 0 || len(model) > 128 || !yamlfile.Only(model, "._:/-") {
+		r.Fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
 		return
 	}
 	if first, twice := seen[model]; twice {
-		r.fail(path, "routes[%d] has this model already; remove one", first)
+		r.Fail(path, "routes[%d] has this model already; remove one", first)
 		return
 	}
 	seen[model] = i
 }
 
-func (r *reader) checkPoolName(path, name string, f *File) {
-	if !r.sound(path) || !r.sound("pools") {
+func (r reader) checkPoolName(path, name string, f *File) {
+	if !r.Sound(path) || !r.Sound("pools") {
 		return // with half of the pools unread, nothing can be said of names
 	}
-	if !safeName(name) {
-		r.fail(path, "is not a pool's name (defined: %s)", poolNames(f))
+	if !yamlfile.SafeName(name) {
+		r.Fail(path, "is not a pool's name (defined: %s)", poolNames(f))
 		return
 	}
 	if _, ok := f.Pools[name]; !ok {
-		r.fail(path, "pool %q is not defined (defined: %s)", name, poolNames(f))
+		r.Fail(path, "pool %q is not defined (defined: %s)", name, poolNames(f))
 	}
 }
 
@@ -198,20 +199,20 @@ var engineControl = []string{
 // served are paths that the gateway answers itself.
 var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz"}
 
-func (r *reader) checkPassthrough(f *File) {
+func (r reader) checkPassthrough(f *File) {
 	for i, p := range f.Passthrough {
 		at := fmt.Sprintf("passthrough[%d]", i)
 		switch {
-		case !r.sound(at):
-		case !strings.HasPrefix(p, "/") || len(p) < 2 || len(p) > 128 || !only(p, "/._-") ||
+		case !r.Sound(at):
+		case !strings.HasPrefix(p, "/") || len(p) < 2 || len(p) > 128 || !yamlfile.Only(p, "/._-") ||
 			strings.Contains(p, "//") || strings.Contains(p, "..") || strings.Contains(p, "/./") || strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/."):
-			r.fail(at, "want one exact path such as /v1/embeddings: no query, no // and no dots as a part")
+			r.Fail(at, "want one exact path such as /v1/embeddings: no query, no // and no dots as a part")
 		case slices.Contains(engineControl, p):
-			r.fail(at, "this path controls or reveals the engine and cannot be opened to clients")
+			r.Fail(at, "this path controls or reveals the engine and cannot be opened to clients")
 		case slices.Contains(served, p):
-			r.fail(at, "the gateway answers this path itself; remove it")
+			r.Fail(at, "the gateway answers this path itself; remove it")
 		case slices.Contains(f.Passthrough[:i], p):
-			r.fail(at, "is listed already; remove one")
+			r.Fail(at, "is listed already; remove one")
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/discover"
 )
 
@@ -157,7 +158,7 @@ func TestManyMistakesAreCutShort(t *testing.T) {
 	}
 	_, err := Parse("f", []byte(b.String()))
 	lines := strings.Split(message(err), "\n")
-	if len(lines) != maxProblems+1 || !strings.HasSuffix(lines[maxProblems], "more") {
+	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasSuffix(lines[yamlfile.MaxProblems], "more") {
 		t.Errorf("%d lines, last %q", len(lines), lines[len(lines)-1])
 	}
 }
@@ -213,7 +214,7 @@ func checkPromises(t *testing.T, f *File) {
 		}
 	}
 	for name, p := range f.Pools {
-		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || !(p.USDPerHour >= 0) || !(p.PrefillPerSecond >= 0) || !(p.DecodePerSecond >= 0) || !safeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
+		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || !(p.USDPerHour >= 0) || !(p.PrefillPerSecond >= 0) || !(p.DecodePerSecond >= 0) || !yamlfile.SafeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
 			(p.Discover != "" && discover.Check(p.Discover) != nil) {
 			t.Errorf("accepted pool %q %+v", name, p)
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // TestEveryFieldIsDocumented asks the reader itself for the fields it knows: an
@@ -53,13 +55,13 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 	fill := map[string]func(string){
 		"listen": func(s string) { got.Listen = s }, "admin": func(s string) { got.Admin = s }, "identity.default_tenant.max_priority": func(s string) { got.Identity.DefaultTenant.MaxPriority = s },
 		"redis.url":             func(s string) { got.Redis.URL = s },
-		"redis.replicas":        func(s string) { n, _ := parseSize(s); got.Redis.Replicas = int(n) },
-		"cache.local_bytes":     func(s string) { got.Cache.LocalBytes, _ = parseSize(s) },
+		"redis.replicas":        func(s string) { n, _ := yamlfile.ParseSize(s); got.Redis.Replicas = int(n) },
+		"cache.local_bytes":     func(s string) { got.Cache.LocalBytes, _ = yamlfile.ParseSize(s) },
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
-		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = parseSize(s) },
-		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = parseSize(s) },
-		"limits.header_bytes":   func(s string) { n, _ := parseSize(s); got.Limits.HeaderBytes = int(n) },
-		"limits.in_flight":      func(s string) { n, _ := parseSize(s); got.Limits.InFlight = int(n) },
+		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = yamlfile.ParseSize(s) },
+		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = yamlfile.ParseSize(s) },
+		"limits.header_bytes":   func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.HeaderBytes = int(n) },
+		"limits.in_flight":      func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.InFlight = int(n) },
 		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
 		"tracing.sample":        func(s string) { got.Tracing.Sample, _ = strconv.ParseFloat(s, 64) },
 		"drain.grace":           func(s string) { got.Drain.Grace, _ = time.ParseDuration(s) },

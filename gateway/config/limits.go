@@ -12,32 +12,32 @@ const (
 )
 
 // checkLimits refuses bounds that do not fit each other.
-func (r *reader) checkLimits(l Limits) {
+func (r reader) checkLimits(l Limits) {
 	const path = "limits.connections_per_address"
 	if l.Connections > 0 && l.ConnectionsPerAddress > l.Connections {
-		r.fail(path, "is more than limits.connections; write %d for no bound of one address", l.Connections)
+		r.Fail(path, "is more than limits.connections; write %d for no bound of one address", l.Connections)
 	}
 	r.checkNetworks("limits.balancers", l.Balancers,
 		"holds every address there is; to bound no address, give limits.connections_per_address the value of limits.connections")
 }
 
 // checkNetworks checks a list of CIDRs; every tells what is wrong with one that holds all addresses.
-func (r *reader) checkNetworks(path string, list []string, every string) {
+func (r reader) checkNetworks(path string, list []string, every string) {
 	for i, s := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
+		if !r.Sound(at) {
 			continue
 		}
 		p, err := netip.ParsePrefix(s)
 		switch {
 		case err != nil:
-			r.fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
+			r.Fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
 		case p.Addr().Is4In6():
-			r.fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
+			r.Fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
 		case p != p.Masked():
-			r.fail(at, "has address bits behind its length; write %s", p.Masked())
+			r.Fail(at, "has address bits behind its length; write %s", p.Masked())
 		case p.Bits() == 0:
-			r.fail(at, "%s", every)
+			r.Fail(at, "%s", every)
 		}
 	}
 }

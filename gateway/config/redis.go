@@ -50,17 +50,17 @@ func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
 	return e, nil
 }
 
-func (r *reader) checkRedis(f *File) {
+func (r reader) checkRedis(f *File) {
 	if f.Redis.URL == "" {
 		f.Redis.URL = "none"
 	}
 	control, err := f.Redis.Endpoint()
 	if err != nil {
-		r.fail("redis.url", "%v", err)
+		r.Fail("redis.url", "%v", err)
 	}
 	cache, err2 := f.Redis.CacheEndpoint()
 	if err2 != nil && f.Redis.CacheURL != "" {
-		r.fail("redis.cache_url", "%v", err2)
+		r.Fail("redis.cache_url", "%v", err2)
 	}
 	if f.Redis.SettingsURL != "" && err == nil {
 		r.checkSettingsURL(f.Redis, control)
@@ -81,26 +81,26 @@ func (r *reader) checkRedis(f *File) {
 		r.idleRedis("sentinel_password_file", "redis+sentinel://…")
 	}
 	switch {
-	case r.has("redis.cert_file") && !r.has("redis.key_file"):
-		r.fail("redis.cert_file", "needs redis.key_file, the certificate's private key")
-	case r.has("redis.key_file") && !r.has("redis.cert_file"):
-		r.fail("redis.key_file", "needs redis.cert_file, the certificate that the key belongs to")
-	case r.has("redis.sentinel_username") && !r.has(sentinelPasswordFile):
-		r.fail("redis.sentinel_username", "needs "+sentinelPasswordFile)
+	case r.Has("redis.cert_file") && !r.Has("redis.key_file"):
+		r.Fail("redis.cert_file", "needs redis.key_file, the certificate's private key")
+	case r.Has("redis.key_file") && !r.Has("redis.cert_file"):
+		r.Fail("redis.key_file", "needs redis.cert_file, the certificate that the key belongs to")
+	case r.Has("redis.sentinel_username") && !r.Has(sentinelPasswordFile):
+		r.Fail("redis.sentinel_username", "needs "+sentinelPasswordFile)
 	}
 	r.checkPasswords(f.Redis)
-	if name := f.Redis.ServerName; name != "" && !hostOK(name) && r.sound("redis.server_name") {
-		r.fail("redis.server_name", "want the name in the server's certificate, such as redis.internal")
+	if name := f.Redis.ServerName; name != "" && !hostOK(name) && r.Sound("redis.server_name") {
+		r.Fail("redis.server_name", "want the name in the server's certificate, such as redis.internal")
 	}
 }
 
 // checkPasswords holds that each password is in one place, and that files of passwords are of use. What they
 // hold is found out by who reads them.
-func (r *reader) checkPasswords(f Redis) {
+func (r reader) checkPasswords(f Redis) {
 	for _, p := range []SecretFile{
 		{passwordFile, f.PasswordFile}, {settingsPasswordFile, f.SettingsPasswordFile}, {sentinelPasswordFile, f.SentinelPasswordFile},
 	} {
-		if r.has(p.Setting) {
+		if r.Has(p.Setting) {
 			r.checkPath(p.Setting, p.Path, "")
 		}
 	}
@@ -110,8 +110,8 @@ func (r *reader) checkPasswords(f Redis) {
 	} {
 		e, err := ParseRedis(u.raw)
 		used = used || u.file == passwordFile && e.Shared()
-		if err == nil && r.has(u.file) && e.Password != "" {
-			r.fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
+		if err == nil && r.Has(u.file) && e.Password != "" {
+			r.Fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
 		}
 	}
 	if !used {
@@ -123,22 +123,22 @@ func (r *reader) checkPasswords(f Redis) {
 }
 
 // idleRedis refuses what no URL would have a use for.
-func (r *reader) idleRedis(field, scheme string) {
-	if r.has("redis." + field) {
-		r.fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
+func (r reader) idleRedis(field, scheme string) {
+	if r.Has("redis." + field) {
+		r.Fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
 	}
 }
 
 // checkSettingsURL holds that it is another user's way to the same data.
-func (r *reader) checkSettingsURL(f Redis, control Endpoint) {
+func (r reader) checkSettingsURL(f Redis, control Endpoint) {
 	const path = "redis.settings_url"
 	own, err := f.SettingsEndpoint()
 	switch {
 	case err != nil:
-		r.fail(path, "%v", err)
+		r.Fail(path, "%v", err)
 	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
-		r.fail(path, "want the Redis of redis.url, with another user: live settings are read from there")
+		r.Fail(path, "want the Redis of redis.url, with another user: live settings are read from there")
 	case own.Kind == KindNone || own.Kind == KindEmbedded:
-		r.fail(path, "is only of use beside a Redis in redis.url; remove it")
+		r.Fail(path, "is only of use beside a Redis in redis.url; remove it")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 const hexKey = "abababababababababababababababababababababababababababababababab"
@@ -38,7 +40,7 @@ func TestAMistakeInTheFileOfTenantsIsToldWithItsLine(t *testing.T) {
 		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", ModeKeys, "tenants_file:3: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
 		"a keyless tenant":  {"tenants:\n- {id: acme}", ModeKeys, "tenants_file:2: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
 		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", ModeJWT, "tenants_file:2: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
-		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", ModeJWT, "tenants_file:2: a second document begins here; a configuration is one document, so remove the --- between them"},
+		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", ModeJWT, "tenants_file:2: a second document begins here; the file must be one document, so remove the --- between them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := Tenants([]byte(tc.text), tc.mode)
@@ -67,7 +69,7 @@ func FuzzTenants(f *testing.F) {
 			t.Error("accepted nobody")
 		}
 		for _, tenant := range list {
-			if len(tenant.KeysSHA256) == 0 || !only(tenant.ID, "._:-") || tenant.ID == "" {
+			if len(tenant.KeysSHA256) == 0 || !yamlfile.Only(tenant.ID, "._:-") || tenant.ID == "" {
 				t.Errorf("accepted %+v", tenant)
 			}
 		}

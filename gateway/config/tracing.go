@@ -1,5 +1,7 @@
 package config
 
+import "github.com/foregate/foregate/internal/yamlfile"
+
 // Tracing says where traces are sent to, and of how many requests.
 type Tracing struct {
 	OTLP        string  // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no tracing
@@ -10,28 +12,26 @@ type Tracing struct {
 // defaultSample is what is recorded where nobody says how much.
 const defaultSample = 0.1
 
-// tracing reads the section of that name.
-func tracing(to *Tracing) value {
-	return group(map[string]value{
-		"otlp":         text(&to.OTLP),
-		"sample":       amount(&to.Sample, 1),
-		"headers_file": text(&to.HeadersFile),
-	})
+func readTracing(to *Tracing, b *yamlfile.Fields) {
+	b.At("otlp").Text(&to.OTLP)
+	b.At("sample").Number(&to.Sample, 0, 1)
+	b.At("headers_file").Text(&to.HeadersFile)
+	b.Done()
 }
 
-func (r *reader) checkTracing(t *Tracing) {
+func (r reader) checkTracing(t *Tracing) {
 	const otlp, headers = "tracing.otlp", "tracing.headers_file"
-	if r.has(headers) {
+	if r.Has(headers) {
 		r.checkPath(headers, t.HeadersFile, "")
 	}
 	switch {
-	case !r.has("tracing") || !r.sound("tracing") || !r.sound(otlp):
-	case !r.has(otlp):
-		r.fail(otlp, "missing; give the collector's URL, such as http://collector:4318, or remove tracing")
+	case !r.Has("tracing") || !r.Sound("tracing") || !r.Sound(otlp):
+	case !r.Has(otlp):
+		r.Fail(otlp, "missing; give the collector's URL, such as http://collector:4318, or remove tracing")
 	default:
 		clean, err := collectorURL(t.OTLP)
 		if err != nil {
-			r.fail(otlp, "%v", err)
+			r.Fail(otlp, "%v", err)
 		}
 		t.OTLP = clean
 	}

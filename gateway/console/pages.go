@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
+
+	"github.com/foregate/foregate/internal/uplot"
 )
 
 //go:embed assets
@@ -21,7 +24,7 @@ func pages() http.Handler {
 	if err != nil {
 		panic(err) // the folder is in the binary
 	}
-	files := http.StripPrefix("/console", http.FileServerFS(unlisted{root}))
+	files := http.StripPrefix("/console", http.FileServerFS(unlisted{site{root}}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -32,6 +35,19 @@ func pages() http.Handler {
 		h.Set("Cache-Control", "no-cache") // another version may be behind this address tomorrow
 		files.ServeHTTP(w, r)
 	})
+}
+
+// library is the folder of uPlot's files.
+const library = "vendor/uplot/"
+
+// site is the console's own files, and uPlot's.
+type site struct{ fs.FS }
+
+func (s site) Open(name string) (fs.File, error) {
+	if file, ok := strings.CutPrefix(name, library); ok {
+		return uplot.Files.Open(file)
+	}
+	return s.FS.Open(name)
 }
 
 // unlisted has no folders but those with a page: others would be listed.

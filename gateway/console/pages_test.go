@@ -15,24 +15,30 @@ import (
 	"testing/fstest"
 
 	"golang.org/x/net/html"
+
+	"github.com/foregate/foregate/internal/uplot"
 )
 
 // eachAsset visits what is in the binary.
 func eachAsset(t *testing.T, visit func(name, text string)) {
 	t.Helper()
 	seen := 0
-	err := fs.WalkDir(assets, "assets", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	walk := func(files fs.FS, root, at string) {
+		err := fs.WalkDir(files, root, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(files, file)
+			seen++
+			visit(at+strings.TrimPrefix(file, root+"/"), string(text))
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		text, err := fs.ReadFile(assets, file)
-		seen++
-		visit(strings.TrimPrefix(file, "assets/"), string(text))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	walk(assets, "assets", "")
+	walk(uplot.Files, ".", library)
 	if seen == 0 {
 		t.Fatal("there are no pages in the binary")
 	}

@@ -1,0 +1,227 @@
+package yamlfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is one value of a file and the path of its field. A value that is not given, or that was refused
+// already, reads as nothing: what it is read into stays as it is.
+type Value struct {
+	file *File
+	node *yaml.Node // nil when it is not given
+	path string
+	bad  bool // and told
+}
+
+// value is the value of field path, if it is a plain node.
+func (f *File) value(path string, n *yaml.Node) Value {
+	v := Value{file: f, node: n, path: path, bad: true}
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		v.Fail("anchors and aliases are not read; write the value out")
+	case n.Style&yaml.TaggedStyle != 0:
+		v.Fail("tags (!name) are not read; remove it")
+	case empty(n):
+		v.Fail("has no value; give one or remove the field")
+	default:
+		v.bad = false
+	}
+	return v
+}
+
+// Given tells whether the field is in the file, well or badly.
+func (v Value) Given() bool { return v.node != nil }
+
+// Path is the field's, such as pools.big.backends[0].
+func (v Value) Path() string { return v.path }
+
+// Fail notes what is wrong with this value.
+func (v Value) Fail(format string, args ...any) { v.file.Fail(v.path, format, args...) }
+
+// reads tells whether there is something to read.
+func (v Value) reads() bool { return v.node != nil && !v.bad }
+
+// IsScalar tells whether the value is neither fields nor a list.
+func (v Value) IsScalar() bool { return v.reads() && v.node.Kind == yaml.ScalarNode }
+
+// IsFields tells whether the value is a mapping.
+func (v Value) IsFields() bool { return v.reads() && v.node.Kind == yaml.MappingNode }
+
+// IsList tells whether the value is a list.
+func (v Value) IsList() bool { return v.reads() && v.node.Kind == yaml.SequenceNode }
+
+// Sound tells whether nothing was found wrong with the value so far.
+func (v Value) Sound() bool { return v.file.Sound(v.path) }
+
+// Fields is a mapping whose fields are asked for one by one; [Fields.Done] tells of those that nobody
+// asked for.
+type Fields struct {
+	Value
+	entries map[string]*entry
+	names   []string // as they stand in the file
+	known   []string // as they were asked for
+}
+
+// entry is a field that the file gives.
+type entry struct {
+	node *yaml.Node
+	line int
+	read bool // it was looked at, and its mistakes told
+	Value
+}
+
+// Fields opens a mapping. It always returns one; that of something else is without fields and misses none.
+func (v Value) Fields() *Fields {
+	b := &Fields{Value: v}
+	if !v.reads() {
+		return b
+	}
+	if v.node.Kind != yaml.MappingNode {
+		v.Fail("want fields (name: value), got %s", v.kind())
+		return b
+	}
+	b.entries = map[string]*entry{}
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key, val := v.node.Content[i], v.node.Content[i+1]
+		if key.Kind != yaml.ScalarNode || !SafeName(key.Value) || key.Anchor != "" {
+			// Not shown: a URL in the wrong place may carry a password.
+			v.file.add(key.Line, v.path, "something here is not a field's name (1–64 of A-Z a-z 0-9 . _ -)")
+			continue
+		}
+		at := b.pathOf(key.Value)
+		if first, twice := b.entries[key.Value]; twice {
+			v.file.add(key.Line, at, fmt.Sprintf("is already given in line %d; remove one", first.line))
+			continue
+		}
+		v.file.lines[at] = key.Line
+		b.entries[key.Value] = &entry{node: val, line: key.Line}
+		b.names = append(b.names, key.Value)
+	}
+	return b
+}
+
+// pathOf is the path of a field of the mapping.
+func (b *Fields) pathOf(name string) string {
+	if b.path == "" {
+		return name
+	}
+	return b.path + "." + name
+}
+
+// Opened tells whether there was a mapping to open.
+func (b *Fields) Opened() bool { return b.entries != nil }
+
+// Names are the fields' names in the order of the file, for mappings whose names are free.
+func (b *Fields) Names() []string { return b.names }
+
+// At returns a field that may be given.
+func (b *Fields) At(name string) Value {
+	if !slices.Contains(b.known, name) {
+		b.known = append(b.known, name)
+	}
+	e, ok := b.entries[name]
+	if !ok {
+		return Value{file: b.file, path: b.pathOf(name)}
+	}
+	if !e.read {
+		e.read, e.Value = true, b.file.value(b.pathOf(name), e.node)
+	}
+	return e.Value
+}
+
+// Need returns a field that must be given.
+func (b *Fields) Need(name, want string) Value {
+	v := b.At(name)
+	if b.entries != nil && !v.Given() {
+		v.Fail("missing; want %s", want)
+	}
+	return v
+}
+
+// One returns which of the names is given, when exactly one must be.
+func (b *Fields) One(names ...string) (name string, ok bool) {
+	for _, n := range names {
+		v := b.At(n)
+		switch {
+		case !v.Given():
+		case ok:
+			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.entries[name].line, strings.Join(names, ", "))
+		default:
+			name, ok = n, true
+		}
+	}
+	if !ok && b.entries != nil {
+		b.Fail("says nothing; want exactly one of %s", strings.Join(names, ", "))
+	}
+	return name, ok
+}
+
+// Done notes the fields that nobody asked for.
+func (b *Fields) Done() {
+	for _, name := range b.names {
+		if !slices.Contains(b.known, name) {
+			b.file.Fail(b.pathOf(name), "unknown field; known here: %s", strings.Join(slices.Sorted(slices.Values(b.known)), ", "))
+		}
+	}
+}
+
+// Items are the members of a list; none if it is not one.
+func (v Value) Items() []Value {
+	if !v.reads() {
+		return nil
+	}
+	if v.node.Kind != yaml.SequenceNode {
+		v.Fail("want a list ([a, b] or lines with -), got %s", v.kind())
+		return nil
+	}
+	var all []Value
+	for i, n := range v.node.Content {
+		at := fmt.Sprintf("%s[%d]", v.path, i)
+		v.file.lines[at] = n.Line
+		all = append(all, v.file.value(at, n))
+	}
+	return all
+}
+
+// kind names what a value is, never what it says.
+func (v Value) kind() string {
+	switch v.node.Kind {
+	case yaml.MappingNode:
+		return "fields"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch v.node.ShortTag() {
+	case "!!str":
+		return "text"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!timestamp":
+		return "a date"
+	}
+	return "something else"
+}
+
+// SafeName tells whether s may be a name: short, and fit for a label, a log
+// line and a Redis key.
+func SafeName(s string) bool { return len(s) > 0 && len(s) <= 64 && Only(s, "._-") }
+
+// Only tells whether s is letters, digits and the marks given.
+func Only(s, marks string) bool {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte(marks, c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
