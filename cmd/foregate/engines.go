@@ -101,10 +101,10 @@ func (r *replica) drafting() []gateway.DraftView {
 		if err != nil || rt.Draft == nil {
 			continue
 		}
-		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.UnavailableView{}, Note: r.cascade.BlocksRefused(rt)}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), UnavailableModes: []gateway.UnavailableView{}, Note: r.cascade.BlocksRefused(rt)}
 		for _, m := range r.cascade.Modes(rt) {
 			if m.Lacks != "" {
-				v.Refused = append(v.Refused, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Why})
+				v.UnavailableModes = append(v.UnavailableModes, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Why})
 			}
 		}
 		var served float64

@@ -179,7 +179,7 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 	w := newProbed(t)
 	for _, d := range w.status(t).Drafts {
 		refused := map[string]string{}
-		for _, m := range d.Refused {
+		for _, m := range d.UnavailableModes {
 			refused[m.Name] = m.Reason
 		}
 		// Asked in words, a target need score nothing: lenient and judge work.

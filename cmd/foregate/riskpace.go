@@ -76,15 +76,15 @@ type wait struct {
 // Scores are collected from every draft; of the audits those of the strictest threshold count.
 func waitOf(v *gateway.RiskView) wait {
 	switch {
-	case v.Op > 0 || v.State == gateway.RiskInherits || v.ToCertify == nil:
+	case v.OperatingIndex > 0 || v.State == gateway.RiskInherits || v.AuditsToCertify == nil:
 		return wait{}
-	case v.PerMinute != nil && v.Learning == 0:
-		return wait{new(60 * *v.ToCertify / *v.PerMinute), rateText(*v.PerMinute, "audits")}
-	case v.Warmup == nil || v.Warmup.PerMinute == nil:
+	case v.AuditsPerMinute != nil && v.ScoresWanted == 0:
+		return wait{new(60 * *v.AuditsToCertify / *v.AuditsPerMinute), rateText(*v.AuditsPerMinute, "audits")}
+	case v.Warmup == nil || v.Warmup.DraftsPerMinute == nil:
 		return wait{}
 	}
-	drafts := *v.Warmup.PerMinute
-	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.Share(1))
+	drafts := *v.Warmup.DraftsPerMinute
+	minutes := float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.Share(1))
 	what := "drafts"
 	if v.Warmup.Serves {
 		what = "requests" // each of which is drafted
@@ -107,11 +107,11 @@ func oneDecimal(v float64) string {
 // leftText is what is still needed for the first certificate, e.g. "80 scores, 35 audits".
 func leftText(v *gateway.RiskView) string {
 	var parts []string
-	if n := v.Learning - v.Learned; v.Learning > 0 {
+	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {
 		parts = append(parts, counted(n, "score", "scores"))
 	}
-	if v.ToCertify != nil {
-		parts = append(parts, counted(int(math.Round(*v.ToCertify)), "audit", "audits"))
+	if v.AuditsToCertify != nil {
+		parts = append(parts, counted(int(math.Round(*v.AuditsToCertify)), "audit", "audits"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -11,7 +11,7 @@ func says(v *gateway.RiskView, w wait, advice string) string {
 	const nothing = "nothing is served unverified, audits go on; "
 	switch v.State {
 	case gateway.RiskWarmup:
-		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + span(v.Warmup.Left) + " at the latest"
+		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + span(v.Warmup.SecondsLeft) + " at the latest"
 	case gateway.RiskStopped:
 		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the promise; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	case gateway.RiskCertified:
@@ -48,15 +48,15 @@ func wrongText(w *gateway.WarmupView) string {
 	if w.Audits == 0 {
 		return "none audited yet"
 	}
-	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, percent(w.Share), percent(w.Low), percent(w.High))
+	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, percent(w.WrongRate), percent(w.Low), percent(w.High))
 }
 
 // waitSays is how long it takes to the first certificate, in time where the traffic is known.
 func waitSays(v *gateway.RiskView, w wait) string {
 	switch {
-	case v.ToCertify == nil:
+	case v.AuditsToCertify == nil:
 		return fmt.Sprintf("a certificate is out of reach as it looks: %d of %s of the best drafts were bad", v.Bad, counted(v.Audits, "audit", "audits"))
-	case *v.ToCertify < .5 && v.Learning == 0:
+	case *v.AuditsToCertify < .5 && v.ScoresWanted == 0:
 		return "certified soon, unless an audit under way is bad"
 	case w.seconds != nil && v.Audits == 0: // as if none will be bad
 		return fmt.Sprintf("certified in %s at the earliest, at %s (%s to go)", span(*w.seconds), w.at, leftText(v))

@@ -62,13 +62,13 @@ func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 		v := s.viewOfOnly(t)
 		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); " +
 			"certified in 1m 3s at the earliest, at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
-		if v.State != gateway.RiskWarmup || v.Says != want {
-			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		if v.State != gateway.RiskWarmup || v.Summary != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}
-		if wait := 60 * (80./240 + *v.ToCertify/48); v.Seconds == nil || math.Abs(*v.Seconds-wait) > 1e-6 {
-			t.Errorf("got %v s, want %g", v.Seconds, wait)
+		if wait := 60 * (80./240 + *v.AuditsToCertify/48); v.SecondsToCertify == nil || math.Abs(*v.SecondsToCertify-wait) > 1e-6 {
+			t.Errorf("got %v s, want %g", v.SecondsToCertify, wait)
 		}
-		if w := v.Warmup; w == nil || !w.Serves || w.Drafts != 120 || w.Served != 40 || w.Audits != 38 || w.Bad != 2 || w.Left != 3570 || *w.PerMinute != 240 || v.Learned != 120 {
+		if w := v.Warmup; w == nil || !w.Serves || w.Drafts != 120 || w.Served != 40 || w.Audits != 38 || w.Bad != 2 || w.SecondsLeft != 3570 || *w.DraftsPerMinute != 240 || v.ScoresLearned != 120 {
 			t.Errorf("got %+v of %+v", w, v)
 		}
 	})
@@ -78,8 +78,8 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	a := newAudits(nil)
 	k := riskKey("chat", "to_1k", "conf")
 	a.drafted(k, 1, 1)
-	if v := a.configured(riskConfig("")).viewOfOnly(t); v.Seconds != nil || !strings.Contains(v.Says, "; certified after 200 scores, 35 audits or more; ") {
-		t.Errorf("got %q", v.Says)
+	if v := a.configured(riskConfig("")).viewOfOnly(t); v.SecondsToCertify != nil || !strings.Contains(v.Summary, "; certified after 200 scores, 35 audits or more; ") {
+		t.Errorf("got %q", v.Summary)
 	}
 }
 
@@ -88,12 +88,12 @@ func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
 	k := riskKey("chat", "to_1k", "conf")
 	s := a.configured(riskConfig(""))
 	a.drafted(k, 120, 50)
-	if v := s.viewOfOnly(t); v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
-		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	if v := s.viewOfOnly(t); v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Summary)
 	}
 	a.warm(t, k, 1, 0)
-	if v := s.viewOfOnly(t); !v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, 0 of 1 audited were wrong ") {
-		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	if v := s.viewOfOnly(t); !v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up: 50 of 120 drafts served, 0 of 1 audited were wrong ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Summary)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 		a.drafted(riskKey("chat", "to_1k", "conf"), 20, 0)
 		c := *riskConfig("")
 		change(&c)
-		if v := a.configured(&c).viewOfOnly(t); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up in shadow: 20 drafts made, none is served now; ") {
-			t.Errorf("%s: %s, %q", name, v.State, v.Says)
+		if v := a.configured(&c).viewOfOnly(t); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up in shadow: 20 drafts made, none is served now; ") {
+			t.Errorf("%s: %s, %q", name, v.State, v.Summary)
 		}
 	}
 }
@@ -120,9 +120,9 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	a.warm(t, k, 20, 12)
 	v := a.configured(riskConfig("")).viewOfOnly(t)
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
-		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
-		!strings.Contains(v.Says, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
-		t.Errorf("%s: %q", v.State, v.Says)
+		!strings.HasPrefix(v.Summary, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
+		!strings.Contains(v.Summary, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		t.Errorf("%s: %q", v.State, v.Summary)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		time.Sleep(time.Hour)
 		v := a.configured(riskConfig("")).viewOfOnly(t)
 		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
-		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
-			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.SecondsLeft != 0 || v.SecondsToCertify != nil || v.Summary != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}
 	})
 }
@@ -147,9 +147,9 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a.learn(t, k, risk.GridScores)
 	a.audit(t, k, 400, 4)
 	v := a.configured(riskConfig("")).viewOfOnly(t)
-	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
-		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
-		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.FeasibleMaxWrongRate == nil || *v.Advice.FeasibleMaxWrongRate <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
+		!strings.HasPrefix(v.Summary, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
+		t.Errorf("%s: %q, %+v", v.State, v.Summary, v.Advice)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Says: "it is " + string(state)}
+		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Summary: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -274,7 +274,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Summary: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

@@ -155,11 +155,11 @@ func thresholdText(v *gateway.RiskView) string {
 	if v.Threshold == nil {
 		return none
 	}
-	return fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
+	return fmt.Sprintf("%d: %.2f nats", v.OperatingIndex, *v.Threshold)
 }
 
 func acceptsText(v *gateway.RiskView) string {
-	if v.Op == 0 {
+	if v.OperatingIndex == 0 {
 		return none
 	}
 	return percent(v.Acceptance)
@@ -177,20 +177,20 @@ func waitText(v *gateway.RiskView) string {
 	switch {
 	case v.State == gateway.RiskInfeasible:
 		return "infeasible"
-	case v.Op > 0:
+	case v.OperatingIndex > 0:
 		return none
-	case v.Learning > 0 && v.Seconds != nil:
-		return fmt.Sprintf("in %s (%s)", span(*v.Seconds), leftText(v))
-	case v.Learning > 0:
-		return fmt.Sprintf("learning %d/%d", v.Learned, v.Learning)
-	case v.ToCertify == nil:
+	case v.ScoresWanted > 0 && v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%s)", span(*v.SecondsToCertify), leftText(v))
+	case v.ScoresWanted > 0:
+		return fmt.Sprintf("learning %d/%d", v.ScoresLearned, v.ScoresWanted)
+	case v.AuditsToCertify == nil:
 		return "out of reach"
-	case *v.ToCertify < .5:
+	case *v.AuditsToCertify < .5:
 		return "soon, unless one is bad"
-	case v.Seconds != nil:
-		return fmt.Sprintf("in %s (%.0f audits)", span(*v.Seconds), *v.ToCertify)
+	case v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%.0f audits)", span(*v.SecondsToCertify), *v.AuditsToCertify)
 	}
-	return fmt.Sprintf("%.0f audits to go", *v.ToCertify)
+	return fmt.Sprintf("%.0f audits to go", *v.AuditsToCertify)
 }
 
 // riskText is what is known of the risk, and of its drift.
@@ -198,15 +198,15 @@ func riskText(v *gateway.RiskView) string {
 	if v.Audits == 0 {
 		return "nothing is known of the risk yet"
 	}
-	text := fmt.Sprintf("risk %s (%s … %s), proven below %s", percent(v.Estimate), percent(v.Low), percent(v.High), percent(v.Bound))
-	if v.Drift > 0 {
-		text += "; drift " + percent(v.Drift)
+	text := fmt.Sprintf("risk %s (%s … %s), proven below %s", percent(v.Estimate), percent(v.Lower), percent(v.Upper), percent(v.Bound))
+	if v.DriftLevel > 0 {
+		text += "; drift " + percent(v.DriftLevel)
 	}
-	if v.Warned {
+	if v.DriftWarned {
 		text += " WARNED"
 	}
-	if v.Alarms > 0 {
-		text += "; " + counted(int(v.Alarms), "alarm", "alarms") + " so far"
+	if v.DriftAlarms > 0 {
+		text += "; " + counted(int(v.DriftAlarms), "alarm", "alarms") + " so far"
 	}
 	return text
 }
@@ -215,10 +215,10 @@ func riskText(v *gateway.RiskView) string {
 func saysText(v *gateway.RiskView) string {
 	switch v.State {
 	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
-		return v.Says
+		return v.Summary
 	case gateway.RiskLearning, gateway.RiskUncertified:
 		if v.Warmup != nil {
-			return v.Says
+			return v.Summary
 		}
 	}
 	return ""

@@ -94,15 +94,15 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		views, err := s.views(t.Context())
-		if err != nil || len(views) != 1 || views[0].PerMinute == nil || views[0].Seconds == nil {
+		if err != nil || len(views) != 1 || views[0].AuditsPerMinute == nil || views[0].SecondsToCertify == nil {
 			t.Fatalf("%v: %+v", err, views)
 		}
 		v := views[0]
-		if *v.PerMinute != .5 || math.Abs(*v.Seconds-60**v.ToCertify/.5) > 1e-9 || v.State != gateway.RiskUncertified || v.Pending != 15 {
-			t.Errorf("%g a minute, %g s: %+v", *v.PerMinute, *v.Seconds, v)
+		if *v.AuditsPerMinute != .5 || math.Abs(*v.SecondsToCertify-60**v.AuditsToCertify/.5) > 1e-9 || v.State != gateway.RiskUncertified || v.Pending != 15 {
+			t.Errorf("%g a minute, %g s: %+v", *v.AuditsPerMinute, *v.SecondsToCertify, v)
 		}
 		time.Sleep(2 * time.Hour)
-		if views, err = s.views(t.Context()); err != nil || views[0].PerMinute != nil || views[0].Seconds != nil {
+		if views, err = s.views(t.Context()); err != nil || views[0].AuditsPerMinute != nil || views[0].SecondsToCertify != nil {
 			t.Errorf("after two hours without one: %v, %+v", err, views[0])
 		}
 	})

@@ -186,7 +186,7 @@ func printPromises(w io.Writer, promises []gateway.RiskSummary) {
 	for _, p := range promises {
 		t.add("promise "+p.Route, promiseText(p))
 		if p.Main != nil {
-			t.add("  " + p.Main.Says)
+			t.add("  " + p.Main.Summary)
 		}
 	}
 	t.write(w)
@@ -206,7 +206,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		if d.Note != "" {
 			t.add("", d.Note)
 		}
-		for _, m := range d.Refused {
+		for _, m := range d.UnavailableModes {
 			t.add("", "not "+m.Name+": "+m.Reason)
 		}
 	}

@@ -76,10 +76,10 @@ func (c Config) queue(p identity.Priority) int {
 
 // The reasons of a [Decision].
 const (
-	ReasonKV           = "kv_pressure" // the KV usage is above the threshold
-	ReasonGrowth       = "kv_growth"   // it would be, with this request, before others have ended
-	ReasonBackendQueue = "queue"       // too many requests wait at the backends
-	ReasonQueueFull    = "line"        // too many wait here
+	ReasonKV           = "kv_pressure"   // the KV usage is above the threshold
+	ReasonGrowth       = "kv_growth"     // it would be, with this request, before others have ended
+	ReasonBackendQueue = "backend_queue" // too many requests wait at the backends
+	ReasonQueueFull    = "gateway_queue" // too many wait here
 )
 
 // Decision is why a class was shed at a pool.

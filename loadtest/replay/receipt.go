@@ -31,21 +31,21 @@ type Receipt struct {
 
 	Rules *struct {
 		Mode     string  `json:"mode"`
-		Head     string  `json:"head_verify"`
+		Head     string  `json:"head_check"`
 		Band     float64 `json:"band_nats"`
 		Holdback int     `json:"holdback_tokens"`
-		Takeover bool    `json:"takeover"`
-		Guard    bool    `json:"guard"`
+		Takeover bool    `json:"midstream_failover"`
+		Guard    bool    `json:"economy_guard"`
 		MaxTTFT  float64 `json:"max_extra_ttft_ms"`
-	} `json:"rules"`
+	} `json:"settings"`
 	Prices *Prices `json:"prices"`
 	Plan   *struct {
 		Judged bool   `json:"judged"`
 		Reason string `json:"reason"`
 		Mode   string `json:"mode"`
-		Whole  bool   `json:"whole"`
-		Ask    string `json:"ask"`
-		Sums   *Sums  `json:"sums"`
+		Whole  bool   `json:"buffered"`
+		Ask    string `json:"verification"`
+		Sums   *Sums  `json:"estimate"`
 	} `json:"plan"`
 	Verdict *struct {
 		Accept    bool    `json:"accept"`
@@ -55,7 +55,7 @@ type Receipt struct {
 		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
-	Track  [][2]float64 `json:"track"`
+	Track  [][2]float64 `json:"score_by_token"`
 	Checks []struct {
 		Tokens int  `json:"tokens"`
 		Pass   bool `json:"pass"`
@@ -70,7 +70,7 @@ type Receipt struct {
 	MS struct {
 		Draft  float64 `json:"draft"`
 		Verify float64 `json:"verify"`
-		First  float64 `json:"first"`
+		First  float64 `json:"first_byte"`
 	} `json:"ms"`
 }
 
@@ -107,7 +107,7 @@ const (
 // Bad is a line that holds no receipt.
 type Bad struct {
 	Line int    `json:"line"` // from 1
-	Why  string `json:"why"`
+	Why  string `json:"reason"`
 }
 
 func (b Bad) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
