@@ -99,7 +99,7 @@ agree: build redis ## Live runs and virtual time are the same experiment (five s
 	bin/loadtest agree agree
 
 golden: ## Rewrite the golden files.
-	$(GO) test ./gateway/config ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
+	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
 
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
@@ -21,7 +23,7 @@ func deskAt(t *testing.T, r config.Redis) gateway.SettingsEditor {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return adminDesk{settings.NewStore(client, []string{"llama-3"})}
+	return app.NewSettingsEditor(settings.NewStore(client, []string{"llama-3"}))
 }
 
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
@@ -59,7 +63,7 @@ func (f tokenFile) secret() ([]byte, error) {
 	case f.file == nil || f.file.AdminTokensFile == "":
 		return nil, nil
 	}
-	tokens, err := adminTokens(f.file)
+	tokens, err := app.AdminTokens(f.file)
 	if err != nil {
 		return nil, err
 	}
@@ -111,5 +115,5 @@ func refusalOf(body []byte) string {
 	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
 		return "is that the admin listener of a replica?"
 	}
-	return cut(said.Error.Message, 300)
+	return display.Clip(said.Error.Message, 300)
 }

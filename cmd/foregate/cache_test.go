@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -74,17 +76,16 @@ func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
 
 // assembled is a replica of a configuration at the Redis that it names, not started. It logs nothing; more says
 // what else it is made of.
-func assembled(t *testing.T, f *config.File, more func(*parts)) (*replica, stores) {
+func assembled(t *testing.T, f *config.File, more func(*app.Options)) (*app.App, stores) {
 	t.Helper()
 	store, stop, err := openStores(f.Redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	p := store.parts()
-	p.file, p.log = f, zerolog.Nop()
+	p := app.Options{File: f, Stores: store.Stores, Logger: zerolog.Nop()}
 	more(&p)
-	r, err := assemble(t.Context(), p)
+	r, err := app.New(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,35 +93,35 @@ func assembled(t *testing.T, f *config.File, more func(*parts)) (*replica, store
 }
 
 // started has a replica serve until the test is over.
-func (r *replica) started(t *testing.T) {
+func started(t *testing.T, r *app.App) {
 	t.Helper()
-	if err := r.gateway.Start(); err != nil {
+	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { r.Stop(context.WithoutCancel(t.Context())) })
 }
 
 // keeper assembles a replica with a cache at a Redis and runs it.
-func keeper(t *testing.T, file string) *replica {
+func keeper(t *testing.T, file string) *app.App {
 	t.Helper()
 	f, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, store := assembled(t, f, func(p *parts) { p.registerer = prometheus.NewRegistry() })
-	r.started(t)
+	r, store := assembled(t, f, func(p *app.Options) { p.Registerer = prometheus.NewRegistry() })
+	started(t, r)
 	eventually(t, "it hears of purges", func() bool {
-		_, ok := r.cache.Epochs("acme", "m")
-		return ok || r.redis == nil && store.answers.request == nil
+		_, ok := r.Cache.Epochs("acme", "m")
+		return ok || r.Options.Stores.Control == nil && store.Answers == nil
 	})
 	return r
 }
 
 // keeps has a replica keep an answer, and waits until it is there.
-func (r *replica) keeps(t *testing.T, k cache.Key) {
+func keepAnswer(t *testing.T, r *app.App, k cache.Key) {
 	t.Helper()
 	done := make(chan struct{})
-	r.cache.Put(k, &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}, time.Minute, func() { close(done) })
+	r.Cache.Put(k, &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}, time.Minute, func() { close(done) })
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
@@ -129,9 +130,9 @@ func (r *replica) keeps(t *testing.T, k cache.Key) {
 }
 
 // finds reports what a replica finds in Redis.
-func (r *replica) finds(t *testing.T, k cache.Key) cache.Found {
+func findAnswer(t *testing.T, r *app.App, k cache.Key) cache.Found {
 	t.Helper()
-	_, found := r.cache.Look(t.Context(), k, nil)
+	_, found := r.Cache.Look(t.Context(), k, nil)
 	return found
 }
 
@@ -144,12 +145,12 @@ func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
 	t.Parallel()
 	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
 	old, both, young := keeper(t, sealed(t, url, oneKey)), keeper(t, sealed(t, url, oneKey+otherKey)), keeper(t, sealed(t, url, otherKey))
-	old.keeps(t, keyOf("acme"))
-	eventually(t, "who has both keys finds what one of them sealed", func() bool { return both.finds(t, keyOf("acme")) == cache.FoundHit })
-	both.keeps(t, keyOf("globex"))
-	eventually(t, "who has the first finds it, too", func() bool { return old.finds(t, keyOf("globex")) == cache.FoundHit })
-	eventually(t, "who has neither finds nothing", func() bool { return young.finds(t, keyOf("globex")) == cache.FoundNone })
-	if n := young.cache.Stats().Refused; len(n) == 0 {
+	keepAnswer(t, old, keyOf("acme"))
+	eventually(t, "who has both keys finds what one of them sealed", func() bool { return findAnswer(t, both, keyOf("acme")) == cache.FoundHit })
+	keepAnswer(t, both, keyOf("globex"))
+	eventually(t, "who has the first finds it, too", func() bool { return findAnswer(t, old, keyOf("globex")) == cache.FoundHit })
+	eventually(t, "who has neither finds nothing", func() bool { return findAnswer(t, young, keyOf("globex")) == cache.FoundNone })
+	if n := young.Cache.Stats().Refused; len(n) == 0 {
 		t.Error("and does not count it")
 	}
 }
@@ -159,7 +160,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 	control, own := miniredis.RunT(t), miniredis.RunT(t)
 	dir := "redis: {url: \"redis://" + control.Addr() + "\", cache_url: \"redis://" + own.Addr() + "\"}\n"
 	r := keeper(t, sealed(t, dir, oneKey))
-	r.keeps(t, keyOf("acme"))
+	keepAnswer(t, r, keyOf("acme"))
 	eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
 	if !own.Exists(keyOf("acme").Name()) || control.Exists(keyOf("acme").Name()) {
 		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
@@ -169,7 +170,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 			t.Errorf("%s is with the answers", key)
 		}
 	}
-	if _, err := r.purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+	if _, err := r.Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)
 	}
 	if control.HGet("foregate:{fg}:epochs", "tenant:acme") == "" {
@@ -180,7 +181,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
 	t.Parallel()
 	r := keeper(t, sealed(t, "redis: {url: none}\n", oneKey))
-	if r.purger() != nil || r.finds(t, keyOf("acme")) != cache.FoundNone {
+	if r.Purger() != nil || findAnswer(t, r, keyOf("acme")) != cache.FoundNone {
 		t.Error("there is something to purge or to find")
 	}
 }
@@ -188,30 +189,12 @@ func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
 func TestAnEmbeddedRedisKeepsAnswersAndHearsOfPurges(t *testing.T) {
 	t.Parallel()
 	r := keeper(t, sealed(t, "redis: {url: embedded}\n", oneKey))
-	r.keeps(t, keyOf("acme"))
-	if found := r.finds(t, keyOf("acme")); found != cache.FoundHit {
+	keepAnswer(t, r, keyOf("acme"))
+	if found := findAnswer(t, r, keyOf("acme")); found != cache.FoundHit {
 		t.Errorf("an answer that was kept: %s", found)
 	}
-	if _, err := r.purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+	if _, err := r.Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
-}
-
-func TestWhatAPoolServesIsItsModelAndRevision(t *testing.T) {
-	f, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
-pools:
-  small: {model: s, revision: "2026-01", backends: ["http://h:1"]}
-  large: {model: l, backends: ["http://h:2"]}
-routes: [{model: both, draft: small, target: large}, {model: alone, target: small}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{parts: parts{file: f}}
-	for route, want := range map[string][2]string{"both": {"s 2026-01", "l"}, "alone": {"", "s 2026-01"}, "none": {}} {
-		if draft, target := r.served(route); draft != want[0] || target != want[1] {
-			t.Errorf("%s: %q and %q, want %q", route, draft, target, want)
-		}
-	}
+	within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
 }

@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
-	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 )
@@ -51,7 +48,7 @@ func (c *cacheStatsCmd) Run(e *env) error {
 		return fmt.Errorf("%s: %w", at.Redacted(), err)
 	}
 	if !c.JSON {
-		printCache(e.stdout, v)
+		display.Cache(e.stdout, v)
 		return nil
 	}
 	var out bytes.Buffer
@@ -60,70 +57,4 @@ func (c *cacheStatsCmd) Run(e *env) error {
 	}
 	_, err = fmt.Fprintln(e.stdout, out.String())
 	return err
-}
-
-// results are in the order in which people want to read them.
-var results = []cache.Result{
-	cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced, cache.ResultMiss, cache.ResultAway, cache.ResultLate, cache.ResultError, cache.ResultBypass,
-}
-
-// printCache writes what a replica knows of its cache, for people.
-func printCache(w io.Writer, v gateway.CacheView) {
-	head := table{most: 12}
-	head.add("copies", fmt.Sprintf("%d here, %s", v.LocalEntries, sizeText(v.LocalBytes)))
-	kept := "good for a second: Redis does not tell what has changed"
-	if v.Tracked {
-		kept = "good while Redis tells nothing else"
-	}
-	head.add("", kept)
-	state := "asked"
-	if v.Away {
-		state = "not asked: it does not answer of late"
-	}
-	head.add("redis", state)
-	head.add("to write", fmt.Sprint(v.Queued))
-	for _, part := range []struct {
-		name, what string
-		by         map[string]uint64
-	}{{"refused", "values", v.Refused}, {"dropped", "answers", v.Dropped}} {
-		for _, reason := range slices.Sorted(maps.Keys(part.by)) {
-			if n := part.by[reason]; n > 0 {
-				head.add(part.name, fmt.Sprintf("%d %s: %s", n, part.what, reason))
-			}
-		}
-	}
-	head.write(w)
-	t := table{}
-	t.add("route", "hits, 5 min", "saved tokens", "saved")
-	for _, r := range v.Routes {
-		var words []string
-		for _, result := range results {
-			if n := r.Requests[string(result)]; n > 0 {
-				words = append(words, fmt.Sprintf("%d %s", n, result))
-			}
-		}
-		t.add(r.Route, fmt.Sprintf("%.0f%%", 100*r.HitRatio), fmt.Sprint(r.SavedTokens), dollars(r.SavedUSD))
-		t.add("  " + strings.Join(words, ", "))
-	}
-	t.write(w)
-}
-
-// sizeText is a number of bytes in one unit.
-func sizeText(n int64) string {
-	const unit = 1 << 10
-	switch {
-	case n < unit:
-		return fmt.Sprintf("%d bytes", n)
-	case n < unit*unit:
-		return fmt.Sprintf("%.1f KiB", float64(n)/unit)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/unit/unit)
-}
-
-// dollars are told to the cent, and what is less than one to its first digits.
-func dollars(usd float64) string {
-	if usd > 0 && usd < 0.01 {
-		return fmt.Sprintf("$%.2g", usd)
-	}
-	return fmt.Sprintf("$%.2f", usd)
 }

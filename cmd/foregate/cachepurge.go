@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
@@ -191,7 +193,7 @@ func knownRoute(f *config.File, route string) error {
 		}
 		known = append(known, r.Model)
 	}
-	return fmt.Errorf("--route: there is no route %s; known are: %s", cut(route, 60), cut(strings.Join(known, ", "), 200))
+	return fmt.Errorf("--route: there is no route %s; known are: %s", display.Clip(route, 60), display.Clip(strings.Join(known, ", "), 200))
 }
 
 // tellPurged says what was purged, and who has it in force.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
@@ -69,11 +71,11 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		r, _ := assembled(t, f, func(p *parts) { p.log = zerolog.New(&log) })
+		r, _ := assembled(t, f, func(p *app.Options) { p.Logger = zerolog.New(&log) })
 		if got := strings.Contains(log.String(), warning); got != want {
 			t.Errorf("%s: the log warns: %t, want %t:\n%s", redis, got, want, log.String())
 		}
-		status := inside{replica: r}.Status()
+		status := r.Status()
 		if got := len(status.Warnings) == 1 && strings.HasPrefix(status.Warnings[0], warning); got != want {
 			t.Errorf("%s: operators are told %q, want a warning: %t", redis, status.Warnings, want)
 		}
@@ -119,7 +121,7 @@ routes: [{model: m, target: p}]
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := assemble(t.Context(), parts{file: file, redis: store.control, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
+	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// demoRoute is the route of a demonstration.
+const demoRoute = "llama-3"
+
 // demoWorld is a running `foregate demo`.
 type demoWorld struct {
 	t              testing.TB

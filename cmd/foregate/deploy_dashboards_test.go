@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/rs/zerolog"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reference"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -295,23 +295,13 @@ func addRecorded(t *testing.T, known map[string][]string) {
 // declaredMetrics are all that a replica registers, with their labels.
 func declaredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := config.Parse("test", []byte(`
-listen: 127.0.0.1:0
-pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
-routes: [{model: m, draft: d, target: t}]
-`))
+	metrics, err := reference.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reg descRegisterer
-	if _, err := assemble(t.Context(), parts{file: file, log: zerolog.Nop(), registerer: &reg}); err != nil {
-		t.Fatal(err)
-	}
 	all := map[string][]string{}
-	for _, d := range reg.descs {
-		if m := descText.FindStringSubmatch(d); m != nil {
-			all[m[1]] = strings.FieldsFunc(m[4], func(r rune) bool { return r == ',' })
-		}
+	for _, m := range metrics {
+		all[m.Name] = m.Labels
 	}
 	return all
 }
@@ -395,5 +385,26 @@ func samplesOf(t *testing.T, page string, all map[string][]string) {
 				all[n] = slices.Compact(all[n])
 			}
 		}
+	}
+}
+
+// lintPage reports what the lint of client_golang, and promtool where it is in PATH, say of a /metrics.
+func lintPage(t *testing.T, page string) {
+	t.Helper()
+	problems, err := promlint.New(strings.NewReader(page)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), tool, "check", "metrics")
+	cmd.Stdin = strings.NewReader(page)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }

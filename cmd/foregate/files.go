@@ -1,53 +1,104 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
-	"syscall"
-
-	"github.com/foregate/foregate/gateway/config"
+	"io"
+	"os"
+	"path/filepath"
 )
 
-const (
-	// reservedFiles are for what is no client: 64 for the admin listener, the rest for Redis,
-	// scrapes and logs.
-	reservedFiles = 128
-	// minConns is what is tried where hardly any files may be open.
-	minConns = 32
-	// usualConns is the most client connections where files do not matter.
-	usualConns = 16384
-	// connBytes is what an idle connection takes of memory: 8 KiB of stack and 11 KiB of buffers
-	// and books, measured with 7,250 of them.
-	connBytes = 20 << 10
-)
-
-// openFiles is how many files this process may have open; usual where nobody tells.
-func openFiles() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 2*usualConns + reservedFiles
+// outTo lets write fill a file, which takes its name when it is whole, or stdout.
+func outTo(name string, stdout io.Writer, write func(io.Writer) error) (err error) {
+	if name == "-" || name == "" {
+		out := bufio.NewWriter(stdout)
+		if err := write(out); err != nil {
+			return err
+		}
+		return out.Flush()
 	}
-	return int(min(limit.Cur, 1<<30))
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return outInto(name, write) // a device or a pipe is not replaced
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()           // it may be closed
+			_ = os.Remove(f.Name()) // it is nothing
+		}
+	}()
+	out := bufio.NewWriter(f)
+	if err := write(out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
 }
 
-// connLimits are how many client connections may be open in all, and from one address, in a
-// process that may have so many files open and use so many bytes of memory. Each connection may
-// need one to a backend beside it, and some files stay free for operators, who come when all else
-// is taken. Where nobody says how many, idle ones alone take no more than a quarter of the memory.
-// warning tells of what was asked for and is not to be had; "" is none.
-func connLimits(l config.Limits, files int, memory int64) (conns, perAddress int, warning string) {
-	room := max(minConns, (files-reservedFiles)/2)
-	conns = min(usualConns, room, int(max(minConns, memory/4/connBytes)))
-	if l.Connections > 0 {
-		conns = min(l.Connections, room)
+// outInto lets write fill what is there already.
+func outInto(name string, write func(io.Writer) error) (err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
 	}
-	if l.Connections > room {
-		warning = fmt.Sprintf(
-			"limits.connections is %d, but with %d open files (ulimit -n) no more than %d can be served",
-			l.Connections, files, room)
+	defer func() {
+		if e := f.Close(); err == nil && e != nil {
+			err = fmt.Errorf("--out: %w", e)
+		}
+	}()
+	out := bufio.NewWriter(f)
+	if err := write(out); err != nil {
+		return err
 	}
-	perAddress = conns / 2
-	if l.ConnectionsPerAddress > 0 {
-		perAddress = min(l.ConnectionsPerAddress, conns)
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("--out: %w", err)
 	}
-	return conns, perAddress, warning
+	return nil
+}
+
+// inFrom lets read have a file, or the standard input where it is -.
+func inFrom(ctx context.Context, name string, read func(io.Reader) error) error {
+	if name == "-" {
+		return ofFile(name, read(untilDone{ctx, os.Stdin}))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	return ofFile(name, read(untilDone{ctx, f}))
+}
+
+// ofFile puts a file's name before an error.
+func ofFile(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// untilDone is a reader that ends with a context.
+type untilDone struct {
+	ctx  context.Context //nolint:containedctx // of the one reading
+	from io.Reader
+}
+
+// Read reads on.
+func (r untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
 }

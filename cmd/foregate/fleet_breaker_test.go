@@ -4,19 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // blackHole is a pool of four whose first backend fails at once, and its breakers.
@@ -28,7 +28,7 @@ type blackHole struct {
 
 func newBlackHole(t *testing.T, policy string) *blackHole {
 	t.Helper()
-	h := &blackHole{Set: breaker.New(breaker.Options{Classify: outcome})}
+	h := &blackHole{Set: breaker.New(breaker.Options{Classify: app.Outcome})}
 	cfg := choose.DefaultConfig()
 	cfg.Policy = policy
 	var urls, ids []string
@@ -97,42 +97,4 @@ func TestABackendThatFailsFastDrawsNoTraffic(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
-	for code, want := range map[int]machine.Outcome{
-		http.StatusOK: machine.Success, http.StatusBadRequest: machine.Success,
-		http.StatusTooManyRequests: machine.Backpressure, http.StatusInternalServerError: machine.Fault,
-		http.StatusServiceUnavailable: machine.Fault,
-	} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.Method == http.MethodPost:
-				w.WriteHeader(code)
-			case code == http.StatusOK:
-				w.WriteHeader(http.StatusNotFound) // it tells nothing of its health
-			}
-		}))
-		r, id := probing(t, srv.URL)
-		if got := outcome(r.probe(t.Context(), "only", id)); got != want {
-			t.Errorf("status %d is a %v, want %v", code, got, want)
-		}
-		srv.Close()
-		if got := outcome(r.probe(t.Context(), "only", id)); got != machine.Unreachable {
-			t.Errorf("a closed port is a %v", got)
-		}
-		if got := outcome(r.probe(t.Context(), "only", "nobody")); got == machine.Success {
-			t.Error("who is not there is well")
-		}
-	}
-}
-
-// probing is a replica with one backend.
-func probing(t *testing.T, url string) (r *replica, id string) {
-	t.Helper()
-	p, err := pool.New(pool.Options{Name: "only", Model: "m", Backends: []string{url}, Pressure: pressure.DefaultConfig})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &replica{pools: map[string]*pool.Pool{"only": p}}, p.Snapshot()[0].ID
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -37,10 +38,10 @@ const riskSlow = 30 * time.Second
 type riskFleet struct {
 	*fleetWorld
 	draft, target *vllmsim.Server
-	eyes          *audits   // the test's own look at the evidence
-	more          string    // of the configuration
-	who           []string  // headers of those who ask
-	end           sync.Once // SIGTERM to all replicas, of which none bears two
+	eyes          *evidencetest.Audits // the test's own look at the evidence
+	more          string               // of the configuration
+	who           []string             // headers of those who ask
+	end           sync.Once            // SIGTERM to all replicas, of which none bears two
 }
 
 func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *riskFleet {
@@ -49,8 +50,8 @@ func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *
 	w.draft = vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	w.target = vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	w.set(t, slices.Concat(riskQuick, settings)...)
-	w.eyes = newAudits(nil)
-	w.eyes.book = evidence.New(evidence.Options{Redis: w.redis.client, Rule: func(string) risk.Rule { return fleetRule }})
+	w.eyes = evidencetest.New(nil)
+	w.eyes.Book = evidence.New(evidence.Options{Redis: w.redis.client, Rule: func(string) risk.Rule { return fleetRule }})
 	for range replicas {
 		w.join(t)
 	}
@@ -288,7 +289,7 @@ func (w *riskFleet) key(t *testing.T) (k risk.Key) {
 
 func (w *riskFleet) known(t *testing.T) []evidence.Known {
 	t.Helper()
-	known, err := w.eyes.book.All(t.Context())
+	known, err := w.eyes.Book.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +323,10 @@ func (w *riskFleet) scored(t *testing.T) (k risk.Key, score float64) {
 func (w *riskFleet) made(t *testing.T, k risk.Key, score float64, bad bool, n int) {
 	t.Helper()
 	for booked := 0; booked < n; {
-		switch fate := w.eyes.open(t, k, score); fate {
+		switch fate := w.eyes.Open(t, k, score); fate {
 		case risk.Booked:
 			booked++
-			if err := w.eyes.book.Close(t.Context(), k, w.eyes.ticket(), bad); err != nil {
+			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), bad); err != nil {
 				t.Fatal(err)
 			}
 		case risk.Learned, risk.Stale: // the last score is a replica's now and then

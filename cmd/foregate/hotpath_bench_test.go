@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -68,7 +70,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 
 // hotPath is a replica whose loops do not run: what it does is on a request's way.
 type hotPath struct {
-	*replica
+	*app.App
 	turn dispatch.Ticket
 	try  func(pool.Limit) error
 }
@@ -83,14 +85,14 @@ routes: [{model: m, draft: d, target: t}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := assemble(context.Background(), parts{file: file, redis: client, log: zerolog.Nop(), registerer: prometheus.NewRegistry()})
+	r, err := app.New(context.Background(), app.Options{File: file, Stores: app.Stores{Control: client}, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &hotPath{
-		replica: r,
-		turn:    dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
-		try:     func(pool.Limit) error { return nil },
+		App:  r,
+		turn: dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
+		try:  func(pool.Limit) error { return nil },
 	}
 }
 
@@ -100,7 +102,7 @@ func (h *hotPath) admit(ctx context.Context) error {
 }
 
 func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
-	g, err := h.limiter.Reserve(ctx, limits.Request{Tenant: "acme", Tokens: 900, Limit: l})
+	g, err := h.Limiter.Reserve(ctx, limits.Request{Tenant: "acme", Tokens: 900, Limit: l})
 	if err == nil {
 		g.Settle(700)
 	}
@@ -108,7 +110,7 @@ func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
 }
 
 func (h *hotPath) broken(outcome error) error {
-	permit, err := h.breakers.Allow("t", "127.0.0.1-1")
+	permit, err := h.Breakers.Allow("t", "127.0.0.1-1")
 	if err == nil {
 		permit.Report(outcome)
 	}
@@ -222,14 +224,14 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := assemble(t.Context(), parts{file: file, redis: control.client(t, store), lookups: request.client(t, store), log: zerolog.Nop()})
+	r, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: control.client(t, store), Lookups: request.client(t, store)}, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.gateway.Start(); err != nil {
+	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.gateway.Stop(context.Background()) })
+	t.Cleanup(func() { r.Stop(context.Background()) })
 	eventually(t, "the limiter has loaded its script", func() bool { return request.n.Load() > 0 })
 	asks(t, r, "counted's key") // which loads it again where it is first
 	for _, tc := range []struct {
@@ -247,9 +249,9 @@ drain: {delay: 0s, grace: 1s}
 }
 
 // asks sends a request that is answered.
-func asks(t *testing.T, r *replica, key string) {
+func asks(t *testing.T, r *app.App, key string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.gateway.Addr().String()+"/v1/chat/completions",
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.Addr().String()+"/v1/chat/completions",
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3}`))
 	if err != nil {
 		t.Fatal(err)

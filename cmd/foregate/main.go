@@ -21,7 +21,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // cli is the command line.
 type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run a gateway replica."`
-	Demo     demoCmd     `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, a trickle of traffic."`
+	Demo     demoCmd     `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, traffic."`
 	Check    checkCmd    `cmd:"" help:"Check a configuration file and say what is wrong with it."`
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`

@@ -56,7 +56,7 @@ func TestACookieThatWasCopiedIsOfNoUseAtAnyReplicaAfterSignOut(t *testing.T) {
 	p := newPair(t, "url: redis://"+n.addr)
 	var admin [2]string
 	for i, r := range p.replicas {
-		admin[i] = "http://" + r.gateway.AdminAddr().String()
+		admin[i] = "http://" + r.AdminAddr().String()
 	}
 	first, second := signInAt(t, admin[0], pairToken), signInAt(t, admin[0], pairToken)
 	for _, s := range []pages{first, second} {

@@ -100,11 +100,11 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 		t.Fatalf("settings set: %s", errs)
 	}
 	r := keeper(t, file)
-	eventually(t, "the replica shares", func() bool { return r.fleet.Mode().String() == "shared" })
-	if got := r.settings.Snapshot().Global().Admission.Low; got != 0.7 {
+	eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
+	if got := r.Settings.Snapshot().Global().Admission.Low; got != 0.7 {
 		t.Errorf("the replica reads shed.low %v", got)
 	}
-	if err := r.writer.Ping(t.Context()).Err(); err != nil {
+	if err := r.Options.Stores.Settings.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("who writes settings there: %v", err)
 	}
 	rewrite(t, operators, "")

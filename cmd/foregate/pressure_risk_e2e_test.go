@@ -78,12 +78,12 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	w.who = bearer("plain", "normal")
 	k, score := w.scored(t)
 	// One threshold above the draft's score, and some from there on that are not certified.
-	for i := 0; w.eyes.open(t, k, score+float64(4*(i%2)-2)) != risk.Booked; i++ {
+	for i := 0; w.eyes.Open(t, k, score+float64(4*(i%2)-2)) != risk.Booked; i++ {
 		if i > 2*risk.GridScores {
 			t.Fatalf("%d scores are none too many for a grid", i)
 		}
 	}
-	if err := w.eyes.book.Close(t.Context(), k, w.eyes.ticket(), false); err != nil {
+	if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), false); err != nil {
 		t.Fatal(err)
 	}
 	w.made(t, k, score, true, 100)
@@ -124,7 +124,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	audits := 0
 	for _, e := range entries {
 		ticket, _ := e.Values["opened"].(string)
-		if len(ticket) <= len(w.eyes.ticket()) {
+		if len(ticket) <= len(w.eyes.Ticket()) {
 			continue // none, or made up
 		}
 		if audits++; e.Values["served"] != "0" {

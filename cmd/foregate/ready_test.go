@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
@@ -66,15 +68,15 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := assemble(t.Context(), parts{file: file, log: zerolog.Nop()})
+	r, err := app.New(t.Context(), app.Options{File: file, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.routeStates(); slices.ContainsFunc(got, func(s gateway.RouteState) bool { return s.Ready || s.State != gateway.RouteUnreached }) {
+	if got := r.RouteStates(); slices.ContainsFunc(got, func(s gateway.RouteState) bool { return s.Ready || s.State != gateway.RouteUnreached }) {
 		t.Errorf("ready before anything is known: %+v", got)
 	}
-	r.started(t)
-	ready := func(query string) (int, string) { return get(t, "http://"+r.gateway.Addr().String()+"/readyz"+query) }
+	started(t, r)
+	ready := func(query string) (int, string) { return get(t, "http://"+r.Addr().String()+"/readyz"+query) }
 	eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
 	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=p": 503, "?route=o": 404} {
 		if status, text := ready(query); status != want || want != 404 && !strings.Contains(text, "route m: ok\nroute n: unreached\nroute p: unreached\n") {

@@ -59,25 +59,25 @@ func (n *redisNode) as(t *testing.T, user string) *redis.Client {
 func (p *pair) work(t *testing.T) {
 	t.Helper()
 	r := p.replicas[0]
-	backend := r.pools["only"].Snapshot()[0].ID
-	r.fleet.Place("only", []prefix.Placement{{Backend: backend, Key: 1, Tokens: 16}})
-	if err := r.fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
+	backend := r.Pools["only"].Snapshot()[0].ID
+	r.Fleet.Place("only", []prefix.Placement{{Backend: backend, Key: 1, Tokens: 16}})
+	if err := r.Fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].pools["only"].Snapshot()[0].Drained })
-	if err := r.fleet.Undrain(t.Context(), "only", backend); err != nil {
+	eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pools["only"].Snapshot()[0].Drained })
+	if err := r.Fleet.Undrain(t.Context(), "only", backend); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].pools["only"].Snapshot()[0].Drained })
+	eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pools["only"].Snapshot()[0].Drained })
 	for range 20 { // they fail, which the breakers tell each other
 		_ = shedBy(t, r, "m", "")
 	}
 	p.share(t)
-	session := r.operators.BeginSession(r.operators.Authenticate(pairToken))
-	if err := r.operators.EndSession(t.Context(), session); err != nil {
+	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
+	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].operators.Session(session.Value); return !good })
+	eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
 }
 
 // share has an answer of the first replica followed by the second, kept, found and purged.
@@ -91,16 +91,16 @@ func (p *pair) share(t *testing.T) {
 		return p.sharesOnce(t, key)
 	})
 	eventually(t, "the other finds the answer", func() bool {
-		_, found := p.replicas[1].cache.Look(t.Context(), key, nil)
+		_, found := p.replicas[1].Cache.Look(t.Context(), key, nil)
 		return found == cache.FoundHit
 	})
-	tracked := p.replicas[0].answers.tracking != nil
-	eventually(t, "Redis tells of changes where it can", func() bool { return p.replicas[0].cache.Stats().Tracked == tracked })
-	before, _ := p.replicas[1].cache.Epochs("acme", "m")
-	if _, err := p.replicas[0].purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+	tracked := p.replicas[0].Options.Stores.Tracking != nil
+	eventually(t, "Redis tells of changes where it can", func() bool { return p.replicas[0].Cache.Stats().Tracked == tracked })
+	before, _ := p.replicas[1].Cache.Epochs("acme", "m")
+	if _, err := p.replicas[0].Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
+	eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
 }
 
 // sharesOnce has the first replica make an answer, which the second follows. It reports false where that lost
@@ -120,13 +120,13 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 	var lead *cache.Leader
 	for i, want := range []cache.Found{cache.FoundLead, cache.FoundFollow} {
 		r := p.replicas[i]
-		subscribers[i] = r.generations.Join(id)
+		subscribers[i] = r.Generations.Join(id)
 		n := next(subscribers[i])
 		if n.Kind != cache.EventLead {
 			t.Fatalf("replica %d: event %d", i, n.Kind)
 		}
 		lease := n.Leader.Lease()
-		eventually(t, "the lease is "+string(want), func() bool { _, found := r.cache.Look(t.Context(), key, lease); return found == want })
+		eventually(t, "the lease is "+string(want), func() bool { _, found := r.Cache.Look(t.Context(), key, lease); return found == want })
 		if i == 0 {
 			lead = n.Leader
 			lead.Begin(func(error) {})
@@ -140,7 +140,7 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 		t.Errorf("who follows is told %q", n.Text)
 	}
 	e := &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}
-	lead.Complete(e, func(then func()) { p.replicas[0].cache.Put(key, e, time.Minute, then) })
+	lead.Complete(e, func(then func()) { p.replicas[0].Cache.Put(key, e, time.Minute, then) })
 	if n.Kind == cache.EventText {
 		n = next(subscribers[1])
 	}
@@ -169,7 +169,7 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	n.do(t, "CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
 	eventually(t, "they share after their connections were lost", p.shared)
 	for _, r := range p.replicas {
-		r.gateway.Stop(t.Context())
+		r.Stop(t.Context())
 	}
 	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
 		t.Errorf("denied: %v", denied)

@@ -22,7 +22,7 @@ func TestReplicasShareThroughATCPPort(t *testing.T) {
 	t.Parallel()
 	n := node(t, nil)
 	p := newPair(t, fmt.Sprintf("url: redis://%s/0", n.addr))
-	ready := func() (int, string) { return get(t, "http://"+p.replicas[0].gateway.Addr().String()+"/readyz") }
+	ready := func() (int, string) { return get(t, "http://"+p.replicas[0].Addr().String()+"/readyz") }
 	eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
 	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: shared\n" {

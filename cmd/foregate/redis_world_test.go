@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
@@ -264,7 +266,7 @@ func certificates(t *testing.T) (ca, cert, key string) {
 
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {
-	replicas [2]*replica
+	replicas [2]*app.App
 	logs     [2]*syncBuffer
 	request  redis.UniversalClient // the first one's, of the request's path
 }
@@ -289,14 +291,14 @@ drain: {delay: 0s, grace: 1s}
 			t.Fatal(err)
 		}
 		p.logs[i] = &syncBuffer{}
-		r, store := assembled(t, file, func(of *parts) {
-			of.log = zerolog.New(writer{p.logs[i]})
-			of.admin, of.tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
+		r, store := assembled(t, file, func(of *app.Options) {
+			of.Logger = zerolog.New(writer{p.logs[i]})
+			of.Admin, of.Tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
 		})
-		r.started(t)
+		started(t, r)
 		p.replicas[i] = r
 		if i == 0 {
-			p.request = store.request
+			p.request = store.Lookups
 		}
 	}
 	return p
@@ -307,11 +309,11 @@ drain: {delay: 0s, grace: 1s}
 func (p *pair) shared() bool {
 	owners := 0
 	for _, r := range p.replicas {
-		b := r.pools["only"].Snapshot()[0]
-		if r.fleet.Mode().String() != "shared" || len(r.fleet.Members()) != 2 || !b.HasReading || time.Since(b.Reading.At) > fresh {
+		b := r.Pools["only"].Snapshot()[0]
+		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || !b.HasReading || time.Since(b.Reading.At) > fresh {
 			return false
 		}
-		if r.fleet.Mine("only", b.ID) {
+		if r.Fleet.Mine("only", b.ID) {
 			owners++
 		}
 	}
@@ -320,7 +322,7 @@ func (p *pair) shared() bool {
 
 // mode reports whether both are in a mode.
 func (p *pair) mode(mode string) bool {
-	return p.replicas[0].fleet.Mode().String() == mode && p.replicas[1].fleet.Mode().String() == mode
+	return p.replicas[0].Fleet.Mode().String() == mode && p.replicas[1].Fleet.Mode().String() == mode
 }
 
 // lostTick is a gap by which a replica may have missed what it does a few times a second.
@@ -361,7 +363,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 	began := time.Now()
 	eventually(t, "the setting is in force on both", func() bool {
 		for _, r := range p.replicas {
-			if r.settings.Snapshot().Global().Pressure.Interval != interval {
+			if r.Settings.Snapshot().Global().Pressure.Interval != interval {
 				return false
 			}
 		}

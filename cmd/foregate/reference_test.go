@@ -4,8 +4,11 @@ import (
 	"flag"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/gateway/app"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,9 +19,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
 	const path = "../../REFERENCE.md"
-	got, err := reference(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	status, got, errs := call(t, "reference")
+	if status != 0 {
+		t.Fatal(errs)
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -49,8 +52,9 @@ func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := economyWarnings(f); len(w) > 0 {
-		t.Errorf("it is warned of: %q", w)
+	checked, err := app.Check(f, nil)
+	if ofRoutes := slices.ContainsFunc(checked.Warnings, func(w string) bool { return strings.HasPrefix(w, "route") }); err != nil || ofRoutes {
+		t.Errorf("%v; its prices are warned of: %q", err, checked.Warnings)
 	}
 	simulated := map[string]string{} // URL: model
 	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(readme), -1) {

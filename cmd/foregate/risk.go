@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/gateway/riskview"
+
+	"github.com/foregate/foregate/gateway/display"
 
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -59,7 +61,7 @@ func (b *bench) known(route string) ([]evidence.Known, error) {
 	}
 	there := slices.DeleteFunc(slices.Clone(all), func(k evidence.Known) bool { return k.Key.Route != route })
 	if len(there) == 0 {
-		return nil, b.unknown(route, routesOf(all))
+		return nil, b.unknown(route, riskview.Routes(all))
 	}
 	return there, nil
 }
@@ -74,9 +76,9 @@ func (b *bench) unknown(route string, known []string) error {
 		return nil
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("--route: nothing is known of %s: no draft was audited yet", cut(route, 60))
+		return fmt.Errorf("--route: nothing is known of %s: no draft was audited yet", display.Clip(route, 60))
 	}
-	return fmt.Errorf("--route: there is no route %s; there are: %s", cut(route, 60), cut(strings.Join(known, ", "), 200))
+	return fmt.Errorf("--route: there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(known, ", "), 200))
 }
 
 // redisNow is the time by the clock that the log goes by.
@@ -86,17 +88,4 @@ func (b *bench) redisNow() (time.Time, error) {
 		return time.Time{}, fmt.Errorf("redis: %w", err)
 	}
 	return now, nil
-}
-
-// counted is how many there are of something, in words.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// percent is a share with two decimals at most.
-func percent(share float64) string {
-	return strconv.FormatFloat(math.Round(1e4*share)/100, 'f', -1, 64) + "%"
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,11 +12,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/auditlog"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/riskview"
+	"github.com/foregate/foregate/tiers"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 var (
@@ -67,7 +80,7 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o := newOperator(t, n)
 	o.enter("risk show")
 	a := auditsAt(t, n)
-	a.mixed(t)
+	a.Mixed(t)
 	o.enter("risk show")
 	o.enter("risk show --route code")
 	o.enter("risk show --route nobody")
@@ -95,15 +108,15 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	n := node(t, nil)
 	o := newOperator(t, n)
 	a := auditsAt(t, n)
-	whole := riskKey("chat", "all", "conf")
-	a.learn(t, whole, risk.GridScores)
-	a.audit(t, whole, 200, 0)
-	a.learn(t, riskKey("chat", "to_4k", "conf"), 20)
-	a.learn(t, riskKey("chat", "to_4k", "head"), 20)
+	whole := evidencetest.Key("chat", "all", "conf")
+	a.Learn(t, whole, risk.GridScores)
+	a.Audit(t, whole, 200, 0)
+	a.Learn(t, evidencetest.Key("chat", "to_4k", "conf"), 20)
+	a.Learn(t, evidencetest.Key("chat", "to_4k", "head"), 20)
 	other := risk.Key{Route: "chat", Bucket: "to_4k.ffffffff", Lot: "conf"}
-	a.learn(t, other, 20)
+	a.Learn(t, other, 20)
 	apart := risk.Key{Route: "chat", Bucket: "to_1k_t0.0a1b2c3d.acme", Lot: "conf"} // a tenant's own
-	a.learn(t, apart, 20)
+	a.Learn(t, apart, 20)
 	states := func() (all []string) {
 		var answer riskAnswer
 		if err := json.Unmarshal([]byte(o.enter("risk show --json")), &answer); err != nil {
@@ -123,12 +136,12 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	known, err := a.book.All(t.Context())
+	known, err := a.Book.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &riskSource{now: time.Now, config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{Inherit: true}} }}
-	if got := s.inherited(known); got["chat"] != 2 {
+	s := riskview.New(riskview.Options{Config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{Inherit: true}} }})
+	if got := s.Inherited(known); got["chat"] != 2 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -137,13 +150,13 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	from, to := node(t, nil), node(t, nil)
 	a := auditsAt(t, from)
-	k := riskKey("chat", "to_1k", "conf")
-	a.learn(t, k, risk.GridScores)
-	a.audit(t, k, 320, 80)
-	a.open(t, k, .99) // and nobody ever hears of it
-	few := riskKey("chat", "to_4k", "conf")
-	a.learn(t, few, risk.GridScores)
-	a.audit(t, few, 30, 0)
+	k := evidencetest.Key("chat", "to_1k", "conf")
+	a.Learn(t, k, risk.GridScores)
+	a.Audit(t, k, 320, 80)
+	a.Open(t, k, .99) // and nobody ever hears of it
+	few := evidencetest.Key("chat", "to_4k", "conf")
+	a.Learn(t, few, risk.GridScores)
+	a.Audit(t, few, 30, 0)
 	o := newOperator(t, from)
 	file := filepath.Join(filepath.Dir(o.file), "audits.jsonl")
 	o.enter("risk export --out", file)
@@ -221,11 +234,9 @@ func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 	t.Helper()
 	var b strings.Builder
 	for _, e := range all {
-		line, err := json.Marshal(lineOf(e))
-		if err != nil {
+		if err := auditlog.Write(&b, e); err != nil {
 			t.Fatal(err)
 		}
-		b.Write(append(line, '\n'))
 	}
 	file := filepath.Join(t.TempDir(), "past.jsonl")
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
@@ -257,7 +268,7 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.enter("risk maps --json")), &lines); err != nil || len(lines) != 1 || lines[0].Version != 1 || !lines[0].InUse {
 		t.Errorf("%v: %+v", err, lines)
 	}
-	raw, err := auditsAt(t, n).book.Maps(t.Context(), "chat")
+	raw, err := auditsAt(t, n).Book.Maps(t.Context(), "chat")
 	if err != nil || len(raw) != 1 {
 		t.Fatalf("%v: %v", err, raw)
 	}
@@ -287,5 +298,109 @@ func TestAnExportThatFailsLeavesNoFile(t *testing.T) {
 	o.enter("risk export --out", filepath.Join(dir, "audits.jsonl"))
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || !strings.Contains(o.b.String(), "(status 1)") {
 		t.Errorf("%v, %v: %s", err, left, o.b.String())
+	}
+}
+
+// auditsAt are kept in a Redis. Their client is one that waits: a busy machine is no matter here.
+func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
+	t.Helper()
+	ep, err := config.ParseRedis("redis://" + n.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := patient(ep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
+	return evidencetest.New(client)
+}
+
+// trial are audits of all drafts of a route, made before it served any: the better a score, the
+// more of them are good.
+func trial(n int) []evidence.LogEntry {
+	all := pastAudits(n)
+	for i := range all {
+		if all[i].Label = auditlog.Good; i%10 == 9 {
+			all[i].Score, all[i].Label = all[i].Score-5, auditlog.Bad
+		}
+	}
+	return all
+}
+
+// pastAudits are lines of a file: so many audits of a score that tells good from bad somewhat.
+func pastAudits(n int) []evidence.LogEntry {
+	dice := rand.New(rand.NewPCG(1, 2))
+	all := make([]evidence.LogEntry, n)
+	for i := range all {
+		mean, window, entropy, worst := -dice.ExpFloat64(), -dice.ExpFloat64(), -dice.Float64(), -2*dice.ExpFloat64()
+		label := auditlog.Good
+		if dice.Float64() < .15-.2*mean-.1*worst-.1 {
+			label = auditlog.Bad
+		}
+		if i%50 == 49 {
+			label = auditlog.Lost
+		}
+		all[i] = evidence.LogEntry{
+			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k", "conf"), Ticket: fmt.Sprintf("p%06d", i),
+			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5}, Tokens: 80, Version: 7, Label: label,
+		}
+	}
+	return all
+}
+
+// TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.
+func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
+	a := evidencetest.New(nil)
+	a.Mixed(t)
+	s := riskview.New(riskview.Options{Evidence: a.Book, Config: func(string) *plan.Config {
+		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
+	}})
+	target, err := pool.New(pool.Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{
+		{Model: "chat", Target: target, Config: func() plan.Config { return plan.Config{} }}, {Model: "code", Target: target, Config: func() plan.Config { return plan.Config{} }},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Risk: s.Views})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Stop(context.WithoutCancel(t.Context())) })
+	admin := "http://" + g.AdminAddr().String()
+	t.Setenv("FOREGATE_ADMIN", "")
+	t.Setenv("FOREGATE_REDIS", "")
+	status, out, errs := call(t, "risk", "show", "--admin", admin)
+	golden(t, "testdata/riskadmin.txt", soon.ReplaceAllString(out, "in SOON ($2)"))
+	if status != 0 || errs != "" {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	embedded := configFile(t, `listen: 127.0.0.1:0
+admin: `+g.AdminAddr().String()+`
+redis: {url: embedded}
+pools: {p: {model: m, backends: ["http://h:1"]}}
+routes: [{model: chat, target: p}, {model: code, target: p}]
+`)
+	status, through, errs := call(t, "risk", "show", "-c", embedded)
+	if status != 0 || soon.ReplaceAllString(through, "") != soon.ReplaceAllString(out, "") {
+		t.Errorf("status %d: %s%s", status, through, errs)
+	}
+	status, out, _ = call(t, "risk", "show", "--admin", admin, "--route", "code", "--json")
+	if status != 0 || strings.Count(out, `"route"`) != 1 || !strings.Contains(out, `"state": "infeasible"`) || !strings.Contains(out, `"audits_to_certify": null`) {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if status, _, errs := call(t, "risk", "show", "--admin", admin, "--route", "nobody"); status != 1 || !strings.Contains(errs, "status 404") {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -32,7 +34,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return c.Bucket != "" && k.Key.Bucket != c.Bucket || c.Lot != "" && k.Key.Lot != c.Lot
 	})
 	if len(known) == 0 {
-		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", cut(c.Route, 60))
+		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", display.Clip(c.Route, 60))
 	}
 	verb := "forgot"
 	if !c.Yes {
@@ -56,7 +58,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		case k.State.Warmup.Ended == risk.WarmupWrong:
 			what = "its warm-up stopped, as too many drafts were wrong"
 		}
-		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, %s\n", verb, k.Key, counted(s.Audits, "audit", "audits"), what) // whoever reads may be gone
+		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, %s\n", verb, k.Key, display.Count(s.Audits, "audit", "audits"), what) // whoever reads may be gone
 	}
 	if !c.Yes {
 		then := "answered by the target"

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -83,7 +85,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					time.Sleep(time.Until(rotateBegan))
 				}
 				files := reload.New(reload.Options{})
-				who, err := resolver(f, files)
+				who, err := app.Resolver(f, files)
 				if err != nil {
 					t.Fatal(err)
 				}

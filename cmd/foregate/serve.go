@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"io"
-	"sync"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
-	"github.com/rs/zerolog/diode"
+
+	"github.com/foregate/foregate/gateway/app"
 
 	"github.com/foregate/foregate/gateway/config"
 )
@@ -33,7 +28,7 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	lines, closeLog := openLog(e.stderr, reg)
+	lines, closeLog := app.NewLogWriter(e.stderr, reg)
 	defer closeLog()
 	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
 	store, closeStores, err := openStores(f.Redis)
@@ -41,117 +36,12 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeStores()
-	p := store.parts()
-	p.file, p.admin, p.log, p.registerer, p.gatherer = f, f.Admin, log, reg, reg
-	p.bodies = mem.bodies
-	r, err := assemble(e.ctx, p)
-	if err != nil {
-		return err
-	}
-	if err := r.gateway.Start(); err != nil {
-		return err
-	}
-	log.Info().Stringer("listen", r.gateway.Addr()).Stringer("admin", r.gateway.AdminAddr()).Msg("serving")
-	select {
-	case <-e.ctx.Done():
-	case err = <-r.gateway.Failed():
-	}
-	log.Info().Dur("delay", f.Drain.Delay).Dur("grace", f.Drain.Grace).Msg("draining")
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), f.Drain.Delay+f.Drain.Grace+time.Second)
-	defer cancel()
-	r.gateway.Stop(stopping)
-	log.Info().Msg("stopped")
-	return err
-}
-
-const (
-	logLines  = 4096                  // lines that may wait to be written
-	logPoll   = 10 * time.Millisecond // how often they are taken up
-	logBuffer = 64 << 10              // bytes written at once
-	logFlush  = 100 * time.Millisecond
-	logLast   = time.Second // for the last of them, at the end
-)
-
-// openLog returns a writer that never blocks a request: lines that a full disk or
-// a pipe nobody reads cannot take are dropped and counted. stop writes what is
-// left, or gives it up after a second.
-func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func()) {
-	dropped := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log could not take them.",
+	a, err := app.New(e.ctx, app.Options{
+		File: f, Stores: store.Stores, Admin: f.Admin, MaxBodyBytes: mem.bodies, Version: version(),
+		Logger: log, Registerer: reg, Gatherer: reg,
 	})
-	reg.MustRegister(dropped)
-	lost := func(n int) { dropped.Add(float64(n)) }
-	ring := diode.NewWriter(newLineBuffer(w, lost), logLines, logPoll, lost)
-	return ring, func() {
-		written := make(chan struct{})
-		go func() {
-			defer close(written)
-			_ = ring.Close() // the process ends; nobody is left to tell
-		}()
-		select {
-		case <-written:
-		case <-time.After(logLast):
-		}
-	}
-}
-
-// lineBuffer gathers lines and writes them together, at the latest after
-// logFlush: a write for each would cost as much as the line itself. Lines that
-// could not be written are lost and counted; the next ones are tried again.
-type lineBuffer struct {
-	mu    sync.Mutex
-	w     io.Writer
-	out   *bufio.Writer
-	lines int  // gathered in out
-	due   bool // a flush is under way
-	lost  func(lines int)
-}
-
-func newLineBuffer(w io.Writer, lost func(lines int)) *lineBuffer {
-	return &lineBuffer{w: w, out: bufio.NewWriterSize(w, logBuffer), lost: lost}
-}
-
-// Write takes one line.
-func (b *lineBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.due {
-		b.due = true
-		time.AfterFunc(logFlush, func() { _ = b.Close() }) // flushes; what was lost is counted
-	}
-	if len(p) > b.out.Available() { // whole lines leave together, so that it is known which were lost
-		_ = b.flush() // counted; this line may have better luck
-	}
-	b.lines++
-	n, err := b.out.Write(p)
 	if err != nil {
-		b.lose()
+		return err
 	}
-	return n, err
-}
-
-// Close writes what was gathered. More may follow.
-func (b *lineBuffer) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.due = false
-	return b.flush()
-}
-
-// flush writes what was gathered; b.mu is held.
-func (b *lineBuffer) flush() error {
-	err := b.out.Flush()
-	if err != nil {
-		b.lose()
-	}
-	b.lines = 0
-	return err
-}
-
-// lose gives up what is gathered. A bufio.Writer keeps its first error for
-// ever, so it is made anew.
-func (b *lineBuffer) lose() {
-	b.out.Reset(b.w)
-	b.lost(b.lines)
-	b.lines = 0
+	return a.Run(e.ctx)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
@@ -33,28 +35,6 @@ type settingsCmd struct {
 type where struct {
 	Redis  string `help:"The URL of the Redis that the replicas share; without it that of --config, else $$FOREGATE_REDIS." placeholder:"URL"`
 	Config string `short:"c" type:"path" help:"The replicas' configuration file: where Redis is, and which routes there are."`
-}
-
-// patient connects as a replica does, and waits longer: people have more patience, and worse
-// lines.
-func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
-	redis.SetLogger(quietRedis{})
-	files, err := readPasswords(ep)
-	if err != nil {
-		return nil, err
-	}
-	return patiently(ep, files)
-}
-
-// patiently is patient with the passwords of files that were read before.
-func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
-	o, err := files.options(ep)
-	if err != nil {
-		return nil, err
-	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
-	o.MinIdleConns = 0
-	return dialing(o), nil
 }
 
 // open connects to the settings.
@@ -153,10 +133,10 @@ func assignments(words []string) (map[string]string, error) {
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%q: want NAME=VALUE", cut(word, 60))
+			return nil, fmt.Errorf("%q: want NAME=VALUE", display.Clip(word, 60))
 		}
 		if _, twice := set[name]; twice {
-			return nil, fmt.Errorf("%s is given twice", cut(name, 60))
+			return nil, fmt.Errorf("%s is given twice", display.Clip(name, 60))
 		}
 		set[name] = value
 	}

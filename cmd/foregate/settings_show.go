@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/gateway/settings"
 )
 
@@ -38,7 +40,7 @@ func (c *listCmd) Run(e *env) error {
 	}
 	defer d.close()
 	if c.Route != "" && d.routes != nil && !slices.Contains(d.routes, c.Route) {
-		return fmt.Errorf("there is no route %s; there are: %s", cut(c.Route, 60), strings.Join(d.routes, ", "))
+		return fmt.Errorf("there is no route %s; there are: %s", display.Clip(c.Route, 60), strings.Join(d.routes, ", "))
 	}
 	snapshot, err := d.Read(d.ctx)
 	if err != nil {
@@ -52,14 +54,14 @@ func (c *listCmd) Run(e *env) error {
 	if c.JSON {
 		return writeLines(e.stdout, lines)
 	}
-	t := table{most: 32}
-	t.add("SETTING", "VALUE", "DEFAULT", "CHANGED", "ALLOWED")
+	t := display.Table{MaxWidth: 32}
+	t.Add("SETTING", "VALUE", "DEFAULT", "CHANGED", "ALLOWED")
 	for _, l := range lines {
 		if l.Problem == "" {
-			t.add(l.Name, l.Value, l.Default, l.changed(), l.Allowed)
+			t.Add(l.Name, l.Value, l.Default, l.changed(), l.Allowed)
 		}
 	}
-	t.write(e.stdout)
+	t.Write(e.stdout)
 	for _, l := range lines {
 		if l.Problem != "" {
 			_, _ = fmt.Fprintf(e.stdout, "%s %q: %s\n", l.Name, l.Value, l.Problem)
@@ -75,7 +77,7 @@ func (d *desk) warn(e *env) {
 		_, _ = fmt.Fprintln(e.stderr, "note: whether Redis has lost settings is not known:", err)
 	}
 	for _, l := range lost {
-		_, _ = fmt.Fprintf(e.stderr, "note: Redis has lost %s; the replicas have %s in force until foregate settings restore, or accept\n", cut(l.Name, 60), cut(valueOr(l.Old, "its default"), 60))
+		_, _ = fmt.Fprintf(e.stderr, "note: Redis has lost %s; the replicas have %s in force until foregate settings restore, or accept\n", display.Clip(l.Name, 60), display.Clip(display.ValueOr(l.Old, "its default"), 60))
 	}
 }
 
@@ -96,7 +98,7 @@ func linesOf(s *settings.Snapshot, route string) []line {
 	set := s.Set()
 	var lines []line
 	for _, spec := range settings.Specs() {
-		l := line{Name: spec.Name, Value: spec.Value(s.Route(route)), Default: spelled(spec), Allowed: spec.Range}
+		l := line{Name: spec.Name, Value: spec.Value(s.Route(route)), Default: spec.DefaultValue(), Allowed: spec.Range}
 		_, l.Set = set[spec.Name]
 		if _, own := set[spec.Name+"@"+route]; own && route != "" {
 			l.Name, l.Set = spec.Name+"@"+route, true
@@ -169,7 +171,7 @@ func (c *getCmd) Run(e *env) error {
 	}
 	defer d.close()
 	if onRoute && d.routes != nil && !slices.Contains(d.routes, route) {
-		return fmt.Errorf("there is no route %s; there are: %s", cut(route, 60), strings.Join(d.routes, ", "))
+		return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), strings.Join(d.routes, ", "))
 	}
 	snapshot, err := d.Read(d.ctx)
 	if err != nil {
@@ -233,7 +235,7 @@ func (c *logCmd) Run(e *env) error {
 		if t.Why != "" {
 			head += ": " + t.Why
 		}
-		writeLine(e.stdout, 2, head)
+		display.WriteLine(e.stdout, 2, head)
 		printChanges(e.stdout, t.Changes)
 	}
 	return nil
@@ -241,11 +243,11 @@ func (c *logCmd) Run(e *env) error {
 
 // printChanges tells what happened to fields.
 func printChanges(w io.Writer, changes []settings.Change) {
-	t := table{indent: 2}
+	t := display.Table{Indent: 2}
 	for _, c := range changes {
-		t.add(c.Name, valueOf(c.Name, c.Old), "→ "+valueOf(c.Name, c.New))
+		t.Add(c.Name, valueOf(c.Name, c.Old), "→ "+valueOf(c.Name, c.New))
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 // valueOf is a field's value, or the default that holds without one.
@@ -259,7 +261,7 @@ func valueOf(name string, v *string) string {
 	}
 	for _, s := range settings.Specs() {
 		if s.Name == base {
-			return spelled(s) + " (default)"
+			return s.DefaultValue() + " (default)"
 		}
 	}
 	return "not set"

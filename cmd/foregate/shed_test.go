@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
@@ -31,7 +33,7 @@ func loaded(t *testing.T, model string, usage float64) *httptest.Server {
 
 // pressed runs a replica over an idle draft and a full target, with the given settings,
 // and waits until it knows both. Every draft is kept.
-func pressed(t *testing.T, settings ...string) (r *replica, draft *vllmsim.Server) {
+func pressed(t *testing.T, settings ...string) (r *app.App, draft *vllmsim.Server) {
 	t.Helper()
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
@@ -50,23 +52,23 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = assemble(t.Context(), parts{file: file, redis: clients.control, lookups: clients.request, log: zerolog.Nop()})
+	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.control, Lookups: clients.request}, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.started(t)
+	started(t, r)
 	eventually(t, "both pools have a reading", func() bool {
-		return r.pools["d"].Snapshot()[0].HasReading && r.pools["t"].Snapshot()[0].HasReading
+		return r.Pools["d"].Snapshot()[0].HasReading && r.Pools["t"].Snapshot()[0].HasReading
 	})
 	return r, draft
 }
 
 // shedBy sends a request of priority low and returns what it was shed for, "" when it
 // was not.
-func shedBy(t *testing.T, r *replica, model, fields string) string {
+func shedBy(t *testing.T, r *app.App, model, fields string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"hi"}]%s}`, model, fields)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.gateway.Addr().String()+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.Addr().String()+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := r.shedding(); len(got) != 1 || got["t"][0] != "low" {
+	if got := r.Shedding(); len(got) != 1 || got["t"][0] != "low" {
 		t.Errorf("shedding %v", got)
 	}
 }

@@ -9,65 +9,14 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
-// stormy is the status of a replica that has it all.
-func stormy() gateway.Status {
-	half, old := 0.254, 95.0
+// standing is a replica in whose status these tests look for something.
+func standing() gateway.Status {
 	return gateway.Status{
-		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "no route can serve: no backend is up", InFlight: 12,
-		Routes:   []gateway.RouteState{{Route: "llama-3", State: gateway.RouteDown}, {Route: "qwen", Ready: true, State: gateway.RouteOK}},
-		Replicas: []string{"a1", "b2", "c3"},
-		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Level: "degraded", Since: 1.2, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
-		Cache:    &gateway.CacheTotals{Requests: 1234, HitRatio: 0.413, SavedTokens: 567890, SavedUSD: 3.216},
-		Settings: gateway.SettingsView{
-			Age:      0.4,
-			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.stream_idle@llama-3", Value: "5s", Default: "20s"}},
-			Rejected: []gateway.RejectedSettingView{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
-			Unknown:  []gateway.RejectedSettingView{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting; did you mean shed.low?"}},
-			Lost:     []gateway.SettingChange{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},
-			Switches: []string{"shed.low is 0: the whole class is turned away"},
-		},
-		Files: []gateway.FileView{
-			{Setting: "tenants_file", Age: 7300, Changes: 2, Error: "tenants_file:3: tenants[0].rpm: want a whole number\x1b, got text; and something long that does not fit\ntenants_file:5: x\ntenants_file:6: y"},
-			{Setting: "identity.signing_keys_file", Age: 3, WorldReadable: true, Error: "line 2: the secret has 5 characters; want 32 … 4096"},
-			{Setting: "identity.jwt.jwks_file", Age: 70},
-		},
-		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", SecondsLeft: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", SecondsLeft: 70, OpenHereOnly: true}},
-		Pools: []gateway.PoolView{
-			{Pool: "large", Backends: []gateway.BackendView{{ID: "h100", State: "up", KVUsage: &half, InFlight: 3, Age: &half}}},
-			{Pool: "small", Backends: []gateway.BackendView{
-				{ID: "10.0.0.7-8000", State: "down", Why: "dial tcp 10.0.0.7:8000: connect: connection refused, and a lot more that nobody reads", KVUsage: &half, Age: &old},
-				{ID: "a-backend-with-a-name-that-is-much-too-long-for-a-column-8000", State: "drained", Why: "maintenance"},
-			}},
-		},
-		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
-		Risk: []gateway.RiskSummary{
-			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Summary: risk.Advice{
-				Eps: .1, Audits: 260, Bad: 47, Estimate: .18, Low: .12, High: .26, Smallest: .21, SmallestLow: .15, SmallestHigh: .3,
-			}.String()}},
-			{Route: "qwen", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1, Main: &gateway.RiskView{
-				State: gateway.RiskWarmup, Summary: "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); certified in about 1m 3s at 4 requests/s\x1b",
-			}},
-			{Route: "whole", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1},
-		},
+		Version: "v1.4.0", Ready: "yes", InFlight: 12, Pools: []gateway.PoolView{{Pool: "small"}},
+		Settings: gateway.SettingsView{Switches: []string{"shed.low is 0"}},
 	}
-}
-
-func TestTheStatusTellsEverythingHoweverWide(t *testing.T) {
-	show := func(w io.Writer) {
-		printStatus(w, stormy())
-		_, _ = io.WriteString(w, "\n---\n\n")
-		printStatus(w, gateway.Status{Version: "v1.4.0", Uptime: 61, Ready: "yes", Replicas: []string{"a1"}, Redis: gateway.RedisView{Level: "local", Since: 61}})
-	}
-	var b strings.Builder
-	show(&b)
-	golden(t, "testdata/status.txt", b.String())
-	if strings.ContainsAny(b.String(), "\x1b\t") {
-		t.Errorf("a terminal obeys:\n%s", b.String())
-	}
-	fits(t, show)
 }
 
 func TestTheStatusCommandAsksOneReplica(t *testing.T) {
@@ -76,7 +25,7 @@ func TestTheStatusCommandAsksOneReplica(t *testing.T) {
 		case r.Method != http.MethodGet || r.URL.Path != "/admin/status":
 			http.NotFound(w, r)
 		default:
-			_ = json.NewEncoder(w).Encode(stormy())
+			_ = json.NewEncoder(w).Encode(standing())
 		}
 	}))
 	defer srv.Close()

@@ -1,20 +1,23 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
 )
 
-// stores are the connections to Redis that a configuration asks for, one for each use.
+// stores are the connections to Redis that a configuration asks for.
 type stores struct {
-	clients
-	answers answers
-	writer  redis.UniversalClient // of operators who change settings
-	name    string                // where the shared state is, without credentials
-	files   passwords             // that connections show
+	app.Stores
+	embedded *miniredis.Miniredis // behind Control; nil for one that is elsewhere
 }
 
 // openStores connects to them; nothing is waited for. stop ends what was opened. An error is one
@@ -35,27 +38,135 @@ func openStores(r config.Redis) (s stores, stop func(), err error) {
 	if err != nil {
 		return stores{}, nil, err
 	}
-	s.name = endpoint.String()
-	if s.files, err = passwordsOf(r); err != nil {
+	files, err := passwordsOf(r)
+	if err != nil {
 		return stores{}, nil, err
 	}
-	var end func()
-	if s.clients, end, err = openRedis(endpoint, s.files); err != nil {
-		return stores{}, nil, err
-	}
-	opened = append(opened, end)
-	if s.answers, end, err = openAnswers(r, s.files); err != nil {
+	s.Name, s.Files = endpoint.String(), files.files()
+	control, end, err := openRedis(endpoint, files)
+	if err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
-	if s.writer, end, err = openDesk(r, s.files, s.control); err != nil {
+	s.Control, s.Lookups, s.embedded = control.control, control.request, control.embedded
+	kept, end, err := openAnswers(r, files)
+	if err != nil {
+		return stores{}, nil, err
+	}
+	opened = append(opened, end)
+	s.Answers, s.Leases, s.Tracking = kept.request, kept.leases, kept.tracking
+	if s.Settings, end, err = openDesk(r, files, s.Control); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
 	return s, endAll, nil
 }
 
-// parts are those of a replica that are its stores.
-func (s stores) parts() parts {
-	return parts{redis: s.control, lookups: s.request, answers: s.answers, writer: s.writer, redisName: s.name, passwords: s.files}
+// answers are a replica's connections to the Redis of cached answers; all are nil where
+// nothing is kept.
+type answers struct {
+	request  redis.UniversalClient // of lookups, which requests wait for, and of writes
+	leases   redis.UniversalClient // of what is told of requests under way, in the background
+	tracking redis.UniversalClient // of invalidations; nil where there are none to be had
+}
+
+// openAnswers connects to the Redis of cached answers as openRedis does to that of
+// coordination. Where both are one, each has connections of its own: a burst of lookups takes
+// none from tenants' limits.
+func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err error) {
+	ep, err := r.CacheEndpoint()
+	if err != nil {
+		return answers{}, nil, err
+	}
+	switch ep.Kind {
+	case config.KindNone:
+		return answers{}, func() {}, nil
+	case config.KindEmbedded:
+		client, stop := openEmbeddedAnswers(controlOptions(ep))
+		return answers{request: client, leases: client}, stop, nil
+	}
+	o, err := files.options(ep)
+	if err != nil {
+		return answers{}, nil, err
+	}
+	a.request, a.leases = dialing(onLookups(o)), dialing(onLeases(o))
+	opened := []redis.UniversalClient{a.request, a.leases}
+	if ep.Kind != config.KindCluster { // each node would tell of its own keys, to whoever asked it alone
+		a.tracking = dialing(onTracking(o))
+		opened = append(opened, a.tracking)
+	}
+	ready := warm(a.request)
+	return a, func() {
+		for _, c := range opened {
+			_ = c.Close() // only connections are lost
+		}
+		<-ready
+	}, nil
+}
+
+// onLookups makes the options of a client for answers, which are larger than what else
+// requests ask for.
+func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := onRequests(control)
+	o.ReadBufferSize = 64 << 10
+	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
+	return o
+}
+
+// onLeases makes the options of a client for requests under way: a few round trips a second
+// for each, in the background, so that they take no connection from lookups.
+func onLeases(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *control
+	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 8, 0, 16
+	o.PipelinePoolSize = -1
+	return &o
+}
+
+// onTracking makes the options of a client that has one connection, on which Redis tells
+// what has changed. It is kept as long as it answers.
+func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *control
+	cache.Tracked(&o)
+	o.ConnMaxIdleTime = -1
+	return &o
+}
+
+// openDesk connects to the Redis where settings are written, when somebody first does. Settings of
+// an embedded Redis are written there. nil is none.
+func openDesk(r config.Redis, files passwords, embedded redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
+	ep, err := r.SettingsEndpoint()
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("redis.settings_url: %w", err)
+	case ep.Kind == config.KindNone:
+		return nil, func() {}, nil
+	case ep.Kind == config.KindEmbedded:
+		return embedded, func() {}, nil
+	}
+	if client, err = patiently(ep, files); err != nil {
+		return nil, nil, err
+	}
+	return client, func() { _ = client.Close() }, nil // only connections are lost
+}
+
+// patient connects as a replica does, and waits longer: people have more patience, and worse
+// lines.
+func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
+	redis.SetLogger(quietRedis{})
+	files, err := readPasswords(ep)
+	if err != nil {
+		return nil, err
+	}
+	return patiently(ep, files)
+}
+
+// patiently is patient with the passwords of files that were read before.
+func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+	o, err := files.options(ep)
+	if err != nil {
+		return nil, err
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
+	o.MinIdleConns = 0
+	return dialing(o), nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/foregate/foregate/gateway/display"
 
 	"github.com/alecthomas/kong"
 
@@ -60,7 +61,7 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 		between = "\n"
 	}
 	for first := true; e.ctx.Err() == nil; first = false {
-		out := screen{wide: columns(e.stdout)}
+		out := display.Screen{Width: display.Columns(e.stdout)}
 		if out.WriteString(head); !first {
 			out.WriteString(between)
 		}
@@ -79,16 +80,8 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 	return nil
 }
 
-// screen is what is written at once to a terminal of so many columns; 0 is none.
-type screen struct {
-	bytes.Buffer
-	wide int
-}
-
-func (s *screen) columns() int { return s.wide }
-
 // look writes how the replica stands now, or why nobody knows.
-func (c *statusCmd) look(e *env, at *url.URL, out *screen) {
+func (c *statusCmd) look(e *env, at *url.URL, out *display.Screen) {
 	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	var s gateway.Status
 	if err == nil {
@@ -111,7 +104,7 @@ func (c *statusCmd) look(e *env, at *url.URL, out *screen) {
 	case err != nil:
 		_, _ = fmt.Fprintf(out, "%s  NOT THERE: %v\n", time.Now().Format(time.TimeOnly), err)
 	default:
-		printStatus(out, s)
+		display.Status(out, s)
 	}
 }
 

@@ -73,7 +73,7 @@ func unsteady(t *testing.T) (url string, away *atomic.Bool) {
 			http.Error(w, "away", http.StatusBadGateway)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(stormy())
+		_ = json.NewEncoder(w).Encode(standing())
 	}))
 	t.Cleanup(srv.Close)
 	return srv.URL, away

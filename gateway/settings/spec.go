@@ -25,6 +25,12 @@ type Spec struct {
 // Value returns the setting's value in v, spelled as an operator would.
 func (s Spec) Value(v *Values) string { return s.kind.get(v) }
 
+// DefaultValue is the setting's default in the spelling of [Spec.Value].
+func (s Spec) DefaultValue() string {
+	d := Defaults()
+	return s.Value(&d)
+}
+
 // Specs returns every setting, sorted by name.
 func Specs() []Spec { return slices.Clone(specs) }
 

@@ -1,0 +1,166 @@
+// Package app assembles one replica of the gateway from a configuration, and runs it.
+//
+// Start at [New]: it makes the parts of a replica one after the other, each from those before it.
+// Nothing runs before [App.Start]. Several replicas can run in one process: there are no globals.
+package app
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/foregate/foregate/gateway/riskview"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/console"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/tracing"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/fleet"
+	"github.com/foregate/foregate/tiers/kvevents"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// Options are what a replica is made from. File is required; without Stores it shares nothing with
+// other replicas and keeps no answers.
+type Options struct {
+	File         *config.File
+	Stores       Stores
+	Listener     net.Listener // instead of File.Listen
+	Admin        string       // address of the admin listener; "" is none
+	Tokens       []byte       // of operators, instead of File.AdminTokensFile
+	MaxBodyBytes int64        // memory of all request bodies together; 0 is the gateway's default
+	Version      string       // of the program, for the status and for traces
+	Logger       zerolog.Logger
+	Registerer   prometheus.Registerer // nil: no metrics
+	Gatherer     prometheus.Gatherer   // what the admin listener shows; nil: neither metrics nor console
+}
+
+// Stores are the connections to Redis, one for each use. nil is none. Who opened them closes them,
+// after the replica has stopped.
+type Stores struct {
+	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
+	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control where it is nil
+	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
+	Leases   redis.UniversalClient // shared generations, in the background
+	Tracking redis.UniversalClient // invalidations of cached answers
+	Settings redis.UniversalClient // changes of settings by operators
+	Name     string                // of the Redis behind Control, without credentials
+	Files    []reload.File         // passwords that the connections use, read again when they change
+}
+
+// App is one replica: the gateway, and the parts behind it.
+type App struct {
+	Options     Options
+	began       time.Time
+	files       *reload.Watcher
+	warnings    []string // what the configuration asks for and does not get, or leaves open
+	Settings    *settings.Watcher
+	Breakers    *breaker.Set
+	Pools       map[string]*pool.Pool
+	events      *kvevents.Index     // nil where no pool has one
+	indexes     map[string]*kvIndex // by pool, where it has one
+	Fleet       *fleet.Fleet
+	members     map[string]*member // by pool
+	queues      *admission.Queues
+	Limiter     *limits.Limiter
+	Cache       *cache.Store
+	Generations *cache.Generations
+	salt        func(tenant string) string
+	prober      *probe.Prober
+	evidence    *evidence.Book
+	risks       *riskview.Watcher
+	tracer      *tracing.Tracer // nil where nothing is traced
+	cascade     *tiers.Cascade
+	identity    *identity.Resolver
+	console     *console.Console // nil is none
+	Operators   *operator.Set    // nil: no tokens are configured
+	gateway     *gateway.Gateway
+}
+
+// New makes a replica. It reads the files that the configuration names, and the live settings once, so
+// that the first request obeys them. An error is one of the configuration or of such a file.
+func New(ctx context.Context, o Options) (*App, error) {
+	a := &App{Options: o, began: time.Now(), Pools: make(map[string]*pool.Pool, len(o.File.Pools)), indexes: map[string]*kvIndex{}}
+	if err := a.makeFiles(); err != nil {
+		return nil, err
+	}
+	a.makeSettings(ctx)
+	a.makeBreakers()
+	a.makeQueues()
+	if err := a.makeFleet(); err != nil {
+		return nil, err
+	}
+	if err := a.makePools(); err != nil {
+		return nil, err
+	}
+	a.makeLimiter()
+	if err := a.makeCache(); err != nil {
+		return nil, err
+	}
+	if err := a.makeProber(); err != nil {
+		return nil, err
+	}
+	a.makeEvidence()
+	if err := a.makeTracer(); err != nil {
+		return nil, err
+	}
+	if err := a.makeCascade(); err != nil {
+		return nil, err
+	}
+	a.makeEconomy()
+	if err := a.makeIdentity(); err != nil {
+		return nil, err
+	}
+	if err := a.makeOperators(); err != nil {
+		return nil, err
+	}
+	a.makeConsole()
+	if err := a.makeGateway(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// makeFiles begins the list of files that are read again when they change. Others add theirs.
+func (a *App) makeFiles() error {
+	a.files = reload.New(reload.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
+	for _, f := range a.Options.Stores.Files {
+		if err := a.files.Add(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeSettings reads the live settings. Where Redis is away the defaults are in force until it answers.
+func (a *App) makeSettings(ctx context.Context) {
+	a.Settings = settings.New(settings.Options{
+		Redis: a.Options.Stores.Control, Routes: a.routes(), Registerer: a.Options.Registerer,
+		Logger: a.Options.Logger.With().Str("redis", a.Options.Stores.Name).Logger(),
+	})
+	_ = a.Settings.Poll(ctx) // it logs a failure itself, and tries again every second
+}
+
+// routes are the names of the routes, in the order of the file.
+func (a *App) routes() []string {
+	names := make([]string, 0, len(a.Options.File.Routes))
+	for _, def := range a.Options.File.Routes {
+		names = append(names, def.Model)
+	}
+	return names
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// makeBreakers wires the breakers of all pools.
+func (a *App) makeBreakers() {
+	a.Breakers = breaker.New(breaker.Options{
+		Config:   func() machine.Config { return a.Settings.Snapshot().Global().Breaker },
+		Classify: Outcome, Redis: a.Options.Stores.Control, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+	})
+}
+
+// permits has the cascade ask the breakers.
+type permits struct{ *breaker.Set }
+
+// Allow implements [dispatch.Breaker].
+func (p permits) Allow(pool, backend string) (dispatch.Permit, error) {
+	permit, err := p.Set.Allow(pool, backend)
+	if err != nil {
+		return nil, err
+	}
+	return permit, nil
+}
+
+// Outcome tells the breaker what a call's end says about its backend.
+func Outcome(err error) machine.Outcome {
+	switch engine.Classify(err) {
+	case engine.ClassSuccess:
+		return machine.Success
+	case engine.ClassFault:
+		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.Refused {
+			return machine.Unreachable
+		}
+		return machine.Fault
+	case engine.ClassBusy:
+		return machine.Backpressure
+	default:
+		return machine.Neutral
+	}
+}
+
+// probe tests a backend that is open; its error is one that outcome understands.
+func (a *App) probe(ctx context.Context, name, backend string) error {
+	p := a.Pools[name]
+	if p == nil {
+		return fmt.Errorf("no pool is named %q", name)
+	}
+	err := p.Probe(ctx, backend)
+	if err == nil {
+		return nil
+	}
+	return &engine.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
+}
+
+// probeKind tells what a probe that failed says of the backend: a request of one token that
+// it refuses as wrong, or has no place for, shows that it is alive.
+func probeKind(err error) engine.FailureKind {
+	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
+		switch {
+		case status.Code == http.StatusTooManyRequests:
+			return engine.Backpressure
+		case status.Code >= 400 && status.Code < 500:
+			return engine.Rejected
+		}
+		return engine.ServerError
+	}
+	op, dialled := errors.AsType[*net.OpError](err)
+	if _, dns := errors.AsType[*net.DNSError](err); dns || dialled && op.Op == "dial" {
+		return engine.Refused
+	}
+	return engine.Reset
+}
+
+// retainInterval is how soon the breakers know which backends there are.
+const retainInterval = time.Second
+
+// runBreakers lets the breakers share what they know, and tells them which backends there
+// are: those that discovery has dropped are forgotten.
+func (a *App) runBreakers(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var members sync.WaitGroup
+	defer members.Wait()
+	defer cancel()
+	members.Go(func() { panics.KeepRunning(ctx, a.retainBreakers) })
+	return a.Breakers.Run(ctx)
+}
+
+// retainBreakers tells the breakers which backends there are, until ctx ends.
+func (a *App) retainBreakers(ctx context.Context) {
+	tick := time.NewTicker(retainInterval)
+	defer tick.Stop()
+	for {
+		for name, p := range a.Pools {
+			var ids []string
+			for _, b := range p.Snapshot() {
+				ids = append(ids, b.ID)
+			}
+			a.Breakers.Retain(name, ids)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
+	for code, want := range map[int]machine.Outcome{
+		http.StatusOK: machine.Success, http.StatusBadRequest: machine.Success,
+		http.StatusTooManyRequests: machine.Backpressure, http.StatusInternalServerError: machine.Fault,
+		http.StatusServiceUnavailable: machine.Fault,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, a *http.Request) {
+			switch {
+			case a.Method == http.MethodPost:
+				w.WriteHeader(code)
+			case code == http.StatusOK:
+				w.WriteHeader(http.StatusNotFound) // it tells nothing of its health
+			}
+		}))
+		a, id := probing(t, srv.URL)
+		if got := Outcome(a.probe(t.Context(), "only", id)); got != want {
+			t.Errorf("status %d is a %v, want %v", code, got, want)
+		}
+		srv.Close()
+		if got := Outcome(a.probe(t.Context(), "only", id)); got != machine.Unreachable {
+			t.Errorf("a closed port is a %v", got)
+		}
+		if got := Outcome(a.probe(t.Context(), "only", "nobody")); got == machine.Success {
+			t.Error("who is not there is well")
+		}
+	}
+}
+
+// probing is a replica with one backend.
+func probing(t *testing.T, url string) (a *App, id string) {
+	t.Helper()
+	p, err := pool.New(pool.Options{Name: "only", Model: "m", Backends: []string{url}, Pressure: pressure.DefaultConfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &App{Pools: map[string]*pool.Pool{"only": p}}, p.Snapshot()[0].ID
+}

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
+)
+
+// sealer makes what seals answers, with the keys of the file that is named, which is read again when it changes.
+func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
+	if c.SealKeysFile == "" {
+		return cache.NewSealer()
+	}
+	var s *cache.Sealer
+	err := files.Add(reload.File{
+		Setting: "cache.seal_keys_file", Paths: []string{c.SealKeysFile}, Max: secrets.MaxFile, Secret: true,
+		Apply: func(contents [][]byte) error {
+			lines, err := secrets.Keys(contents[0])
+			if err != nil {
+				return err
+			}
+			keys := make([]cache.SealKey, len(lines))
+			for i, line := range lines {
+				keys[i] = cache.SealKey(line)
+			}
+			if s == nil {
+				s, err = cache.NewSealer(keys...)
+				return err
+			}
+			before := s.Salt("")
+			if err := s.Replace(keys...); err != nil {
+				return err
+			}
+			if s.Salt("") != before {
+				log.Info().Str("key", keys[0].ID).Msg("answers are sealed with another key, and cache_salt has changed with it: engines compute each prefix once more")
+			}
+			return nil
+		},
+	})
+	return s, err
+}
+
+// makeCache wires the cache of answers, and what joins identical requests. Where no Redis
+// keeps answers, only requests of this process are joined.
+func (a *App) makeCache() error {
+	s, err := sealer(a.Options.File.Cache, a.files, a.Options.Logger)
+	if err != nil {
+		return err
+	}
+	local := a.Options.File.Cache.LocalBytes
+	if local == 0 {
+		local = -1 // none
+	}
+	maxEntry := func() int { return a.Settings.Snapshot().Global().Cache.MaxEntry }
+	a.salt = s.Salt
+	a.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: a.Options.Stores.Leases, Sealer: s, MaxEntry: maxEntry, Logger: a.Options.Logger})
+	if a.Options.Registerer != nil {
+		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer in the making, or make one that others may share.",
+		}, func() float64 { return float64(a.Generations.Subscribers()) }))
+	}
+	a.Cache = cache.NewStore(cache.Options{
+		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Sealer: s, LocalBytes: local, Tracking: a.Options.Stores.Tracking,
+		Budget:   func() time.Duration { return a.Settings.Snapshot().Global().Cache.Budget },
+		MaxEntry: maxEntry,
+		Logger:   a.Options.Logger, Registerer: a.Options.Registerer,
+	})
+	return nil
+}
+
+// cacheConfig is what is in force for a route.
+func (a *App) cacheConfig(route string) cache.Config {
+	return a.Settings.Snapshot().Route(route).Cache
+}
+
+// Purger makes answers unreachable for all replicas; nil where none are kept.
+func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
+	control := a.Options.Stores.Control
+	if control == nil {
+		control = a.Options.Stores.Answers
+	}
+	if a.Options.Stores.Answers == nil {
+		return nil
+	}
+	return func(ctx context.Context, s cache.Scope) (bool, error) { return cache.Purge(ctx, control, s) }
+}
+
+// served says which model and revision of it a route's pools have; draft is "" without one.
+func (a *App) served(route string) (draft, target string) {
+	name := func(pool string) string {
+		def, ok := a.Options.File.Pools[pool]
+		if !ok || def.Revision == "" {
+			return def.Model
+		}
+		return def.Model + " " + def.Revision // neither holds a space
+	}
+	for _, def := range a.Options.File.Routes {
+		if def.Model == route {
+			return name(def.Draft), name(def.Target)
+		}
+	}
+	return "", ""
+}

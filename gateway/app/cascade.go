@@ -1,0 +1,73 @@
+package app
+
+import (
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/upstream"
+)
+
+// makePools makes the pools of backends. They watch their backends when the replica runs.
+func (a *App) makePools() error {
+	for name, def := range a.Options.File.Pools {
+		p, err := pool.New(pool.Options{
+			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
+			Priorities: def.Scheduler == config.SchedulerPriority,
+			Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
+			Pressure:   func() pressure.Config { return a.Settings.Snapshot().Global().Pressure },
+			Open:       func(backend string) bool { return a.Breakers.Open(name, backend) },
+			Shut:       func(backend string) bool { return a.Breakers.Shut(name, backend) },
+			Ramp:       func(backend string) float64 { return a.Breakers.Ramp(name, backend) },
+			Fleet:      a.Fleet,
+			OnCapacity: func() { a.queues.Wake(name) },
+			Index:      a.indexOf(name, def.KVEvents),
+			Logger:     a.Options.Logger, Registerer: a.Options.Registerer,
+		})
+		if err != nil {
+			return err
+		}
+		a.Pools[name], a.members[name].Pool = p, p
+	}
+	return nil
+}
+
+// makeCascade makes the routes, and what answers requests to them.
+func (a *App) makeCascade() (err error) {
+	f := a.Options.File
+	var routes []tiers.Route
+	for _, def := range f.Routes {
+		routes = append(routes, tiers.Route{
+			Model: def.Model, Draft: a.Pools[def.Draft], Target: a.Pools[def.Target], SameTokenizer: def.SameTokenizer,
+			Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
+			Prices: routePrices(f, def, a.Pools),
+		})
+	}
+	engines := upstream.New(upstream.Options{
+		Dial: func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
+	})
+	a.cascade, err = tiers.New(tiers.Options{
+		Routes: routes, Upstream: engines, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
+		Registerer: a.Options.Registerer, Window: engines.Window, Cards: a.prober.Card,
+		Evidence: evidenceBook{a.evidence}, Maps: a.calibrated, Replicas: a.Fleet.Known, Short: a.shortOf,
+	})
+	return err
+}
+
+// RouteStates tell whether each route can serve, in the order of the file.
+func (a *App) RouteStates() []gateway.RouteState {
+	out := make([]gateway.RouteState, 0, len(a.Options.File.Routes))
+	for _, def := range a.Options.File.Routes {
+		target := a.Pools[def.Target].Reach()
+		draft := target
+		if p := a.Pools[def.Draft]; p != nil {
+			draft = p.Reach()
+		}
+		rt, err := a.cascade.Route(def.Model)
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.DraftsAlone(rt)))
+	}
+	return out
+}

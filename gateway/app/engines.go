@@ -1,0 +1,129 @@
+package app
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/upstream"
+)
+
+// makeProber has the engines of all pools that routes draft with asked what they can do.
+func (a *App) makeProber() error {
+	probed := map[string]bool{}
+	for _, def := range a.Options.File.Routes {
+		if def.Draft != "" {
+			probed[def.Draft], probed[def.Target] = true, true
+		}
+	}
+	o := probe.Options{Transport: upstream.NewTransport(), Logger: a.Options.Logger, Registerer: a.Options.Registerer}
+	for _, name := range slices.Sorted(maps.Keys(probed)) {
+		p := a.Pools[name]
+		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {
+			all := p.Snapshot()
+			out := make([]probe.Backend, len(all))
+			for i, b := range all {
+				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Up: !b.Down && !b.Open && !b.Drained, Life: b.Life}
+			}
+			return out
+		}}
+		asked.Spare = func() bool {
+			open, _, _ := a.cascade.Scoring(name)
+			return !open && p.Load() < a.Settings.Snapshot().Global().Admission.Low
+		}
+		if p.Priorities() {
+			late := plan.EnginePriority(0)
+			asked.Priority = &late
+		}
+		o.Pools = append(o.Pools, asked)
+	}
+	var err error
+	a.prober, err = probe.New(o)
+	return err
+}
+
+// makeEconomy has the metrics show what drafts are expected to save.
+func (a *App) makeEconomy() {
+	var routes []economy.Route
+	for _, def := range a.Options.File.Routes {
+		if def.Draft != "" {
+			routes = append(routes, economy.Route{Name: def.Model, Prices: routePrices(a.Options.File, def, a.Pools), Shape: func() economy.Shape {
+				return typicalShape(a.Settings.Snapshot().Route(def.Model).Tiers)
+			}})
+		}
+	}
+	if a.Options.Registerer != nil {
+		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.Book(), routes))
+	}
+}
+
+// engines tells what the probes found out.
+func (a *App) engines() []gateway.EngineView {
+	out := []gateway.EngineView{}
+	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
+		c := a.prober.Card(name)
+		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
+		if c != nil {
+			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
+			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
+			for _, m := range c.Missing {
+				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.What, Reason: m.Why})
+			}
+		}
+		v.Failed = a.prober.Failed(name)
+		if open, why, until := a.cascade.Scoring(name); open {
+			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
+		}
+		if c != nil || a.drafts(name) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// drafts reports whether some route drafts with the pool.
+func (a *App) drafts(name string) bool {
+	return slices.ContainsFunc(a.Options.File.Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
+}
+
+// drafting tells how each route uses its draft pool.
+func (a *App) drafting() []gateway.DraftView {
+	out := []gateway.DraftView{}
+	for _, def := range a.Options.File.Routes {
+		rt, err := a.cascade.Route(def.Model)
+		if err != nil || rt.Draft == nil {
+			continue
+		}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), UnavailableModes: []gateway.UnavailableView{}, Note: a.cascade.BlocksRefused(rt)}
+		for _, m := range a.cascade.Modes(rt) {
+			if m.Lacks != "" {
+				v.UnavailableModes = append(v.UnavailableModes, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Why})
+			}
+		}
+		var served float64
+		a.cascade.Book().Each(func(b economy.Bucket, e economy.Expectation) {
+			if b.Route == def.Model {
+				v.Drafts += e.Samples
+				served += e.Samples * e.Acceptance
+			}
+		})
+		if v.Drafts > 0 {
+			v.Accepted = served / v.Drafts
+		}
+		v.BreakEven = economy.BreakEven(rt.Prices(), typicalShape(rt.Config()), float64(typicalRequests[0].output))
+		out = append(out, v)
+	}
+	return out
+}
+
+// typicalShape is a chat as the mode in force takes it.
+func typicalShape(cfg plan.Config) economy.Shape {
+	whole := cfg.Mode != plan.ModeConfidence
+	return economy.Shape{Prompt: typicalRequests[0].prompt, Held: cfg.HoldbackTokens, Whole: whole, Scored: whole}
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway/riskview"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// makeEvidence keeps what audits have shown, together with the other replicas.
+func (a *App) makeEvidence() {
+	config := func(route string) *plan.Config { return &a.Settings.Snapshot().Route(route).Tiers }
+	of := func(route string) *plan.Risk { return &config(route).Risk }
+	a.evidence = evidence.New(evidence.Options{
+		Redis: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Rule:        func(route string) risk.Rule { return of(route).Rule },
+		Stale:       func(route string) time.Duration { return of(route).Stale },
+		StaleServes: func(route string) bool { return of(route).StaleServe },
+	})
+	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger})
+	if a.Options.Registerer != nil {
+		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Inherited, a.risks.Phases))
+	}
+}
+
+// evidenceBook is the evidence as the cascade knows it.
+type evidenceBook struct{ *evidence.Book }
+
+// Open is [audit.Evidence].
+func (l evidenceBook) Open(ctx context.Context, a audit.Booking) (risk.Fate, error) {
+	return l.Book.Open(ctx, evidence.Audit(a))
+}
+
+// calibrated is a version of a route's calibrated score, nil where there is none.
+func (a *App) calibrated(route string, version int) *accept.Map {
+	raw, ok := a.evidence.Map(route, version)
+	if !ok {
+		return nil
+	}
+	f, err := calibrate.Parse(raw)
+	if err != nil {
+		a.Options.Logger.Error().Err(err).Str("route", route).Int("version", version).Msg("a calibrated score is not readable; requests go to the target")
+		return nil
+	}
+	m := f.Map
+	m.Version = version
+	return &m
+}
+
+// shortOf reports whether a pool is about to turn a class away: it does already, or its backends
+// are as full as they must not be for that to end.
+func (a *App) shortOf(route, name string, class int8) bool {
+	p := a.Pools[name]
+	if p == nil {
+		return false
+	}
+	c := identity.Priority(class)
+	cfg := a.Settings.Snapshot().Route(route).Admission
+	return slices.Contains(a.queues.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Release
+}

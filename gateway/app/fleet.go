@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/fleet"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// member is a pool in the fleet. A pool is made with its fleet, so the fleet knows its name before
+// there is the pool, and tells it something only when the gateway runs.
+type member struct {
+	*pool.Pool
+	name string
+}
+
+// Name is the pool's name.
+func (m *member) Name() string { return m.name }
+
+// makeFleet lets the pools share what they know with other replicas.
+func (a *App) makeFleet() (err error) {
+	o := fleet.Options{
+		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		// A reading waits for the teller's exchange and then for the listener's, and must be
+		// heard before it is overdue (pool.Overdue).
+		Interval: func() time.Duration { return a.Settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
+	}
+	a.members = make(map[string]*member, len(a.Options.File.Pools))
+	for name := range a.Options.File.Pools {
+		a.members[name] = &member{name: name}
+		o.Pools = append(o.Pools, a.members[name])
+	}
+	a.Fleet, err = fleet.New(o)
+	return err
+}
+
+// backendAdmin carries out what operators order of the backends.
+type backendAdmin struct{ *App }
+
+// Drain stops new work on a backend, on every replica that can be reached.
+func (o backendAdmin) Drain(ctx context.Context, name, backend, why string, d time.Duration) error {
+	p, err := o.poolOf(name, backend)
+	switch {
+	case err != nil:
+		return err
+	case !has(p, backend):
+		return gateway.ErrUnknownBackend
+	}
+	err = o.Fleet.Drain(ctx, p.Name(), backend, why, d)
+	if err == nil || errors.Is(err, fleet.ErrFull) {
+		return err
+	}
+	p.Drain(backend, why, d)
+	return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+}
+
+// Undrain ends a drain.
+func (o backendAdmin) Undrain(ctx context.Context, name, backend string) error {
+	p, err := o.poolOf(name, backend)
+	if err != nil {
+		return err
+	}
+	undone := p.Undrain(backend)
+	switch err := o.Fleet.Undrain(ctx, p.Name(), backend); {
+	case err == nil:
+		return nil
+	case undone:
+		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+	default:
+		return fmt.Errorf("%s stays drained on all replicas: %w", backend, err)
+	}
+}
+
+func has(p *pool.Pool, backend string) bool {
+	return slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend })
+}
+
+// poolOf is the pool that is named, or the only one that has the backend.
+func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
+	if p := o.Pools[name]; p != nil {
+		return p, nil
+	}
+	var found *pool.Pool
+	for _, p := range o.Pools {
+		if !has(p, backend) {
+			continue
+		}
+		if found != nil {
+			return nil, gateway.ErrAmbiguousBackend
+		}
+		found = p
+	}
+	if found == nil || name != "" {
+		return nil, gateway.ErrUnknownBackend
+	}
+	return found, nil
+}
+
+// Backends are all backends of all pools.
+func (o backendAdmin) Backends() []gateway.Backend {
+	var out []gateway.Backend
+	now := time.Now()
+	for name, p := range o.Pools {
+		for _, s := range p.Snapshot() {
+			v := gateway.Backend{
+				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
+				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
+			}
+			if !s.Reading.At.IsZero() {
+				v.Age = now.Sub(s.Reading.At).Seconds()
+			}
+			switch {
+			case s.Down:
+				v.State = "down"
+			case s.Drained:
+				v.State = "drained"
+			case s.Suspect:
+				v.State = "suspect"
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
+)
+
+// makeIdentity reads who may call, and notes what operators should know of the configuration.
+func (a *App) makeIdentity() (err error) {
+	if a.identity, err = Resolver(a.Options.File, a.files); err != nil {
+		return err
+	}
+	a.warnings = warnings(a.Options.File, a.identity.Tenants())
+	for _, w := range a.warnings {
+		a.Options.Logger.Warn().Msg(w)
+	}
+	return nil
+}
+
+// Resolver makes the identities that requests have out of the configuration. The files that it names are
+// read, and are put into force again by files when they change.
+func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error) {
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), Unlisted: identity.Unlisted(f.Identity.UnlistedTenants)}
+	jwt := f.Identity.JWT
+	o.JWT = identity.JWT{
+		Issuer: jwt.Issuer, Audience: jwt.Audience, Algorithms: jwt.Algorithms, TenantClaim: jwt.TenantClaim, PriorityClaim: jwt.PriorityClaim,
+	}
+	var err error
+	if o.TrustedProxies, err = networks("identity.trusted_proxies", f.Identity.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if o.Default, err = tenantOf(f.Identity.DefaultTenant); err != nil {
+		return nil, err
+	}
+	if o.Tenants, err = tenantsOf(f.Tenants); err != nil {
+		return nil, err
+	}
+	who, err := identity.New(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range identityFiles(f, who) {
+		if err := files.Add(file); err != nil {
+			return nil, err
+		}
+	}
+	return who, nil
+}
+
+// identityFiles are the files that say who may call, as far as the configuration names them.
+func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
+	tenants := func(contents [][]byte) error {
+		defs, err := config.Tenants(contents[0], f.Identity.Mode)
+		if err != nil {
+			return err
+		}
+		list, err := tenantsOf(defs)
+		if err != nil {
+			return err
+		}
+		return who.SetTenants(list)
+	}
+	signing := func(contents [][]byte) error {
+		keys, err := secrets.Keys(contents[0])
+		if err != nil {
+			return err
+		}
+		list := make([]identity.SigningKey, len(keys))
+		for i, k := range keys {
+			list[i] = identity.SigningKey(k)
+		}
+		return who.SetSigningKeys(list)
+	}
+	issuers := func(contents [][]byte) error { return who.SetKeySet(contents[0]) }
+	files := []reload.File{
+		{Setting: "tenants_file", Paths: []string{f.TenantsFile}, Max: config.MaxFile, Apply: tenants},
+		{Setting: "identity.signing_keys_file", Paths: []string{f.Identity.SigningKeysFile}, Max: secrets.MaxFile, Secret: true, Apply: signing},
+		{Setting: "identity.jwt.jwks_file", Paths: []string{f.Identity.JWT.JWKSFile}, Max: identity.MaxKeySet, Apply: issuers},
+	}
+	return slices.DeleteFunc(files, func(file reload.File) bool { return file.Paths[0] == "" })
+}
+
+// tenantsOf are tenants as requests have them.
+func tenantsOf(defs []config.Tenant) ([]identity.Tenant, error) {
+	out := make([]identity.Tenant, 0, len(defs))
+	for _, def := range defs {
+		t, err := tenantOf(def)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func tenantOf(def config.Tenant) (identity.Tenant, error) {
+	highest, err := identity.ParsePriority(def.MaxPriority)
+	if err != nil {
+		return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
+	}
+	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
+		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
+	for _, sum := range def.KeysSHA256 {
+		var digest [32]byte
+		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
+			return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
+		}
+		t.KeySHA256 = append(t.KeySHA256, digest)
+	}
+	return t, nil
+}
+
+// tenantViews are the tenants that are listed now.
+func tenantViews(who *identity.Resolver) []gateway.TenantView {
+	var out []gateway.TenantView
+	for _, t := range who.Tenants() {
+		out = append(out, gateway.TenantView{
+			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
+			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
+		})
+	}
+	return out
+}
+
+// networks reads the CIDRs of a field.
+func networks(field string, cidrs []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, cidr := range cidrs {
+		p, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// Start listens and starts the loops in the background. It returns when requests are accepted.
+func (a *App) Start() error { return a.gateway.Start() }
+
+// Stop drains: it takes no new work, waits for requests under way, and ends the loops. ctx bounds it.
+// A second call does nothing.
+func (a *App) Stop(ctx context.Context) { a.gateway.Stop(ctx) }
+
+// Run serves until ctx ends or a listener fails, and then drains as the file's drain says.
+func (a *App) Run(ctx context.Context) error {
+	log, drain := a.Options.Logger, a.Options.File.Drain
+	if err := a.Start(); err != nil {
+		return err
+	}
+	log.Info().Stringer("listen", a.Addr()).Stringer("admin", a.AdminAddr()).Msg("serving")
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-a.gateway.Failed():
+	}
+	log.Info().Dur("delay", drain.Delay).Dur("grace", drain.Grace).Msg("draining")
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain.Delay+drain.Grace+time.Second)
+	defer cancel()
+	a.Stop(stopping)
+	log.Info().Msg("stopped")
+	return err
+}
+
+// Addr is where requests are accepted, after Start.
+func (a *App) Addr() net.Addr { return a.gateway.Addr() }
+
+// AdminAddr is the address of the admin listener, after Start; nil without one.
+func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
+
+// EnginesKnown reports whether the engines of every pool that takes part in drafting have been probed.
+func (a *App) EnginesKnown() bool {
+	for _, def := range a.Options.File.Routes {
+		if def.Draft != "" && (a.prober.Card(def.Draft) == nil || a.prober.Card(def.Target) == nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// Promises tell how the promise of each route stood ten seconds ago at most.
+func (a *App) Promises() []gateway.RiskSummary { return a.risks.Promises() }
+
+// Backends are the ids of a pool's backends; none for a pool that does not exist.
+func (a *App) Backends(pool string) []string {
+	p := a.Pools[pool]
+	if p == nil {
+		return nil
+	}
+	var ids []string
+	for _, b := range p.Snapshot() {
+		ids = append(ids, b.ID)
+	}
+	return ids
+}

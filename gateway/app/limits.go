@@ -1,0 +1,43 @@
+package app
+
+import (
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/limits"
+)
+
+// makeLimiter holds tenants to their limits, over all replicas of the fleet.
+func (a *App) makeLimiter() {
+	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Known, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.Budget }}
+	if o.Redis == nil {
+		o.Redis = a.Options.Stores.Control
+	}
+	a.Limiter = limits.New(o)
+}
+
+// clientLimits bound what clients may take of this process.
+func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
+	balancers, err := networks("limits.balancers", f.Limits.Balancers)
+	if err != nil {
+		return gateway.Limits{}, err
+	}
+	proxies, err := networks("identity.trusted_proxies", f.Identity.TrustedProxies)
+	if err != nil {
+		return gateway.Limits{}, err
+	}
+	conns, perAddress, warning := connLimits(f.Limits, openFiles(), debug.SetMemoryLimit(-1))
+	if warning != "" {
+		log.Warn().Msg(warning)
+	}
+	return gateway.Limits{
+		Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight,
+		Conns: conns, ConnsPerAddress: perAddress, Balancers: slices.Concat(balancers, proxies),
+	}, nil
+}

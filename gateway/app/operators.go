@@ -1,0 +1,37 @@
+package app
+
+import (
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
+)
+
+// makeOperators reads who may do something at the admin listener, and goes on reading it. A replica without that
+// listener asks nobody.
+func (a *App) makeOperators() error {
+	if a.Options.Admin == "" || a.Options.Tokens == nil && a.Options.File.AdminTokensFile == "" {
+		return nil
+	}
+	a.Operators = operator.New(operator.Options{Redis: a.Options.Stores.Control, Logger: a.Options.Logger})
+	if a.Options.Tokens != nil {
+		return a.Operators.Apply([][]byte{a.Options.Tokens})
+	}
+	return a.files.Add(adminTokensFile(a.Options.File, a.Operators.Apply))
+}
+
+// adminTokensFile is the file of the operators' tokens.
+func adminTokensFile(f *config.File, apply func([][]byte) error) reload.File {
+	return reload.File{Setting: "admin_tokens_file", Paths: []string{f.AdminTokensFile}, Max: secrets.MaxFile, Secret: true, Apply: apply}
+}
+
+// AdminTokens reads the operators' tokens once.
+func AdminTokens(f *config.File) (tokens []secrets.Token, err error) {
+	err = reload.New(reload.Options{Logger: zerolog.Nop()}).Add(adminTokensFile(f, func(contents [][]byte) (err error) {
+		tokens, err = operator.Tokens(contents[0])
+		return err
+	}))
+	return tokens, err
+}

@@ -1,0 +1,163 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/gateway/display"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// unitPrices are what a prompt token and a token of an answer cost at a pool, in USD, by
+// the configuration; 0 is not said.
+func unitPrices(def config.Pool) (prefill, decode float64) {
+	return economy.PerToken(def.USDPerHour, def.PrefillPerSecond), economy.PerToken(def.USDPerHour, def.DecodePerSecond)
+}
+
+// configuredPrices are the prices of a route's tokens as far as the file says them.
+func configuredPrices(f *config.File, rt config.Route) economy.Prices {
+	var p economy.Prices
+	p.DraftPrefill, p.DraftDecode = unitPrices(f.Pools[rt.Draft])
+	p.TargetPrefill, p.TargetDecode = unitPrices(f.Pools[rt.Target])
+	return p
+}
+
+// routePrices tells what tokens cost at a route's pools: by the configuration, and what it
+// does not say by what the pools have learned, as soon as they have. It is asked once for
+// every request that may be drafted.
+func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) func() economy.Prices {
+	said := configuredPrices(f, rt)
+	draft, target := pools[rt.Draft], pools[rt.Target]
+	if said.Known() || draft == nil || target == nil {
+		return func() economy.Prices { return said }
+	}
+	return func() economy.Prices {
+		p := said
+		fill(&p.DraftPrefill, &p.DraftDecode, draft)
+		fill(&p.TargetPrefill, &p.TargetDecode, target)
+		return p
+	}
+}
+
+// fill puts what a pool has learned where nothing is said.
+func fill(prefill, decode *float64, p *pool.Pool) {
+	if *prefill > 0 && *decode > 0 {
+		return
+	}
+	learnedPrefill, learnedDecode, ok := p.UnitCosts()
+	if !ok {
+		return
+	}
+	if *prefill == 0 {
+		*prefill = learnedPrefill
+	}
+	if *decode == 0 {
+		*decode = learnedDecode
+	}
+}
+
+// defaultHoldback is the default of speculation.holdback_tokens.
+const defaultHoldback = 32
+
+// typicalRequests are the shapes that a configuration is tried with: a chat, and a long
+// prompt with a short answer (acceptance.md §2.3).
+var typicalRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
+
+// economyWarnings say which routes lose by drafts, whatever the drafts are worth, and which prices the file does
+// not tell: what is the same of several routes is said once.
+func economyWarnings(f *config.File) []string {
+	var out []string
+	var learned, free []config.Route // whose prices are not known: by speeds that can be learned, or at all
+	for _, rt := range f.Routes {
+		if rt.Draft == "" {
+			continue
+		}
+		p := configuredPrices(f, rt)
+		switch {
+		case p.Known():
+			if w := losingRequests(rt, p); w != "" {
+				out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+			}
+		case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
+			free = append(free, rt)
+		default:
+			learned = append(learned, rt)
+		}
+	}
+	if len(free) > 0 {
+		out = append(out, unpriced(f, free)+": nobody can tell whether drafts pay, and none is left out because it costs more than it saves")
+	}
+	if len(learned) > 0 {
+		out = append(out, unpriced(f, learned)+": whether drafts pay is judged by the speeds that are learned, and not before they are")
+	}
+	return out
+}
+
+// losingRequests tells for which requests a route's drafts cannot pay, "" where there are none.
+func losingRequests(rt config.Route, p economy.Prices) string {
+	var loses []string
+	for _, r := range typicalRequests {
+		served := economy.BreakEven(p, economy.Shape{Prompt: r.prompt, Held: defaultHoldback}, float64(r.output))
+		if served <= 1 {
+			continue
+		}
+		share := fmt.Sprintf("%.0f %% of them would have to be served", 100*served)
+		if served >= economy.Never {
+			share = "the more of them are served, the more it costs"
+		}
+		loses = append(loses, fmt.Sprintf("for prompts of %d tokens with answers of %d (%s)", r.prompt, r.output, share))
+	}
+	if len(loses) == 0 {
+		return ""
+	}
+	cure := "set speculation.max_prompt_tokens to shorter prompts, or take a cheaper draft pool"
+	if len(loses) == len(typicalRequests) {
+		cure = "leave its draft out, or take a cheaper draft pool"
+	}
+	return fmt.Sprintf("drafts cannot pay %s: a million tokens cost %.3f USD (prompt) and %.3f USD (answer) at %s, %.3f and %.3f at %s; such requests will go straight to the target, so %s",
+		strings.Join(loses, ", nor "), p.DraftPrefill*1e6, p.DraftDecode*1e6, rt.Draft, p.TargetPrefill*1e6, p.TargetDecode*1e6, rt.Target, cure)
+}
+
+// unpriced tells what is missing to know what the tokens of routes cost.
+func unpriced(f *config.File, routes []config.Route) string {
+	var names, pools []string
+	for _, rt := range routes {
+		names = append(names, rt.Model)
+		pools = append(pools, rt.Draft, rt.Target)
+	}
+	var order []string
+	lacking := map[string][]string{} // pools by the fields that they lack
+	for i, name := range pools {
+		fields := missingPrices(f.Pools[name])
+		if fields == "" || slices.Contains(pools[:i], name) {
+			continue
+		}
+		if lacking[fields] == nil {
+			order = append(order, fields)
+		}
+		lacking[fields] = append(lacking[fields], "pools."+name)
+	}
+	var missing []string
+	for _, fields := range order {
+		missing = append(missing, fmt.Sprintf("%s %s no %s", display.List(lacking[fields]), display.Plural(len(lacking[fields]), "has", "have"), fields))
+	}
+	return fmt.Sprintf("%s %s: %s", display.Plural(len(names), "route", "routes"), display.List(names), strings.Join(missing, ", "))
+}
+
+// missingPrices are the fields of a pool that its tokens' prices are made of and that it lacks, "" where it lacks none.
+func missingPrices(def config.Pool) string {
+	var fields []string
+	for _, field := range []struct {
+		name  string
+		value float64
+	}{{"usd_per_hour", def.USDPerHour}, {"prefill_tokens_per_s", def.PrefillPerSecond}, {"decode_tokens_per_s", def.DecodePerSecond}} {
+		if field.value == 0 {
+			fields = append(fields, field.name)
+		}
+	}
+	return strings.Join(fields, ", ")
+}

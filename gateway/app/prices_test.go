@@ -1,0 +1,115 @@
+package app
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// priced is a configuration of a draft and a target with these fields.
+func priced(t *testing.T, draft, target string) *config.File {
+	t.Helper()
+	f, err := config.Parse("priced", fmt.Appendf(nil, `listen: 127.0.0.1:0
+pools:
+  small: {model: m, %s backends: ["http://h:1"]}
+  large: {model: n, %s backends: ["http://h:2"]}
+routes: [{model: llama, draft: small, target: large}, {model: plain, target: large}]
+`, draft, target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestCheckTellsWhereDraftsCannotPay(t *testing.T) {
+	const a10g = "usd_per_hour: 1.006, prefill_tokens_per_s: 1960, decode_tokens_per_s: 1400,"
+	rates := "prefill_tokens_per_s: 11200, decode_tokens_per_s: 2600,"
+	for name, c := range map[string]struct{ draft, target, want string }{
+		"they pay": {a10g, "usd_per_hour: 13.76, " + rates, ""},
+		"not for long prompts": {a10g, "usd_per_hour: 5, " + rates,
+			"route llama: drafts cannot pay for prompts of 4000 tokens with answers of 150 (104 % of them would have to be served): a million tokens cost 0.143 USD (prompt) and 0.200 USD (answer) at small, " +
+				"0.124 and 0.534 at large; such requests will go straight to the target, so set speculation.max_prompt_tokens to shorter prompts, or take a cheaper draft pool"},
+		"never": {a10g, "usd_per_hour: 0.5, " + rates,
+			"route llama: drafts cannot pay for prompts of 500 tokens with answers of 300 (the more of them are served, the more it costs), nor for prompts of 4000 tokens with answers of 150 (1693 % of them would have to be served): " +
+				"a million tokens cost 0.143 USD (prompt) and 0.200 USD (answer) at small, 0.012 and 0.053 at large; such requests will go straight to the target, so leave its draft out, or take a cheaper draft pool"},
+		"no rates": {"usd_per_hour: 1, decode_tokens_per_s: 9,", "usd_per_hour: 13.76, " + rates,
+			"route llama: pools.small has no prefill_tokens_per_s: whether drafts pay is judged by the speeds that are learned, and not before they are"},
+		"nothing": {"", a10g,
+			"route llama: pools.small has no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s: nobody can tell whether drafts pay, and none is left out because it costs more than it saves"},
+	} {
+		found, err := Check(priced(t, c.draft, c.target), nil)
+		if got := strings.Join(found.Warnings, "\n"); err != nil || got != c.want {
+			t.Errorf("%s: %v, got %q, want %q", name, err, got, c.want)
+		}
+	}
+}
+
+func TestRoutesWithoutPricesAreWarnedOfOnce(t *testing.T) {
+	pools, routes := "", ""
+	for i := range 12 {
+		pools += fmt.Sprintf("  p%d: {model: m, backends: [\"http://h:%d\"]}\n", i, i+1)
+		routes += fmt.Sprintf("  - {model: r%d, draft: p%d, target: p0}\n", i, i+1)
+	}
+	pools += "  p12: {model: m, usd_per_hour: 1, backends: [\"http://h:13\"]}\n  paid: {model: m, usd_per_hour: 1, prefill_tokens_per_s: 9, backends: [\"http://h:14\"]}\n"
+	f, err := config.Parse("many.yaml", []byte("listen: 127.0.0.1:0\npools:\n"+pools+"routes:\n"+routes+"  - {model: slow, draft: p12, target: paid}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(economyWarnings(f), "\n")
+	want := "routes r0, r1, r2, r3, r4, r5, r6, r7 and 4 more: pools.p1, pools.p0, pools.p2, pools.p3, pools.p4, pools.p5, pools.p6, pools.p7 and 4 more " +
+		"have no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s, pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s: " +
+		"nobody can tell whether drafts pay, and none is left out because it costs more than it saves\n" +
+		"route slow: pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s, pools.paid has no decode_tokens_per_s: " +
+		"whether drafts pay is judged by the speeds that are learned, and not before they are"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPricesAreThoseOfTheFileAndElseWhatPoolsLearn(t *testing.T) {
+	f := priced(t, "usd_per_hour: 3.6, decode_tokens_per_s: 500,", "usd_per_hour: 36, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2500,")
+	now := time.Unix(1_800_000_000, 0)
+	pools := map[string]*pool.Pool{}
+	for name, def := range f.Pools {
+		p, err := pool.New(pool.Options{Name: name, Model: def.Model, Backends: def.Backends, USDPerHour: def.USDPerHour, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools[name] = p
+	}
+	prices := routePrices(f, f.Routes[0], pools)
+	if p := prices(); p.DraftPrefill != 0 || p.DraftDecode != 0.001/500 || p.TargetPrefill != 0.01/10_000 || p.TargetDecode != 0.01/2500 {
+		t.Errorf("before anything is learned: got %+v", p)
+	}
+	learn(t, pools["small"], &now)
+	if p := prices(); !p.Known() || math.Abs(p.DraftPrefill/(0.001/2000)-1) > .05 || p.DraftDecode != 0.001/500 {
+		t.Errorf("got %+v, want a draft's prompt at %g", p, 0.001/2000)
+	}
+	if p := routePrices(f, f.Routes[1], pools)(); p.Known() {
+		t.Errorf("a route without a draft has prices %+v", p)
+	}
+	if strings.Contains(strings.Join(warnings(f, nil), " "), "plain") {
+		t.Error("a route without a draft is warned of")
+	}
+}
+
+// learn has a pool of one backend compute 40 prompts at 2,000 tokens a second, and answers.
+func learn(t *testing.T, p *pool.Pool, now *time.Time) {
+	t.Helper()
+	for i := range 40 {
+		p.Observe(p.Snapshot()[0].ID, pressure.Reading{At: *now, Running: 8, Iterations: float64(i), GenerationTokens: float64(i) * 400, KVUsage: .1 + float64(i)/1000, BlockSize: 16, Blocks: 10_001, Engines: 1}, nil)
+		var l pool.Lease
+		if err := p.PickInto(&l, &pool.Demand{PromptTokens: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(500 * time.Millisecond)
+		l.FirstToken()
+		l.Done(1)
+	}
+}

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// makeQueues has requests wait in turns for pools that are short of memory.
+func (a *App) makeQueues() {
+	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.Options.File.Pools)), a.Options.Registerer)
+}
+
+// Enter is [dispatch.Queue], by the settings of the request's route.
+func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+	return a.queues.Enter(ctx, t.Pool, &admission.Ticket{
+		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
+		Config: a.Settings.Snapshot().Route(t.Route).Admission,
+		Waited: t.Waited, NoWait: t.NoWait, MidStream: t.MidStream, Try: try,
+	})
+}
+
+// Shedding are the classes that are shed now, by pool.
+func (a *App) Shedding() map[string][]string {
+	out := map[string][]string{}
+	for name := range a.Pools {
+		for _, class := range a.queues.Shedding(name) {
+			out[name] = append(out[name], class.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+// inspector shows operators how a replica stands.
+type inspector struct{ *App }
+
+// Status tells how the replica stands.
+func (a *App) Status() gateway.Status { return inspector{a}.Status() }
+
+// Status tells how the replica stands.
+func (i inspector) Status() gateway.Status {
+	s := gateway.Status{
+		Version: i.Options.Version, Uptime: time.Since(i.began).Seconds(), Replicas: i.Fleet.Members(),
+		Redis: gateway.RedisView{Name: i.Options.Stores.Name, Level: i.Fleet.Mode().String(), Since: time.Since(i.Fleet.Since()).Seconds()},
+	}
+	if err := i.Fleet.Why(); err != nil {
+		s.Redis.Why = err.Error()
+	}
+	s.Settings, s.Warnings = i.view(), i.warnings
+	for _, f := range i.files.States() {
+		s.Files = append(s.Files, gateway.FileView{
+			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, WorldReadable: f.WorldReadable,
+		})
+	}
+	s.Engines, s.Drafts = i.engines(), i.drafting()
+	s.Risk = i.risks.Promises()
+	s.Breakers = []gateway.BreakerView{}
+	for _, b := range i.Breakers.States() {
+		if b.State != "closed" {
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Left.Seconds(), OpenHereOnly: b.Alone})
+		}
+	}
+	s.Shedding = []gateway.SheddingView{}
+	for pool, classes := range i.Shedding() {
+		s.Shedding = append(s.Shedding, gateway.SheddingView{Pool: pool, Priorities: classes})
+	}
+	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingView) int { return strings.Compare(a.Pool, b.Pool) })
+	return s
+}
+
+// view is what the live settings are and are not.
+func (i inspector) view() gateway.SettingsView {
+	snapshot := i.App.Settings.Snapshot()
+	v := gateway.SettingsView{
+		Age: i.App.Settings.Age().Seconds(), Switches: snapshot.Warnings(),
+		Lost: settingChanges(i.App.Settings.Lost()), Changed: []gateway.SettingView{}, Rejected: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
+	}
+	for _, s := range settings.Specs() {
+		for _, route := range append([]string{""}, i.routes()...) {
+			shown := viewOf(s, snapshot, route)
+			if route == "" && shown.Value != shown.Default || route != "" && shown.Value != s.Value(snapshot.Global()) {
+				v.Changed = append(v.Changed, shown)
+			}
+		}
+	}
+	return v
+}
+
+// Settings are all settings as they are in force.
+func (i inspector) Settings(route string) []gateway.SettingView {
+	snapshot := i.App.Settings.Snapshot()
+	var out []gateway.SettingView
+	for _, s := range settings.Specs() {
+		v := viewOf(s, snapshot, route)
+		v.Meaning, v.PerRoute = s.Doc, s.PerRoute
+		out = append(out, v)
+	}
+	return out
+}
+
+// viewOf is one setting as it is in force for a route, or for all when route is "".
+func viewOf(s settings.Spec, snapshot *settings.Snapshot, route string) gateway.SettingView {
+	v := gateway.SettingView{Name: s.Name, Value: s.Value(snapshot.Route(route)), Default: s.DefaultValue(), Range: s.Range}
+	if route != "" && s.PerRoute {
+		v.Name += "@" + route
+	}
+	return v
+}
+
+func refusedViews(rejected []settings.RejectedValue) []gateway.RejectedSettingView {
+	out := []gateway.RejectedSettingView{}
+	for _, r := range rejected {
+		out = append(out, gateway.RejectedSettingView(r))
+	}
+	return out
+}

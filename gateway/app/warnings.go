@@ -1,0 +1,69 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/reload"
+)
+
+// CheckResult is what [Check] finds in a sound configuration.
+type CheckResult struct {
+	Tenants  int      // that are listed, here or in tenants_file
+	Warnings []string // what it asks for and does not get, and what it leaves open
+}
+
+// Check reads all files that a configuration names, and those of passwords, as [New] does, and starts nothing. An
+// error is that of the first file that is wrong.
+func Check(f *config.File, passwords []reload.File) (CheckResult, error) {
+	files := reload.New(reload.Options{Logger: zerolog.Nop()})
+	who, err := Resolver(f, files)
+	if err != nil {
+		return CheckResult{}, err
+	}
+	if _, err := sealer(f.Cache, files, zerolog.Nop()); err != nil {
+		return CheckResult{}, err
+	}
+	for _, file := range passwords {
+		if err := files.Add(file); err != nil {
+			return CheckResult{}, err
+		}
+	}
+	if f.AdminTokensFile != "" {
+		if err := files.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
+			return CheckResult{}, err
+		}
+	}
+	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), readableSecrets(files))}, nil
+}
+
+// warnings are what a sound file asks for and does not get, and what it leaves open.
+func warnings(f *config.File, tenants []identity.Tenant) []string {
+	var out []string
+	for _, t := range tenants {
+		if n := f.Redis.Replicas; t.RPM > 0 && t.RPM < n {
+			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
+		}
+	}
+	if ep, err := f.Redis.CacheEndpoint(); err == nil && ep.Shared() && f.Cache.SealKeysFile == "" {
+		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
+			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
+	}
+	return append(out, economyWarnings(f)...)
+}
+
+// readableSecrets tell of the files of secrets that too many may read. (The log of serve tells of them, too.)
+func readableSecrets(files *reload.Watcher) []string {
+	var out []string
+	for _, s := range files.States() {
+		if s.WorldReadable {
+			out = append(out, s.Setting+": every user of this machine may read the file; take the permission away (chmod o-r)")
+		}
+	}
+	return out
+}

@@ -1,0 +1,152 @@
+package auditlog
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/riskview"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/evidence"
+)
+
+// Selection are the audits of a route that a score is fitted to, and what was left out.
+type Selection struct {
+	entries []evidence.LogEntry
+	rules   map[string]int // by the fingerprint of models and rules
+	// left out:
+	lost       int
+	odd        int // with other features than these
+	duplicates int // for the whole route, of a draft that is there for its own kind
+	heads      int // of the other lot
+}
+
+// SelectForFit chooses audits of a route from all that see is given. Where window is not 0, those that were begun longer
+// than that before the newest are left out.
+func SelectForFit(route string, window time.Duration, each func(see func(evidence.LogEntry)) error) (*Selection, error) {
+	var all []evidence.LogEntry
+	var newest time.Time
+	err := each(func(a evidence.LogEntry) {
+		if a.Key.Route == route {
+			all = append(all, a)
+			if a.When.After(newest) {
+				newest = a.When
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if window > 0 {
+		all = slices.DeleteFunc(all, func(a evidence.LogEntry) bool { return newest.Sub(a.When) > window })
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there are no audits of %s", display.Clip(route, 60))
+	}
+	return selectForFit(all), nil
+}
+
+// selectForFit keeps one audit of each draft: one that was audited for its own kind and for the whole route
+// is in the log twice, with the same numbers. Drafts that the target had stood by before, from their
+// first tokens, are left out: they were chosen for what they are to be told by.
+func selectForFit(all []evidence.LogEntry) *Selection {
+	f := &Selection{rules: map[string]int{}}
+	own := map[string]bool{}
+	for _, ofRoute := range []bool{false, true} {
+		for i := range all {
+			a := &all[i]
+			if strings.HasPrefix(a.Key.Bucket, riskview.WholePrefix) == ofRoute {
+				f.add(a, ofRoute, own)
+			}
+		}
+	}
+	return f
+}
+
+// add takes one audit in, or counts it as left out.
+func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
+	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
+	switch {
+	case a.Key.Lot != riskview.OwnLot:
+		s.heads++
+	case ofRoute && own[numbers]:
+		s.duplicates++
+	case a.Label == Lost:
+		s.lost++
+	case len(a.Features) != len(accept.Features{}):
+		s.odd++
+	default:
+		s.rules[riskview.Rules(a.Key)]++
+		s.entries = append(s.entries, *a)
+	}
+	if !ofRoute {
+		own[numbers] = true
+	}
+}
+
+// Samples are the audits as the fit takes them.
+func (s *Selection) Samples() []calibrate.Sample {
+	out := make([]calibrate.Sample, len(s.entries))
+	for i, a := range s.entries {
+		out[i] = calibrate.Sample{Score: a.Score, Good: a.Label == Good}
+		copy(out[i].Features[:], a.Features)
+	}
+	return out
+}
+
+// Print says what the fit is made of.
+func (s *Selection) Print(w io.Writer) {
+	t := display.Table{MaxWidth: 20}
+	t.Add("audits", fmt.Sprint(len(s.entries)))
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{s.lost, "lost or under way"}, {s.heads, "of lot head, which the target had stood by before"},
+		{s.duplicates, "for the whole route, of drafts that are there already"}, {s.odd, "with other features"},
+	} {
+		if part.n > 0 {
+			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if len(s.rules) > 1 {
+		for _, rules := range slices.Sorted(maps.Keys(s.rules)) {
+			t.Add("models and rules", fmt.Sprintf("%s: %d", rules, s.rules[rules]))
+		}
+		t.Add("", "several: a fit of all is right only where their scores mean the same; see --since")
+	}
+	t.Write(w)
+}
+
+// PrintFit tells what a fit is worth.
+func PrintFit(w io.Writer, f *calibrate.Fitted) {
+	t := display.Table{MaxWidth: 20}
+	t.Add("bad", fmt.Sprintf("%d of %d, %s", f.Bad, f.N, display.Percent(float64(f.Bad)/float64(f.N))))
+	t.Add("AUROC before", AreaText(f.Before))
+	t.Add("AUROC after", AreaText(f.After)+", on drafts that the fit has not seen")
+	t.Add("gain", AreaText(f.Gain))
+	t.Add("log loss", fmt.Sprintf("%.4f nats a draft; %.4f by the share of bad ones alone", f.Loss, f.ShareLoss))
+	t.Write(w)
+	_, _ = fmt.Fprintln(w, "weights") // whoever reads may be gone
+	t = display.Table{Indent: 2}
+	for i, name := range accept.FeatureNames {
+		t.Add(name, fmt.Sprintf("%.4f", f.Map.Weights[i]))
+	}
+	t.Add("bias", fmt.Sprintf("%.4f", f.Map.Bias))
+	t.Write(w)
+	_, _ = fmt.Fprintln(w, "reliability")
+	t = display.Table{Indent: 2}
+	t.Add("SCORE FROM", "DRAFTS", "SAID TO BE GOOD", "WERE GOOD")
+	for _, p := range f.Isotonic {
+		t.Add(fmt.Sprintf("%.2f", p.Score), fmt.Sprint(p.N), display.Percent(p.Expected), display.Percent(p.Good))
+	}
+	t.Write(w)
+}
+
+// AreaText is an area under the curve with its standard error.
+func AreaText(a calibrate.Area) string { return fmt.Sprintf("%.3f ± %.3f", a.Value, a.Error) }

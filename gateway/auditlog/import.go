@@ -1,0 +1,168 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/riskview"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// maxBatches is how many kinds of request Redis keeps.
+const maxBatches = 1024
+
+// Batch are the audits of one kind of request in a file.
+type Batch struct {
+	Key     risk.Key
+	entries []evidence.LogEntry
+	lines   []int // their numbers in the file
+}
+
+// ReadBatches reads a file as [Read] does, and sorts its audits by their kind of request, in the order in which the
+// kinds first appear. Where route is not "", audits of others are left out.
+func ReadBatches(from io.Reader, route string) ([]*Batch, error) {
+	of := map[risk.Key]*Batch{}
+	var batches []*Batch
+	err := Read(from, func(number int, e evidence.LogEntry) error {
+		if route != "" && e.Key.Route != route {
+			return nil
+		}
+		b := of[e.Key]
+		if b == nil {
+			if len(batches) >= maxBatches {
+				return fmt.Errorf("more than %d kinds of request", maxBatches)
+			}
+			b = &Batch{Key: e.Key}
+			of[e.Key] = b
+			batches = append(batches, b)
+		}
+		e.Key = b.Key // the line's own text can be freed
+		b.entries, b.lines = append(b.entries, e), append(b.lines, number)
+		return nil
+	})
+	return batches, err
+}
+
+// Importer takes batches as evidence.
+type Importer struct {
+	Book   *evidence.Book
+	Rule   func(route string) risk.Rule
+	DryRun bool // only says what would come of it; audits that were imported before are not told apart
+}
+
+// result is what came of a batch.
+type result struct {
+	evidence.Imported
+	dry   bool
+	other bool // the route is known to have other models or rules, and not those of the batch
+}
+
+// Import takes a batch whole or not at all, and says in a line what came of it. An error is [evidence.ErrAway], after
+// which nothing is known of it, or says why nothing was taken.
+func (im Importer) Import(ctx context.Context, b *Batch) (text string, err error) {
+	rule := im.Rule(b.Key.Route)
+	r, err := im.take(ctx, b, rule)
+	return b.describe(r, err, rule), err
+}
+
+func (im Importer) take(ctx context.Context, b *Batch, rule risk.Rule) (result, error) {
+	all, err := im.Book.All(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	other := others(all, b.Key)
+	if !im.DryRun {
+		taken, err := im.Book.Import(ctx, b.Key, b.entries, rule)
+		return result{taken, false, other}, err
+	}
+	var s risk.State
+	if i := slices.IndexFunc(all, func(k evidence.Known) bool { return k.Key == b.Key }); i >= 0 {
+		s = all[i].State
+	}
+	taken, err := rehearse(&s, rule, b.entries)
+	return result{taken, true, other}, err
+}
+
+// others reports whether all that is known of a key's route is of other models or rules than the key's.
+func others(all []evidence.Known, key risk.Key) bool {
+	some := false
+	for i := range all {
+		if k := all[i].Key; k.Route == key.Route {
+			if some = true; riskview.Rules(k) == riskview.Rules(key) {
+				return false
+			}
+		}
+	}
+	return some
+}
+
+// rehearse imports entries into a copy of a state.
+func rehearse(s *risk.State, rule risk.Rule, entries []evidence.LogEntry) (evidence.Imported, error) {
+	var im evidence.Imported
+	inOrder := slices.Clone(entries)
+	slices.SortStableFunc(inOrder, func(a, b evidence.LogEntry) int { return a.When.Compare(b.When) })
+	var past []risk.Past
+	for _, e := range inOrder {
+		if s.Version != 0 && e.Version == s.Version {
+			im.Known++
+			continue
+		}
+		past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
+	}
+	p := s.Reckon(rule, past)
+	im.Taken, im.Bad, im.Outside, im.Older, im.Placed = p.Audits, p.Bad, p.Outside, p.Older, len(p.Grid) > 0
+	switch {
+	case p.Audits > 0:
+		s.Take(rule, p, time.Unix(0, 0))
+		im.Op = s.Op
+		return im, nil
+	case len(past) == 0:
+		return im, evidence.ErrNothingNew
+	case s.Version == 0 && len(p.Grid) == 0:
+		return im, evidence.ErrFew
+	case p.Older > 0:
+		return im, evidence.ErrNoRoom
+	}
+	return im, evidence.ErrOutside
+}
+
+// describe tells what became of a batch.
+func (b *Batch) describe(r result, err error, rule risk.Rule) string {
+	if err != nil {
+		why := strings.TrimPrefix(err.Error(), "evidence: ")
+		if e, ok := errors.AsType[*evidence.Refused](err); ok && e.Entry >= 0 && e.Entry < len(b.lines) {
+			why = fmt.Sprintf("line %d (ticket %s): its %s is %s, not %s", b.lines[e.Entry], e.Ticket, e.What, display.Clip(e.Has, 60), display.Clip(e.Not, 60))
+		}
+		return fmt.Sprintf("nothing of %s was taken: %s", display.Count(len(b.entries), "audit", "audits"), why)
+	}
+	verb := "taken"
+	if r.dry {
+		verb = "would be taken"
+	}
+	text := fmt.Sprintf("%d of %s %s, %d of them bad or lost", r.Taken, display.Count(len(b.entries), "audit", "audits"), verb, r.Bad)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{r.Known, "known already"}, {r.Older, "older than there is room for"}, {r.Outside, "outside of every threshold"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf("; %d %s", part.n, part.what)
+		}
+	}
+	if r.Placed {
+		text += "; thresholds placed by them"
+	}
+	if r.other {
+		text += "; the route's requests are of other models or rules than " + riskview.Rules(b.Key) + ", so that none goes by this yet"
+	}
+	if r.Op == 0 {
+		return text + fmt.Sprintf("; nothing certified at %s yet", display.Percent(rule.Eps))
+	}
+	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", display.Percent(rule.Eps), r.Op, display.Percent(risk.Share(r.Op)))
+}

@@ -1,0 +1,195 @@
+// Package demo runs a whole fleet in one process, to show what the gateway does: simulated engines, replicas behind
+// one port, and traffic.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// Options are what a demonstration is made from.
+type Options struct {
+	Listener  net.Listener // where requests are accepted; Run closes it
+	Admin     string       // address of the first replica's admin listener
+	Replicas  int          // at least 1
+	Traffic   bool         // send requests
+	TimeScale float64      // how many times faster than real hardware the engines run; above 0
+	Stores    app.Stores
+	Redis     RedisAccess
+	Version   string
+
+	Stdout, Stderr io.Writer // for the report; for errors in the log
+}
+
+// RedisAccess is how programs of this machine reach an embedded Redis; zero where Redis is elsewhere.
+type RedisAccess struct {
+	Addr     *net.TCPAddr
+	Password string
+}
+
+const (
+	route       = "llama-3"
+	draftPool   = "llama-8b-a10g"
+	targetPool  = "llama-70b-h100"
+	draftModel  = "sim/llama-3-8b"
+	targetModel = "sim/llama-3-70b"
+	// divergence makes a pair of models of which the target would refuse about a tenth of all drafts
+	// (loadtest/README.md).
+	divergence = 0.35
+	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU serves other models,
+	// too. So little traffic is enough to fill it with warm prefixes.
+	draftBlocks = 720
+
+	// probeTimeout is how long Run waits until the engines are known; at real speed it takes 5 to 8 s.
+	probeTimeout = 20 * time.Second
+	// drainGrace is what requests under way get at the end.
+	drainGrace = 5 * time.Second
+)
+
+// Run starts everything, says how to use it, and reports once a second until ctx ends. Then it stops everything.
+func Run(ctx context.Context, o Options) error {
+	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text()}
+	defer d.stop()
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	d.awaitProbes(ctx)
+	d.printWelcome()
+	d.printOperation()
+	if o.Traffic {
+		sending, cancel := context.WithCancel(ctx)
+		t := newTraffic("http://"+d.front.Addr().String(), o.TimeScale)
+		t.start(sending)
+		d.onStop(func() { cancel(); t.wait() })
+	}
+	d.report(ctx)
+	return nil
+}
+
+// demo is a running demonstration.
+type demo struct {
+	Options
+	registry *prometheus.Registry // of all replicas
+	token    string               // of the operator
+	front    *splitListener
+	replicas []*app.App
+	cleanups []func()
+}
+
+// onStop has stop call f, before what was given earlier.
+func (d *demo) onStop(f func()) { d.cleanups = append(d.cleanups, f) }
+
+func (d *demo) stop() {
+	for _, f := range slices.Backward(d.cleanups) {
+		f()
+	}
+}
+
+func (d *demo) start(ctx context.Context) error {
+	d.front = newSplitListener(d.Listener, d.Replicas, d.log())
+	d.onStop(d.front.stop)
+	file, err := d.startEngines()
+	if err != nil {
+		return err
+	}
+	d.onStop(d.stopReplicas)
+	for i := range d.Replicas {
+		if err := d.startReplica(ctx, i, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log is for errors, which must be seen between the lines of the report.
+func (d *demo) log() zerolog.Logger {
+	return zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
+}
+
+// startReplica starts one. The first has an admin listener, which shows the metrics of all.
+func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error {
+	o := app.Options{
+		File: file, Stores: d.Stores, Listener: d.front.share(i), Version: d.Version,
+		Logger:     d.log().With().Int("replica", i+1).Logger(),
+		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
+	}
+	if i == 0 {
+		o.Admin, o.Gatherer, o.Tokens = d.Admin, d.registry, fmt.Appendf(nil, "demo operate %s\n", d.token)
+	}
+	a, err := app.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := a.Start(); err != nil {
+		return err
+	}
+	d.replicas = append(d.replicas, a)
+	return nil
+}
+
+// stopReplicas drains all of them within one grace.
+func (d *demo) stopReplicas() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainGrace+time.Second)
+	defer cancel()
+	for _, a := range d.replicas {
+		a.Stop(ctx)
+	}
+}
+
+// startEngines starts the simulated backends, and writes the configuration that an operator of such a fleet
+// would.
+func (d *demo) startEngines() (*config.File, error) {
+	small := vllmsim.Options{Model: draftModel, Profile: "a10g-8b", Divergence: divergence, BlocksOverride: draftBlocks}
+	large := vllmsim.Options{Model: targetModel, Profile: "h100-70b-tp4"}
+	var urls []string
+	for _, o := range []vllmsim.Options{small, small, large} {
+		o.Seed, o.TimeScale = 1, d.TimeScale
+		sim, err := vllmsim.New(o)
+		if err != nil {
+			return nil, err
+		}
+		if err := sim.Start("127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+		d.onStop(func() { _ = sim.Close() }) // it holds nothing worth keeping
+		urls = append(urls, sim.URL())
+	}
+	return config.Parse("demo.yaml", fmt.Appendf(nil, `
+listen: 127.0.0.1:0
+pools:
+  %s: {model: %s, usd_per_hour: 1.01, prefill_tokens_per_s: 2500, decode_tokens_per_s: 900, backends: [%q, %q]}
+  %s: {model: %s, usd_per_hour: 27.5, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2300, backends: [%q]}
+routes:
+  - {model: %s, draft: %s, target: %s, same_tokenizer: true}
+drain: {delay: 0s, grace: %s}
+`, draftPool, draftModel, urls[0], urls[1], targetPool, targetModel, urls[2], route, draftPool, targetPool, drainGrace))
+}
+
+// awaitProbes waits until every replica knows what its engines can do, for probeTimeout at most: before that no
+// request is drafted, and the first one would show nothing.
+func (d *demo) awaitProbes(ctx context.Context) {
+	_, _ = fmt.Fprintln(d.Stdout, "Starting; each replica asks its engines what they can do …")
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() }) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// promiseEvery is between two lines about a promise whose state stays the same.
+const promiseEvery = 15 * time.Second
+
+// promiseReport tells on a demonstration's screen how the promise of its route stands.
+type promiseReport struct {
+	say   func(line string)
+	state gateway.RiskState // that was told last
+	at    time.Time
+}
+
+// tell says how the promises stand: at once where the state is another, else every quarter of a minute.
+func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
+	for _, p := range promises {
+		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < promiseEvery {
+			continue
+		}
+		r.state, r.at = p.Main.State, now
+		r.say("          promise of " + p.Route + ": " + p.Main.Summary)
+	}
+}
+
+// report prints a line a second until ctx ends.
+func (d *demo) report(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var last totals
+	promise := promiseReport{say: func(text string) { _, _ = fmt.Fprintln(d.Stdout, text) }}
+	for {
+		select {
+		case <-ctx.Done():
+			_, _ = fmt.Fprintln(d.Stdout, "\nstopping")
+			return
+		case <-tick.C:
+		}
+		now := d.totals()
+		_, _ = fmt.Fprintf(d.Stdout, "%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
+			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
+		last = now
+		promise.tell(d.replicas[0].Promises(), time.Now())
+	}
+}
+
+// served are the results of lookups that spared a generation.
+var served = regexp.MustCompile(`\bresult=(hit|local|coalesced)\b`)
+
+// totals are counts since the start, over all replicas.
+type totals struct{ requests, accepted, escalated, cached, shed int }
+
+// totals sums the replicas' counters.
+func (d *demo) totals() totals {
+	families, err := d.registry.Gather()
+	if err != nil {
+		return totals{}
+	}
+	var t totals
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			n := int(m.GetCounter().GetValue())
+			labels := make([]string, 0, len(m.GetLabel()))
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			t.add(f.GetName(), strings.Join(labels, " "), n)
+		}
+	}
+	return t
+}
+
+func (t *totals) add(name, labels string, n int) {
+	switch {
+	case name == "foregate_requests_total" && strings.Contains(labels, "route="+route):
+		t.requests += n
+	case name == "foregate_acceptance_total" && strings.Contains(labels, "verdict=accepted"):
+		t.accepted += n
+	case name == "foregate_acceptance_total" && strings.Contains(labels, "verdict=rejected"):
+		t.escalated += n
+	case name == "llm_cache_requests_total" && served.MatchString(labels):
+		t.cached += n
+	case name == "foregate_shed_total":
+		t.shed += n
+	}
+}

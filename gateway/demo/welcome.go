@@ -1,0 +1,49 @@
+package demo
+
+import "fmt"
+
+// question is one whose draft scores high: its draft is an answer in the warm-up, too.
+const question = "Why do cats purr?"
+
+// printWelcome says where everything is, and what is going to happen.
+func (d *demo) printWelcome() {
+	addr, admin := d.front.Addr().String(), d.admin()
+	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
+
+  requests   http://%s/v1/chat/completions
+  console    http://%s/console/#token=%s
+  metrics    http://%s/metrics
+
+Try it:
+
+  curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"%s"}]}'
+
+The models are simulated: of all drafts of this traffic the target would refuse about 9 in 100. The route is in its warm-up: drafts
+above a cautious threshold (an eighth of them at first, then the best third) are answers, marked phase=warmup, and each is
+audited; the others escalate. Usually within five minutes a threshold is certified, and from then on a promise holds: of the
+drafts that are answers, the target would refuse at most 10 in 100. The lines below tell how far it is, and so does
+
+  bin/foregate risk show --admin http://%s
+
+`, d.Replicas, d.TimeScale, addr, admin, d.token, admin, addr, route, question, admin)
+}
+
+// admin is the address of the admin listener.
+func (d *demo) admin() string { return d.replicas[0].AdminAddr().String() }
+
+// printOperation prints commands that change how the demonstration runs, with the secrets of this run. A password in the
+// environment is not in the list of processes; the token of the one curl line is.
+func (d *demo) printOperation() {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format+"\n", args...) } // whoever reads may be gone
+	say("Operate it; passwords and tokens are new in each run:\n")
+	redis := "redis-cli" // with what reaches --redis, which may hold a password
+	if at := d.Redis.Addr; at != nil {
+		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
+		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.Redis.Password, d.Redis.Password, at)
+	}
+	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, route)
+	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
+	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(draftPool)[0])
+	say("  bin/foregate status --admin http://%s", d.admin)
+	say("\nCtrl-C stops everything.\n")
+}

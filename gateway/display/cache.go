@@ -1,0 +1,58 @@
+package display
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway"
+)
+
+// results are in the order in which people want to read them.
+var results = []cache.Result{
+	cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced, cache.ResultMiss, cache.ResultAway, cache.ResultLate, cache.ResultError, cache.ResultBypass,
+}
+
+// Cache writes what a replica knows of its cache, for people.
+func Cache(w io.Writer, v gateway.CacheView) {
+	head := Table{MaxWidth: 12}
+	head.Add("copies", fmt.Sprintf("%d here, %s", v.LocalEntries, Bytes(v.LocalBytes)))
+	kept := "good for a second: Redis does not tell what has changed"
+	if v.Tracked {
+		kept = "good while Redis tells nothing else"
+	}
+	head.Add("", kept)
+	state := "asked"
+	if v.Away {
+		state = "not asked: it does not answer of late"
+	}
+	head.Add("redis", state)
+	head.Add("to write", fmt.Sprint(v.Queued))
+	for _, part := range []struct {
+		name, what string
+		by         map[string]uint64
+	}{{"refused", "values", v.Refused}, {"dropped", "answers", v.Dropped}} {
+		for _, reason := range slices.Sorted(maps.Keys(part.by)) {
+			if n := part.by[reason]; n > 0 {
+				head.Add(part.name, fmt.Sprintf("%d %s: %s", n, part.what, reason))
+			}
+		}
+	}
+	head.Write(w)
+	t := Table{}
+	t.Add("route", "hits, 5 min", "saved tokens", "saved")
+	for _, r := range v.Routes {
+		var words []string
+		for _, result := range results {
+			if n := r.Requests[string(result)]; n > 0 {
+				words = append(words, fmt.Sprintf("%d %s", n, result))
+			}
+		}
+		t.Add(r.Route, fmt.Sprintf("%.0f%%", 100*r.HitRatio), fmt.Sprint(r.SavedTokens), Dollars(r.SavedUSD))
+		t.Add("  " + strings.Join(words, ", "))
+	}
+	t.Write(w)
+}

@@ -1,0 +1,143 @@
+package display
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// Risk writes views for people: two lines for each.
+func Risk(w io.Writer, views []gateway.RiskView) {
+	if len(views) == 0 {
+		_, _ = fmt.Fprintln(w, "nothing is known: no draft was audited yet") // whoever reads may be gone
+		return
+	}
+	for len(views) > 0 {
+		first := &views[0]
+		n := 1
+		for n < len(views) && views[n].Route == first.Route {
+			n++
+		}
+		WriteLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
+			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
+		t := Table{Indent: 2, MaxWidth: 24}
+		t.Add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
+		for i := range views[:n] {
+			v := &views[i]
+			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
+			if v.State != gateway.RiskInfeasible {
+				t.Add("  " + riskText(v)) // the advice rests on more audits
+			}
+			if says := saysText(v); says != "" {
+				t.Add("  " + says)
+			}
+		}
+		t.Write(w)
+		views = views[n:]
+	}
+}
+
+// none stands where there is nothing to tell.
+const none = "—"
+
+func thresholdText(v *gateway.RiskView) string {
+	if v.Threshold == nil {
+		return none
+	}
+	return fmt.Sprintf("%d: %.2f nats", v.OperatingIndex, *v.Threshold)
+}
+
+func acceptsText(v *gateway.RiskView) string {
+	if v.OperatingIndex == 0 {
+		return none
+	}
+	return Percent(v.Acceptance)
+}
+
+func auditsText(v *gateway.RiskView) string {
+	if v.Pending > 0 {
+		return fmt.Sprintf("%d, %d open", v.Audits, v.Pending)
+	}
+	return fmt.Sprint(v.Audits)
+}
+
+// waitText is how long it takes to the first certificate.
+func waitText(v *gateway.RiskView) string {
+	switch {
+	case v.State == gateway.RiskInfeasible:
+		return "infeasible"
+	case v.OperatingIndex > 0:
+		return none
+	case v.ScoresWanted > 0 && v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%s)", Duration(*v.SecondsToCertify), ToCertify(v))
+	case v.ScoresWanted > 0:
+		return fmt.Sprintf("learning %d/%d", v.ScoresLearned, v.ScoresWanted)
+	case v.AuditsToCertify == nil:
+		return "out of reach"
+	case *v.AuditsToCertify < .5:
+		return "soon, unless one is bad"
+	case v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%.0f audits)", Duration(*v.SecondsToCertify), *v.AuditsToCertify)
+	}
+	return fmt.Sprintf("%.0f audits to go", *v.AuditsToCertify)
+}
+
+// riskText is what is known of the risk, and of its drift.
+func riskText(v *gateway.RiskView) string {
+	if v.Audits == 0 {
+		return "nothing is known of the risk yet"
+	}
+	text := fmt.Sprintf("risk %s (%s … %s), proven below %s", Percent(v.Estimate), Percent(v.Lower), Percent(v.Upper), Percent(v.Bound))
+	if v.DriftLevel > 0 {
+		text += "; drift " + Percent(v.DriftLevel)
+	}
+	if v.DriftWarned {
+		text += " WARNED"
+	}
+	if v.DriftAlarms > 0 {
+		text += "; " + Count(int(v.DriftAlarms), "alarm", "alarms") + " so far"
+	}
+	return text
+}
+
+// saysText is what else there is to say of a kind of request; "" where the other columns say it all.
+func saysText(v *gateway.RiskView) string {
+	switch v.State {
+	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
+		return v.Summary
+	case gateway.RiskLearning, gateway.RiskUncertified:
+		if v.Warmup != nil {
+			return v.Summary
+		}
+	}
+	return ""
+}
+
+// PromiseText is how a route's promise stands, in one line of foregate status.
+func PromiseText(p gateway.RiskSummary) string {
+	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", Percent(p.MaxWrongRate), Percent(1-p.ErrorProbability), p.Certified, Count(p.Classes, "kind", "kinds"))
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{p.Inherited, "inherited"}, {p.Infeasible, "infeasible"}, {p.Warned, "WARNED of drift"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return text
+}
+
+// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 35 audits".
+func ToCertify(v *gateway.RiskView) string {
+	var parts []string
+	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {
+		parts = append(parts, Count(n, "score", "scores"))
+	}
+	if v.AuditsToCertify != nil {
+		parts = append(parts, Count(int(math.Round(*v.AuditsToCertify)), "audit", "audits"))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,223 @@
+package display
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// Status writes a status for people.
+func Status(w io.Writer, s gateway.Status) {
+	head := Table{MaxWidth: 12}
+	ready := "ready"
+	if s.Ready != "yes" {
+		ready = "NOT READY: " + s.Ready
+	}
+	head.Add("foregate", s.Version)
+	head.Add("up", Duration(s.Uptime)+", "+ready)
+	for _, r := range s.Routes {
+		if r.State != gateway.RouteOK {
+			head.Add("", "route "+r.Route+": "+r.State)
+		}
+	}
+	head.Add("in flight", fmt.Sprint(s.InFlight))
+	head.Add("redis", redisText(s.Redis))
+	if s.Redis.Why != "" {
+		head.Add("", s.Redis.Why)
+	}
+	if c := s.Cache; c != nil {
+		head.Add("cache", fmt.Sprintf("%.0f%% of %d requests served, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, Dollars(c.SavedUSD)))
+	}
+	head.Add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
+	shed := "nothing"
+	if len(s.Settings.Switches) > 0 {
+		shed = "by setting, see KILL SWITCH"
+	}
+	if len(s.Shedding) > 0 {
+		var words []string
+		for _, p := range s.Shedding {
+			words = append(words, p.Pool+" ("+strings.Join(p.Priorities, ", ")+")")
+		}
+		shed = strings.Join(words, ", ")
+	}
+	head.Add("shedding", shed)
+	head.Add("settings", "read "+Duration(s.Settings.Age)+" ago")
+	head.Write(w)
+	for _, warning := range s.Warnings {
+		WriteLine(w, 4, "  WARNING: "+warning)
+	}
+	printSettings(w, s.Settings)
+	printFiles(w, s.Files)
+	printBreakers(w, s.Breakers)
+	printDrafts(w, s.Drafts, s.Engines)
+	printPromises(w, s.Risk)
+	printPools(w, s.Pools)
+}
+
+func redisText(r gateway.RedisView) string {
+	if r.Name == "" {
+		return r.Level + ", without Redis"
+	}
+	return r.Level + " since " + Duration(r.Since) + ", " + r.Name
+}
+
+func printSettings(w io.Writer, v gateway.SettingsView) {
+	for _, warning := range v.Switches {
+		WriteLine(w, 4, "  KILL SWITCH: "+warning)
+	}
+	for _, l := range v.Lost {
+		WriteLine(w, 4, "  LOST BY REDIS: "+l.Name+", in force is "+ValueOr(l.Old, "its default"))
+	}
+	if len(v.Lost) > 0 {
+		WriteLine(w, 4, "  foregate settings restore writes them again, accept gives them up")
+	}
+	changed := Table{Indent: 2}
+	for _, s := range v.Changed {
+		changed.Add(s.Name, s.Value, "default "+s.Default)
+	}
+	changed.Write(w)
+	for _, part := range []struct {
+		what string
+		all  []gateway.RejectedSettingView
+	}{{"REFUSED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
+		for _, r := range part.all {
+			WriteLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
+		}
+	}
+}
+
+// printFiles tells how the files stand that are read again when they change.
+func printFiles(w io.Writer, files []gateway.FileView) {
+	if len(files) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintln(w, "files")
+	for _, f := range files {
+		text := "in force for " + Duration(f.Age)
+		if f.Changes > 0 {
+			text += fmt.Sprintf(", changed %d times since the start", f.Changes)
+		}
+		if f.WorldReadable {
+			text += "; EVERY USER OF THE MACHINE MAY READ IT"
+		}
+		WriteLine(w, 4, "  "+f.Setting+": "+text)
+		if f.Error == "" {
+			continue
+		}
+		why, more, _ := strings.Cut(f.Error, "\n")
+		WriteLine(w, 4, "  NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1))
+		if more != "" {
+			WriteLine(w, 4, fmt.Sprintf("  and %d more; --json shows all", 1+strings.Count(more, "\n")))
+		}
+	}
+}
+
+// ValueOr is a value, or what stands for one that is not set.
+func ValueOr(value *string, unset string) string {
+	if value == nil {
+		return unset
+	}
+	return *value
+}
+
+func printBreakers(w io.Writer, all []gateway.BreakerView) {
+	if len(all) == 0 {
+		_, _ = fmt.Fprintln(w, "breakers   all closed")
+		return
+	}
+	_, _ = fmt.Fprintln(w, "breakers")
+	t := Table{Indent: 2}
+	for _, b := range all {
+		text := b.State + ", " + Duration(b.SecondsLeft) + " left"
+		if b.OpenHereOnly {
+			text += ", here alone"
+		}
+		t.Add(b.Pool+"/"+b.Backend, text)
+	}
+	t.Write(w)
+}
+
+// printPromises tells how far what is promised of drafts is kept.
+func printPromises(w io.Writer, promises []gateway.RiskSummary) {
+	t := Table{MaxWidth: 36}
+	for _, p := range promises {
+		t.Add("promise "+p.Route, PromiseText(p))
+		if p.Main != nil {
+			t.Add("  " + p.Main.Summary)
+		}
+	}
+	t.Write(w)
+}
+
+func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.EngineView) {
+	t := Table{MaxWidth: 36}
+	for _, d := range drafts {
+		text := fmt.Sprintf("%s; %.0f%% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
+		if d.BreakEven > 0 {
+			text += fmt.Sprintf("; from %.0f%% on they pay", 100*d.BreakEven)
+		}
+		if d.BreakEven > 1 {
+			text = d.Mode + "; drafts of usual requests never pay"
+		}
+		t.Add("drafts "+d.Route, text)
+		if d.Note != "" {
+			t.Add("", d.Note)
+		}
+		for _, m := range d.UnavailableModes {
+			t.Add("", "not "+m.Name+": "+m.Reason)
+		}
+	}
+	for _, e := range engines {
+		text := "not probed yet"
+		if e.Age >= 0 {
+			text = "asked " + Duration(e.Age) + " ago: " + can(e)
+		}
+		t.Add("engines "+e.Pool, text)
+		for _, m := range e.Missing {
+			t.Add("", "no "+m.Name+": "+m.Reason)
+		}
+		if e.Failed != "" {
+			t.Add("", "the last probe brought not all: "+e.Failed)
+		}
+		if e.ScoringClosed != "" {
+			t.Add("", "NO SCORING for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
+		}
+	}
+	t.Write(w)
+}
+
+// can is what engines can do, in a few words.
+func can(e gateway.EngineView) string {
+	var words []string
+	if e.Scoring != "" {
+		word := "scores (" + e.Scoring
+		if e.PrefixReuse {
+			word += ", from its cache"
+		}
+		words = append(words, word+fmt.Sprintf("), agrees with %.1f%% of its own words", 100*e.SelfAgreement))
+	}
+	if e.Continues {
+		words = append(words, "continues")
+	}
+	return strings.Join(words, ", ")
+}
+
+func printPools(w io.Writer, pools []gateway.PoolView) {
+	t := Table{MaxWidth: 36}
+	for _, p := range pools {
+		t.Add("pool "+p.Pool, "state", "KV", "in flight", "read", "why")
+		for _, b := range p.Backends {
+			usage, age := "?", "never"
+			if b.KVUsage != nil {
+				usage = fmt.Sprintf("%.0f%%", 100**b.KVUsage)
+			}
+			if b.Age != nil {
+				age = Duration(*b.Age) + " ago"
+			}
+			t.Add("  "+b.ID, b.State, usage, fmt.Sprint(b.InFlight), age, b.Why)
+		}
+	}
+	t.Write(w)
+}

@@ -1,0 +1,154 @@
+// Package display writes numbers, times and tables for people: in one or two units, in columns that fit the
+// terminal, and without characters that a terminal would obey.
+package display
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// MinColumns is the narrowest terminal that text is broken into lines for.
+const MinColumns = 40
+
+// Table is text in columns, for people.
+type Table struct {
+	Indent   int // columns
+	MaxWidth int // columns of a cell that others are aligned by; a longer one stands out. 0 is 40
+	rows     [][]string
+}
+
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// Write aligns the cells. All text is written: what is too long for a terminal goes on below its column.
+func (t *Table) Write(w io.Writer) {
+	most := t.MaxWidth
+	if most == 0 {
+		most = 40
+	}
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row[:max(len(row)-1, 0)] { // the last of a line has no width
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			if n := utf8.RuneCountInString(cell); n <= most {
+				widths[i] = max(widths[i], n)
+			}
+		}
+	}
+	for _, row := range t.rows {
+		line, hang := strings.Repeat(" ", t.Indent), t.Indent
+		for i, cell := range row {
+			hang = utf8.RuneCountInString(line)
+			line += Printable(cell)
+			if i < len(row)-1 {
+				line += strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)+2)
+			}
+		}
+		WriteLine(w, hang, line)
+	}
+}
+
+// WriteLine writes a line of text. On a terminal that is too narrow it goes on below, hang columns from the left.
+func WriteLine(w io.Writer, hang int, text string) {
+	for _, line := range fold(Printable(text), hang, Columns(w)) {
+		_, _ = fmt.Fprintln(w, line) // whoever reads may be gone
+	}
+}
+
+// fold breaks text at spaces into lines of no more than width characters, all but the first of them indented by hang, or by
+// half the width where that is less. A word that fits no line is not broken. A width below minColumns breaks nothing.
+func fold(text string, hang, width int) []string {
+	text = strings.TrimRight(text, " ")
+	if width < MinColumns {
+		return []string{text}
+	}
+	indent := strings.Repeat(" ", min(hang, width/2))
+	var lines []string
+	start := "" // of the next line
+	for {
+		rest := []rune(text)
+		room := width - len(start)
+		if len(rest) <= room {
+			return append(lines, start+text)
+		}
+		at := lastSpace(rest[:room+1])
+		if at < 0 { // the first word is longer than a line
+			if at = nextSpace(rest); at < 0 {
+				return append(lines, start+text)
+			}
+		}
+		lines = append(lines, start+strings.TrimRight(string(rest[:at]), " "))
+		text, start = strings.TrimLeft(string(rest[at:]), " "), indent
+	}
+}
+
+// lastSpace is the place of the last space behind a word; −1 where there is none.
+func lastSpace(text []rune) int {
+	for i := len(text) - 1; i > 0; i-- {
+		if text[i] == ' ' && strings.TrimSpace(string(text[:i])) != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// nextSpace is the place of the first space behind a word; −1 where there is none.
+func nextSpace(text []rune) int {
+	word := false
+	for i, r := range text {
+		if word && r == ' ' {
+			return i
+		}
+		word = word || r != ' '
+	}
+	return -1
+}
+
+// Screen gathers text for a terminal of so many columns, so that it is written at once; 0 is no terminal.
+type Screen struct {
+	bytes.Buffer
+	Width int
+}
+
+// Columns is how wide the terminal is.
+func (s *Screen) Columns() int { return s.Width }
+
+// Columns is how wide the terminal behind w is; 0 is none, whose lines are as long as they are.
+func Columns(w io.Writer) int {
+	switch w := w.(type) {
+	case interface{ Columns() int }:
+		return w.Columns()
+	case *os.File:
+		if size, err := unix.IoctlGetWinsize(int(w.Fd()), unix.TIOCGWINSZ); err == nil {
+			return int(size.Col)
+		}
+	}
+	return 0
+}
+
+// Clip makes s printable and no longer than most characters: for what was typed, in messages.
+func Clip(s string, most int) string {
+	s = Printable(s)
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:max(most-1, 0)]) + "…"
+}
+
+// Printable replaces what a terminal might obey.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}

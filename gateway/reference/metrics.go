@@ -1,0 +1,104 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/config"
+)
+
+// Metric is one that a replica registers.
+type Metric struct {
+	Name, Help  string
+	ConstLabels []string // names of labels with one value
+	Labels      []string // names of the other labels
+}
+
+// Metrics are those of a replica with all that can be configured, by name.
+func Metrics(ctx context.Context) ([]Metric, error) {
+	var reg descRegisterer
+	if err := registerAll(ctx, &reg); err != nil {
+		return nil, err
+	}
+	var all []Metric
+	for _, d := range reg.descs {
+		if m, ok := parseDesc(d); ok {
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// parseDesc takes a Desc's printed form apart.
+func parseDesc(text string) (Metric, bool) {
+	m := descText.FindStringSubmatch(text)
+	if m == nil {
+		return Metric{}, false
+	}
+	split := func(names string) []string { return strings.FieldsFunc(names, func(r rune) bool { return r == ',' }) }
+	return Metric{Name: m[1], Help: m[2], ConstLabels: split(constLabel.ReplaceAllString(m[3], "$1")), Labels: split(m[4])}, true
+}
+
+func metricsTable(all []Metric) string {
+	var rows []string
+	for _, m := range all {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m.Name, strings.Join(slices.Concat(m.ConstLabels, m.Labels), ", "), m.Help))
+	}
+	slices.Sort(rows)
+	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), "")
+}
+
+// descRegisterer notes what is registered with it.
+type descRegisterer struct{ descs []string }
+
+func (r *descRegisterer) Register(c prometheus.Collector) error {
+	ch := make(chan *prometheus.Desc)
+	go func() {
+		defer close(ch)
+		c.Describe(ch)
+	}()
+	for d := range ch {
+		r.descs = append(r.descs, d.String())
+	}
+	return nil
+}
+
+func (r *descRegisterer) MustRegister(cs ...prometheus.Collector) {
+	for _, c := range cs {
+		_ = r.Register(c) // cannot fail
+	}
+}
+
+func (r *descRegisterer) Unregister(prometheus.Collector) bool { return true }
+
+// descText takes a Desc's printed form apart; client_golang has no accessors.
+var descText = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+
+// constLabel is a label whose value is in a Desc.
+var constLabel = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
+
+// registerAll assembles a replica that never runs, so that it registers all its metrics with reg.
+func registerAll(ctx context.Context, reg prometheus.Registerer) error {
+	file, err := config.Parse("reference", []byte(`
+listen: 127.0.0.1:0
+pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
+routes: [{model: m, draft: d, target: t}]
+tracing: {otlp: "http://127.0.0.1:3"}
+`))
+	if err != nil {
+		return err
+	}
+	_, stopLog := app.NewLogWriter(io.Discard, reg)
+	defer stopLog()
+	_, err = app.New(ctx, app.Options{File: file, Logger: zerolog.Nop(), Registerer: reg})
+	return err
+}

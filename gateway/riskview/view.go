@@ -1,0 +1,211 @@
+// Package riskview says how the promise of each kind of request stands, in the words that operators read: its
+// phase, what audits have shown, and how long a first certificate takes. A [Viewer] makes these views from states of
+// the evidence; a [Watcher] does it for a replica that runs, and logs each change of phase.
+package riskview
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+const (
+	// wholePrefix begins the bucket of all requests to a route, and ownLot is the lot in which
+	// others go by its threshold (tiers.KindOf).
+	WholePrefix, OwnLot = "all.", "conf"
+	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
+	// former models do not.
+	inUse = 10 * time.Minute
+)
+
+// Viewer is what states are looked at through.
+type Viewer struct {
+	Config func(route string) *plan.Config // live
+	Rates  Rates
+	Now    time.Time
+}
+
+// Views are states as operators see them, in their order.
+func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
+	views := make([]gateway.RiskView, len(known))
+	inherits := inheriting(known, l.Config)
+	for i := range known {
+		views[i] = l.view(&known[i], inherits[known[i].Key])
+	}
+	return views
+}
+
+func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
+	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
+	v := gateway.RiskView{
+		Route: k.Key.Route, TrafficClass: k.Key.Bucket, Cohort: k.Key.Lot, State: l.phase(k, inherits),
+		MaxWrongRate: k.Rule.Eps, ErrorProbability: k.Rule.Delta, OperatingIndex: s.Op, Acceptance: s.Acceptance,
+		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Lower: s.Low, Upper: s.High, Bound: s.Bound,
+		DriftLevel: s.Drift, DriftWarned: s.Warned, DriftAlarms: k.State.Alarm,
+	}
+	if !math.IsInf(s.ToCertify, 0) {
+		v.AuditsToCertify = &s.ToCertify
+	}
+	if pace, ok := l.Rates[k.Key]; ok {
+		v.AuditsPerMinute = &pace
+	}
+	if s.Op > 0 {
+		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate stays a proof while audits go on
+	}
+	if k.State.Version == 0 {
+		v.ScoresLearned, v.ScoresWanted = s.Learned, risk.GridScores
+	}
+	advice := k.State.Advise(k.Rule)
+	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(advice)
+	w := waitOf(&v)
+	v.SecondsToCertify, v.Summary = w.seconds, describe(&v, w, advice.String())
+	return v
+}
+
+// Phase is how the promise of a kind of request stands: by the threshold of its route where it inherits that, else by its own
+// evidence.
+func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
+	v, w := k.State.View(k.Rule), &k.State.Warmup
+	switch {
+	case inherits:
+		return gateway.RiskInherits
+	case v.Serves():
+		return gateway.RiskCertified
+	case v.Infeasible:
+		return gateway.RiskInfeasible
+	case w.Ended == risk.WarmupWrong:
+		return gateway.RiskStopped
+	case w.Began != 0 && w.Runs(l.Now, l.Config(k.Key.Route).Risk.WarmupFor):
+		return gateway.RiskWarmup
+	case k.State.Version == 0:
+		return gateway.RiskLearning
+	}
+	return gateway.RiskUncertified
+}
+
+// warmup is what is known of the first time of a kind of request; nil where there was none.
+func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState) *gateway.WarmupView {
+	w := &k.State.Warmup
+	if w.Began == 0 {
+		return nil
+	}
+	n, bad := w.Closed()
+	v := &gateway.WarmupView{Drafts: w.Drafts, Served: w.Served, Audits: n, Bad: bad}
+	v.Low, v.High = risk.Interval(n, bad, k.Rule.Delta)
+	if n > 0 {
+		v.WrongRate = float64(bad) / float64(n)
+	}
+	switch {
+	case w.Ended == risk.WarmupCertified:
+		v.Ended = "certified"
+	case w.Ended == risk.WarmupInfeasible:
+		v.Ended = "infeasible"
+	case w.Ended == risk.WarmupWrong:
+		v.Ended = "wrong"
+	case !w.Runs(l.Now, c.Risk.WarmupFor):
+		v.Ended = "time"
+	default:
+		v.SecondsLeft = w.Left(l.Now, c.Risk.WarmupFor).Seconds()
+		if pace := w.PerMinute(l.Now); pace > 0 {
+			v.DraftsPerMinute = &pace
+		}
+	}
+	// Of a calibrated score no cautious threshold is known beforehand.
+	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
+	return v
+}
+
+func adviceView(a risk.Advice) *gateway.RiskAdvice {
+	if a.Eps == 0 {
+		return nil
+	}
+	v := &gateway.RiskAdvice{Audits: a.Audits, Bad: a.Bad, Estimate: a.Estimate, Low: a.Low, High: a.High}
+	for _, eps := range []struct {
+		of *float64
+		to **float64
+	}{{&a.Smallest, &v.FeasibleMaxWrongRate}, {&a.SmallestLow, &v.FeasibleLower}, {&a.SmallestHigh, &v.FeasibleUpper}} {
+		if *eps.of > 0 {
+			*eps.to = eps.of
+		}
+	}
+	return v
+}
+
+// inheriting are the keys without a certified threshold whose requests go by that of their whole
+// route: the same models and rules, all lengths.
+func inheriting(known []evidence.Known, config func(route string) *plan.Config) map[risk.Key]bool {
+	serving := map[risk.Key]bool{}
+	for i := range known {
+		k := &known[i]
+		if strings.HasPrefix(k.Key.Bucket, WholePrefix) {
+			serving[k.Key] = k.State.View(k.Rule).Serves()
+		}
+	}
+	found := map[risk.Key]bool{}
+	for i := range known {
+		k := &known[i]
+		whole := risk.Key{Route: k.Key.Route, Bucket: WholePrefix + Rules(k.Key), Lot: OwnLot}
+		if k.Key.Lot == OwnLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.Inherit && !k.State.View(k.Rule).Serves() {
+			found[k.Key] = true
+		}
+	}
+	return found
+}
+
+// promisesOf are the views of states in a line for each route, with the main kind of each.
+func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
+	lines := gateway.RiskSummaries(views)
+	for i := range lines {
+		lines[i].Main = mainOf(lines[i].Route, known, views)
+	}
+	return lines
+}
+
+// mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
+func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
+	own := func(k risk.Key) bool {
+		return k.Route == route && k.Lot == OwnLot && !strings.HasPrefix(k.Bucket, WholePrefix)
+	}
+	var last time.Time
+	for i := range known {
+		if k := &known[i]; own(k.Key) && k.Seen.After(last) {
+			last = k.Seen
+		}
+	}
+	var best *gateway.RiskView
+	most := -1
+	for i := range known {
+		k := &known[i]
+		if !own(k.Key) || last.Sub(k.Seen) > inUse {
+			continue
+		}
+		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].ScoresLearned; n > most {
+			best, most = &views[i], n
+		}
+	}
+	return best
+}
+
+// Routes are the routes of states, sorted.
+func Routes(known []evidence.Known) []string {
+	var routes []string
+	for i := range known {
+		routes = append(routes, known[i].Key.Route)
+	}
+	slices.Sort(routes)
+	return slices.Compact(routes)
+}
+
+// Rules is the fingerprint of models and rules in a key.
+func Rules(k risk.Key) string {
+	_, rest, _ := strings.Cut(k.Bucket, ".")
+	rules, _, _ := strings.Cut(rest, ".")
+	return rules
+}

@@ -1,0 +1,114 @@
+// Package evidencetest makes evidence for tests, by opening and closing audits as the cascade does.
+package evidencetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Rule is the default promise.
+var Rule = risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+
+// Audits are made by real openings and closings.
+type Audits struct {
+	Book *evidence.Book
+	dice *rand.Rand
+	n    int
+}
+
+func New(client redis.UniversalClient) *Audits {
+	return &Audits{
+		Book: evidence.New(evidence.Options{Redis: client, Rule: func(string) risk.Rule { return Rule }}),
+		dice: rand.New(rand.NewPCG(3, 4)),
+	}
+}
+
+// Learn gives scores without outcomes, evenly from 0 to 1.
+func (a *Audits) Learn(t testing.TB, k risk.Key, n int) {
+	t.Helper()
+	for i := range n {
+		if fate := a.Open(t, k, float64(i)/risk.GridScores); fate != risk.Learned {
+			t.Fatalf("%s: score %d was %s", k, i, fate)
+		}
+	}
+}
+
+// Audit makes n audits of drafts within the region, of which every so many is bad; 0 is none.
+func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
+	t.Helper()
+	for i := range n {
+		floor := a.Book.View(k).Floor
+		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Booked {
+			t.Fatalf("%s: audit %d was %s", k, i, fate)
+		}
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (a *Audits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
+
+// Open begins an audit with the next ticket.
+func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.Fate {
+	t.Helper()
+	a.n++
+	fate, err := a.Book.Open(t.Context(), evidence.Audit{
+		Decision: a.Book.View(k).Stamp(k, 1, 0), Ticket: a.Ticket(), Score: score,
+		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fate
+}
+
+// Key is a key of the rules that these tests have.
+func Key(route, length, lot string) risk.Key {
+	return risk.Key{Route: route, Bucket: length + ".0a1b2c3d", Lot: lot}
+}
+
+// Mixed has a key of each state: certified with an audit under way, uncertified, learning,
+// infeasible, and a lot that is kept apart.
+func (a *Audits) Mixed(t testing.TB) {
+	t.Helper()
+	certified := Key("chat", "to_1k", "conf")
+	a.Learn(t, certified, risk.GridScores)
+	a.Audit(t, certified, 400, 150)
+	a.Open(t, certified, .99)
+	uncertified := Key("chat", "to_4k", "conf")
+	a.Learn(t, uncertified, risk.GridScores)
+	a.Audit(t, uncertified, 20, 0)
+	a.Learn(t, Key("chat", "above_4k", "conf"), 120)
+	head := Key("chat", "to_1k", "head")
+	a.Learn(t, head, risk.GridScores)
+	a.Audit(t, head, 60, 0)
+	infeasible := Key("code", "to_1k", "conf")
+	a.Learn(t, infeasible, risk.GridScores)
+	a.Audit(t, infeasible, 40, 2)
+}
+
+// Drafted notes drafts of a warm-up, of which so many were the answer.
+func (a *Audits) Drafted(k risk.Key, n, served int) {
+	a.Book.Drafted(k, n, served)
+}
+
+// Warm makes audits of drafts that a warm-up served, of which the first so many are bad.
+func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
+	t.Helper()
+	for i := range n {
+		a.n++
+		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Booked {
+			t.Fatalf("%v, %s", err, fate)
+		}
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), i < bad); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
