@@ -175,7 +175,7 @@ drain: {delay: 0s, grace: 2s}
 		return strings.Count(p.log.String(), "further fields: setting refused") == 10
 	})
 	status, out, errs := call(t, "status", "--admin", p.admin)
-	if status != 0 || strings.Count(out, "REFUSED ") != len(names) || strings.Count(out, "UNKNOWN ") != 1 {
+	if status != 0 || strings.Count(out, "REJECTED ") != len(names) || strings.Count(out, "UNKNOWN ") != 1 {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }

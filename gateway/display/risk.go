@@ -116,8 +116,8 @@ func saysText(v *gateway.RiskView) string {
 	return ""
 }
 
-// guaranteeText is how a route's promise stands, in one line of foregate status.
-func guaranteeText(p gateway.RiskSummary) string {
+// GuaranteeText is the guarantee of a route in one line of foregate status.
+func GuaranteeText(p gateway.RiskSummary) string {
 	text := fmt.Sprintf("wrong rate at most %s, with probability %s: %d of %s certified", Percent(p.MaxWrongRate), Percent(1-p.ErrorProbability), p.Certified, Count(p.Classes, "class", "classes"))
 	for _, part := range []struct {
 		n    int

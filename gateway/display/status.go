@@ -151,7 +151,7 @@ func printGuarantees(w io.Writer, summaries []gateway.RiskSummary, drafts []gate
 		if mode := modes[p.Route]; mode != "" && mode != "risk" && mode != "shadow" {
 			continue
 		}
-		t.Add("guarantee "+p.Route, guaranteeText(p))
+		t.Add("guarantee "+p.Route, GuaranteeText(p))
 		if p.Main != nil {
 			t.Add("  " + p.Main.Summary)
 		}

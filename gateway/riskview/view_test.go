@@ -81,11 +81,11 @@ func TestAPromiseFitsOneLineOfTheStatus(t *testing.T) {
 	s.last.Store(&known)
 	var got []string
 	for _, p := range s.Promises() {
-		got = append(got, p.Route+": "+display.PromiseText(p))
+		got = append(got, p.Route+": "+display.GuaranteeText(p))
 	}
 	want := []string{
-		"chat: at most 10% refused, with probability 95%: 1 of 4 kinds certified",
-		"code: at most 10% refused, with probability 95%: 0 of 1 kind certified, 1 infeasible",
+		"chat: wrong rate at most 10%, with probability 95%: 1 of 4 classes certified",
+		"code: wrong rate at most 10%, with probability 95%: 0 of 1 class certified, 1 infeasible",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
