@@ -103,7 +103,7 @@ func New(o Options) *Set {
 	s.entries.Store(&map[machine.Key]*entry{})
 	s.metrics = newMetrics(o.Registerer, s.States)
 	if o.Redis != nil && o.Probe != nil {
-		s.link = &link{redis: o.Redis, errors: s.metrics.errors}
+		s.link = newLink(o.Redis, s.metrics.errors)
 		s.events = newSubscriber(s.link, o.Replica)
 	}
 	return s

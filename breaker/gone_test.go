@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestAGoneBackendsKeyEndsAlsoWhenRedisWasAwayMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, o := embedded(t)
+		server, o := redistest.Embedded(t, redistest.Background)
 		raw := redis.NewClient(o)
 		t.Cleanup(func() { _ = raw.Close() })
 		all := fleetOf(t, o, 1, &site{})

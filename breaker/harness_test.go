@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/breaker/machine"
@@ -121,20 +115,9 @@ func (h *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// options are those of cmd/foregate's control client.
-func options(addr string) *redis.Options {
-	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
-		PoolSize: 4, MaxActiveConns: 8, PoolTimeout: 50 * time.Millisecond, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
 // join makes a replica. It runs when the test says so.
 func join(t testing.TB, o *redis.Options, id string, w *site, more ...func(*Options)) *member {
 	t.Helper()
-	redis.SetLogger(quiet{})
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	m := &member{id: id, log: &lines{}, cmds: &commands{}}
@@ -149,10 +132,6 @@ func join(t testing.TB, o *redis.Options, id string, w *site, more ...func(*Opti
 	m.Set = New(opts)
 	return m
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 var errUnreachable = errors.New("connection refused")
 
@@ -225,134 +204,4 @@ func every(all []*member, backend, state string) bool {
 		}
 	}
 	return true
-}
-
-// embedded is a miniredis reached through a pipe. Its clock is the bubble's in one.
-func embedded(t testing.TB) (*miniredis.Miniredis, *redis.Options) {
-	t.Helper()
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	t.Cleanup(m.Close)
-	o := options("127.0.0.1:1")
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		c, err := m.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newPatient(c), nil
-	}
-	return m, o
-}
-
-// patient is one end of a net.Pipe whose Write does not wait for the reader: a pipeline of
-// more than the 4 kB that miniredis reads ahead would wait for an answer to be read, and the
-// answer for the pipeline to be written.
-type patient struct {
-	net.Conn
-	out  chan []byte
-	done chan struct{}
-	once sync.Once
-}
-
-func newPatient(c net.Conn) *patient {
-	p := &patient{Conn: c, out: make(chan []byte, 1<<10), done: make(chan struct{})}
-	go func() {
-		for {
-			select {
-			case b := <-p.out:
-				if _, err := c.Write(b); err != nil {
-					_ = p.Close()
-				}
-			case <-p.done:
-				return
-			}
-		}
-	}()
-	return p
-}
-
-func (p *patient) Write(b []byte) (int, error) {
-	select {
-	case p.out <- append([]byte(nil), b...):
-		return len(b), nil
-	case <-p.done:
-		return 0, net.ErrClosed
-	}
-}
-
-func (p *patient) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return p.Conn.Close()
-}
-
-// server is a real redis-server.
-type server struct {
-	t    testing.TB
-	addr string
-	args []string
-	cmd  *exec.Cmd
-}
-
-// serve starts a real redis-server, which ends with the test.
-func serve(t testing.TB, args ...string) *server {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, addr: ln.Addr().String(), args: args}
-	_ = ln.Close() // the port is for the server
-	s.start()
-	t.Cleanup(s.stop)
-	return s
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	exe, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			s.t.Fatal("redis-server is not in PATH, and CI must run this test")
-		}
-		s.t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
-	}
-	_, port, _ := net.SplitHostPort(s.addr)
-	args := append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.t.TempDir()}, s.args...)
-	s.cmd = exec.Command(exe, args...)
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	c := redis.NewClient(options(s.addr))
-	defer func() { _ = c.Close() }()
-	within(s.t, 10*time.Second, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
-}
-
-// stop kills the server: it has no time to say goodbye.
-func (s *server) stop() {
-	if s.cmd == nil || s.cmd.Process == nil {
-		return
-	}
-	_ = s.cmd.Process.Signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // it says that it was killed
-	s.cmd = nil
-}
-
-func (s *server) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// within polls until ok, or fails.
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
-	t.Helper()
-	start := time.Now()
-	for !ok() {
-		if time.Since(start) > limit {
-			t.Fatalf("after %v still not: %s", limit, what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return time.Since(start)
 }

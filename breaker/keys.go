@@ -3,9 +3,8 @@ package breaker
 import (
 	_ "embed" // the scripts
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // The keys share the hash tag {fg}, so that a cluster answers a tick from one node. They have
@@ -25,8 +24,7 @@ const (
 // redisKey is that of one breaker.
 func redisKey(k machine.Key) string { return keyBreaker + k.Pool + "/" + k.Backend }
 
-// Every script touches one key. They are run by EVALSHA and loaded by SCRIPT LOAD, never by
-// EVAL, which an operator's ACL may deny.
+// Every script touches one key.
 var (
 	//go:embed sync.lua
 	syncSource string
@@ -35,9 +33,7 @@ var (
 	//go:embed result.lua
 	resultSource string
 
-	syncScript    = redis.NewScript(syncSource)
-	acquireScript = redis.NewScript(acquireSource)
-	resultScript  = redis.NewScript(resultSource)
-
-	sources = []string{syncSource, acquireSource, resultSource}
+	syncScript    = script.New(syncSource)
+	acquireScript = script.New(acquireSource)
+	resultScript  = script.New(resultSource)
 )

@@ -17,6 +17,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // unlocked fails the test where the goroutine that calls it holds the set's lock.
@@ -167,7 +168,7 @@ func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
 	if bad.Load() > 0 || refused.Load() == 0 {
 		t.Errorf("%d other errors, %d refused", bad.Load(), refused.Load())
 	}
-	within(t, 10*time.Second, "a success closes it", func() bool {
+	redistest.Within(t, 10*time.Second, "a success closes it", func() bool {
 		if permit, err := s.Allow("big", "a"); err == nil {
 			permit.Report(nil)
 		}

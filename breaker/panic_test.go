@@ -3,9 +3,7 @@ package breaker
 import (
 	"bytes"
 	"context"
-	"io"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,57 +136,5 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 		if !every(all, "a", "closed") {
 			t.Errorf("%+v after %d probes", all[0].state("a"), probes.Load())
 		}
-	})
-}
-
-// silent is a node that takes everything and says nothing.
-func silent(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				_, _ = io.Copy(io.Discard, c) // until the client ends it
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
-	return ln.Addr().String()
-}
-
-func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
-	well, frozen := serve(t).addr, silent(t)
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
-			return []redis.ClusterSlot{
-				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: frozen}}},
-				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: well}}},
-			}, nil
-		},
-		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, DisableRoutingPolicies: true,
-		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	m := join(t, options(well), "r0", &site{}, func(o *Options) { o.Redis = c })
-	m.Retain("big", members)
-	m.run(t)
-	within(t, 5*time.Second, "it has the fleet's word", m.shares)
-	raw := redis.NewClient(options(well))
-	t.Cleanup(func() { _ = raw.Close() })
-	if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	within(t, 5*time.Second, "it has the scripts again", func() bool {
-		has := raw.ScriptExists(t.Context(), syncScript.Hash(), acquireScript.Hash(), resultScript.Hash()).Val()
-		return len(has) == len(sources) && !slices.Contains(has, false) && m.shares()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -84,7 +85,7 @@ func (s *Set) once(ctx context.Context, e *entry) (machine.Outcome, string) {
 // Whoever tells nothing within the lease is replaced, and not believed any more.
 func (s *Set) testForAll(ctx context.Context, e *entry) {
 	token := rand.Text()
-	granted, err := s.one(ctx, 2, run(acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds()))
+	granted, err := s.one(ctx, 2, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
 	if err != nil || granted[0] != 1 {
 		return
 	}
@@ -94,8 +95,8 @@ func (s *Set) testForAll(ctx context.Context, e *entry) {
 			s.metrics.probes.WithLabelValues(found).Inc()
 			return
 		}
-		state, err := s.one(ctx, 3, run(resultScript, e.Key, token, flag(o == machine.Success), machine.SuccessesClose,
-			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == machine.Unreachable), channelEvents))
+		state, err := s.one(ctx, 3, resultScript, e.Key, token, flag(o == machine.Success), machine.SuccessesClose,
+			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == machine.Unreachable), channelEvents)
 		if err == nil && state[0] < 0 {
 			found = probeLate
 		}
@@ -128,12 +129,13 @@ func (s *Set) testForSelf(ctx context.Context, e *entry) {
 }
 
 // one runs a script that answers n numbers.
-func (s *Set) one(ctx context.Context, n int, a command) ([]int64, error) {
-	commands := []command{a}
-	if err := s.link.send(ctx, commands); err != nil {
+func (s *Set) one(ctx context.Context, n int, run *script.Script, k machine.Key, args ...any) ([]int64, error) {
+	pipe := s.link.scripts.Pipeline()
+	cmd := queue(ctx, pipe, run, k, args...)
+	if err := s.link.send(ctx, pipe); err != nil {
 		return nil, err
 	}
-	got, _, err := commands[0].numbers(n)
+	got, _, err := numbers(cmd, n)
 	if err != nil {
 		s.link.errors.Inc()
 	}

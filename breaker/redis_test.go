@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // slack is what a busy machine may add to a time that is promised.
@@ -30,7 +32,7 @@ func together(t *testing.T, all []*member, hearing bool) {
 			m.Retain("big", members)
 		}
 	}
-	within(t, 10*time.Second, "all have heard of every backend", func() bool {
+	redistest.Within(t, 10*time.Second, "all have heard of every backend", func() bool {
 		return !slices.ContainsFunc(all, func(m *member) bool { return m.events.hears.Load() != hearing || !m.shares() })
 	})
 }
@@ -65,7 +67,7 @@ func TestATripIsSeenByEightReplicas(t *testing.T) {
 		{name: "without", args: []string{"--rename-command", "SUBSCRIBE", ""}, deaf: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := fleetOf(t, options(serve(t, c.args...).addr), 8, &site{})
+			all := fleetOf(t, redistest.Background(redistest.Start(t, c.args...).Addr), 8, &site{})
 			for _, m := range all {
 				m.Retain("big", trips)
 			}
@@ -130,7 +132,7 @@ func opens(t *testing.T, all []*member, backend string) {
 }
 
 func TestNothingOnARequestsWayGoesToRedis(t *testing.T) {
-	m := join(t, options(serve(t).addr), "alone", &site{}) // and does not run
+	m := join(t, redistest.Background(redistest.Start(t).Addr), "alone", &site{}) // and does not run
 	m.Retain("big", members)
 	for _, backend := range members {
 		m.calls(backend, 100, nil)
@@ -144,10 +146,11 @@ func TestNothingOnARequestsWayGoesToRedis(t *testing.T) {
 }
 
 func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
-	s := serve(t)
-	all := fleetOf(t, options(s.addr), 2, &site{})
+	t.Parallel()
+	s := redistest.Start(t)
+	all := fleetOf(t, redistest.Background(s.Addr), 2, &site{})
 	together(t, all, true)
-	s.signal(syscall.SIGSTOP)
+	s.Freeze()
 	var took []time.Duration
 	calls := func(n int, err error) {
 		for range n {
@@ -157,7 +160,7 @@ func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
 		}
 	}
 	calls(500, nil)
-	alone := within(t, 10*time.Second, "nobody has the fleet's word", func() bool { calls(1, nil); return !all[0].shares() })
+	alone := redistest.Within(t, 10*time.Second, "nobody has the fleet's word", func() bool { calls(1, nil); return !all[0].shares() })
 	calls(1000, errBad)
 	if !all[0].Open("big", "a") || all[1].Open("big", "a") {
 		t.Error("the own breakers do not rule")
@@ -168,52 +171,55 @@ func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
 	if usual > deadline/2 {
 		t.Errorf("99%% of the calls took up to %v", usual)
 	}
-	s.signal(syscall.SIGCONT)
-	within(t, 10*time.Second, "shared again", func() bool { return all[0].shares() && all[1].shares() })
+	s.Thaw()
+	redistest.Within(t, 10*time.Second, "shared again", func() bool { return all[0].shares() && all[1].shares() })
 	if n := all[0].log.count("Redis"); n > 0 {
 		t.Errorf("%d lines", n)
 	}
 }
 
 func TestARedisThatRestartsEmptyIsSharedAgain(t *testing.T) {
-	s := serve(t)
-	all := fleetOf(t, options(s.addr), 3, &site{})
+	t.Parallel()
+	s := redistest.Start(t)
+	all := fleetOf(t, redistest.Background(s.Addr), 3, &site{})
 	together(t, all, true)
 	opens(t, all, "a")
-	s.stop()
-	s.start()
-	within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
+	s.Kill()
+	s.Restart()
+	redistest.Within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
 	together(t, all, true)
 	opens(t, all, "b")
 }
 
 func TestARealRedisThatForgotTheScriptsIsGivenThemAgain(t *testing.T) {
-	s := serve(t)
-	raw := redis.NewClient(options(s.addr))
+	t.Parallel()
+	s := redistest.Start(t)
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
-	all := fleetOf(t, options(s.addr), 2, &site{})
+	all := fleetOf(t, redistest.Background(s.Addr), 2, &site{})
 	together(t, all, true)
 	if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	opens(t, all, "a")
-	within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
+	redistest.Within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
 	if stats := raw.Info(t.Context(), "commandstats").Val(); strings.Contains(stats, "cmdstat_eval:") {
 		t.Error("EVAL was used, which the ACL denies")
 	}
 }
 
 func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
-	s := serve(t)
-	raw := redis.NewClient(options(s.addr))
+	t.Parallel()
+	s := redistest.Start(t)
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
-	all := fleetOf(t, options(s.addr), 2, &site{})
+	all := fleetOf(t, redistest.Background(s.Addr), 2, &site{})
 	together(t, all, true)
 	k := keyBreaker + "big/a"
 	if err := raw.LPush(t.Context(), k, "nonsense").Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, "it is said", func() bool { return all[0].log.count("of no use") == 1 && all[1].log.count("of no use") == 1 })
+	redistest.Within(t, 10*time.Second, "it is said", func() bool { return all[0].log.count("of no use") == 1 && all[1].log.count("of no use") == 1 })
 	all[0].calls("a", 5, errBad)
 	opens(t, all, "b")
 	if !all[0].Open("big", "a") || all[1].Open("big", "a") || all[0].log.count("of no use") != 1 {
@@ -222,7 +228,7 @@ func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
 	if err := raw.Del(t.Context(), k).Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, "it is well", func() bool { return all[0].log.count("well again") == 1 })
+	redistest.Within(t, 10*time.Second, "it is well", func() bool { return all[0].log.count("well again") == 1 })
 }
 
 // switchboard makes connections that can be turned into black holes: what was written is
@@ -278,32 +284,33 @@ func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	s := serve(t)
-	raw := redis.NewClient(options(s.addr))
+	s := redistest.Start(t)
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
 	board := &switchboard{}
-	o := options(s.addr)
+	o := redistest.Background(s.Addr)
 	o.Dialer = board.dial
 	all := fleetOf(t, o, 1, &site{})
 	together(t, all, true)
 	for range 3 {
 		board.swallow()
 		was := board.heard.Load()
-		took := within(t, 2*time.Second+slack, "a word arrives", func() bool {
+		took := redistest.Within(t, 2*time.Second+slack, "a word arrives", func() bool {
 			if err := raw.Publish(t.Context(), channelEvents, "a word of the test's").Err(); err != nil {
 				t.Fatal(err)
 			}
 			return board.heard.Load() > was
 		})
 		t.Logf("heard again after %v", took)
-		within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].events.hears.Load() && all[0].shares() })
+		redistest.Within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].events.hears.Load() && all[0].shares() })
 	}
 }
 
 func TestWhoeverIsCutOffFromRedisIsAloneAndTheOthersShare(t *testing.T) {
-	s := serve(t)
+	t.Parallel()
+	s := redistest.Start(t)
 	board := &switchboard{}
-	o := options(s.addr)
+	o := redistest.Background(s.Addr)
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if board.heard.Load() > 0 {
 			return nil, syscall.ECONNREFUSED
@@ -312,16 +319,16 @@ func TestWhoeverIsCutOffFromRedisIsAloneAndTheOthersShare(t *testing.T) {
 	}
 	lonely := join(t, o, "lonely", &site{})
 	lonely.run(t)
-	all := fleetOf(t, options(s.addr), 2, &site{})
+	all := fleetOf(t, redistest.Background(s.Addr), 2, &site{})
 	together(t, append(slices.Clone(all), lonely), true)
 	board.heard.Add(1)
 	board.swallow()
-	t.Logf("alone after %v", within(t, 10*time.Second, "it is alone", func() bool { return !lonely.shares() }))
+	t.Logf("alone after %v", redistest.Within(t, 10*time.Second, "it is alone", func() bool { return !lonely.shares() }))
 	lonely.calls("b", 6, errBad)
 	opens(t, all, "a")
 	if lonely.Open("big", "a") || !lonely.Open("big", "b") || all[0].Open("big", "b") || all[1].Open("big", "b") {
 		t.Error(fmt.Sprint("lonely: ", lonely.States(), " another: ", all[0].States()))
 	}
 	board.heard.Store(0)
-	within(t, 10*time.Second, "it shares again", lonely.shares)
+	redistest.Within(t, 10*time.Second, "it shares again", lonely.shares)
 }

@@ -128,12 +128,11 @@ func (s *Set) wake() {
 func (l *loop) tick(ctx context.Context) {
 	s := l.set
 	entries := *s.entries.Load()
-	about, commands := l.own(entries, time.Now())
-	own := len(commands)
-	more, gone := l.others(time.Now())
-	commands = append(commands, more...)
-	if len(commands) > 0 {
-		err := s.link.send(ctx, commands)
+	pipe := s.link.scripts.Pipeline()
+	syncs := l.queueSyncs(ctx, pipe, entries, time.Now())
+	others, gone := l.queueOthers(ctx, pipe, time.Now())
+	if pipe.Len() > 0 {
+		err := s.link.send(ctx, pipe)
 		if err != nil {
 			s.leave(gone)
 		}
@@ -141,7 +140,7 @@ func (l *loop) tick(ctx context.Context) {
 			return
 		}
 		was := l.away
-		l.away = err != nil || l.receive(about, commands) == 0 && own > 0
+		l.away = err != nil || l.receive(syncs, others) == 0 && len(syncs) > 0
 		if was && !l.away {
 			s.wake() // now what was seen meanwhile can be told
 		}
@@ -149,26 +148,31 @@ func (l *loop) tick(ctx context.Context) {
 	l.look(ctx, entries)
 }
 
-// receive takes in what Redis answered, and tells of how many breakers it knew anything. about
-// are those that the first commands belong to.
-func (l *loop) receive(about []*entry, commands []command) (known int) {
+// syncCall is a call of the script sync for one breaker.
+type syncCall struct {
+	entry *entry
+	cmd   *redis.Cmd
+}
+
+// receive takes in what Redis answered, and returns of how many breakers Redis knew anything.
+func (l *loop) receive(syncs []syncCall, others []redis.Cmder) (known int) {
 	now := time.Now()
-	for i := range commands {
-		switch {
-		case i >= len(about):
-			if commands[i].cmd.Err() != nil {
-				l.set.link.errors.Inc()
-			}
-		case l.received(about[i], &commands[i], now):
+	for _, c := range syncs {
+		if l.received(c, now) {
 			known++
+		}
+	}
+	for _, cmd := range others {
+		if cmd.Err() != nil {
+			l.set.link.errors.Inc()
 		}
 	}
 	return known
 }
 
-// own are the commands for breakers: all that have news, and the rest now and then. While Redis
+// queueSyncs queues the commands for breakers: all that have news, and the rest now and then. While Redis
 // is away nothing is told, because nobody would know what had arrived.
-func (l *loop) own(entries map[machine.Key]*entry, now time.Time) (about []*entry, commands []command) {
+func (l *loop) queueSyncs(ctx context.Context, pipe redis.Pipeliner, entries map[machine.Key]*entry, now time.Time) (calls []syncCall) {
 	s := l.set
 	every := quietEvery
 	if l.away || !s.events.hears.Load() && len(entries) <= maxEager || s.events.notified.Load() && now.Sub(l.full) >= minFull {
@@ -183,12 +187,11 @@ func (l *loop) own(entries map[machine.Key]*entry, now time.Time) (about []*entr
 		if n.finished+n.back == 0 && now.Sub(e.read) < every {
 			continue
 		}
-		about = append(about, e)
-		commands = append(commands, run(syncScript, e.Key, n.finished, n.faults, n.unreachable,
+		calls = append(calls, syncCall{e, queue(ctx, pipe, syncScript, e.Key, n.finished, n.faults, n.unreachable,
 			evidenceBucket.Milliseconds(), evidenceBuckets, minFinished, minPercent,
-			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), spread(), channelEvents, n.back))
+			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), spread(), channelEvents, n.back)})
 	}
-	return about, commands
+	return calls
 }
 
 // spread is the random part of an open time, in permille of it.
@@ -208,28 +211,24 @@ func (s *Set) news(e *entry, now time.Time) news {
 	return n
 }
 
-// others are the commands that are not for a breaker: this replica's beat, and the keys of
-// backends that are gone, which it takes, but not while Redis is away.
-func (l *loop) others(now time.Time) (commands []command, gone []machine.Key) {
+// queueOthers queues the commands that are not for a breaker: this replica's heartbeat, and the expiry of the keys of
+// backends that are gone, but not while Redis is away.
+func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.Time) (cmds []redis.Cmder, gone []machine.Key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
 		l.beat = now
-		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.Publish(ctx, channelEvents, s.events.beat)
-		}})
+		cmds = append(cmds, pipe.Publish(ctx, channelEvents, s.events.beat))
 	}
 	if l.away {
-		return commands, nil
+		return cmds, nil
 	}
 	s.mu.Lock()
 	gone, s.gone = s.gone, nil
 	s.mu.Unlock()
 	for _, k := range gone {
-		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.PExpire(ctx, redisKey(k), goneAfter)
-		}})
+		cmds = append(cmds, pipe.PExpire(ctx, redisKey(k), goneAfter))
 	}
-	return commands, gone
+	return cmds, gone
 }
 
 // leave has the keys of backends that are gone end, as many as there is room for.
@@ -240,9 +239,9 @@ func (s *Set) leave(gone []machine.Key) {
 }
 
 // received takes in what Redis says of a breaker, and reports whether it knows anything of it.
-func (l *loop) received(e *entry, a *command, now time.Time) bool {
-	s := l.set
-	v, err := a.view(now)
+func (l *loop) received(c syncCall, now time.Time) bool {
+	s, e := l.set, c.entry
+	v, err := viewOf(c.cmd, now)
 	var wrong *wrongKeyError
 	switch {
 	case err == nil:
@@ -271,10 +270,10 @@ type wrongKeyError struct{ said string }
 
 func (e *wrongKeyError) Error() string { return e.said }
 
-// view reads the reply of the script sync, which came at the given time. What is out of
+// viewOf reads the reply of the script sync, which came at the given time. What is out of
 // range is closed, or over.
-func (a *command) view(now time.Time) (machine.View, error) {
-	n, rest, err := a.numbers(5)
+func viewOf(cmd *redis.Cmd, now time.Time) (machine.View, error) {
+	n, rest, err := numbers(cmd, 5)
 	if err != nil {
 		return machine.View{}, err
 	}

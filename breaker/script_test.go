@@ -16,6 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // long asks for the long form of tests over random histories.
@@ -82,13 +84,13 @@ type fleetHistory struct {
 }
 
 func newFleetHistory(t *testing.T, seed uint64) *fleetHistory {
-	mini, o := embedded(t)
+	mini, o := redistest.Embedded(t, redistest.Background)
 	o.PoolSize = 1
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
 	h := &fleetHistory{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), mini: mini,
-		link:  &link{redis: client, errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})},
+		link:  newLink(client, prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})),
 		clock: time.Unix(1_800_000_000, 0), k: machine.Key{Pool: "big", Backend: "a"}, known: true,
 	}
 	mini.SetTime(h.clock)
@@ -106,13 +108,14 @@ func (h *fleetHistory) pass(d time.Duration) {
 }
 
 // ask runs one script, which must answer.
-func (h *fleetHistory) ask(a command, n int) []int64 {
+func (h *fleetHistory) ask(n int, run *script.Script, args ...any) []int64 {
 	h.t.Helper()
-	commands := []command{a}
-	if err := h.link.send(h.t.Context(), commands); err != nil {
+	pipe := h.link.scripts.Pipeline()
+	cmd := queue(h.t.Context(), pipe, run, h.k, args...)
+	if err := h.link.send(h.t.Context(), pipe); err != nil {
 		h.fail("%v", err)
 	}
-	got, _, err := commands[0].numbers(n)
+	got, _, err := numbers(cmd, n)
 	if err != nil {
 		h.fail("%v", err)
 	}
@@ -182,7 +185,7 @@ func (h *fleetHistory) sync(int) {
 	}
 	back := max(h.rng.IntN(40)-20, 0)
 	before := h.successes10()
-	got := h.ask(run(syncScript, h.k, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents, back), 5)
+	got := h.ask(5, syncScript, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents, back)
 	if !h.wild && got[0] == 0 {
 		if want := max(before-back, 0) + finished - faults; h.successes10() != want {
 			h.fail("%d successes, %d more, %d taken back: %d are left", before, finished-faults, back, h.successes10())
@@ -241,7 +244,7 @@ func (h *fleetHistory) opened(ms int64) {
 func (h *fleetHistory) acquire(who int) {
 	h.given++
 	token := fmt.Sprint(who, "-", h.given)
-	got := h.ask(run(acquireScript, h.k, token, lease.Milliseconds(), maxFleetOpen.Milliseconds()), 2)
+	got := h.ask(2, acquireScript, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
 	if got[0] == 0 {
 		if h.known && (h.phase == machine.Open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
 			h.phase == machine.HalfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
@@ -277,7 +280,7 @@ func (h *fleetHistory) result(who int) {
 	token := h.tokens[who][i]
 	well := h.rng.IntN(8) > 0
 	before, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
-	got := h.ask(run(resultScript, h.k, token, flag(well), machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
+	got := h.ask(3, resultScript, token, flag(well), machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents)
 	if h.rng.IntN(3) > 0 { // else it may be told again
 		h.tokens[who] = append(h.tokens[who][:i], h.tokens[who][i+1:]...)
 	}
@@ -320,13 +323,13 @@ func (h *fleetHistory) result(who int) {
 // heal: whatever happened, a backend that is well is back in a bounded time.
 func (h *fleetHistory) heal() {
 	for range 100 {
-		got := h.ask(run(syncScript, h.k, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents, 0), 5)
+		got := h.ask(5, syncScript, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents, 0)
 		if phaseOf(got[0]) == machine.Closed {
 			return
 		}
-		if h.ask(run(acquireScript, h.k, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds()), 2)[0] == 1 {
+		if h.ask(2, acquireScript, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds())[0] == 1 {
 			for range machine.SuccessesClose {
-				h.ask(run(resultScript, h.k, "healer", "1", machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents), 3)
+				h.ask(3, resultScript, "healer", "1", machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents)
 			}
 		}
 		h.pass(time.Second)
@@ -342,7 +345,7 @@ func FuzzView(f *testing.F) {
 		reply := []any{state, epoch, open, leased, cut, wrong}
 		now := time.Unix(1_800_000_000, 0)
 		cmd := redis.NewCmdResult(reply[:min(max(n, 0), len(reply))], nil)
-		v, err := (&command{cmd: cmd}).view(now)
+		v, err := viewOf(cmd, now)
 		if err != nil {
 			return
 		}

@@ -9,13 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // bubble runs a test in virtual time on a miniredis: there a time.Sleep takes no time, and ends at its moment to the
 // nanosecond. So a sleep is a bound that is checked, where a wait for a state would not say when the state came.
 func bubble(t *testing.T, test func(t *testing.T, o *redis.Options, raw *redis.Client)) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		raw := redis.NewClient(o)
 		t.Cleanup(func() { _ = raw.Close() })
 		test(t, o, raw)
@@ -236,7 +238,7 @@ func TestALeaseOfAReplicaThatDiesIsTakenOver(t *testing.T) {
 
 func TestWithoutRedisAViewRunsOutAndTheOwnBreakerRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mini, o := embedded(t)
+		mini, o := redistest.Embedded(t, redistest.Background)
 		all := fleetOf(t, o, 2, &site{})
 		for _, m := range all {
 			m.Retain("big", []string{"a", "b"})
@@ -267,7 +269,7 @@ func TestWithoutRedisAViewRunsOutAndTheOwnBreakerRules(t *testing.T) {
 
 func TestAfterTheWayBackOnlyTheLastTenSecondsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mini, o := embedded(t)
+		mini, o := redistest.Embedded(t, redistest.Background)
 		raw := redis.NewClient(o)
 		t.Cleanup(func() { _ = raw.Close() })
 		all := fleetOf(t, o, 1, &site{})

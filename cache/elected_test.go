@@ -8,6 +8,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // gate holds scripts up on their way to Redis until it is opened.
@@ -69,7 +71,7 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 		_, _, found := two.turn(t.Context(), n, id)
 		done <- found
 	}()
-	within(t, lookTime, "the budget is over", func() bool { return time.Since(began) > 2*defaultBudget })
+	redistest.Within(t, lookTime, "the budget is over", func() bool { return time.Since(began) > 2*defaultBudget })
 	close(g)
 	if found := <-done; found != FoundFollow {
 		t.Errorf("found %s", found)
@@ -82,6 +84,7 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 }
 
 func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	one, two := peerAt(t, m.Addr()), peerAt(t, m.Addr())
@@ -102,6 +105,7 @@ func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
 }
 
 func TestWhoHearsLateThatAnotherLeadsFollowsUnlessSomebodyWasTold(t *testing.T) {
+	t.Parallel()
 	for told, tell := range map[string]func(*Leader){
 		"":                   func(*Leader) {},
 		"the client's begin": func(l *Leader) { l.Claim() },

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 var (
 	//go:embed epochs.lua
 	epochsSource string
-	epochsScript = redis.NewScript(epochsSource)
+	epochsScript = script.New(epochsSource)
 )
 
 // purges is what is known of them.

@@ -11,16 +11,19 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		if _, ok := s.Epochs("acme", "m"); ok {
 			t.Error("before anything was read, purges cannot have been heard")
 		}
 		running(t, s)
-		within(t, 5*time.Second, "purges are heard", func() bool { _, ok := s.Epochs("acme", "m"); return ok })
+		redistest.Within(t, 5*time.Second, "purges are heard", func() bool { _, ok := s.Epochs("acme", "m"); return ok })
 		if e, _ := s.Epochs("acme", "m"); e.All == 0 || e != (Epochs{All: e.All}) {
 			t.Errorf("%+v before any purge", e)
 		}
@@ -30,7 +33,7 @@ func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
 			other, _ := s.Epochs("globex", "n")
 			purge(t, raw, scope)
 			began := time.Now()
-			within(t, 5*time.Second, "it is heard", func() bool { now, ok := s.Epochs("acme", "m"); return ok && now != before })
+			redistest.Within(t, 5*time.Second, "it is heard", func() bool { now, ok := s.Epochs("acme", "m"); return ok && now != before })
 			slowest = max(slowest, time.Since(began))
 			if now, _ := s.Epochs("globex", "n"); (now != other) != (scope == Scope{}) {
 				t.Errorf("%+v: another tenant's went from %+v to %+v", scope, other, now)
@@ -43,7 +46,7 @@ func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
 		held, _ := s.Epochs("acme", "m")
 		must(t, raw.HSet(t.Context(), keyEpochs, "tenant:acme", 1).Err())
 		must(t, raw.HSet(t.Context(), keyEpochs, "tenant:marker", 7).Err())
-		within(t, 5*time.Second, "the change is read", func() bool { e, _ := s.Epochs("marker", ""); return e.Tenant == 7 })
+		redistest.Within(t, 5*time.Second, "the change is read", func() bool { e, _ := s.Epochs("marker", ""); return e.Tenant == 7 })
 		if now, ok := s.Epochs("acme", "m"); !ok || now.All != held.All || now.Tenant <= held.Tenant {
 			t.Errorf("what was lost is not purged again: from %+v to %+v", held, now)
 		}
@@ -51,7 +54,7 @@ func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
 }
 
 func TestWhatIsNoHashOfPurgesLeavesTheLastGoodOneForASecond(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		ctx := t.Context()
 		many := map[string]any{}
 		for i := range maxEpochs + 1 {

@@ -112,7 +112,7 @@ type later struct {
 // tell tells it.
 func (l later) tell() {
 	if l.changed != nil {
-		l.changed.Give()
+		l.changed.Set()
 	}
 	if l.why != nil {
 		l.cancel(l.why)

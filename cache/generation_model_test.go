@@ -109,7 +109,7 @@ func (w *cabin) poll(i int, script string) bool {
 }
 
 // asleep says whether a subscriber waits to be woken.
-func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.Given() }
+func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.IsSet() }
 
 // say tells n bytes more.
 func (w *cabin) say(n int) {

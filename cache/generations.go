@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -41,8 +41,8 @@ type Generations struct {
 	work        sync.WaitGroup
 
 	// Of Run's goroutine.
-	loaded    bool      // Redis knows the scripts
-	restUntil time.Time // before which it is left alone
+	scripts   *script.Runner // of Redis
+	restUntil time.Time      // before which Redis is left alone
 }
 
 // ending is a lease to be given back.
@@ -78,7 +78,7 @@ func NewGenerations(o GenerationOptions) *Generations {
 		o.World = world.System{}
 	}
 	return &Generations{
-		o: o, log: o.Logger, poke: make(chan struct{}, 1),
+		o: o, scripts: leaseScripts(o.Redis), log: o.Logger, poke: make(chan struct{}, 1),
 		all: map[GenerationID]*Generation{}, subscribers: map[[16]byte]int{}, held: map[*Generation]*Lease{},
 		closed: true,
 	}
@@ -258,8 +258,7 @@ func (fs *Generations) stop(ctx context.Context) {
 }
 
 // talk is one round trip: say puts commands into the pipeline and returns who takes in the replies, nil where there
-// is nothing to say. A Redis that forgot the scripts is told them, and asked again the next time. One that does not
-// answer is left alone for a while: each time costs a connection, and leases end by themselves.
+// is nothing to say. A Redis that does not answer is left alone for a while: each time costs a connection, and leases end by themselves.
 func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
 	if time.Now().Before(fs.restUntil) {
 		return
@@ -276,23 +275,10 @@ func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis
 	if hear == nil {
 		return
 	}
-	if !fs.loaded {
-		if err := loadScripts(ctx, fs.o.Redis); err != nil {
-			fs.restAfter(err)
-			return // the leases expire, and every replica answers for itself
-		}
-	}
-	cmds, err := pipe.Exec(ctx) // each has its own error
-	fs.restAfter(err)
-	fs.loaded = !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT") })
-	hear()
-}
-
-// restAfter leaves a Redis alone that did not answer; an error that it told is an answer.
-func (fs *Generations) restAfter(err error) {
-	if _, told := errors.AsType[redis.Error](err); err != nil && !told {
+	if err := fs.scripts.Exec(ctx, pipe, talkTime); err != nil && !script.Answered(err) {
 		fs.restUntil = time.Now().Add(restFor)
 	}
+	hear()
 }
 
 // beats hold the leases.
@@ -396,7 +382,7 @@ func (f *Generation) told(s sent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.attempt != s.attempt, redis.HasErrorPrefix(err, "NOSCRIPT"): // it is told again
+	case f.attempt != s.attempt, script.Unknown(err): // it is told again
 	case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
 		f.muted = true
 	case n == unfollowed:

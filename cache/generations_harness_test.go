@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // peer is one of several replicas: generations, and a store that they look in, each with a client of its own.
@@ -25,7 +27,7 @@ type peer struct {
 
 // leaseOptions are those of cmd/foregate's client for leases.
 func leaseOptions(addr string) *redis.Options {
-	o := requestOptions(addr)
+	o := redistest.OnRequests(addr)
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 250*time.Millisecond, 250*time.Millisecond, 50*time.Millisecond
 	o.PoolSize, o.MaxActiveConns = 8, 16
 	return o
@@ -37,9 +39,9 @@ const lookTime = 2 * time.Second
 // peerAt runs a replica until the test ends.
 func peerAt(t testing.TB, addr string) *peer {
 	t.Helper()
-	o := requestOptions(addr)
+	o := redistest.OnRequests(addr)
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = lookTime, lookTime, lookTime
-	p := &peer{leases: clientOf(t, leaseOptions(addr)), looks: clientOf(t, o)}
+	p := &peer{leases: redistest.Client(t, leaseOptions(addr)), looks: redistest.Client(t, o)}
 	p.budget.Store(int64(lookTime))
 	sealer, err := NewSealer()
 	must(t, err)
@@ -61,7 +63,7 @@ func peerAt(t testing.TB, addr string) *peer {
 	p.stop = func() { cancel(); work.Wait() }
 	t.Cleanup(func() {
 		defer p.stop()
-		within(t, 5*time.Second, "answers are kept and leases given back", func() bool {
+		redistest.Within(t, 5*time.Second, "answers are kept and leases given back", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return len(p.held) == 0
@@ -72,7 +74,7 @@ func peerAt(t testing.TB, addr string) *peer {
 			t.Errorf("%d tails are left behind", p.tails)
 		}
 	})
-	within(t, 5*time.Second, "the replica runs", func() bool {
+	redistest.Within(t, 5*time.Second, "the replica runs", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return !p.closed
@@ -145,7 +147,7 @@ func (p *peer) kept(t testing.TB, lead *Leader, id GenerationID, e *Entry) {
 // isFollowed waits until a leader knows that it is followed.
 func isFollowed(t testing.TB, s *Subscriber) {
 	t.Helper()
-	within(t, 10*time.Second, "the leader knows that it is followed", s.generation.isWanted)
+	redistest.Within(t, 10*time.Second, "the leader knows that it is followed", s.generation.isWanted)
 }
 
 // guest is a request that is served as gateways serve one.

@@ -12,12 +12,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 var text8 = strings.Join(theAnswer, "")
 
 func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -37,7 +40,7 @@ func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *t
 			t.Errorf("the whole is %+v", n.Entry)
 		}
 		departed(leader, follower)
-		within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), lease.Name).Val() == 0 })
+		redistest.Within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), lease.Name).Val() == 0 })
 		if ttl := raw.PTTL(t.Context(), lease.chunks()).Val(); ttl <= 0 || ttl > lastWord*time.Millisecond {
 			t.Errorf("the pieces are kept for %v", ttl)
 		}
@@ -46,7 +49,8 @@ func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *t
 }
 
 func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -67,7 +71,8 @@ func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		for n, stream := range []bool{true, false} {
 			id := GenerationID{Key: keyNo(n), Stream: stream}
@@ -88,7 +93,7 @@ func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotStreamedIsToldAsAWholeOnly(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := GenerationID{Key: keyNo(1)}
 		leader, lead := one.leads(t, id)
@@ -106,7 +111,7 @@ func TestAnAnswerThatIsNotStreamedIsToldAsAWholeOnly(t *testing.T) {
 }
 
 func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one := peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -115,7 +120,7 @@ func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
 		want(t, leader, EventComplete)
 		leader.Depart()
 		name := newLease(id)
-		within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), name.Name).Val() == 0 })
+		redistest.Within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), name.Name).Val() == 0 })
 		if raw.Exists(t.Context(), name.chunks()).Val() != 0 {
 			t.Error("there are pieces")
 		}
@@ -123,7 +128,8 @@ func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
 }
 
 func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -146,7 +152,8 @@ func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
 }
 
 func TestALeaderWhoseClientsLeftGoesOnForAnotherReplica(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		s := one.Join(id)
@@ -163,13 +170,13 @@ func TestALeaderWhoseClientsLeftGoesOnForAnotherReplica(t *testing.T) {
 		}
 		follower.Depart()
 		must(t, raw.Del(t.Context(), lease.Name).Err()) // now it is nobody's
-		within(t, 10*time.Second, "what nobody can follow and nobody wants is cancelled", cancelled.Load)
+		redistest.Within(t, 10*time.Second, "what nobody can follow and nobody wants is cancelled", cancelled.Load)
 		lead.Fail(context.Canceled, false)
 	})
 }
 
 func TestFollowersHereAreToldEvenWhereNothingCanBePublished(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -181,7 +188,7 @@ func TestFollowersHereAreToldEvenWhereNothingCanBePublished(t *testing.T) {
 		there.Depart()
 		must(t, raw.Set(t.Context(), lease.chunks(), "no stream", time.Minute).Err())
 		lead.Append([]byte(theAnswer[1]))
-		within(t, 10*time.Second, "publishing has failed", func() bool {
+		redistest.Within(t, 10*time.Second, "publishing has failed", func() bool {
 			here.generation.mu.Lock()
 			defer here.generation.mu.Unlock()
 			return here.generation.muted
@@ -225,7 +232,7 @@ func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
 }
 
 func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		flush := func() { must(t, raw.ScriptFlush(t.Context()).Err()) }
 		for n := range 3 {
@@ -248,7 +255,7 @@ func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
 }
 
 func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -272,7 +279,8 @@ func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
 }
 
 func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		two := peerAt(t, addr)
 		for n, known := range []bool{true, false} { // that it is followed; else it learns it from its last word
 			one, id := peerAt(t, addr), streamed(n)
@@ -291,7 +299,7 @@ func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
 }
 
 func TestABoundedNumberOfGenerationsIsFollowed(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		p := peerAt(t, addr)
 		theirs := func(id GenerationID) {
 			l := newLease(id)
@@ -314,7 +322,7 @@ func TestABoundedNumberOfGenerationsIsFollowed(t *testing.T) {
 		lead.Complete(wholeOf("x"), nil)
 		departed(subscribers...)
 		s.Depart()
-		within(t, 10*time.Second, "what nobody wants is not followed any more", func() bool {
+		redistest.Within(t, 10*time.Second, "what nobody wants is not followed any more", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.tails == 0
@@ -356,7 +364,8 @@ func table(n, m int) [][]guest {
 }
 
 func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		peers := []*peer{peerAt(t, addr), peerAt(t, addr), peerAt(t, addr)}
 		for n, stream := range []bool{true, false} {
 			id := GenerationID{Key: keyNo(n), Stream: stream}
@@ -376,8 +385,8 @@ func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
 }
 
 func TestNoGoroutineOutlivesRun(t *testing.T) {
-	s := serve(t)
-	one, two := peerAt(t, s.addr), peerAt(t, s.addr)
+	s := redistest.Start(t)
+	one, two := peerAt(t, s.Addr), peerAt(t, s.Addr)
 	var subscribers []*Subscriber
 	var leads []*Leader
 	for n := range 10 {
@@ -388,7 +397,7 @@ func TestNoGoroutineOutlivesRun(t *testing.T) {
 	departed(subscribers[:10]...)
 	two.stop()
 	one.stop()
-	within(t, 10*time.Second, "no goroutine of theirs is left", func() bool {
+	redistest.Within(t, 10*time.Second, "no goroutine of theirs is left", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return !strings.Contains(string(stacks), "cache.(*Generations)")

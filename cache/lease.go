@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // Lease names a request under way among replicas: identical requests of the same class that are
@@ -72,19 +74,14 @@ var (
 	//go:embed end.lua
 	endText string
 
-	beatScript    = redis.NewScript(beatText)
-	publishScript = redis.NewScript(publishText)
-	endScript     = redis.NewScript(endText)
+	beatScript    = script.New(beatText)
+	publishScript = script.New(publishText)
+	endScript     = script.New(endText)
 )
 
-// loadScripts makes the scripts known to a Redis.
-func loadScripts(ctx context.Context, c redis.Scripter) error {
-	for _, s := range []*redis.Script{beatScript, publishScript, endScript} {
-		if err := s.Load(ctx, c).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
+// leaseScripts runs the scripts of leases.
+func leaseScripts(c redis.UniversalClient) *script.Runner {
+	return script.NewRunner(c, beatScript, publishScript, endScript)
 }
 
 // beat holds a lease for longer. Its reply: −1 it is not ours any more, 0 it is, 1 it is and is followed.

@@ -8,9 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // Found says what a look found.
@@ -41,12 +40,10 @@ const (
 // keyProbe is what recovery is tried on: no entry has this key.
 const keyProbe = keyPrefix + "{probe}"
 
-// The script is run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
-// ACL may deny.
 var (
 	//go:embed look.lua
 	lookText   string
-	lookScript = redis.NewScript(lookText)
+	lookScript = script.New(lookText)
 )
 
 // errReply is a reply that is none of the script's: somebody else's Redis, or a proxy.
@@ -54,7 +51,7 @@ var errReply = errors.New("cache: the script's reply has another shape")
 
 // replied says whether an error is the word of a Redis that is well.
 func replied(err error) bool {
-	return errors.Is(err, errReply) || redis.HasErrorPrefix(err, "NOSCRIPT")
+	return errors.Is(err, errReply) || script.Unknown(err)
 }
 
 // sight is what a look saw.
@@ -170,13 +167,7 @@ func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, err
 	if lease != nil {
 		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
 	}
-	got, err := lookScript.EvalSha(ctx, s.redis, keys, args...).Slice()
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err := s.loadFor(ctx, name); err != nil {
-			return reply{}, err
-		}
-		got, err = lookScript.EvalSha(ctx, s.redis, keys, args...).Slice()
-	}
+	got, err := s.scripts.Run(ctx, lookScript, keys, args...).Slice()
 	if err != nil {
 		return reply{}, err
 	}
@@ -260,33 +251,4 @@ func refusedFor(err error) string {
 }
 
 // load gives Redis the script before anybody asks.
-func (s *Store) load(ctx context.Context) error { return s.loadFor(ctx, keyProbe) }
-
-// loadFor gives Redis the script. In a cluster that is the node that has the key, as far as one
-// knows, and then every master, because a slot may be on its way to another: nodes that hang
-// or refuse are passed over, and who still lacks the script says so again.
-func (s *Store) loadFor(ctx context.Context, key string) error {
-	cluster, ok := s.redis.(*redis.ClusterClient)
-	if !ok {
-		return loadInto(ctx, s.redis)
-	}
-	if node, err := cluster.MasterForKey(ctx, key); err == nil {
-		if err := loadInto(ctx, node); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, backgroundTime/2)
-	defer cancel()
-	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		defer func() { _ = recover() }() // each is asked by a goroutine of its own
-		return loadInto(ctx, node)
-	})
-	return nil
-}
-
-func loadInto(ctx context.Context, node redis.Cmdable) error {
-	if err := node.ScriptLoad(ctx, lookText).Err(); err != nil {
-		return fmt.Errorf("load the script: %w", err)
-	}
-	return nil
-}
+func (s *Store) load(ctx context.Context) error { return s.scripts.Load(ctx, keyProbe) }

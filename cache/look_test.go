@@ -14,10 +14,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		running(t, s)
 		k, ctx := keyNo(1), t.Context()
@@ -62,12 +64,12 @@ func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
 }
 
 func TestOfManyWhoLookAtOnceOneLeads(t *testing.T) {
-	s := serve(t)
+	s := redistest.Start(t)
 	var mu sync.Mutex
 	found := map[Found]int{}
 	var all sync.WaitGroup
 	for range 3 {
-		r := storeAt(t, s.addr)
+		r := storeAt(t, s.Addr)
 		for range 20 {
 			all.Go(func() {
 				_, f := r.Look(t.Context(), keyNo(1), leaseOf(keyNo(1)))
@@ -84,10 +86,10 @@ func TestOfManyWhoLookAtOnceOneLeads(t *testing.T) {
 }
 
 func TestABurstOfLooksTakesTurns(t *testing.T) {
-	s := serve(t)
-	o := requestOptions(s.addr)
+	s := redistest.Start(t)
+	o := redistest.OnRequests(s.Addr)
 	o.ReadTimeout = patient()
-	r := NewStore(Options{Redis: clientOf(t, o), Budget: patient})
+	r := NewStore(Options{Redis: redistest.Client(t, o), Budget: patient})
 	running(t, r)
 	k := keyNo(1)
 	keep(t, r, k, answerOf(k, 2000))
@@ -123,7 +125,7 @@ func spoiled(t *testing.T, s *Store, k Key, put func(value any)) map[string]func
 }
 
 func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		var log strings.Builder
 		s.log = zerolog.New(zerolog.SyncWriter(&log))
@@ -155,7 +157,7 @@ func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
 }
 
 func TestAKeyOfAnotherTypeIsAMissAndMended(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		running(t, s)
 		ctx := t.Context()
@@ -199,7 +201,7 @@ func kindOr(there bool, kind func(string) error, key string) error {
 }
 
 func TestAValueThatIsTooLargeIsAMissAndNotRead(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		running(t, s)
 		s.maxEntry = func() int { return 1000 }
@@ -217,7 +219,7 @@ func TestAValueThatIsTooLargeIsAMissAndNotRead(t *testing.T) {
 }
 
 func TestScriptsThatWereFlushedAreLoadedAgainByWhoLooks(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr) // nothing is loaded before Run
 		for range 3 {
 			must(t, raw.ScriptFlush(t.Context()).Err())
@@ -276,8 +278,8 @@ func TestAReplyOfAnotherShapeIsRefused(t *testing.T) {
 }
 
 func BenchmarkLookHit2kB(b *testing.B) {
-	s := serve(b)
-	r := storeAt(b, s.addr)
+	s := redistest.Start(b)
+	r := storeAt(b, s.Addr)
 	running(b, r)
 	k := keyNo(1)
 	keep(b, r, k, answerOf(k, 2000))

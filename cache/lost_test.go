@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // reads has a store read the epochs once, and returns those of acme's requests to m.
@@ -24,7 +26,7 @@ func reads(t *testing.T, s *Store) Epochs {
 }
 
 func TestAHashOfPurgesThatIsLostIsAPurgeOfEverything(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		old := storeAt(t, addr)
 		reads(t, old)
 		purge(t, raw, Scope{Tenant: "acme"})
@@ -47,7 +49,7 @@ func TestAHashOfPurgesThatIsLostIsAPurgeOfEverything(t *testing.T) {
 }
 
 func TestAHashThatIsLostToAClockThatIsBehindIsAPurgeOfEverything(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		old, young := storeAt(t, addr), storeAt(t, addr)
 		ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
 		must(t, raw.HSet(t.Context(), keyEpochs, "all", ahead, "tenant:acme", ahead).Err())
@@ -65,7 +67,7 @@ func TestAHashThatIsLostToAClockThatIsBehindIsAPurgeOfEverything(t *testing.T) {
 }
 
 func TestAReplicaTellsWhatRedisLostToThoseThatStartLater(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		old := storeAt(t, addr)
 		reads(t, old)
 		for _, s := range []Scope{{Tenant: "acme"}, {Route: "m"}} {
@@ -96,7 +98,7 @@ func TestAReplicaTellsWhatRedisLostToThoseThatStartLater(t *testing.T) {
 }
 
 func TestReplicasThatStartAtOnceAgreeWhenEverythingWasPurged(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		must(t, raw.ScriptFlush(t.Context()).Err())
 		const replicas = 8
 		var all sync.WaitGroup
@@ -104,7 +106,7 @@ func TestReplicasThatStartAtOnceAgreeWhenEverythingWasPurged(t *testing.T) {
 		for i := range replicas {
 			s := storeAt(t, addr)
 			all.Go(func() {
-				within(t, 10*time.Second, "purges are heard", func() bool {
+				redistest.Within(t, 10*time.Second, "purges are heard", func() bool {
 					s.readEpochs(t.Context())
 					e, ok := s.Epochs("acme", "m")
 					got[i] = e
@@ -122,7 +124,7 @@ func TestReplicasThatStartAtOnceAgreeWhenEverythingWasPurged(t *testing.T) {
 }
 
 func TestWhatIsRestoredIsBoundAsPurgesAre(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		tenants := func(name string, n int) map[string]any {
 			fields := map[string]any{}
 			for i := range n {
@@ -158,24 +160,24 @@ func TestWhatIsRestoredIsBoundAsPurgesAre(t *testing.T) {
 }
 
 // guarded is a store whose user has rights of its own, with what it logs.
-func guarded(t *testing.T, srv *server, rights ...any) (*Store, *bytes.Buffer) {
+func guarded(t *testing.T, srv *redistest.Server, rights ...any) (*Store, *bytes.Buffer) {
 	t.Helper()
 	grant(t, srv, rights...)
-	o := requestOptions(srv.addr)
+	o := redistest.OnRequests(srv.Addr)
 	o.Username, o.Password = "gate", "x"
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
 	log := &bytes.Buffer{}
-	return NewStore(Options{Redis: clientOf(t, o), Budget: patient, Logger: zerolog.New(log)}), log
+	return NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Logger: zerolog.New(log)}), log
 }
 
-func grant(t *testing.T, srv *server, rights ...any) {
+func grant(t *testing.T, srv *redistest.Server, rights ...any) {
 	t.Helper()
-	must(t, srv.raw().Do(t.Context(), append([]any{"ACL", "SETUSER", "gate"}, rights...)...).Err())
+	must(t, srv.Client.Do(t.Context(), append([]any{"ACL", "SETUSER", "gate"}, rights...)...).Err())
 }
 
 func TestWhereTheScriptIsNotAllowedPurgesAreHeardAndNotRestored(t *testing.T) {
-	srv := serve(t)
-	raw := srv.raw()
+	srv := redistest.Start(t)
+	raw := srv.Client
 	for _, denied := range []string{"evalsha", "script|load", "time", "hset"} {
 		must(t, raw.FlushAll(t.Context()).Err())
 		must(t, raw.ScriptFlush(t.Context()).Err())
@@ -203,8 +205,8 @@ func TestWhereTheScriptIsNotAllowedPurgesAreHeardAndNotRestored(t *testing.T) {
 }
 
 func TestARedisThatCannotSayWhenEverythingWasPurgedIsNotBelieved(t *testing.T) {
-	srv := serve(t)
-	raw := srv.raw()
+	srv := redistest.Start(t)
+	raw := srv.Client
 	s, log := guarded(t, srv, "reset", "on", ">x", "~*", "+@all")
 	must(t, raw.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for range 3 {

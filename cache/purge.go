@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // keyEpochs is a hash: what was purged → when, in µs by Redis' clock. It has no TTL, and
@@ -30,7 +30,7 @@ const maxEpochs = 4096
 var (
 	//go:embed purge.lua
 	purgeSource string
-	purgeScript = redis.NewScript(purgeSource)
+	purgeScript = script.New(purgeSource)
 )
 
 // Scope is what a purge covers: a tenant's answers, a route's, or, when both are "", all.
@@ -90,7 +90,7 @@ func (s Scope) field() string {
 // within a second, and one that cannot hear serves nothing from the cache by then. all says
 // that more was purged than was asked for, everything, because there were too many purges to
 // tell them apart.
-func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err error) {
+func Purge(ctx context.Context, control redis.UniversalClient, s Scope) (all bool, err error) {
 	if err := s.Check(); err != nil {
 		return false, err
 	}
@@ -104,26 +104,15 @@ func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err 
 	return reply[0] == fieldAll && s != Scope{}, nil
 }
 
-// onEpochs runs a script on the hash of purges, and loads it first where Redis does not know it; never by EVAL, which
-// an ACL may deny.
-func onEpochs(ctx context.Context, control redis.Scripter, script *redis.Script, args ...any) ([]string, error) {
-	keys := []string{keyEpochs}
-	reply, err := script.EvalSha(ctx, control, keys, args...).StringSlice()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err = script.Load(ctx, control).Err(); err == nil {
-			reply, err = script.EvalSha(ctx, control, keys, args...).StringSlice()
-		}
-	}
-	return reply, err
+// onEpochs runs a script on the hash of purges.
+func onEpochs(ctx context.Context, control redis.UniversalClient, s *script.Script, args ...any) ([]string, error) {
+	return script.NewRunner(control, s).Run(ctx, s, []string{keyEpochs}, args...).StringSlice()
 }
 
 const (
 	sweepCount = 1000 // keys that Redis looks at for one SCAN
 	leadPrefix = keyPrefix + "lead:"
 )
-
-// errSweepPanicked is what became of a node at whose replies the client panicked.
-var errSweepPanicked = errors.New("the Redis client panicked at a reply")
 
 // Sweep deletes the answers that a scope covers from the Redis that has them, and tells how
 // many there were, also where ctx ended it. A route's cannot be told from others by their
@@ -138,18 +127,9 @@ func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, er
 		prefix = TenantPrefix(s.Tenant)
 	}
 	var deleted atomic.Int64
-	if c, ok := answers.(*redis.ClusterClient); ok {
-		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			err := errSweepPanicked
-			func() {
-				defer panics.Recover(ctx) // each is asked by a goroutine of its own
-				err = sweep(ctx, node, prefix, &deleted)
-			}()
-			return err
-		})
-		return int(deleted.Load()), err
-	}
-	err := sweep(ctx, answers, prefix, &deleted)
+	err := script.EachMaster(ctx, answers, func(ctx context.Context, node redis.Cmdable) error {
+		return sweep(ctx, node, prefix, &deleted)
+	})
 	return int(deleted.Load()), err
 }
 

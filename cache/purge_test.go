@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,31 +9,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-)
 
-// eachRedis runs a test on miniredis, and on the real Redis that REDIS_ADDR names, in a
-// database of its own there: other packages use the first one at the same time.
-func eachRedis(t *testing.T, run func(t *testing.T, c *redis.Client)) {
-	t.Helper()
-	const own = 9
-	open := func(addr string) *redis.Client {
-		c := redis.NewClient(&redis.Options{Addr: addr, DB: own, MaxRetries: -1})
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	t.Run("miniredis", func(t *testing.T) { run(t, open(miniredis.RunT(t).Addr())) })
-	t.Run("redis", func(t *testing.T) {
-		addr := os.Getenv("REDIS_ADDR")
-		if addr == "" {
-			t.Skip("REDIS_ADDR names no Redis")
-		}
-		c := open(addr)
-		if err := c.FlushDB(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		run(t, c)
-	})
-}
+	"github.com/foregate/foregate/internal/redistest"
+)
 
 func epochs(t *testing.T, c *redis.Client) map[string]int64 {
 	t.Helper()
@@ -63,7 +40,7 @@ func purge(t *testing.T, c *redis.Client, s Scope) (all bool) {
 }
 
 func TestAPurgeIsNotedByRedisClockAndNeverGoesBack(t *testing.T) {
-	eachRedis(t, func(t *testing.T, c *redis.Client) {
+	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
 		before := time.Now()
 		last := map[string]int64{}
 		for range 3 { // a clock that stands still, or goes back, between them
@@ -99,7 +76,7 @@ func TestAPurgeIsNotedByRedisClockAndNeverGoesBack(t *testing.T) {
 }
 
 func TestPurgesThatAreTooManyToTellApartBecomeOneOfEverything(t *testing.T) {
-	eachRedis(t, func(t *testing.T, c *redis.Client) {
+	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
 		var fields []string
 		for i := range maxEpochs {
 			fields = append(fields, fmt.Sprintf("tenant:t%d", i), "1")
@@ -120,7 +97,7 @@ func TestPurgesThatAreTooManyToTellApartBecomeOneOfEverything(t *testing.T) {
 }
 
 func TestAPurgeMendsAKeyThatIsNoHashOrHoldsNoNumber(t *testing.T) {
-	eachRedis(t, func(t *testing.T, c *redis.Client) {
+	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
 		for _, broken := range []func() error{
 			func() error { return c.Set(t.Context(), keyEpochs, "x", 0).Err() },
 			func() error { return c.HSet(t.Context(), keyEpochs, "all", "soon").Err() },
@@ -138,7 +115,7 @@ func TestAPurgeMendsAKeyThatIsNoHashOrHoldsNoNumber(t *testing.T) {
 }
 
 func TestAScriptThatWasFlushedIsLoadedAgain(t *testing.T) {
-	eachRedis(t, func(t *testing.T, c *redis.Client) {
+	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
 		purge(t, c, Scope{})
 		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -167,7 +144,7 @@ func TestNamesThatNobodyHasAreNotPurged(t *testing.T) {
 }
 
 func TestASweepDeletesTheAnswersOfOneTenantOrOfAllAndNothingElse(t *testing.T) {
-	eachRedis(t, func(t *testing.T, c *redis.Client) {
+	test := func(t *testing.T, c *redis.Client) {
 		const each = 2500 // more than one SCAN looks at
 		others := []string{"foregate:settings", leadPrefix + "{x}", "other", strings.TrimSuffix(TenantPrefix("acme"), ":") + "0:{x}"}
 		fill := func() {
@@ -207,5 +184,9 @@ func TestASweepDeletesTheAnswersOfOneTenantOrOfAllAndNothingElse(t *testing.T) {
 				}
 			}
 		}
+	}
+	t.Run("miniredis", func(t *testing.T) { // which looks at no key before each command, unlike that of redistest.Each
+		test(t, redistest.Client(t, &redis.Options{Addr: miniredis.RunT(t).Addr()}))
 	})
+	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client) })
 }

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // unrun is a store at a Redis that nobody asks, whose queue nobody empties.
 func unrun(t testing.TB) *Store {
 	t.Helper()
-	return NewStore(Options{Redis: clientOf(t, requestOptions("127.0.0.1:1"))})
+	return NewStore(Options{Redis: redistest.Client(t, redistest.OnRequests("127.0.0.1:1"))})
 }
 
 func TestTheQueueIsBoundedByCountAndBytes(t *testing.T) {
@@ -36,8 +38,8 @@ func TestTheQueueIsBoundedByCountAndBytes(t *testing.T) {
 }
 
 func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	running(t, s)
 	s.maxEntry = func() int { return 100 }
 	for why, e := range map[string]*Entry{
@@ -53,8 +55,8 @@ func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
 }
 
 func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	var told atomic.Int32
 	const n = 200
 	for i := range n {
@@ -64,22 +66,22 @@ func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
 	if told.Load() != n {
 		t.Errorf("%d of %d are told", told.Load(), n)
 	}
-	if got := r.raw().DBSize(t.Context()).Val(); got != n {
+	if got := r.Client.DBSize(t.Context()).Val(); got != n {
 		t.Errorf("%d of %d were written", got, n)
 	}
 	keep(t, s, keyNo(n), answerOf(keyNo(n), 10))
-	if got := s.metrics.dropped.all()[droppedStopped]; got != 1 || r.raw().DBSize(t.Context()).Val() != n {
+	if got := s.metrics.dropped.all()[droppedStopped]; got != 1 || r.Client.DBSize(t.Context()).Val() != n {
 		t.Errorf("%d dropped after the end", got)
 	}
 	running(t, s)
-	within(t, 5*time.Second, "a store that runs again keeps again", func() bool {
+	redistest.Within(t, 5*time.Second, "a store that runs again keeps again", func() bool {
 		keep(t, s, keyNo(n), answerOf(keyNo(n), 10))
-		return r.raw().Exists(t.Context(), keyNo(n).Name()).Val() == 1
+		return r.Client.Exists(t.Context(), keyNo(n).Name()).Val() == 1
 	})
 }
 
 func TestWhatCannotBeWrittenDoesNotHoldUpTheEnd(t *testing.T) {
-	s := NewStore(Options{Redis: clientOf(t, requestOptions(lateBy(t, serve(t).addr, time.Minute).addr))})
+	s := NewStore(Options{Redis: redistest.Client(t, redistest.OnRequests(redistest.StartProxy(t, redistest.Start(t).Addr, time.Minute).Addr))})
 	var told atomic.Int32
 	for i := range maxQueued {
 		s.Put(keyNo(i), answerOf(keyNo(i), 10), time.Hour, func() { told.Add(1) })
@@ -96,14 +98,14 @@ func TestWhatCannotBeWrittenDoesNotHoldUpTheEnd(t *testing.T) {
 
 // TestAFullRedisIsReadAndNotWrittenForAWhile fills a real one that evicts nothing.
 func TestAFullRedisIsReadAndNotWrittenForAWhile(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	var hand clock
 	s.now = hand.now
 	running(t, s)
 	a, b := keyNo(1), keyNo(2)
 	keep(t, s, a, answerOf(a, 100))
-	raw, ctx := r.raw(), t.Context()
+	raw, ctx := r.Client, t.Context()
 	must(t, raw.ConfigSet(ctx, "maxmemory", "1").Err())
 	for range 3 {
 		keep(t, s, b, answerOf(b, 100))
@@ -141,10 +143,10 @@ func refusedWrites(t *testing.T, raw *redis.Client) int {
 }
 
 func TestNoAnswerIsKeptForLongerThanItsTime(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	running(t, s)
-	raw := r.raw()
+	raw := r.Client
 	for i, ttl := range []time.Duration{0, 1, time.Millisecond, 10 * time.Second, 24 * time.Hour} {
 		done := make(chan struct{})
 		s.Put(keyNo(i), answerOf(keyNo(i), 10), ttl, func() { close(done) })
@@ -156,8 +158,8 @@ func TestNoAnswerIsKeptForLongerThanItsTime(t *testing.T) {
 }
 
 func TestAPanicOfAWriteEndsNeitherTheProcessNorTheWriting(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	running(t, s)
 	s.Put(keyNo(1), answerOf(keyNo(1), 10), time.Hour, func() { panic("of who is told") })
 	done := make(chan struct{})

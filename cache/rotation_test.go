@@ -9,6 +9,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // rotation is two replicas' stores over one Redis, with a key each time it is asked for, and requests for answers
@@ -28,10 +30,10 @@ func newRotation(t *testing.T, key SealKey) *rotation {
 	m.ClockTTL(true)
 	r := &rotation{}
 	for i := range r.stores {
-		o := requestOptions(m.Addr())
+		o := redistest.OnRequests(m.Addr())
 		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
 		r.sealers[i] = mustSealer(t, key)
-		r.stores[i] = NewStore(Options{Redis: clientOf(t, o), Budget: patient, Sealer: r.sealers[i], LocalBytes: -1, Registerer: prometheus.NewRegistry()})
+		r.stores[i] = NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Sealer: r.sealers[i], LocalBytes: -1, Registerer: prometheus.NewRegistry()})
 		running(t, r.stores[i])
 	}
 	return r
@@ -46,7 +48,7 @@ const (
 func (r *rotation) keep(t *testing.T) {
 	t.Helper()
 	for i := range rotated {
-		within(t, rotationMay, "it is kept", func() bool {
+		redistest.Within(t, rotationMay, "it is kept", func() bool {
 			keep(t, r.stores[0], keyNo(i), answerOf(keyNo(i), 100))
 			_, found := r.stores[0].Look(t.Context(), keyNo(i), nil)
 			return found == FoundHit
@@ -98,7 +100,7 @@ func (r *rotation) replace(t *testing.T, keys ...SealKey) {
 	for _, s := range r.sealers {
 		must(t, s.Replace(keys...))
 		seen := r.looks.Load()
-		within(t, rotationMay, "requests come", func() bool { return r.looks.Load() > seen+100 })
+		redistest.Within(t, rotationMay, "requests come", func() bool { return r.looks.Load() > seen+100 })
 	}
 	if n := r.lost.Swap(0); n > 0 {
 		t.Errorf("with the keys %s…: %d of %d looks find nothing", keys[0].ID, n, r.looks.Load())
@@ -135,7 +137,7 @@ func TestAKeyThatComesFirstBeforeAllHaveItLosesHits(t *testing.T) {
 	r := newRotation(t, older)
 	must(t, r.sealers[0].Replace(newer, older))
 	r.keep(t)
-	within(t, rotationMay, "a store refuses what was sealed with a key that it has not", func() bool {
+	redistest.Within(t, rotationMay, "a store refuses what was sealed with a key that it has not", func() bool {
 		return r.look(t.Context(), 1, 0) == FoundNone && r.stores[1].Stats().Refused[refusedForeign] == 1
 	})
 }

@@ -11,20 +11,21 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/panics"
 )
 
 // Config is what an operator may tune, live.
 type Config struct {
-	On       bool          // cache.mode
-	TTL      time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
-	Budget   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
-	MaxEntry int           // cache.max_entry_bytes: bytes of an answer that is kept
-	Tools    bool          // cache.tool_calls: answers that call tools are kept
-	Follow   time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
-	Sampled  bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
-	Isolate  bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
+	Enabled         bool          // cache.mode
+	TTL             time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
+	LookupTimeout   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
+	MaxEntryBytes   int           // cache.max_entry_bytes: bytes of an answer that is kept
+	ToolCalls       bool          // cache.tool_calls: answers that call tools are kept
+	CoalesceTimeout time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
+	CoalesceSampled bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
+	IsolatePrefixes bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
 }
 
 // Options wires a Store.
@@ -56,6 +57,7 @@ type Store struct {
 	metrics  *metrics
 	told     atomic.Int64 // when the log last told of a value that was refused, in Unix nanoseconds
 
+	scripts   *script.Runner // of look-ups
 	asker     *lookup.Asker
 	crowdWait time.Duration
 	local     *local
@@ -76,7 +78,7 @@ func NewStore(o Options) *Store {
 		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    newQueue(), crowdWait: crowdWait,
+		queue:    newQueue(), crowdWait: crowdWait, scripts: script.NewRunner(o.Redis, lookScript),
 	}
 	if s.control == nil {
 		s.control = s.redis

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // longest is the longest of some times.
@@ -30,7 +31,7 @@ func TestALeaderThatDiesBetweenAnyTwoPiecesIsReplacedByOneOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	s := serve(t)
+	s := redistest.Start(t)
 	var replaced longest
 	var names []string
 	for n := range 2 * (len(theAnswer) + 1) {
@@ -42,10 +43,10 @@ func TestALeaderThatDiesBetweenAnyTwoPiecesIsReplacedByOneOther(t *testing.T) {
 
 // dieAfter has two replicas follow one that dies after n pieces, or as it publishes one more, and says how long it
 // took until one of them led.
-func dieAfter(t *testing.T, srv *server, n int, speaking bool) (took time.Duration) {
+func dieAfter(t *testing.T, srv *redistest.Server, n int, speaking bool) (took time.Duration) {
 	t.Helper()
-	raw := srv.raw()
-	one, two, three := peerAt(t, srv.addr), peerAt(t, srv.addr), peerAt(t, srv.addr)
+	raw := srv.Client
+	one, two, three := peerAt(t, srv.Addr), peerAt(t, srv.Addr), peerAt(t, srv.Addr)
 	id := streamed(2 * n)
 	if speaking {
 		id = streamed(2*n + 1)
@@ -97,8 +98,9 @@ func dieAfter(t *testing.T, srv *server, n int, speaking bool) (took time.Durati
 }
 
 func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *testing.T) {
-	s := serve(t)
-	peers := []*peer{peerAt(t, s.addr), peerAt(t, s.addr), peerAt(t, s.addr)}
+	t.Parallel()
+	s := redistest.Start(t)
+	peers := []*peer{peerAt(t, s.Addr), peerAt(t, s.Addr), peerAt(t, s.Addr)}
 	id := streamed(1)
 	var dead atomic.Pointer[peer]
 	served := stampede(t, peers, id, 300, func(p *peer) func(*Leader) bool {
@@ -108,7 +110,7 @@ func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *tes
 			}
 			lead.Begin(func(error) {})
 			lead.Append([]byte(theAnswer[0]))
-			within(t, 10*time.Second, "the first piece is told", func() bool { return lead.generation.number() > 0 })
+			redistest.Within(t, 10*time.Second, "the first piece is told", func() bool { return lead.generation.number() > 0 })
 			p.kill()
 			lead.Fail(errors.New("dead"), true)
 			return false
@@ -135,17 +137,17 @@ func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
 	}
 	for _, how := range []struct {
 		name string
-		sig  syscall.Signal
-	}{{"killed", syscall.SIGKILL}, {"frozen", syscall.SIGSTOP}} {
+		end  func(*redistest.Server)
+	}{{"killed", (*redistest.Server).Kill}, {"frozen", (*redistest.Server).Freeze}} {
 		t.Run(how.name, func(t *testing.T) {
-			s := serve(t)
-			one, two := peerAt(t, s.addr), peerAt(t, s.addr)
+			s := redistest.Start(t)
+			one, two := peerAt(t, s.Addr), peerAt(t, s.Addr)
 			id := streamed(1)
 			leader, lead := one.leads(t, id)
 			follower, _ := two.followsAnother(t, id)
 			lead.Append([]byte(theAnswer[0]))
 			wantText(t, follower, theAnswer[0])
-			s.signal(how.sig)
+			how.end(s)
 			stopped := time.Now()
 			n := want(t, follower, EventLead)
 			t.Logf("a follower leads after %v", time.Since(stopped).Round(time.Millisecond))
@@ -169,6 +171,7 @@ func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
 }
 
 func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
+	t.Parallel()
 	type harm func(ctx context.Context, c *redis.Client, l *Lease) error
 	harms := map[string]harm{
 		"the pieces are deleted": func(ctx context.Context, c *redis.Client, l *Lease) error { return c.Del(ctx, l.chunks()).Err() },
@@ -196,13 +199,13 @@ func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
 		},
 		"all is flushed": func(ctx context.Context, c *redis.Client, _ *Lease) error { return c.FlushAll(ctx).Err() },
 	}
-	s := serve(t)
+	s := redistest.Start(t)
 	for name, harm := range harms {
 		for _, goesOn := range []bool{true, false} { // or is whole at once
 			t.Run(fmt.Sprintf("%s, goes on %v", name, goesOn), func(t *testing.T) {
-				raw := s.raw()
+				raw := s.Client
 				must(t, raw.FlushAll(t.Context()).Err())
-				one, two := peerAt(t, s.addr), peerAt(t, s.addr)
+				one, two := peerAt(t, s.Addr), peerAt(t, s.Addr)
 				id := streamed(1)
 				leader, lead := one.leads(t, id)
 				follower, lease := two.followsAnother(t, id)
@@ -228,7 +231,8 @@ func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
 }
 
 func TestAHolderThatIsNotHeardIsNotWaitedFor(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)
@@ -249,7 +253,8 @@ func TestAHolderThatIsNotHeardIsNotWaitedFor(t *testing.T) {
 }
 
 func TestALeaderThatIsLostAgainAndAgainIsNotFollowedForEver(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		p := peerAt(t, addr)
 		id := streamed(1)
 		s := p.Join(id)
@@ -331,7 +336,8 @@ var forgeries = []struct {
 }
 
 func TestAPieceThatTheHolderDidNotWriteIsAsGoodAsItsDeath(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		var names []string
 		for _, f := range forgeries {

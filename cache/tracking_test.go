@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/push"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // trackedAt is a store that hears invalidations; its clock has a hand.
@@ -31,7 +33,7 @@ func trackedAt(t testing.TB, addr string) (*Store, *clock) {
 func copied(t testing.TB, s *Store, k Key) {
 	t.Helper()
 	began := s.now()
-	within(t, 10*time.Second, "invalidations are heard", func() bool { h := s.local.hearing.Load(); return h != nil && h.upTo.After(began) })
+	redistest.Within(t, 10*time.Second, "invalidations are heard", func() bool { h := s.local.hearing.Load(); return h != nil && h.upTo.After(began) })
 	wantFound(t, s, k, nil, FoundHit)
 	if _, ok := s.Local(k); !ok {
 		t.Fatal("there is no copy")
@@ -39,10 +41,11 @@ func copied(t testing.TB, s *Store, k Key) {
 }
 
 func TestATrackedCopyGoesWhenRedisSaysSo(t *testing.T) {
-	r := serve(t)
-	s, hand := trackedAt(t, r.addr)
+	t.Parallel()
+	r := redistest.Start(t)
+	s, hand := trackedAt(t, r.Addr)
 	running(t, s)
-	raw, ctx, k := r.raw(), t.Context(), keyNo(1)
+	raw, ctx, k := r.Client, t.Context(), keyNo(1)
 	for name, change := range map[string]func() error{
 		"overwritten": func() error { return raw.Set(ctx, k.Name(), s.sealer.Seal(k, answerOf(k, 50)), time.Hour).Err() },
 		"deleted":     func() error { return raw.Del(ctx, k.Name()).Err() },
@@ -55,7 +58,7 @@ func TestATrackedCopyGoesWhenRedisSaysSo(t *testing.T) {
 		copied(t, s, k)
 		must(t, change())
 		began := time.Now()
-		within(t, 5*time.Second, name+": the copy is gone", func() bool { _, ok := s.Local(k); return !ok })
+		redistest.Within(t, 5*time.Second, name+": the copy is gone", func() bool { _, ok := s.Local(k); return !ok })
 		if took := time.Since(began); took > copyFor {
 			t.Errorf("%s: gone after %v", name, took)
 		}
@@ -63,7 +66,7 @@ func TestATrackedCopyGoesWhenRedisSaysSo(t *testing.T) {
 	keep(t, s, k, answerOf(k, 100))
 	copied(t, s, k)
 	hand.add(10 * copyFor)
-	within(t, 5*time.Second, "what is not changed is served for longer than a second", func() bool { _, ok := s.Local(k); return ok || refreshed(t, s, k) })
+	redistest.Within(t, 5*time.Second, "what is not changed is served for longer than a second", func() bool { _, ok := s.Local(k); return ok || refreshed(t, s, k) })
 }
 
 // refreshed looks again, where a ping came too late for a copy that the hand made old.
@@ -74,8 +77,8 @@ func refreshed(t *testing.T, s *Store, k Key) bool {
 }
 
 func TestACopyThatIsNotTrackedLivesForASecond(t *testing.T) {
-	r := serve(t)
-	s := storeAt(t, r.addr)
+	r := redistest.Start(t)
+	s := storeAt(t, r.Addr)
 	var hand clock
 	s.now = hand.now
 	running(t, s)
@@ -83,7 +86,7 @@ func TestACopyThatIsNotTrackedLivesForASecond(t *testing.T) {
 	keep(t, s, k, answerOf(k, 100))
 	hand.add(time.Hour) // of the test's own
 	wantFound(t, s, k, nil, FoundHit)
-	must(t, r.raw().FlushAll(t.Context()).Err())
+	must(t, r.Client.FlushAll(t.Context()).Err())
 	if _, ok := s.Local(k); !ok {
 		t.Error("there is no copy")
 	}
@@ -94,21 +97,22 @@ func TestACopyThatIsNotTrackedLivesForASecond(t *testing.T) {
 }
 
 func TestAConnectionThatIsLostLeavesCopiesForTheirSecondAndIsMadeAgain(t *testing.T) {
-	r := serve(t)
-	s, hand := trackedAt(t, r.addr)
+	t.Parallel()
+	r := redistest.Start(t)
+	s, hand := trackedAt(t, r.Addr)
 	running(t, s)
-	k, raw := keyNo(1), r.raw()
+	k, raw := keyNo(1), r.Client
 	keep(t, s, k, answerOf(k, 100))
 	copied(t, s, k)
 	number := s.local.hearing.Load().number
 	must(t, raw.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
 	hand.add(copyFor + time.Millisecond)
-	within(t, 5*time.Second, "the subscription is over", func() bool { h := s.local.hearing.Load(); return h == nil || h.number > number })
+	redistest.Within(t, 5*time.Second, "the subscription is over", func() bool { h := s.local.hearing.Load(); return h == nil || h.number > number })
 	if _, ok := s.Local(k); ok {
 		t.Error("a copy of the lost subscription outlives its second")
 	}
-	within(t, 10*time.Second, "there is another", func() bool { h := s.local.hearing.Load(); return h != nil && h.number > number })
-	within(t, 10*time.Second, "the cache is asked again", func() bool { _, f := s.Look(t.Context(), k, nil); return f == FoundHit })
+	redistest.Within(t, 10*time.Second, "there is another", func() bool { h := s.local.hearing.Load(); return h != nil && h.number > number })
+	redistest.Within(t, 10*time.Second, "the cache is asked again", func() bool { _, f := s.Look(t.Context(), k, nil); return f == FoundHit })
 	copied(t, s, k)
 }
 
@@ -118,7 +122,7 @@ func TestARedisThatDoesNotTrackIsToldOfOnce(t *testing.T) {
 	var log bytes.Buffer
 	s.log = zerolog.New(&log)
 	stop := running(t, s)
-	within(t, 5*time.Second, "it is refused", func() bool { return m.CommandCount() > 3 })
+	redistest.Within(t, 5*time.Second, "it is refused", func() bool { return m.CommandCount() > 3 })
 	k := keyNo(1)
 	keep(t, s, k, answerOf(k, 100))
 	wantFound(t, s, k, nil, FoundHit)

@@ -50,7 +50,7 @@ type suspiciousSignal struct {
 
 func (s *suspiciousSignal) Give() {
 	s.w.free("a signal is given")
-	s.Signal.Give()
+	s.Signal.Set()
 }
 
 func TestNoLockIsHeldWhileTheWorldIsTold(t *testing.T) {

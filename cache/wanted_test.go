@@ -7,10 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader := one.Join(id)
@@ -36,7 +39,8 @@ func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
 }
 
 func TestPiecesEndAtTheEndOfACharacter(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader, lead := one.leads(t, id)

@@ -150,9 +150,9 @@ func wholeDraft(string, string) string {
 func startCut(t *testing.T, targetCut bool, k *kept) string {
 	t.Helper()
 	cfg := plan.Config{
-		Takeover: true, Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
-		HoldbackTokens: 4, Holdback: time.Minute, MaxPrompt: 1000, RetryBudget: 1,
-		Timeouts: plan.Timeouts{DraftFirstByte: 10 * time.Second, TargetFirstByte: 10 * time.Second, Chunk: 10 * time.Second, Total: time.Minute},
+		MidstreamFailover: true, Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
+		HoldbackTokens: 4, Holdback: time.Minute, MaxPromptTokens: 1000, RetryBudget: 1,
+		Timeouts: plan.Timeouts{DraftFirstToken: 10 * time.Second, TargetFirstToken: 10 * time.Second, StreamIdle: 10 * time.Second, Total: time.Minute},
 	}
 	newPool := func(name, model, url string) *pool.Pool {
 		p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{url}})
@@ -255,7 +255,7 @@ func (e *ending) read(event string) {
 // begins at another byte.
 func cutStep() int {
 	if testing.Short() {
-		return 5
+		return 11
 	}
 	return 1
 }

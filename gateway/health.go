@@ -32,19 +32,19 @@ const (
 
 // RouteStateOf is the state of a route whose pools are in the given states; alone says whether its
 // drafts may be served without the target. One without a draft pool has draft == target.
-func RouteStateOf(route string, draft, target pool.Reach, alone bool) RouteState {
-	if !alone && target != pool.Reached {
+func RouteStateOf(route string, draft, target pool.Readiness, alone bool) RouteState {
+	if !alone && target != pool.Ready {
 		draft = target // it serves nothing
 	}
-	s := RouteState{Route: route, Ready: draft == pool.Reached || target == pool.Reached, State: RouteOK}
+	s := RouteState{Route: route, Ready: draft == pool.Ready || target == pool.Ready, State: RouteOK}
 	switch {
-	case !s.Ready && max(draft, target) == pool.Unreached:
+	case !s.Ready && max(draft, target) == pool.Unknown:
 		s.State = RouteUnreached
 	case !s.Ready:
 		s.State = RouteDown
-	case target != pool.Reached:
+	case target != pool.Ready:
 		s.State = RouteDraftOnly
-	case draft != pool.Reached:
+	case draft != pool.Ready:
 		s.State = RouteNoDraft
 	}
 	return s

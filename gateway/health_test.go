@@ -113,9 +113,9 @@ func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
 }
 
 func TestARouteStandsAsItsPoolsDo(t *testing.T) {
-	const down, unreached, reached = pool.Down, pool.Unreached, pool.Reached
+	const down, unreached, reached = pool.Down, pool.Unknown, pool.Ready
 	for _, c := range []struct {
-		draft, target pool.Reach
+		draft, target pool.Readiness
 		alone         string // where drafts are served without the target
 		want          string // where not
 	}{

@@ -41,17 +41,17 @@ func wholeReceipt() keptReceipt {
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
-			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Ask: accept.AskDoubt, Scorer: plan.ScorerIDs, Block: 4,
-				Sums: economy.Sums{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
+			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, CheckPolicy: accept.CheckDoubtful, Scorer: plan.ScorerIDs, Block: 4,
+				Estimate: economy.Estimate{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
 			Tries: []dispatch.Try{
 				{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
 				{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: dispatch.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
 			},
-			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond, Needed: 0.1, Band: 0.3,
-			Track:  []accept.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
-			Checks: []receipt.Checked{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonStandsBy, At: 300 * time.Millisecond, Took: 61234567}},
-			Over:   []receipt.Takeover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
-			Tier:   plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
+			Verdict: accept.Verdict{Reason: accept.ReasonScore, Cohort: accept.CohortHead, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond, Needed: 0.1, Band: 0.3,
+			ScoreSeries: []accept.ScorePoint{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
+			Checks:      []receipt.Check{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonTargetAgrees, At: 300 * time.Millisecond, Took: 61234567}},
+			Failovers:   []receipt.Failover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
+			Tier:        plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
 			USD: 0.00031, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
 		},
 	}
@@ -87,16 +87,16 @@ func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
 		rc.Tries = append(rc.Tries, dispatch.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: engine.Backpressure, Call: 1 << 40})
 	}
 	for len(rc.Checks) < 16 {
-		rc.Checks = append(rc.Checks, receipt.Checked{Scorer: plan.ScorerIDs, Backend: "10.100.200.230-8000", Tokens: 1000, Kept: 1000, Score: -0.12345678901234567, Reason: strings.Repeat("x", 40), Took: 123456789})
-		rc.Over = append(rc.Over, receipt.Takeover{Why: "target_lost", Tokens: 10000, Bytes: 100000})
+		rc.Checks = append(rc.Checks, receipt.Check{Scorer: plan.ScorerIDs, Backend: "10.100.200.230-8000", Tokens: 1000, Kept: 1000, Score: -0.12345678901234567, Reason: strings.Repeat("x", 40), Took: 123456789})
+		rc.Failovers = append(rc.Failovers, receipt.Failover{Why: "target_lost", Tokens: 10000, Bytes: 100000})
 	}
-	for len(rc.Track) < 40 {
-		rc.Track = append(rc.Track, accept.Mark{Tokens: 1000 + len(rc.Track), Score: -0.12345678901234567})
+	for len(rc.ScoreSeries) < 40 {
+		rc.ScoreSeries = append(rc.ScoreSeries, accept.ScorePoint{Tokens: 1000 + len(rc.ScoreSeries), Score: -0.12345678901234567})
 	}
 	if b := f.encode(); len(b) > 11<<10 {
 		t.Errorf("%d bytes", len(b))
 	}
-	rc.Verdict.Score, rc.Needed, rc.Plan.Sums.BreakEven, rc.USD = accept.Nats(math.Inf(1)), accept.Nats(math.Inf(-1)), math.NaN(), math.Inf(1)
+	rc.Verdict.Score, rc.Needed, rc.Plan.Estimate.BreakEven, rc.USD = accept.Nats(math.Inf(1)), accept.Nats(math.Inf(-1)), math.NaN(), math.Inf(1)
 	if b := f.encode(); !json.Valid(b) {
 		t.Errorf("%s", b)
 	}

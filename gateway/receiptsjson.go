@@ -223,7 +223,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Lot), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
+		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.Track {
 		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
@@ -238,7 +238,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
-// verificationNames are the words for when the target is asked, by the values of accept.Ask.
+// verificationNames are the words for when the target is asked, by the values of accept.CheckPolicy.
 var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {

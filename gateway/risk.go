@@ -60,7 +60,7 @@ type RiskAdvice struct {
 	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
 }
 
-// RiskView is what is known of one kind of request and lot of it, as GET /admin/risk tells it: what is
+// RiskView is what is known of one kind of request and cohort of it, as GET /admin/risk tells it: what is
 // promised, whether it is kept, and on how many audits that rests. Shares are 0 … 1. What is null
 // is not known, or there is none.
 type RiskView struct {

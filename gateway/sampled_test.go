@@ -56,7 +56,7 @@ func targetOf(t *testing.T, backend string, mode plan.Mode) *tiers.Cascade {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := plan.Config{Mode: mode, MaxPrompt: 1000, Timeouts: plan.Timeouts{TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
+	cfg := plan.Config{Mode: mode, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
 	c, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestSampledRequestsAtOnceShareOneGenerationWhereTheyAreTo(t *testing.T) {
 		sampling string
 		adjust   func(*cache.Config)
 	}{
-		"the setting says so":         {`"temperature":0.8`, func(c *cache.Config) { c.Sampled = true }},
+		"the setting says so":         {`"temperature":0.8`, func(c *cache.Config) { c.CoalesceSampled = true }},
 		"a seed makes them the same":  {`"temperature":0.8,"seed":7`, func(*cache.Config) {}},
 		"they are not sampled at all": {`"temperature":0`, func(*cache.Config) {}},
 	} {
@@ -128,7 +128,7 @@ func TestWhoWantsTheTargetsLawExactlyAboveTemperatureZeroSharesNothing(t *testin
 	} {
 		up, k := newSpeaker(t), newKept(t)
 		b := startCached(t, up.URL, k, func(o *Options) {
-			sampling(func(c *cache.Config) { c.Sampled = true })(o)
+			sampling(func(c *cache.Config) { c.CoalesceSampled = true })(o)
 			o.Cascade = targetOf(t, up.URL, c.mode)
 		})
 		generations, want := many, "BYPASS"

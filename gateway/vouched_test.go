@@ -31,9 +31,11 @@ type warming struct {
 func (w *warming) View(risk.Key) risk.View {
 	return risk.View{Threshold: 1e9, Floor: 1e9, Band: 1e9, Cautious: -1000, Seen: time.Now(), Warmup: risk.Warmup{Began: w.began}}
 }
-func (w *warming) Open(context.Context, audit.Booking) (risk.Fate, error) { return risk.Learned, nil }
-func (w *warming) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
-	return risk.Booked, nil
+func (w *warming) Open(context.Context, audit.PendingAudit) (risk.OpenResult, error) {
+	return risk.Learned, nil
+}
+func (w *warming) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult, error) {
+	return risk.Opened, nil
 }
 func (w *warming) Drafted(risk.Key, int, int) {}
 func (w *warming) Close(ctx context.Context, _ risk.Key, _ string, bad bool) error {
@@ -61,12 +63,12 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 		t.Fatal(err)
 	}
 	w := &warming{began: time.Now().UnixMicro(), let: make(chan struct{}, 100)}
-	cfg := plan.Config{Mode: plan.ModeRisk, Takeover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPrompt: 1000,
-		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second},
-		Timeouts: plan.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
-		Risk: plan.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: plan.LabelLenient,
-			AtOnce: 4, Stale: time.Minute, Warmup: true, WarmupFor: time.Hour}}
-	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Evidence: w, Cards: prober.Card, Routes: []tiers.Route{{
+	cfg := plan.Config{Mode: plan.ModeRisk, MidstreamFailover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPromptTokens: 1000,
+		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MaxTokens: 8192, MaxConcurrent: 4, Timeout: 10 * time.Second},
+		Timeouts: plan.Timeouts{DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute},
+		Risk: plan.Risk{Rule: risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1000}, Rates: risk.Rates{ColdStart: 1}, Label: plan.LabelLenient,
+			MaxConcurrentAudits: 4, MaxStaleness: time.Minute, Warmup: true, WarmupDuration: time.Hour}}
+	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Evidence: w, Capabilities: prober.Capabilities, Routes: []tiers.Route{{
 		Model: "llama-3", Draft: drafts, Target: targets, SameTokenizer: true, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +78,7 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 		o.Cascade = cascade
 		o.Background = append(o.Background, BackgroundTask{Name: "warm", Run: cascade.Run}, BackgroundTask{Name: "prober", Run: prober.Run})
 	})
-	soon(t, "the pools are probed", func() bool { return prober.Card("drafts") != nil && prober.Card("warm-targets") != nil })
+	soon(t, "the pools are probed", func() bool { return prober.Capabilities("drafts") != nil && prober.Capabilities("warm-targets") != nil })
 	return b, k, w, target
 }
 
@@ -112,7 +114,7 @@ func TestADraftOfAWarmupIsKeptOnceItsAuditHasPassed(t *testing.T) {
 		q := question{more: `,"max_tokens":24`, stream: stream}
 		first := b.say(t.Context(), q)
 		first.marked(t, "the first")
-		if !stream && !receipt.OfWarmup(first.header.Get("X-Acceptance")) {
+		if !stream && !receipt.IsWarmup(first.header.Get("X-Acceptance")) {
 			t.Errorf("the first: %v", first.header)
 		}
 		second := b.say(t.Context(), q)

@@ -13,8 +13,8 @@ var descAcceptRate = prometheus.NewDesc("vllm_spec_acceptance_rate",
 	"Share of the draft tokens judged in the last five minutes that went into answers, of this replica: "+
 		"what foregate_accepted_tokens_total is of foregate_draft_tokens_total. Absent while none were judged.", []string{"route"}, nil)
 
-// acceptRate is the acceptance rate of each route, by tokens, as engines tell their own. Routes are those
-// of the configuration, which bounds them.
+// acceptRate measures the acceptance rate of each route in tokens, as engines report vLLM's own. The configuration
+// bounds the number of routes.
 type acceptRate struct {
 	now func() time.Time
 
@@ -22,7 +22,7 @@ type acceptRate struct {
 	routes map[string]*recent.Ratio
 }
 
-// add books a draft: the tokens that were judged, and how many of them went into the answer.
+// add counts a draft: the judged tokens, and those that became part of the answer.
 func (a *acceptRate) add(route string, accepted, judged int) {
 	if judged <= 0 {
 		return
@@ -41,7 +41,7 @@ func (a *acceptRate) add(route string, accepted, judged int) {
 // Describe implements [prometheus.Collector].
 func (a *acceptRate) Describe(to chan<- *prometheus.Desc) { to <- descAcceptRate }
 
-// Collect implements [prometheus.Collector]. The reader must not hold up who adds.
+// Collect implements [prometheus.Collector]. It does not block add.
 func (a *acceptRate) Collect(to chan<- prometheus.Metric) {
 	for _, m := range a.gather() {
 		to <- m

@@ -37,7 +37,7 @@ func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
 func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	t.Helper()
 	cfg := testConfig()
-	cfg.RetryAttempts = 1
+	cfg.MaxRetries = 1
 	o.Routes = []Route{{Model: "m", Target: p, Config: func() plan.Config { return cfg }}}
 	c, err := New(o)
 	if err != nil {
@@ -47,9 +47,9 @@ func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := c.request(c.routes["m"], cfg, &Ask{Request: req}).Caller(receipt.NewRecorder(&receipt.Receipt{}, time.Now))
+	caller := c.newRequest(c.routes["m"], cfg, &Request{Body: req}).Caller(receipt.NewRecorder(&receipt.Receipt{}, time.Now))
 	of := inflight.Pool{Pool: p, Tier: plan.Draft}
-	call := caller.Order(of, &engine.Draft{Terms: caller.Terms(of), Request: req})
+	call := caller.NewRequest(of, &engine.Draft{Terms: caller.Terms(of), Request: req})
 	call.Ticket.NoWait = true
 	x, err := caller.Open(t.Context(), call)
 	if err == nil {
@@ -66,9 +66,9 @@ func (p permit) Report(err error) { p(err) }
 // picks is a queue that counts who comes.
 type picks int
 
-func (n *picks) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (n *picks) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	*n++
-	return 0, try(pool.Limit{})
+	return 0, try(pool.Admission{})
 }
 
 func TestADraftWhoseOnlyBackendMayNotBeAskedTakesNoRetry(t *testing.T) {

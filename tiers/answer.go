@@ -11,14 +11,14 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Sink takes an answer on its way to the client. Begin is called once, before
-// the first Write; each Write holds whole frames and is flushed.
+// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
+// is flushed.
 type Sink interface {
 	Begin(Head) error
 	Write(p []byte) error
 }
 
-// Head is what is known of an answer at its first byte.
+// Head holds what is known of an answer at its first byte.
 type Head struct {
 	Stream      bool // server-sent events, else JSON
 	Receipt     *receipt.Receipt
@@ -26,7 +26,7 @@ type Head struct {
 	Length      int64  // of its body in bytes; 0 or less is unknown
 }
 
-// answerSink gives a sink the receipt with the head.
+// answerSink adds the receipt to the head.
 type answerSink struct {
 	Sink
 	receipt *receipt.Receipt
@@ -37,13 +37,12 @@ func (s answerSink) Begin(h strategy.Head) error {
 	return s.Sink.Begin(Head{Stream: h.Stream, Receipt: s.receipt, Length: h.Length})
 }
 
-// Answer answers one request into sink. The receipt is never nil. An error
-// before the first byte means that nothing was written; after it, it is a
-// *[strategy.BrokenError] or the sink's own. The client's leaving cancels ctx, and with it every
-// call upstream.
-func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*receipt.Receipt, error) {
-	rc := &receipt.Receipt{Route: a.Request.Model, Began: c.tools.World.Now()}
-	rt, err := c.Route(a.Request.Model)
+// Answer answers one request into sink. The receipt is never nil. After an error before the first byte nothing was
+// written. After the first byte the error is a *[strategy.BrokenError] or the sink's own. When the client disconnects,
+// ctx ends and all upstream calls are cancelled.
+func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
+	rc := &receipt.Receipt{Route: a.Body.Model, Began: c.services.World.Now()}
+	rt, err := c.Route(a.Body.Model)
 	if err != nil {
 		return rc, err
 	}
@@ -52,48 +51,48 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*receipt.Receip
 		live := rt.Config()
 		cfg = &live
 	}
-	r := c.request(rt, *cfg, &a)
-	ctx, cancel := c.tools.World.WithTimeout(ctx, r.Deadline())
+	r := c.newRequest(rt, *cfg, &a)
+	ctx, cancel := c.services.World.WithTimeout(ctx, r.Deadline())
 	defer cancel()
-	record := receipt.NewRecorder(rc, c.tools.World.Now)
-	record.Planned(r.Plan, r.Trial)
+	record := receipt.NewRecorder(rc, c.services.World.Now)
+	record.RecordPlan(r.Plan, r.AuditDecision)
 	answer := strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: answerSink{sink, rc}, Observer: a.Tap, Auditor: c.auditor(r, &a), Said: a.Said,
+		Request: r, Record: record, Sink: answerSink{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
 	})
 	err = answer.Run(ctx)
-	c.metrics.settled(rc, r.Config.Mode)
-	c.learn(r, answer.Outcome(), err)
+	c.metrics.countOutcome(rc, r.Config.Mode)
+	c.recordOutcome(r, answer.Outcome(), err)
 	return rc, err
 }
 
-// request is what is known of a request when its answer begins: with how it is to be answered.
-func (c *Cascade) request(rt *Route, cfg plan.Config, a *Ask) *inflight.Request {
-	f := c.facts(rt, a.Request, a.Tier) // what the engines can do is read once, so that all go by the same
-	if a.Apart {
-		f.Apart = a.Tenant
+// newRequest decides how the request is answered and returns it with the plan.
+func (c *Cascade) newRequest(rt *Route, cfg plan.Config, a *Request) *inflight.Request {
+	f := c.facts(rt, a.Body, a.Tier) // read once, so that all decisions use the same capabilities
+	if a.PerTenantEvidence {
+		f.EvidenceTenant = a.Tenant
 	}
 	r := &inflight.Request{
-		Body: a.Request, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Tools: c.tools,
+		Body: a.Body, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services,
 		Identity: dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans},
-		Demand:   plan.DemandOf(a.Request, a.head()),
-		Target:   inflight.Pool{Pool: rt.Target, Card: f.Target, Tier: plan.Target},
+		Demand:   plan.DemandOf(a.Body, a.head()),
+		Target:   inflight.Pool{Pool: rt.Target, Capabilities: f.Target, Tier: plan.Target},
 	}
 	r.Demand.Salt = a.Salt
 	if rt.Draft != nil {
-		r.Draft = inflight.Pool{Pool: rt.Draft, Card: f.Draft, Tier: plan.Draft}
+		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: f.Draft, Tier: plan.Draft}
 	}
 	d := c.decide(rt, cfg, a, f)
-	r.Plan, r.Config, r.Trial, r.Views = d.plan, d.cfg, d.trial, d.views
+	r.Plan, r.Config, r.AuditDecision, r.Views = d.plan, d.cfg, d.audit, d.views
 	return r
 }
 
-// auditor audits the request's draft, nil where that is not to be. A draft in the shadow is begun here.
-func (c *Cascade) auditor(r *inflight.Request, a *Ask) strategy.Auditor {
-	if r.Trial == nil || !r.Trial.Audited() && !r.Trial.Shadow {
+// newAuditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
+func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
+	if r.AuditDecision == nil || !r.AuditDecision.IsAudited() && !r.AuditDecision.Shadow {
 		return nil
 	}
-	subject := audit.Subject{Request: r, Auditor: c.audits, Keep: a.Keep, Vouched: a.Vouched}
-	if r.Trial.Shadow {
+	subject := audit.RequestAuditor{Request: r, Auditor: c.audits, RetainBody: a.RetainBody, OnAuditPassed: a.OnAuditPassed}
+	if r.AuditDecision.Shadow {
 		subject.Shadow()
 		return nil
 	}

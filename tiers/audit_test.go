@@ -31,28 +31,28 @@ type notebook struct {
 	grid   risk.Grid // that states begin with; nil: they learn theirs
 	op     int       // index that they begin with as certified
 	states map[risk.Key]*risk.State
-	opened []audit.Booking
-	fates  map[risk.Fate]int
+	opened []audit.PendingAudit
+	fates  map[risk.OpenResult]int
 	bad    map[string]bool // outcomes by ticket
 
 	warmups []string // tickets of audits of drafts that the warm-up served
 }
 
 func newNotebook(rule risk.Rule) *notebook {
-	return &notebook{rule: rule, states: map[risk.Key]*risk.State{}, fates: map[risk.Fate]int{}, bad: map[string]bool{}}
+	return &notebook{rule: rule, states: map[risk.Key]*risk.State{}, fates: map[risk.OpenResult]int{}, bad: map[string]bool{}}
 }
 
 // state is a key's. The caller holds mu.
 func (n *notebook) state(k risk.Key) *risk.State {
 	if n.states[k] == nil {
 		grid, op := n.grid, n.op
-		if grid != nil && k.Lot == plan.LotHead { // its scores are others
+		if grid != nil && k.Cohort == plan.CohortHead { // its scores are others
 			grid, op = everything, 1
 		}
 		n.states[k] = &risk.State{Grid: grid}
 		if grid != nil {
 			s := n.states[k]
-			s.Version, s.Eps, s.Delta, s.Op = 1, n.rule.Eps, n.rule.Delta, op
+			s.Version, s.MaxWrongRate, s.ErrorProbability, s.Op = 1, n.rule.MaxWrongRate, n.rule.ErrorProbability, op
 			s.Epochs = []risk.Epoch{{ID: 1, Turn: 1, Cert: op}}
 		}
 	}
@@ -67,22 +67,22 @@ func (n *notebook) View(k risk.Key) risk.View {
 	return v
 }
 
-func (n *notebook) Open(_ context.Context, a audit.Booking) (risk.Fate, error) {
+func (n *notebook) Open(_ context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.state(a.Key).Open(n.rule, a.Decision, a.Score, a.Ticket, time.Unix(1e9, 0))
 	n.fates[f]++
-	if f == risk.Booked {
+	if f == risk.Opened {
 		n.opened = append(n.opened, a)
 	}
 	return f, nil
 }
 
-func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fate := n.state(k).OpenWarmup(n.rule, ticket, time.Now())
-	if fate == risk.Booked {
+	if fate == risk.Opened {
 		n.warmups = append(n.warmups, ticket)
 	}
 	return fate, nil
@@ -103,7 +103,7 @@ func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool)
 }
 
 // count is how many audits met a fate.
-func (n *notebook) count(f risk.Fate) int {
+func (n *notebook) count(f risk.OpenResult) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.fates[f]
@@ -135,9 +135,9 @@ func auditedRigAtRest(t *testing.T, draft, target vllmsim.Options) (*rig, *noteb
 	r := probedRig(t, draft, target)
 	r.cfg.Mode = plan.ModeRisk
 	r.cfg.Risk = plan.Risk{
-		Rule:  risk.Rule{Eps: 0.3, Delta: 0.1, Lease: 3000, Run: 1e6},
-		Rates: risk.Rates{Serving: 1, ColdShare: 1, ColdPerMinute: 1e9, Boost: 1, Explore: 1},
-		Label: plan.LabelLenient, AtOnce: 4, Stale: time.Minute,
+		Rule:  risk.Rule{MaxWrongRate: 0.3, ErrorProbability: 0.1, LeaseAudits: 3000, DriftRunLength: 1e6},
+		Rates: risk.Rates{Audit: 1, ColdStart: 1, ColdStartPerMinute: 1e9, Boost: 1, Explore: 1},
+		Label: plan.LabelLenient, MaxConcurrentAudits: 4, MaxStaleness: time.Minute,
 	}
 	n := newNotebook(r.cfg.Risk.Rule)
 	r.cascade.evidence, r.cascade.audits.Evidence = n, n
@@ -154,7 +154,7 @@ func (r *rig) run(t *testing.T) {
 		_ = r.cascade.Run(ctx)
 	}()
 	r.running = ctx
-	eventually(t, "the cascade's loop", func() bool { return r.cascade.audits.May("m", &plan.Risk{AtOnce: 1}, true) })
+	eventually(t, "the cascade's loop", func() bool { return r.cascade.audits.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) })
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -167,7 +167,7 @@ func (r *rig) rests(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		r.cascade.audits.Rest()
+		r.cascade.audits.Wait()
 	}()
 	select {
 	case <-over:
@@ -216,8 +216,8 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 		}
 		if rc.Verdict.Accept {
 			served++
-			if rc.Verdict.Lot != accept.LotConfidence || rc.Needed != accept.Nats(rc.Trial.Own.Threshold) || rc.Verdict.Score < rc.Needed {
-				t.Errorf("%+v by %+v", rc.Verdict, rc.Trial.Own)
+			if rc.Verdict.Cohort != accept.CohortConfidence || rc.Needed != accept.Nats(rc.Audit.Own.Threshold) || rc.Verdict.Score < rc.Needed {
+				t.Errorf("%+v by %+v", rc.Verdict, rc.Audit.Own)
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 			outcomes := map[float64]float64{} // share of bad audits by divergence
 			for _, divergence := range []float64{0, 0.6} {
 				r, book := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
-				r.cfg.Risk.Label, r.cfg.Risk.Prefix, r.cfg.Risk.Rule.Eps = label, 0.9, 0.001 // nothing is ever certified
+				r.cfg.Risk.Label, r.cfg.Risk.MinPrefixShare, r.cfg.Risk.Rule.MaxWrongRate = label, 0.9, 0.001 // nothing is ever certified
 				book.grid = everything
 				for i := range n {
 					if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
@@ -296,14 +296,14 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	n.grid = everything
-	r.cfg.Scoring.AtOnce = 0 // nobody may be asked
+	r.cfg.Scoring.MaxConcurrent = 0 // nobody may be asked
 	for i := range 10 {
 		if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n.count(risk.Booked) != 0 {
-		t.Errorf("%d audits were booked", n.count(risk.Booked))
+	if n.count(risk.Opened) != 0 {
+		t.Errorf("%d audits were booked", n.count(risk.Opened))
 	}
 }
 
@@ -335,15 +335,15 @@ func TestADraftTooLongToBeScoredIsBookedAsBad(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.rests(t)
-	if all, _ := n.closed(); n.count(risk.Booked) != 1 || all != 0 {
-		t.Errorf("%d booked, %d closed", n.count(risk.Booked), all)
+	if all, _ := n.closed(); n.count(risk.Opened) != 1 || all != 0 {
+		t.Errorf("%d booked, %d closed", n.count(risk.Opened), all)
 	}
 }
 
 func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	n.grid, n.op = everything, 1
-	before, left := n.count(risk.Booked)+n.count(risk.Outside), 0
+	before, left := n.count(risk.Opened)+n.count(risk.OutOfRange), 0
 	for i := range 20 {
 		ctx, leave := context.WithCancel(t.Context())
 		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("later ", i), `,"max_tokens":4000,"ignore_eos":true,"stream":true`)), openai.DefaultLimits())
@@ -351,7 +351,7 @@ func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := &collector{onText: leave}
-		rc, err := r.cascade.Answer(ctx, Ask{Request: req, ID: "test"}, out)
+		rc, err := r.cascade.Answer(ctx, Request{Body: req, ID: "test"}, out)
 		if err == nil {
 			t.Fatalf("%s: answered", rc.Acceptance())
 		}
@@ -360,7 +360,7 @@ func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
 		}
 	}
 	r.rests(t)
-	if now := n.count(risk.Booked) + n.count(risk.Outside); left == 0 || now > before+20-left {
+	if now := n.count(risk.Opened) + n.count(risk.OutOfRange); left == 0 || now > before+20-left {
 		t.Errorf("%d clients left drafts that were under way; %d audits, %d before", left, now, before)
 	}
 }
@@ -370,7 +370,7 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
-	n.grid, r.cfg.Risk.Spend = everything, 0.1
+	n.grid, r.cfg.Risk.AuditBudget = everything, 0.1
 	answered := 0
 	for i := range 60 {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
@@ -392,24 +392,24 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
 	r.cfg.Accept.Threshold = 5 // nothing is good enough
-	r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = true, -20
+	r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = true, -20
 	short := true
-	r.cascade.short = func(route, pool string, class int8) bool {
-		return short && route == "m" && pool == "targets" && class < highest
+	r.cascade.underPressure = func(route, pool string, class int8) bool {
+		return short && route == "m" && pool == "targets" && class < highestClass
 	}
 	for _, tc := range []struct {
 		what   string
-		change func(*Ask)
+		change func(*Request)
 		mode   plan.Mode
 		tier   plan.Tier
 		reason string
 	}{
-		{"allowed", func(*Ask) {}, plan.ModeConfidence, plan.Draft, accept.ReasonPressed},
-		{"not allowed", func(a *Ask) { a.Spared = false }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
-		{"the highest class", func(a *Ask) { a.Class = highest }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
-		{"nothing certified", func(*Ask) {}, plan.ModeRisk, plan.Draft, accept.ReasonPressed},
-		{"the target was demanded", func(a *Ask) { a.Tier = plan.Target }, plan.ModeConfidence, plan.Target, "demanded"},
-		{"a mode that promises more", func(*Ask) {}, plan.ModeVerify, plan.Mixed, ""},
+		{"allowed", func(*Request) {}, plan.ModeConfidence, plan.Draft, accept.ReasonPressure},
+		{"not allowed", func(a *Request) { a.AllowLowScore = false }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
+		{"the highest class", func(a *Request) { a.Class = highestClass }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
+		{"nothing certified", func(*Request) {}, plan.ModeRisk, plan.Draft, accept.ReasonPressure},
+		{"the target was demanded", func(a *Request) { a.Tier = plan.Target }, plan.ModeConfidence, plan.Target, "demanded"},
+		{"a mode that promises more", func(*Request) {}, plan.ModeVerify, plan.Mixed, ""},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			r.cfg.Mode = tc.mode
@@ -418,17 +418,17 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := Ask{Request: req, ID: "test", Spared: true, Class: 1}
+				a := Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}
 				tc.change(&a)
 				rc, err := r.cascade.Answer(t.Context(), a, &collector{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, reason := rc.Outcome()
-				if tc.tier == plan.Mixed && !receipt.Pressed(rc.Acceptance()) {
+				if tc.tier == plan.Mixed && !receipt.IsPressure(rc.Acceptance()) {
 					continue // as far as the target stands by it
 				}
-				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || receipt.Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
+				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || receipt.IsPressure(rc.Acceptance()) != (tc.reason == accept.ReasonPressure) {
 					t.Errorf("%s from %s", rc.Acceptance(), rc.Tier)
 				}
 			}
@@ -446,7 +446,7 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := func() func() { kept.Add(1); return func() { released.Add(1) } }
-	a := Ask{Request: req, ID: "test", Keep: keep}
+	a := Request{Body: req, ID: "test", RetainBody: keep}
 	if _, err := r.cascade.Answer(t.Context(), a, &collector{}); err != nil {
 		t.Fatal(err)
 	}
@@ -454,8 +454,8 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	if kept.Load() != 1 || released.Load() != 1 {
 		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
 	}
-	subject := audit.Subject{Request: r.cascade.request(r.cascade.routes["m"], r.cfg, &a), Auditor: r.cascade.audits, Keep: keep}
-	r.cascade.audits.Rest()
+	subject := audit.RequestAuditor{Request: r.cascade.newRequest(r.cascade.routes["m"], r.cfg, &a), Auditor: r.cascade.audits, RetainBody: keep}
+	r.cascade.audits.Wait()
 	subject.Shadow()
 	dropped := testutil.ToFloat64(r.cascade.metrics.dropped.WithLabelValues("m", "busy"))
 	if dropped != 1 || kept.Load() != 2 || released.Load() != 2 {

@@ -31,57 +31,56 @@ type Route struct {
 	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
 	Config        func() plan.Config // live
 
-	Prices func() economy.Prices // of a token at its pools, as far as known; nil is unknown
+	Prices func() economy.Prices // per token of its pools; nil: unknown
 }
 
-// Options wires a Cascade.
+// Options configure a [Cascade].
 type Options struct {
 	Routes   []Route
 	Upstream engine.Upstream  // makes attempts at backends
-	Queue    dispatch.Queue   // nil lets everybody in
-	Breaker  dispatch.Breaker // nil permits everything
+	Queue    dispatch.Queue   // nil: no admission queue
+	Breaker  dispatch.Breaker // nil: no breaker
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	Window   func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil knows none
-	Cards    func(pool string) *probe.Card                             // what a pool's engines can do; nil knows nothing
-	Evidence audit.Evidence                                            // what audits have shown; nil is nothing, ever
-	Maps     func(route string, version int) *accept.Map               // calibrated scores; nil has none
-	Replicas func() int                                                // gateways that share the evidence; nil is one
-	Short    func(route, pool string, class int8) bool                 // whether a pool is about to turn a class of a route's requests away; nil is never
-	Draw     func(request string, p inflight.Purpose) float64          // draws from [0, 1); nil is math/rand
+	ContextWindow func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil: always unknown
+	Capabilities  func(pool string) *probe.Capabilities                     // what the engines of a pool support; nil: always unknown
+	Evidence      audit.Evidence                                            // outcomes of audits; nil: none
+	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil: none
+	Replicas      func() int                                                // replicas that share the evidence; nil: one
+	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to shed requests of a route and priority class; nil: never
+	Random        func(request string, p inflight.Purpose) float64          // random numbers from [0, 1); nil: math/rand
 
-	Registerer prometheus.Registerer // nil registers nothing
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Cascade answers requests from the tiers of their routes. It is safe for
-// concurrent use.
+// Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
-	routes   map[string]*Route
-	tools    *inflight.Tools
-	metrics  *metrics
-	windows  windows
-	cards    func(pool string) *probe.Card
-	evidence audit.Evidence
-	maps     func(route string, version int) *accept.Map
-	short    func(route, pool string, class int8) bool
-	audits   *audit.Auditor
-	book     *economy.Book
-	scores   *scoring.Gate
+	routes        map[string]*Route
+	services      *inflight.Services
+	metrics       *metrics
+	windows       contextWindows
+	capabilities  func(pool string) *probe.Capabilities
+	evidence      audit.Evidence
+	scoreMaps     func(route string, version int) *accept.ScoreMap
+	underPressure func(route, pool string, class int8) bool
+	audits        *audit.Auditor
+	costs         *economy.Statistics
+	scores        *scoring.Limiter
 }
 
 const defaultMaxBody = 16 << 20
 
-// New wires a cascade. It needs an Upstream, and every route a model, a target and a Config.
+// New returns a Cascade. It needs an Upstream, and for every route a model, a target and a Config.
 func New(o Options) (*Cascade, error) {
 	if o.Upstream == nil {
 		return nil, errors.New("tiers: no upstream")
 	}
 	o.defaults()
 	c := &Cascade{
-		routes: make(map[string]*Route, len(o.Routes)), metrics: newMetrics(o.Registerer, o.World.Now), windows: windows{read: o.Window},
-		cards: o.Cards, evidence: o.Evidence, maps: o.Maps, short: o.Short,
-		book: economy.NewBook(), scores: scoring.NewGate(),
+		routes: make(map[string]*Route, len(o.Routes)), metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
+		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, underPressure: o.UnderPressure,
+		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
 	for i := range o.Routes {
 		rt := o.Routes[i]
@@ -99,8 +98,8 @@ func New(o Options) (*Cascade, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
-	c.tools = &inflight.Tools{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Draw, MaxBody: o.MaxBody, Window: c.windows.of, Checked: c.metrics.check,
+	c.services = &inflight.Services{
+		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.windows.of, OnCheck: c.metrics.countCheck,
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Prices: c.pricesOf, Replicas: o.Replicas,
@@ -108,37 +107,37 @@ func New(o Options) (*Cascade, error) {
 	return c, err
 }
 
-// defaults fills in what may be missing.
+// defaults sets optional fields that are missing.
 func (o *Options) defaults() {
 	if o.World == nil {
 		o.World = world.System{}
 	}
 	if o.Queue == nil {
-		o.Queue = dispatch.OpenQueue{}
+		o.Queue = dispatch.NoQueue{}
 	}
 	if o.Breaker == nil {
-		o.Breaker = dispatch.OpenBreaker{}
+		o.Breaker = dispatch.NoBreaker{}
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
 	}
-	if o.Cards == nil {
-		o.Cards = func(string) *probe.Card { return nil }
+	if o.Capabilities == nil {
+		o.Capabilities = func(string) *probe.Capabilities { return nil }
 	}
 	if o.Evidence == nil {
 		o.Evidence = audit.NoEvidence{}
 	}
-	if o.Maps == nil {
-		o.Maps = func(string, int) *accept.Map { return nil }
+	if o.ScoreMaps == nil {
+		o.ScoreMaps = func(string, int) *accept.ScoreMap { return nil }
 	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
-	if o.Short == nil {
-		o.Short = func(string, string, int8) bool { return false }
+	if o.UnderPressure == nil {
+		o.UnderPressure = func(string, string, int8) bool { return false }
 	}
-	if o.Draw == nil {
-		o.Draw = func(string, inflight.Purpose) float64 { return rand.Float64() }
+	if o.Random == nil {
+		o.Random = func(string, inflight.Purpose) float64 { return rand.Float64() }
 	}
 }
 
@@ -150,25 +149,24 @@ func (c *Cascade) Route(model string) (*Route, error) {
 	return nil, ErrUnknownModel
 }
 
-// ErrUnknownModel is returned for a model that no route has.
+// ErrUnknownModel is returned for a model without a route.
 var ErrUnknownModel = errors.New("unknown model")
 
-// Plan is how a request to the route may be answered under a config, whatever that would
-// cost.
+// Plan returns how a request to the route would be answered under a config, without regard to cost.
 func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan {
 	return plan.Make(cfg, c.facts(rt, r, demanded))
 }
 
-// facts are what a plan for a request is made from.
+// facts returns the inputs of a plan for a request.
 func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
 	f := plan.Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
-		f.Draft, f.Target = c.cards(rt.Draft.Name()), c.cards(rt.Target.Name())
+		f.Draft, f.Target = c.capabilities(rt.Draft.Name()), c.capabilities(rt.Target.Name())
 	}
 	return f
 }
 
-// pricesOf are the prices of a token at a route's pools; zero where they are not known.
+// pricesOf returns the token prices of a route's pools; zero if unknown.
 func (c *Cascade) pricesOf(route string) (p economy.Prices) {
 	if rt := c.routes[route]; rt.Prices != nil {
 		p = rt.Prices()

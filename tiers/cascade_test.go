@@ -215,7 +215,7 @@ func TestAClientThatLeavesStopsTheBackend(t *testing.T) {
 	}
 	gone := errors.New("client gone")
 	out := &failingSink{after: 3, err: gone}
-	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, out); !errors.Is(err, gone) {
+	if _, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, out); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 	eventually(t, "the abort", func() bool { return r.draft.State().Running == 0 })

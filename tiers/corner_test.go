@@ -242,7 +242,7 @@ func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
 		<-r.Context().Done()
 	})
 	r := scriptedRig(t, backend.URL, backend.URL)
-	r.cfg.Timeouts.Chunk, r.cfg.Timeouts.Total = 10*time.Second, 30*time.Second
+	r.cfg.Timeouts.StreamIdle, r.cfg.Timeouts.Total = 10*time.Second, 30*time.Second
 	for _, tier := range []plan.Tier{plan.Target, plan.Auto} {
 		began := time.Now()
 		got, _, err := r.ask(openai.Chat, tier, chat("Hello", `,"stream":true`))
@@ -315,7 +315,7 @@ func TestTextWithoutSpacesStreamsOnRoutesWithoutACommonTokenizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out collector
-	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, &out); err != nil {
+	if _, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	last := bytes.Count(out.writes[len(out.writes)-1], []byte("語"))
@@ -363,7 +363,7 @@ func TestACommentBehindAChunkDoesNotHoldItBack(t *testing.T) {
 			once.Do(func() { close(release) }) // without the text there is no end
 		}
 	}
-	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, Tier: plan.Target, ID: "x"}, &out); err != nil {
+	if _, err := r.cascade.Answer(t.Context(), Request{Body: req, Tier: plan.Target, ID: "x"}, &out); err != nil {
 		t.Error(err)
 	}
 }
@@ -451,10 +451,10 @@ func TestASeamWithinATokenThatWasSentInPartIsWrittenAgain(t *testing.T) {
 				once.Do(func() { close(shown) })
 			}
 		}
-		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, &out)
+		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, &out)
 		got := read(t, true, bytes.Join(out.writes, nil))
-		if err != nil || got.text != c.want || got.finish != "stop" || got.stop != "null" || len(rc.Over) != 1 {
-			t.Errorf("%q: %q (%s, %s), over %+v, %v", c.again, got.text, got.finish, got.stop, rc.Over, err)
+		if err != nil || got.text != c.want || got.finish != "stop" || got.stop != "null" || len(rc.Failovers) != 1 {
+			t.Errorf("%q: %q (%s, %s), over %+v, %v", c.again, got.text, got.finish, got.stop, rc.Failovers, err)
 		}
 	}
 }

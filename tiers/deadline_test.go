@@ -52,8 +52,8 @@ func TestEveryWayOfAnsweringHasTheRequestsDeadline(t *testing.T) {
 	const chats, completions = "/v1/chat/completions", "/v1/completions"
 	const long = 6800*time.Second + 30*time.Second + time.Minute // for 680 tokens
 	within := plan.Timeouts{
-		DraftFirstByte: 30 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: time.Minute,
-		Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinRate: 0.1,
+		DraftFirstToken: 30 * time.Second, TargetFirstToken: 30 * time.Second, StreamIdle: time.Minute,
+		Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinTokensPerSecond: 0.1,
 	}
 	for _, tc := range []struct {
 		name, body string
@@ -91,7 +91,7 @@ func TestWhatPassesThroughHasADeadlineByItsLimit(t *testing.T) {
 	} {
 		s := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: testScale})
 		cfg := testConfig()
-		cfg.Timeouts = plan.Timeouts{TargetFirstByte: 30 * time.Second, Chunk: time.Minute, Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinRate: 1}
+		cfg.Timeouts = plan.Timeouts{TargetFirstToken: 30 * time.Second, StreamIdle: time.Minute, Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinTokensPerSecond: 1}
 		c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", s.URL()), Config: func() plan.Config { return cfg }})
 		body := []byte(`{"model":"m",` + tc.members + `}`)
 		env, err := openai.Peek(tc.path, body, openai.DefaultLimits())

@@ -61,7 +61,7 @@ func TestAnEndThatAnEngineIsToIgnoreIsATokenThatNeedsItsLogprob(t *testing.T) {
 		})
 		target := newScripted(t, ending)
 		r := scriptedRig(t, draft.URL, target.URL)
-		r.cascade.cards = func(string) *probe.Card { return &probe.Card{TokenIDs: true, EOS: []int32{2}} } // 2 ends its answers
+		r.cascade.capabilities = func(string) *probe.Capabilities { return &probe.Capabilities{TokenIDs: true, EOS: []int32{2}} } // 2 ends its answers
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100`+more))
 		if err != nil || (rc.Tier == plan.Draft) != (reason == "") || reason != "" && rc.Verdict.Reason != reason {
 			t.Errorf("%q: %s, %s, %v", more, rc.Tier, rc.Acceptance(), err)
@@ -95,14 +95,14 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 	}
 }
 
-func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
+func TestSamplingParametersThatAreNotSupportedGoToTheTarget(t *testing.T) {
 	for field, want := range map[string]string{"typical_p": "sampled_fields", "no_stop_trim": "sampled_fields", "metadata": ""} {
 		req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"`+field+`":{}`)), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Temperature = 1
-		got := plan.SampledLacks(plan.Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MaxTokens: 8192}}, plan.Facts{Request: req})
+		got := plan.SampledMissing(plan.Config{VerifySampled: true, MaxPromptTokens: 1000, Scoring: scoring.Config{MaxConcurrent: 1, MaxTokens: 8192}}, plan.Facts{Request: req})
 		if (got == "sampled_fields") != (want != "") {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
@@ -119,7 +119,7 @@ func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
 		for _, lost := range []int{0, 9, 25} {
 			sim := vllmsim.Options{Seed: 7, StreamInterval: 3, Without: without}
 			r := probedRig(t, sim, sim)
-			r.cfg.Unscored, r.cfg.HoldbackTokens = plan.UnscoredAccept, 1
+			r.cfg.OnMissingLogprobs, r.cfg.HoldbackTokens = plan.MissingLogprobsAccept, 1
 			for i, p := range prompts(sample(4, 8)) {
 				if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: lost, For: 1}); err != nil {
 					t.Fatal(err)
@@ -135,7 +135,7 @@ func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
 				want := r.own(body)
 				blind := name == "nothing to ask" && lost > 0 // nobody knows how many tokens there were
 				if n := r.tokens(got.text); !blind && (n > 40 || len(got.text) > len(want.text)) || len(got.text) < len(want.text) || got.usage.Completion > 40 || got.finish != "length" {
-					t.Errorf("%s, lost after %d: %d tokens for 40, told %+v, %s; from %s, %s, over %+v", name, lost, n, got.usage, got.finish, rc.Tier, rc.Acceptance(), rc.Over)
+					t.Errorf("%s, lost after %d: %d tokens for 40, told %+v, %s; from %s, %s, over %+v", name, lost, n, got.usage, got.finish, rc.Tier, rc.Acceptance(), rc.Failovers)
 				}
 			}
 		}
@@ -252,12 +252,12 @@ func TestATakeoverAsksALiveBackendHowManyTokensThereAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(rc.Over) == 0 {
+			if len(rc.Failovers) == 0 {
 				continue // it was whole before
 			}
 			taken++
 			if without == "" && (got.text != want.text || got.usage != want.usage) || !strings.HasPrefix(got.text, want.text) || got.usage.Completion > want.usage.Completion {
-				t.Errorf("without %q: %q told %+v\nwant %q, %+v; over %+v", without, got.text, got.usage, want.text, want.usage, rc.Over)
+				t.Errorf("without %q: %q told %+v\nwant %q, %+v; over %+v", without, got.text, got.usage, want.text, want.usage, rc.Failovers)
 			}
 		}
 		missed := two[0].missed.Load() + two[1].missed.Load()

@@ -67,11 +67,12 @@ var greedyRigs = []struct {
 // TestExactnessThroughTheCascade: over HTTP, too, the answer is the target's own: text, usage,
 // finish_reason and stop_reason, in every form.
 func TestExactnessThroughTheCascade(t *testing.T) {
+	skipIfSlowed(t)
 	for at, g := range greedyRigs {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
 			r := probedRig(t, g.draft, vllmsim.Options{})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, g.block, true
+			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, g.block, true
 			tiers, runs := map[plan.Tier]int{}, 0
 			for i, p := range prompts(proofSize(18, 60, 320)) {
 				for n := range proofSize(1, 2, 6) {
@@ -107,7 +108,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 
 func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Costly = plan.ModeVerify, true
+	r.cfg.Mode, r.cfg.AllowUncachedBlocks = plan.ModeVerify, true
 	tried := 0
 	for i, p := range prompts(16) {
 		own := r.own(chat(p, `,"max_tokens":100,"return_token_ids":true`))
@@ -121,10 +122,10 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 		tried++
 		body := forms[i%2].body(p, fmt.Sprintf(`,"max_tokens":%d`, n))
 		want := r.own(body)
-		for _, r.cfg.Block = range blocks {
+		for _, r.cfg.BlockTokens = range blocks {
 			got, _, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil || got.text != want.text || got.usage != want.usage || got.finish != "length" {
-				t.Errorf("blocks of %d: %q (%s, %+v), want %q, %+v; %v", r.cfg.Block, got.text, got.finish, got.usage, want.text, want.usage, err)
+				t.Errorf("blocks of %d: %q (%s, %+v), want %q, %+v; %v", r.cfg.BlockTokens, got.text, got.finish, got.usage, want.text, want.usage, err)
 			}
 		}
 	}
@@ -136,15 +137,16 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 // TestExactnessThroughTheCascadeUpToTies: with engines whose writing and scoring break ties
 // differently, every token of an answer is level with the target's first choice.
 func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
+	skipIfSlowed(t)
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.05)}
 	for _, block := range blocks {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			t.Parallel()
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
-			differ, n := 0, proofSize(sample(6, 9), 20, 320)
+			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
+			differ, n := 0, proofSize(9, 20, 320)
 			for i, p := range prompts(n) {
-				r.cfg.Tie = [...]accept.Nats{-1, 0, plantedTie}[i%3]
+				r.cfg.TieTolerance = [...]accept.Nats{-1, 0, plantedTie}[i%3]
 				f := forms[i%2]
 				body := f.body(p, `,"max_tokens":600`)
 				got, rc, err := r.ask(f.kind, plan.Auto, body)
@@ -156,7 +158,7 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 					continue
 				}
 				if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
-					t.Errorf("%q, blocks of %d, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, block, r.cfg.Tie, rc.Tier, got.text, want.text)
+					t.Errorf("%q, blocks of %d, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, block, r.cfg.TieTolerance, rc.Tier, got.text, want.text)
 				}
 			}
 			t.Logf("%d of %d leave the target's own answer, at ties", differ, n)

@@ -15,27 +15,26 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Forward is a request that passes through to a route's target pool.
+// Forward is a request that is passed through to a route's target pool without being interpreted.
 type Forward struct {
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 	Tenant   string
-	Class    int8        // as Ask.Class
-	Need     openai.Need // what it asks of an engine, by Envelope.Need
-	ID       string      // as Ask.ID
-	Salt     string      // as Ask.Salt
+	Class    int8        // as Request.Class
+	Need     openai.Need // estimated tokens, by Envelope.Need
+	ID       string      // as Request.ID
+	Salt     string      // as Request.Salt
 	Header   http.Header
-	Spans    bool // as Ask.Spans
+	Spans    bool // as Request.Spans
 }
 
-// Forward passes a request through to the target pool of the route that its
-// body names, and the answer back byte for byte. In the request the model's name is put right, and
-// the tenant's salt set where an engine computes on the prompt: an engine that does not know the
-// field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
-// that the answer tells of, within what can be.
+// Forward sends a request to the target pool of the route that its body names, and returns the answer byte for byte. It
+// replaces the model's name, and sets the tenant's cache salt if an engine computes on the prompt; engines without that
+// field ignore it. Before the first byte it retries as Answer does. The receipt has the tokens that the answer reports,
+// limited to what is possible.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
-	w := c.tools.World
+	w := c.services.World
 	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
@@ -47,41 +46,41 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
 	defer cancel()
 
-	passed := &engine.Passed{}
-	o := f.order(rt, cfg, passed)
+	passed := &engine.Forwarded{}
+	o := f.newRequest(rt, cfg, passed)
 	o.Events = record
 	record.Enter(plan.Target)
-	x, err := c.tools.Dispatch.Open(ctx, o)
+	x, err := c.services.Dispatch.Open(ctx, o)
 	if err != nil {
 		return rc, err
 	}
 	defer x.Drop()
-	record.From(plan.Target)
-	record.Begun()
+	record.SetTier(plan.Target)
+	record.RecordFirstByte()
 	record.Leave()
-	err = pass(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
-	record.Counted(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
-	c.metrics.passed(rc)
+	err = forwardStream(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
+	record.RecordTally(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
+	c.metrics.countForwarded(rc)
 	return rc, err
 }
 
-// order is the request's call.
-func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatch.Order {
+// newRequest returns the request's call.
+func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
 	var more []openai.Edit
 	if f.Salt != "" && f.Need.Computes {
 		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
-	o := dispatch.Order{
-		Call: &engine.Pass{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
-		Ticket:     dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
-		Demand:     pool.Demand{PromptBytes: f.Bytes, Whole: true},
-		Silence:    cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
-		Retry:      dispatch.Retry{Attempts: cfg.RetryAttempts, Budget: cfg.RetryBudget},
-		Answerless: f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
+	o := dispatch.Request{
+		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
+		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
+		Demand:      pool.Demand{PromptBytes: f.Bytes, Whole: true},
+		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
+		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
+		NoAnswer:    f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
 		Identity: dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
 	}
-	if o.Answerless {
+	if o.NoAnswer {
 		return o
 	}
 	o.Demand.OutputTokens, o.Demand.MaxOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
@@ -92,8 +91,8 @@ func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatc
 	return o
 }
 
-// pass copies an answer, one write for each read.
-func pass(x *dispatch.Exchange, passed *engine.Passed, h Head, sink Sink) error {
+// forwardStream copies an answer, one write per read.
+func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()
 	if err := sink.Begin(h); err != nil {

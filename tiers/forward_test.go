@@ -132,10 +132,10 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 	}
 	var a openai.DraftAnswer
 	rc := &receipt.Receipt{Began: time.Now()}
-	q := c.request(c.routes["m"], cfg, &Ask{Request: r, ID: "own", Header: http.Header{}})
+	q := c.newRequest(c.routes["m"], cfg, &Request{Body: r, ID: "own", Header: http.Header{}})
 	caller := q.Caller(receipt.NewRecorder(rc, time.Now))
-	o := caller.Order(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
-	if _, err := caller.Ask(t.Context(), o); err != nil {
+	o := caller.NewRequest(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
+	if _, err := caller.Do(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	if a.Usage.Completion != 50 || a.Usage.Prompt > len(r.Body)+5000 || rc.Tries[0].Tokens != 50 {

@@ -24,12 +24,12 @@ const testScale = 200 // simulated hardware runs that much faster
 // testConfig accepts most of the simulator's drafts; tests move what they test.
 func testConfig() plan.Config {
 	return plan.Config{
-		Takeover:       true,
-		Mode:           plan.ModeConfidence,
-		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
-		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,
-		RetryAttempts: 2, RetryBudget: 0.2,
-		Timeouts: plan.Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
+		MidstreamFailover: true,
+		Mode:              plan.ModeConfidence,
+		Accept:            accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		HoldbackTokens:    16, Holdback: time.Second, MaxPromptTokens: 100000,
+		MaxRetries: 2, RetryBudget: 0.2,
+		Timeouts: plan.Timeouts{DraftFirstToken: 5 * time.Second, TargetFirstToken: 5 * time.Second, StreamIdle: 5 * time.Second, Total: time.Minute},
 	}
 }
 
@@ -79,12 +79,12 @@ func testOptions(t *testing.T) Options {
 // optionsBy are options with an upstream that sends by a transport.
 func optionsBy(transport http.RoundTripper) Options {
 	u := upstream.New(upstream.Options{Transport: transport})
-	return Options{Upstream: u, Window: u.Window}
+	return Options{Upstream: u, ContextWindow: u.ContextWindow}
 }
 
 // sendBy has a cascade send by another transport from now on.
 func sendBy(c *Cascade, transport http.RoundTripper) {
-	c.tools.Dispatch.Upstream = upstream.New(upstream.Options{Transport: transport})
+	c.services.Dispatch.Upstream = upstream.New(upstream.Options{Transport: transport})
 }
 
 func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
@@ -222,7 +222,7 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *recei
 		r.t.Fatal(err)
 	}
 	var out collector
-	rc, err := r.cascade.Answer(r.t.Context(), Ask{Request: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
+	rc, err := r.cascade.Answer(r.t.Context(), Request{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
 	if err != nil {
 		return answer{}, rc, err
 	}

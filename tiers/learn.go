@@ -11,51 +11,51 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// learn writes what became of a request into the book that the next are weighed by. What
-// failed, and what was never to be drafted, says nothing of drafts.
-func (c *Cascade) learn(r *inflight.Request, o strategy.Outcome, err error) {
-	c.fund(r, &o)
-	c.warmed(r, &o, err)
+// recordOutcome adds a request's outcome to the cost statistics. Failed requests, and those that never had a draft, are
+// ignored.
+func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err error) {
+	c.fundAudits(r, &o)
+	c.recordWarmup(r, &o, err)
 	reason := cmp.Or(o.Bypass, r.Plan.Reason)
-	shut := reason == economy.NoSaving || reason == economy.TTFT
+	shut := reason == economy.ReasonNoSaving || reason == economy.ReasonTTFT
 	switch o.Verdict.Reason {
 	case draft.ReasonLost, strategy.ReasonBlock, accept.ReasonNoVerdict:
 		return
 	}
-	if err != nil || !o.Judged() && !shut {
+	if err != nil || !o.IsJudged() && !shut {
 		return
 	}
-	c.account(r, &o)
+	c.recordCost(r, &o)
 	first := o.TargetFirst
 	if !r.Body.Stream {
-		first = 0 // a continuation's first token; the client of a whole answer waits for its last
+		first = 0 // not comparable: a continuation's first token, or an answer without a stream
 	}
-	c.book.Learn(bucketOf(r.Body, r.Plan), economy.Outcome{
-		Drafted: o.Judged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Lot != accept.LotPressed,
+	c.costs.Learn(trafficClassOf(r.Body, r.Plan), economy.Outcome{
+		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Cohort != accept.CohortPressure,
 		Prompt: o.Prompt, Output: o.Accepted + o.Target,
 		Held: o.Drafted, Salvaged: o.Accepted,
 		FirstByte: o.First, TargetFirst: first,
 	})
 }
 
-// warmed notes what became of a request in the time of its kind's warm-up. The first begins it, whether it was drafted or not.
-func (c *Cascade) warmed(r *inflight.Request, o *strategy.Outcome, err error) {
-	if r.Trial == nil || !r.Views.Early(&r.Config.Risk) {
+// recordWarmup counts a request during the warm-up of its traffic class. The first one starts the warm-up, whether it
+// had a draft or not.
+func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err error) {
+	if r.AuditDecision == nil || !r.Views.IsFirstTime(&r.Config.Risk) {
 		return
 	}
 	made, served := 0, 0
-	if o.Judged() || r.Trial.Shadow {
+	if o.IsJudged() || r.AuditDecision.Shadow {
 		made = 1
 	}
-	if err == nil && o.ServedByWarmup(r.Trial) {
+	if err == nil && o.ServedByWarmup(r.AuditDecision) {
 		served = 1
 	}
-	c.evidence.Drafted(r.Trial.Own.Key, made, served)
+	c.evidence.Drafted(r.AuditDecision.Own.Key, made, served)
 }
 
-// account books what the request would have cost the target alone, and what it did cost, by
-// the same prices of tokens.
-func (c *Cascade) account(r *inflight.Request, o *strategy.Outcome) {
+// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
+func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	p := c.pricesOf(r.Route)
 	if !p.Known() {
 		return
@@ -63,24 +63,24 @@ func (c *Cascade) account(r *inflight.Request, o *strategy.Outcome) {
 	prompt, output := float64(o.Prompt), float64(o.Accepted+o.Target)
 	alone := prompt*p.TargetPrefill + output*p.TargetDecode
 	spent := float64(o.Scored)*p.TargetPrefill + float64(o.Target)*p.TargetDecode
-	if o.Judged() {
+	if o.IsJudged() {
 		spent += prompt*p.DraftPrefill + float64(o.Drafted)*p.DraftDecode
 	}
-	if o.Target > 0 && o.Scored == 0 { // what was scored is in the cache
+	if o.Target > 0 && o.Scored == 0 { // scored tokens are in the KV cache already
 		spent += (prompt + float64(o.Accepted)) * p.TargetPrefill
 	}
-	c.metrics.priced(r.Route, alone, spent)
+	c.metrics.addCost(r.Route, alone, spent)
 }
 
-// fund lets audits cost a share of what the request had the target do.
-func (c *Cascade) fund(r *inflight.Request, o *strategy.Outcome) {
+// fundAudits adds a share of the target's cost to the audit budget.
+func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {
 		return
 	}
 	t := o.Tally
 	t.Prompt = cmp.Or(t.Prompt, r.Body.PromptTokens)
-	c.audits.Fund(r.Route, &r.Config.Risk, t)
+	c.audits.AddBudget(r.Route, &r.Config.Risk, t)
 }
 
-// Book is what was learned of drafts, for metrics and status.
-func (c *Cascade) Book() *economy.Book { return c.book }
+// CostStatistics returns the cost statistics, for metrics and status.
+func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }

@@ -20,9 +20,9 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// meddled is an engine behind a proxy that answers some requests itself: those of which meddle
+// newInterceptor is an engine behind a proxy that answers some requests itself: those of which meddle
 // returns true.
-func meddled(t *testing.T, engine string, meddle func(w http.ResponseWriter, r *http.Request, body []byte) bool) string {
+func newInterceptor(t *testing.T, engine string, intercept func(w http.ResponseWriter, r *http.Request, body []byte) bool) string {
 	t.Helper()
 	u, err := url.Parse(engine)
 	if err != nil {
@@ -36,7 +36,7 @@ func meddled(t *testing.T, engine string, meddle func(w http.ResponseWriter, r *
 			return // who asked has left
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if !meddle(w, r, body) {
+		if !intercept(w, r, body) {
 			proxy.ServeHTTP(w, r)
 		}
 	}))
@@ -68,7 +68,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 		}
 		proxy := httputil.NewSingleHostReverseProxy(engine)
 		proxy.FlushInterval = -1
-		r.wire(t, meddled(t, r.target.URL(), func(w http.ResponseWriter, q *http.Request, body []byte) bool {
+		r.wire(t, newInterceptor(t, r.target.URL(), func(w http.ResponseWriter, q *http.Request, body []byte) bool {
 			if q.URL.Path != "/v1/completions" || !strings.Contains(string(body), `"stream":true`) {
 				return false
 			}
@@ -87,7 +87,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 			if broken := (*strategy.BrokenError)(nil); err != nil && !errors.As(err, &broken) {
 				t.Errorf("%q: %v", p, err)
 			}
-			mixed += len(rc.Over)
+			mixed += len(rc.Failovers)
 		}
 		if stream && mixed == 0 {
 			t.Error("no continuation was lost: the test shows nothing")
@@ -117,7 +117,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	asked := false
-	url := meddled(t, r.target.URL(), func(_ http.ResponseWriter, q *http.Request, body []byte) bool {
+	url := newInterceptor(t, r.target.URL(), func(_ http.ResponseWriter, q *http.Request, body []byte) bool {
 		if !asked || !strings.Contains(string(body), "prompt_logprobs") {
 			return false
 		}
@@ -134,7 +134,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out collector
-		_, err = r.cascade.Answer(ctx, Ask{Request: req, ID: "x"}, &out)
+		_, err = r.cascade.Answer(ctx, Request{Body: req, ID: "x"}, &out)
 		if f, ok := errors.AsType[*engine.Failure](err); ctx.Err() != nil && (!ok || f.Kind != engine.Gone) {
 			t.Errorf("%v", err)
 		}
@@ -146,7 +146,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 
 func TestWhoseTargetCannotContinueIsAnsweredAfresh(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
-	r.wire(t, meddled(t, r.target.URL(), func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+	r.wire(t, newInterceptor(t, r.target.URL(), func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
 		if !strings.Contains(string(body), "continue_final_message") {
 			return false
 		}
@@ -161,7 +161,7 @@ func TestWhoseTargetCannotContinueIsAnsweredAfresh(t *testing.T) {
 	}
 	want := r.own(body)
 	var out collector
-	_, err = r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Said: []byte(want.text[:len(want.text)/2])}, &out)
+	_, err = r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(want.text[:len(want.text)/2])}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

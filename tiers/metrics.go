@@ -12,8 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// metrics are the cascade's own. Labels come from the configuration and from
-// closed sets.
+// metrics are the cascade's own. Labels come from the configuration or have a fixed set of values.
 type metrics struct {
 	acceptance   *prometheus.CounterVec
 	drafted      *prometheus.CounterVec
@@ -26,7 +25,7 @@ type metrics struct {
 	checks       *prometheus.CounterVec
 	checkTook    *prometheus.HistogramVec
 	scored       *prometheus.CounterVec
-	takeovers    *prometheus.CounterVec
+	failovers    *prometheus.CounterVec
 	alone, spent *prometheus.CounterVec
 	saved        *prometheus.GaugeVec
 	dropped      *prometheus.CounterVec
@@ -46,7 +45,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		cost:        counters("foregate_cost_usd_total", "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.", "tier"),
 		checks:      counters("foregate_verifications_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
 		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
-		takeovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
+		failovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
 		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
 		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
@@ -65,67 +64,67 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	if reg != nil {
 		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
-			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
+			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
 	return m
 }
 
-// counters makes a counter for each value of its labels.
+// counters returns a counter vector.
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// passed books a request that passed through.
-func (m *metrics) passed(rc *receipt.Receipt) {
+// countForwarded counts a request that was passed through.
+func (m *metrics) countForwarded(rc *receipt.Receipt) {
 	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
-// check books what the target said of a draft.
-func (m *metrics) check(route string, c receipt.Checked) {
+// countCheck counts one check of a draft by the target.
+func (m *metrics) countCheck(route string, c receipt.Check) {
 	verdict := "disagrees"
 	switch {
 	case c.Pass:
 		verdict = "agrees"
-	case c.Reason != accept.ReasonDisagrees:
+	case c.Reason != accept.ReasonTargetDisagrees:
 		verdict = "none"
 	}
 	m.checks.WithLabelValues(route, string(c.Scorer), verdict, c.Reason).Inc()
 	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
 }
 
-// Failed implements [dispatch.Metrics].
-func (m *metrics) Failed(f *engine.Failure) {
+// CountFailure implements [dispatch.Metrics].
+func (m *metrics) CountFailure(f *engine.Failure) {
 	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
 }
 
-// priced books a request by the prices of tokens.
-func (m *metrics) priced(route string, alone, spent float64) {
+// addCost adds a request's cost by token prices.
+func (m *metrics) addCost(route string, alone, spent float64) {
 	m.alone.WithLabelValues(route).Add(alone)
 	m.spent.WithLabelValues(route).Add(spent)
 	m.saved.WithLabelValues(route).Add(alone - spent)
 }
 
-// RetryBudgetSpent implements [dispatch.Metrics].
-func (m *metrics) RetryBudgetSpent() { m.budgetSpent.Inc() }
+// CountRetryBudgetSpent implements [dispatch.Metrics].
+func (m *metrics) CountRetryBudgetSpent() { m.budgetSpent.Inc() }
 
-// Cost implements [dispatch.Metrics].
-func (m *metrics) Cost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
+// AddCost implements [dispatch.Metrics].
+func (m *metrics) AddCost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
 
-// Audited implements [audit.Metrics].
-func (m *metrics) Audited(route string, tokens int, usd float64) {
+// CountAudit implements [audit.Metrics].
+func (m *metrics) CountAudit(route string, tokens int, usd float64) {
 	m.auditTokens.WithLabelValues(route).Add(float64(tokens))
 	m.auditUSD.WithLabelValues(route).Add(usd)
 }
 
-// Dropped implements [audit.Metrics].
-func (m *metrics) Dropped(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
+// CountDroppedAudit implements [audit.Metrics].
+func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
 
-// Panicked implements [audit.Metrics].
-func (m *metrics) Panicked() { m.auditPanics.Inc() }
+// CountAuditPanic implements [audit.Metrics].
+func (m *metrics) CountAuditPanic() { m.auditPanics.Inc() }
 
-// settled books a finished request.
-func (m *metrics) settled(rc *receipt.Receipt, mode plan.Mode) {
+// countOutcome counts a finished request.
+func (m *metrics) countOutcome(rc *receipt.Receipt, mode plan.Mode) {
 	verdict, reason := rc.Outcome()
 	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
@@ -133,8 +132,8 @@ func (m *metrics) settled(rc *receipt.Receipt, mode plan.Mode) {
 		m.acceptRate.add(rc.Route, rc.AcceptedTokens, rc.Verdict.Tokens)
 		m.tokens.WithLabelValues(string(plan.Draft), "wasted").Add(float64(rc.WastedTokens))
 	}
-	for _, t := range rc.Over {
-		m.takeovers.WithLabelValues(rc.Route, t.Why).Inc()
+	for _, t := range rc.Failovers {
+		m.failovers.WithLabelValues(rc.Route, t.Why).Inc()
 	}
 	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
 	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()

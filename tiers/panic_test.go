@@ -87,7 +87,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	}
 	answer := func(tier plan.Tier, req *openai.Request) func(context.Context, *Cascade, Sink) error {
 		return func(ctx context.Context, c *Cascade, s Sink) error {
-			_, err := c.Answer(ctx, Ask{Request: req, Tier: tier, Header: http.Header{}}, s)
+			_, err := c.Answer(ctx, Request{Body: req, Tier: tier, Header: http.Header{}}, s)
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 			t.Run(way.name+", "+fault.name, func(t *testing.T) {
 				r := newRig(t, 1, way.mean, way.same)
 				p := &permits{}
-				r.cascade.tools.Dispatch.Breaker = p
+				r.cascade.services.Dispatch.Breaker = p
 				sink := fault.set(r.cascade, p)
 				panicked := errors.New("panicked")
 				err := func() (err error) {

@@ -51,7 +51,7 @@ func TestEachPhaseIsItsWholeDuration(t *testing.T) {
 		}
 		var out headSink
 		began := time.Now()
-		rc, err := r.cascade.Answer(context.Background(), Ask{Request: req, Tier: c.tier, ID: "x", Header: http.Header{}}, &out)
+		rc, err := r.cascade.Answer(context.Background(), Request{Body: req, Tier: c.tier, ID: "x", Header: http.Header{}}, &out)
 		whole := time.Since(began)
 		if err != nil {
 			t.Fatal(err)
@@ -78,14 +78,14 @@ func TestAnAnswerOfTheDraftPoolThatIsCarriedOnThereSpentNothingOnTheTarget(t *te
 		t.Fatal(err)
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Draft, chat("Tell me about the sea.", `,"max_tokens":200,"ignore_eos":true,"stream":true`))
-	if err != nil || rc.Tier != plan.Draft || len(rc.Over) != 1 {
-		t.Fatalf("%v; %s, %+v", err, rc.Tier, rc.Over)
+	if err != nil || rc.Tier != plan.Draft || len(rc.Failovers) != 1 {
+		t.Fatalf("%v; %s, %+v", err, rc.Tier, rc.Failovers)
 	}
 	var took time.Duration
 	for _, try := range rc.Tries {
 		took += try.Took
 	}
-	if rc.Target != 0 || rc.TargetFirst != 0 || rc.Draft < took/2 {
-		t.Errorf("draft %v, target %v, %v until its first byte; calls took %v", rc.Draft, rc.Target, rc.TargetFirst, took)
+	if rc.Target != 0 || rc.Draft < took/2 {
+		t.Errorf("draft %v, target %v; calls took %v", rc.Draft, rc.Target, took)
 	}
 }

@@ -65,7 +65,7 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Answer(t.Context(), Ask{Request: req, ID: "x", Class: class}, &collector{}); err != nil {
+			if _, err := c.Answer(t.Context(), Request{Body: req, ID: "x", Class: class}, &collector{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,12 +83,12 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 
 // scriptedLine lets nobody in, or everybody with a limit.
 type scriptedLine struct {
-	limit pool.Limit
+	limit pool.Admission
 	err   error
 	turns []dispatch.Ticket
 }
 
-func (l *scriptedLine) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (l *scriptedLine) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	l.turns = append(l.turns, t)
 	if l.err != nil {
 		return time.Millisecond, l.err
@@ -101,12 +101,12 @@ var errTurnedAway = errors.New("turned away")
 func TestWhoTheLineTurnsAwayIsNotSentAndTheWaitIsTold(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	line := &scriptedLine{err: errTurnedAway}
-	r.cascade.tools.Dispatch.Queue = line
+	r.cascade.services.Dispatch.Queue = line
 	req, err := openai.Scan(openai.Chat, []byte(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Tenant: "acme", Class: 2}, &collector{})
+	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Tenant: "acme", Class: 2}, &collector{})
 	if !errors.Is(err, errTurnedAway) || len(rc.Tries) > 0 || rc.Waited != 2*time.Millisecond {
 		t.Errorf("%v, tries %v, waited %v", err, rc.Tries, rc.Waited)
 	}

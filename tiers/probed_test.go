@@ -17,7 +17,7 @@ import (
 func probedRig(t *testing.T, draft, target vllmsim.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, cfg: testConfig()}
-	r.cfg.Scoring = scoring.Config{MaxTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second}
+	r.cfg.Scoring = scoring.Config{MaxTokens: 8192, MaxConcurrent: 4, Timeout: 10 * time.Second}
 	draft.Model, target.Model = "small", "big"
 	draft.TimeScale, target.TimeScale = testScale, testScale
 	if target.Profile == "" {
@@ -36,7 +36,7 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	prober := probed(t, drafts, pool)
 	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
 	o := testOptions(t)
-	o.Routes, o.Cards = []Route{rt}, prober.Card
+	o.Routes, o.Capabilities = []Route{rt}, prober.Capabilities
 	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 		_ = prober.Run(ctx)
 	}()
 	for _, p := range pools {
-		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Card(p.Name()) != nil })
+		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()) != nil })
 	}
 	cancel()
 	<-done

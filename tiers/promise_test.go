@@ -26,11 +26,11 @@ var fine = risk.Grid{0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0, -0.5, -1}
 
 // audited counts the audits of a lot that were opened since, with a score of their own threshold
 // or more.
-func (n *notebook) audited(lot string, since int) (served int) {
+func (n *notebook) audited(cohort string, since int) (served int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range n.opened[since:] {
-		if a.Key.Lot == lot && a.Score >= a.Threshold {
+		if a.Key.Cohort == cohort && a.Score >= a.Threshold {
 			served++
 		}
 	}
@@ -46,18 +46,18 @@ func (n *notebook) so() int {
 func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 	for what, change := range map[string]func(*plan.Config){
 		"streams":               func(*plan.Config) {},
-		"nothing is taken over": func(c *plan.Config) { c.Takeover = false },
-		"heads are checked":     func(c *plan.Config) { c.Head, c.Accept.Band = plan.HeadAlways, 1 },
-		"without logprobs":      func(c *plan.Config) { c.Unscored = plan.UnscoredAccept },
+		"nothing is taken over": func(c *plan.Config) { c.MidstreamFailover = false },
+		"heads are checked":     func(c *plan.Config) { c.HeadCheck, c.Accept.Band = plan.HeadAlways, 1 },
+		"without logprobs":      func(c *plan.Config) { c.OnMissingLogprobs = plan.MissingLogprobsAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
 			n.grid, n.op = fine, 3
-			if change(&r.cfg); r.cfg.Head == plan.HeadAlways {
+			if change(&r.cfg); r.cfg.HeadCheck == plan.HeadAlways {
 				n.op = 1 // few are good enough by themselves
 			}
-			served, lots := 0, map[accept.Lot]int{}
+			served, cohorts := 0, map[accept.Cohort]int{}
 			for i := range sample(30, 60) {
 				before := n.so()
 				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
@@ -65,19 +65,19 @@ func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.rests(t)
-				if lot := rc.Verdict.Lot; rc.Tier == plan.Draft {
-					lots[lot]++
-					if lot == accept.LotWhole {
+				if cohort := rc.Verdict.Cohort; rc.Tier == plan.Draft {
+					cohorts[cohort]++
+					if cohort == accept.CohortWhole {
 						continue // the target has seen all of it
 					}
-					if got := n.audited(string(lot), before); got != 1 {
-						t.Errorf("%s from the draft, lot %q: %d audits are of it", rc.Acceptance(), lot, got)
+					if got := n.audited(string(cohort), before); got != 1 {
+						t.Errorf("%s from the draft, lot %q: %d audits are of it", rc.Acceptance(), cohort, got)
 					}
 					served++
 				}
 			}
-			if served == 0 || what == "heads are checked" && lots[accept.LotHead] == 0 {
-				t.Errorf("served %v: the test shows nothing", lots)
+			if served == 0 || what == "heads are checked" && cohorts[accept.CohortHead] == 0 {
+				t.Errorf("served %v: the test shows nothing", cohorts)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 	for _, rate := range []float64{0, 1} {
 		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
-		n.grid, n.op, r.cfg.Risk.Rates.Serving = everything, 1, rate
+		n.grid, n.op, r.cfg.Risk.Rates.Audit = everything, 1, rate
 		r.cfg.Timeouts.Total = 60 * time.Millisecond
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
 		if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Expired || !rc.Plan.Judged {
@@ -162,13 +162,13 @@ func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 
 func TestModeShadowServesNothingUnderPressureEither(t *testing.T) {
 	r, _ := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = plan.ModeShadow, true, -20
-	r.cascade.short = func(string, string, int8) bool { return true }
+	r.cfg.Mode, r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = plan.ModeShadow, true, -20
+	r.cascade.underPressure = func(string, string, int8) bool { return true }
 	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40,"stream":true`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
+	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}, &collector{})
 	if err != nil || rc.Tier != plan.Target {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}

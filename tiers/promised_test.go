@@ -23,7 +23,7 @@ func TestAnAnswerThatWasPromisedToBeTheTargetsIsNotDraftedWhenMoreIsKnownOfTheEn
 		"judged":          {&plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeConfidence}, plan.Draft},
 		"target_unprobed": {&plan.Plan{Tier: plan.Target, Reason: "target_unprobed"}, plan.Target},
 	} {
-		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Header: http.Header{}, Plan: c.promised}, &collector{})
+		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Header: http.Header{}, Plan: c.promised}, &collector{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ func TestADraftThatIsKeptThoughItsScoreFellIsOfAnotherRule(t *testing.T) {
 	for _, m := range []plan.Mode{plan.ModeConfidence, plan.ModeRisk} {
 		with, without := testConfig(), testConfig()
 		with.Mode, without.Mode = m, m
-		with.Takeover, without.Takeover = true, false
-		if with.Judged() == without.Judged() {
+		with.MidstreamFailover, without.MidstreamFailover = true, false
+		if with.Fingerprint() == without.Fingerprint() {
 			t.Errorf("mode %s: an answer that was kept without takeover is served with it", m)
 		}
 	}

@@ -6,25 +6,24 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// Run keeps the context lengths of the target pools known, and lets drafts be audited, until ctx
-// ends.
+// Run reads the context lengths of the target pools and runs audits until ctx ends.
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Begin(ctx)
-	defer c.audits.Rest()
+	defer c.audits.Wait()
 	for {
-		wait := windowsEvery
+		wait := contextWindowInterval
 		for _, rt := range c.routes {
 			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
-				wait = windowsRetry
+				wait = contextWindowRetry
 			}
 		}
-		if c.tools.World.Sleep(ctx, wait) != nil {
+		if c.services.World.Sleep(ctx, wait) != nil {
 			return nil
 		}
 	}
 }
 
-// readWindow asks the first backend that tells.
+// readWindow asks the backends of a pool until one reports its context length.
 func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 	if c.windows.read == nil {
 		return nil

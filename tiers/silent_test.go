@@ -39,7 +39,7 @@ func (r *rig) begin(body string) *underWay {
 	u.out.onText = sync.OnceFunc(func() { close(u.began) })
 	go func() {
 		defer close(u.over)
-		u.receipt, u.err = r.cascade.Answer(r.t.Context(), Ask{Request: req, ID: "test", Header: http.Header{}}, &u.out)
+		u.receipt, u.err = r.cascade.Answer(r.t.Context(), Request{Body: req, ID: "test", Header: http.Header{}}, &u.out)
 	}()
 	return u
 }
@@ -63,7 +63,7 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	p := testPool(t, "targets", "big", frozen.URL(), other.URL())
 	cfg := testConfig()
 	cfg.Mode = plan.ModeOff
-	cfg.Timeouts = plan.Timeouts{TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
+	cfg.Timeouts = plan.Timeouts{TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
 	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
 	runs(t, p)
 	eventually(t, "readings", func() bool { s := p.Snapshot(); return s[0].HasReading && s[1].HasReading })
@@ -189,7 +189,7 @@ func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) 
 	for range 20 {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", ""))
 		made := int(generations.Swap(0))
-		if len(rc.Tries) != made || made > 1+testConfig().RetryAttempts {
+		if len(rc.Tries) != made || made > 1+testConfig().MaxRetries {
 			t.Errorf("%d generations, %d tries: %+v", made, len(rc.Tries), rc.Tries)
 		}
 		if err != nil && made <= 1 {
@@ -225,13 +225,13 @@ func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
 	}
 }
 
-func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T) {
+func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) {
 	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "h100-70b-tp4", Seed: 7})
 	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
 	drafts := testPool(t, "drafts", "small", draft.URL())
 	cfg := testConfig()
-	cfg.Takeover, cfg.HoldbackTokens, cfg.Holdback = false, 1000, time.Minute
-	cfg.Timeouts = plan.Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
+	cfg.MidstreamFailover, cfg.HoldbackTokens, cfg.Holdback = false, 1000, time.Minute
+	cfg.Timeouts = plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
 	r := &rig{t: t, cascade: newTestCascade(t, Route{
 		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() plan.Config { return cfg },
 	})}

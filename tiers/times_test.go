@@ -94,7 +94,7 @@ func chatOf(more ...string) string {
 func TestAnAnswerThatBreaksOffSaysSoAtItsCall(t *testing.T) {
 	r := newRig(t, 3, 0.6, true)
 	r.target.SetFault(vllmsim.Fault{CutAfterBytes: 3000})
-	r.cfg.Takeover = false
+	r.cfg.MidstreamFailover = false
 	began := time.Now()
 	_, rc, err := r.ask(openai.Chat, plan.Target, chatOf(`"stream":true`))
 	if err == nil {
@@ -135,7 +135,7 @@ func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
 	cfg.Accept.Threshold = 20
 	for _, spans := range []bool{true, false} {
 		clear(told)
-		rc, err := c.Answer(context.Background(), Ask{Request: req, ID: "x", Config: &cfg, Header: http.Header{"Traceparent": {parent}}, Spans: spans}, &collector{})
+		rc, err := c.Answer(context.Background(), Request{Body: req, ID: "x", Config: &cfg, Header: http.Header{"Traceparent": {parent}}, Spans: spans}, &collector{})
 		if err != nil || len(rc.Tries) < 2 {
 			t.Fatalf("%v, %+v", err, rc.Tries)
 		}

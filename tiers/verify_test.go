@@ -26,7 +26,7 @@ func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
 	for _, block := range []int{0, 1, 4, 16} {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
+			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
 			tiers := map[plan.Tier]int{}
 			for i, p := range prompts(12) {
 				for _, ending := range []string{`,"max_tokens":60`, `,"max_tokens":400`, `,"max_tokens":200,"stop":["the","and"]`} {
@@ -57,7 +57,7 @@ func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
 
 func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Head, r.cfg.Accept.Threshold, r.cfg.Accept.Band = plan.HeadAlways, 5, 25
+	r.cfg.HeadCheck, r.cfg.Accept.Threshold, r.cfg.Accept.Band = plan.HeadAlways, 5, 25
 	seen := map[string]int{}
 	for _, p := range prompts(sample(16, 40)) {
 		body := chat(p, `,"max_tokens":200,"stream":true`)
@@ -67,15 +67,15 @@ func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
 		}
 		seen[rc.Checks[0].Reason]++
 		switch c := rc.Checks[0]; {
-		case c.Pass && (rc.Verdict.Lot != accept.LotHead || rc.Tier != plan.Draft):
-			t.Errorf("%q: %s from %s, lot %s", p, rc.Acceptance(), rc.Tier, rc.Verdict.Lot)
-		case c.Reason == accept.ReasonDisagrees && rc.Tier == plan.Draft:
+		case c.Pass && (rc.Verdict.Cohort != accept.CohortHead || rc.Tier != plan.Draft):
+			t.Errorf("%q: %s from %s, lot %s", p, rc.Acceptance(), rc.Tier, rc.Verdict.Cohort)
+		case c.Reason == accept.ReasonTargetDisagrees && rc.Tier == plan.Draft:
 			t.Errorf("%q: refused and served: %+v", p, rc)
-		case c.Reason == accept.ReasonDisagrees && got.text != r.own(body).text && rc.AcceptedTokens > c.Kept:
+		case c.Reason == accept.ReasonTargetDisagrees && got.text != r.own(body).text && rc.AcceptedTokens > c.Kept:
 			t.Errorf("%q: %d tokens kept of the draft, %d vouched for", p, rc.AcceptedTokens, c.Kept)
 		}
 	}
-	if seen[accept.ReasonStandsBy] == 0 || seen[accept.ReasonDisagrees] == 0 || len(seen) != 2 {
+	if seen[accept.ReasonTargetAgrees] == 0 || seen[accept.ReasonTargetDisagrees] == 0 || len(seen) != 2 {
 		t.Errorf("verdicts %v: the test shows nothing", seen)
 	}
 }
@@ -107,7 +107,7 @@ func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":40,"stream":%v`, i%2 == 0))
 		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil || rc.Plan.Scorer != plan.ScorerText || len(rc.Checks) != 1 ||
-			rc.Checks[0].Reason != accept.ReasonStandsBy && rc.Checks[0].Reason != accept.ReasonDisagrees || got.text != r.own(body).text {
+			rc.Checks[0].Reason != accept.ReasonTargetAgrees && rc.Checks[0].Reason != accept.ReasonTargetDisagrees || got.text != r.own(body).text {
 			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Plan.Scorer, rc.Checks, err)
 		}
 	}
@@ -115,8 +115,8 @@ func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := r.cascade.facts(rt, &openai.Request{}, plan.Auto); f.SampledEngines() != "sampled_draft_logprobs" {
-		t.Errorf("above temperature 0: %q", f.SampledEngines())
+	if f := r.cascade.facts(rt, &openai.Request{}, plan.Auto); f.SampledEngineMissing() != "sampled_draft_logprobs" {
+		t.Errorf("above temperature 0: %q", f.SampledEngineMissing())
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAJudgeIsAskedAboutWholeAnswers(t *testing.T) {
 			}
 		}
 	}
-	if seen[accept.ReasonStandsBy] == 0 || seen[accept.ReasonDisagrees] == 0 || len(seen) != 2 {
+	if seen[accept.ReasonTargetAgrees] == 0 || seen[accept.ReasonTargetDisagrees] == 0 || len(seen) != 2 {
 		t.Errorf("verdicts %v: the test shows nothing", seen)
 	}
 }
@@ -209,7 +209,7 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 					}
 				}
 			}
-			if open, why, _ := r.cascade.Scoring("targets"); fault != "short" && (!open || scored > 4) {
+			if open, why, _ := r.cascade.ScoringState("targets"); fault != "short" && (!open || scored > 4) {
 				t.Errorf("%d scores were asked for; open %v: %s", scored, open, why)
 			}
 		})
@@ -218,7 +218,7 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 
 func TestSGLangScoresFromItsCacheSoThatBlocksAreWorthIt(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{SGLang: true})
-	r.cfg.Mode, r.cfg.Block = plan.ModeVerify, 8
+	r.cfg.Mode, r.cfg.BlockTokens = plan.ModeVerify, 8
 	rounds := 0
 	for i, p := range prompts(12) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0))
@@ -241,14 +241,14 @@ func TestSGLangScoresFromItsCacheSoThatBlocksAreWorthIt(t *testing.T) {
 
 func TestBlocksAreRefusedWhereEachWouldCostThePromptAgain(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Block = plan.ModeVerify, 8
+	r.cfg.Mode, r.cfg.BlockTokens = plan.ModeVerify, 8
 	rt, err := r.cascade.Route("m")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":100`))
-	if err != nil || rc.Plan.Block != 0 || rc.Plan.Ask != accept.AskExact || r.cascade.BlocksRefused(rt) == "" {
-		t.Errorf("blocks of %d, %q, %v", rc.Plan.Block, r.cascade.BlocksRefused(rt), err)
+	if err != nil || rc.Plan.Block != 0 || rc.Plan.CheckPolicy != accept.CheckExact || r.cascade.WholeCheckReason(rt) == "" {
+		t.Errorf("blocks of %d, %q, %v", rc.Plan.Block, r.cascade.WholeCheckReason(rt), err)
 	}
 }
 
@@ -259,8 +259,8 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range other.cascade.Modes(rt) {
-		if want := map[plan.Mode]string{plan.ModeVerify: "tokenizers_differ"}[s.Mode]; s.Lacks != want {
-			t.Errorf("with another tokenizer, mode %s lacks %q (%s), want %q", s.Mode, s.Lacks, s.Why, want)
+		if want := map[plan.Mode]string{plan.ModeVerify: "tokenizers_differ"}[s.Mode]; s.Missing != want {
+			t.Errorf("with another tokenizer, mode %s lacks %q (%s), want %q", s.Mode, s.Missing, s.Reason, want)
 		}
 	}
 	for without, want := range map[string]map[plan.Mode]string{
@@ -268,19 +268,19 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 		"logprobs":        {plan.ModeJudge: "target_without_logprobs", plan.ModeLenient: "", plan.ModeVerify: ""},
 		"":                {plan.ModeVerify: "", plan.ModeLenient: "", plan.ModeJudge: ""},
 	} {
-		var lacks []string
+		var missing []string
 		if without != "" {
-			lacks = []string{without}
+			missing = []string{without}
 		}
-		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{Without: lacks})
+		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{Without: missing})
 		rt, err := r.cascade.Route("m")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range r.cascade.Modes(rt) {
 			reason, named := want[s.Mode]
-			if named && s.Lacks != reason || (s.Lacks == "") != (s.Why == "") {
-				t.Errorf("without %q: mode %s lacks %q (%s), want %q", without, s.Mode, s.Lacks, s.Why, reason)
+			if named && s.Missing != reason || (s.Missing == "") != (s.Reason == "") {
+				t.Errorf("without %q: mode %s lacks %q (%s), want %q", without, s.Mode, s.Missing, s.Reason, reason)
 			}
 			if !named {
 				continue
@@ -296,12 +296,12 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 
 func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, 4, true
+	r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, 4, true
 	req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":200,"stream":true`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, &leaving{})
+	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, &leaving{})
 	if !errors.Is(err, context.Canceled) || len(rc.Checks) < 2 || rc.ScoredTokens == 0 {
 		t.Errorf("%v after %d checks; %d tokens scored", err, len(rc.Checks), rc.ScoredTokens)
 	}

@@ -14,20 +14,20 @@ import (
 // TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify has whole answers, of which the target verifies the doubtful ones.
 func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupFor, r.cfg.Head = true, time.Hour, plan.HeadAlways
-	r.cfg.Risk.Rule.Eps, n.rule.Eps = 0.05, 0.05 // so few audits say nothing of that
-	r.cfg.Takeover, r.cfg.Accept.Band = false, 0.3
+	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupDuration, r.cfg.HeadCheck = true, time.Hour, plan.HeadAlways
+	r.cfg.Risk.Rule.MaxWrongRate, n.rule.MaxWrongRate = 0.05, 0.05 // so few audits say nothing of that
+	r.cfg.MidstreamFailover, r.cfg.Accept.Band = false, 0.3
 	for i := range 16 { // as scores of such drafts are
 		n.grid = append(n.grid, 0.319-0.005*float64(i))
 	}
-	lots := map[accept.Lot]int{}
+	cohorts := map[accept.Cohort]int{}
 	for i := range 60 {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rc.Tier == plan.Draft && rc.Verdict.Accept {
-			lots[rc.Verdict.Lot]++
+			cohorts[rc.Verdict.Cohort]++
 		}
 	}
 	r.rests(t)
@@ -37,7 +37,7 @@ func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	for _, s := range n.states {
 		served, drafts = served+s.Warmup.Served, drafts+s.Warmup.Drafts
 	}
-	if lots[accept.LotWarmup] == 0 || lots[accept.LotWhole] == 0 || served != lots[accept.LotWarmup] || drafts == 0 {
-		t.Errorf("of %d drafts %d count as served; they were accepted by %v", drafts, served, lots)
+	if cohorts[accept.CohortWarmup] == 0 || cohorts[accept.CohortWhole] == 0 || served != cohorts[accept.CohortWarmup] || drafts == 0 {
+		t.Errorf("of %d drafts %d count as served; they were accepted by %v", drafts, served, cohorts)
 	}
 }

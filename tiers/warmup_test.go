@@ -23,10 +23,10 @@ func warmRig(t *testing.T, draft vllmsim.Options, grid risk.Grid) (*rig, *notebo
 	t.Helper()
 	r, n := auditedRig(t, draft, vllmsim.Options{})
 	n.grid = grid
-	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupFor = true, time.Hour
-	n.rule.Eps, n.rule.Delta = 0.45, 1e-100 // so that it goes on
+	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupDuration = true, time.Hour
+	n.rule.MaxWrongRate, n.rule.ErrorProbability = 0.45, 1e-100 // so that it goes on
 	r.cfg.Risk.Rule = n.rule
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Trial.Warmup {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Audit.Warmup {
 		t.Fatalf("before the warm-up is known to have begun: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
@@ -38,7 +38,7 @@ func (n *notebook) warmth() (w risk.Warmup, booked int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for k, s := range n.states {
-		if k.Lot == plan.LotConfidence {
+		if k.Cohort == plan.CohortConfidence {
 			w = s.Warmup
 		}
 	}
@@ -48,9 +48,9 @@ func (n *notebook) warmth() (w risk.Warmup, booked int) {
 func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 	for what, change := range map[string]func(*plan.Config){
 		"streams":               func(*plan.Config) {},
-		"nothing is taken over": func(c *plan.Config) { c.Takeover = false },
-		"answers are checked":   func(c *plan.Config) { c.Head, c.Accept.Band = plan.HeadAlways, 1 },
-		"without logprobs":      func(c *plan.Config) { c.Unscored = plan.UnscoredAccept },
+		"nothing is taken over": func(c *plan.Config) { c.MidstreamFailover = false },
+		"answers are checked":   func(c *plan.Config) { c.HeadCheck, c.Accept.Band = plan.HeadAlways, 1 },
+		"without logprobs":      func(c *plan.Config) { c.OnMissingLogprobs = plan.MissingLogprobsAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, risk.Grid{0.31, 0.3, 0.2, 0.1, -1})
@@ -65,16 +65,16 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				var vouched atomic.Int64
-				rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Vouched: func() { vouched.Add(1) }}, out)
+				rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", OnAuditPassed: func() { vouched.Add(1) }}, out)
 				if err != nil {
 					t.Fatal(err)
 				}
 				r.rests(t)
 				now, after := n.warmth()
 				body := bytes.Join(out.writes, nil)
-				marked := strings.HasPrefix(rc.Acceptance(), "accepted;phase=warmup;") && receipt.OfWarmup(rc.Acceptance())
-				switch rc.Verdict.Lot {
-				case accept.LotWarmup:
+				marked := strings.HasPrefix(rc.Acceptance(), "accepted;phase=warmup;") && receipt.IsWarmup(rc.Acceptance())
+				switch rc.Verdict.Cohort {
+				case accept.CohortWarmup:
 					served++
 					bad := now.Bad - was.Bad
 					if after != booked+1 || now.Served != was.Served+1 || !marked || !bytes.Contains(body, []byte(`"acceptance":"accepted","reason":"confident","phase":"warmup"`)) {
@@ -83,7 +83,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					if int64(1-bad) != vouched.Load() || now.Open != 0 {
 						t.Errorf("%d bad, vouched for %d times, %d open", bad, vouched.Load(), now.Open)
 					}
-				case accept.LotWhole:
+				case accept.CohortWhole:
 					whole++
 					if marked || now.Served != was.Served || bytes.Contains(body, []byte("warmup")) {
 						t.Errorf("the target stands by it: %s, %d served", rc.Acceptance(), now.Served-was.Served)
@@ -107,8 +107,8 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 	for what, change := range map[string]func(*rig, *notebook){
 		"the setting is shadow":        func(r *rig, _ *notebook) { r.cfg.Risk.Warmup = false },
 		"mode shadow":                  func(r *rig, _ *notebook) { r.cfg.Mode = plan.ModeShadow },
-		"its time is over":             func(r *rig, _ *notebook) { r.cfg.Risk.WarmupFor = 0 },
-		"nothing is audited":           func(r *rig, _ *notebook) { r.cfg.Risk.AtOnce = 0 },
+		"its time is over":             func(r *rig, _ *notebook) { r.cfg.Risk.WarmupDuration = 0 },
+		"nothing is audited":           func(r *rig, _ *notebook) { r.cfg.Risk.MaxConcurrentAudits = 0 },
 		"it was wrong":                 func(_ *rig, n *notebook) { n.ends(risk.WarmupWrong) },
 		"infeasible, and ε is another": func(_ *rig, n *notebook) { n.ends(risk.WarmupInfeasible) },
 		"what was certified is over":   func(_ *rig, n *notebook) { n.ends(risk.WarmupCertified) },
@@ -119,7 +119,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			change(r, n)
 			for i := range 3 {
 				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
-				if err != nil || rc.Tier != plan.Target || receipt.OfWarmup(rc.Acceptance()) {
+				if err != nil || rc.Tier != plan.Target || receipt.IsWarmup(rc.Acceptance()) {
 					t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 				}
 			}
@@ -129,7 +129,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			}
 		})
 	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !receipt.OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !receipt.IsWarmup(rc.Acceptance()) {
 		t.Errorf("where it may: %s, %v", rc.Acceptance(), err)
 	}
 }
@@ -143,20 +143,20 @@ func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
 	}
 	n.mu.Unlock()
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
-	if err != nil || rc.Tier != plan.Target || receipt.OfWarmup(rc.Acceptance()) {
+	if err != nil || rc.Tier != plan.Target || receipt.IsWarmup(rc.Acceptance()) {
 		t.Fatalf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
-	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.Measured() {
+	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.HasOutcomes() {
 		t.Fatalf("%d audits: %+v", booked, w)
 	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !receipt.OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !receipt.IsWarmup(rc.Acceptance()) {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }
 
 // ends makes the warm-up of every kind be over.
-func (n *notebook) ends(why risk.Ending) {
+func (n *notebook) ends(why risk.WarmupEnd) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, s := range n.states {
@@ -173,11 +173,11 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := r.cascade.Answer(ctx, Ask{Request: req, ID: "test"}, &collector{onText: leave})
+		rc, err := r.cascade.Answer(ctx, Request{Body: req, ID: "test"}, &collector{onText: leave})
 		if err == nil {
 			t.Fatalf("%s: answered", rc.Acceptance())
 		}
-		if leave(); rc.Verdict.Accept && rc.Trial.Warmup {
+		if leave(); rc.Verdict.Accept && rc.Audit.Warmup {
 			left++
 		}
 	}
@@ -190,16 +190,16 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 // What pressure serves is nobody's word, in a warm-up as elsewhere: it is not told as one that is certified.
 func TestUnderPressureADraftOfAWarmupIsToldAsPressed(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
-	r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = true, -20
-	r.cascade.short = func(string, string, int8) bool { return true }
+	r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = true, -20
+	r.cascade.underPressure = func(string, string, int8) bool { return true }
 	for i := range 8 {
 		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":24,"stream":%v`, i%2 == 0))), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
-		if err != nil || rc.Tier != plan.Draft || !receipt.Pressed(rc.Acceptance()) || receipt.OfWarmup(rc.Acceptance()) || rc.Verdict.Lot != accept.LotPressed {
-			t.Errorf("%s from %s, lot %s, %v", rc.Acceptance(), rc.Tier, rc.Verdict.Lot, err)
+		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}, &collector{})
+		if err != nil || rc.Tier != plan.Draft || !receipt.IsPressure(rc.Acceptance()) || receipt.IsWarmup(rc.Acceptance()) || rc.Verdict.Cohort != accept.CohortPressure {
+			t.Errorf("%s from %s, lot %s, %v", rc.Acceptance(), rc.Tier, rc.Verdict.Cohort, err)
 		}
 	}
 	r.rests(t)
@@ -236,17 +236,17 @@ func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 		rc   receipt.Receipt
 		word bool
 	}{
-		"served by it":           {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotWarmup}}, true},
-		"refused by it":          {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Lot: accept.LotWhole}}, false},
-		"certified":              {receipt.Receipt{Trial: &plan.Trial{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotConfidence}}, false},
-		"not judged":             {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
+		"served by it":           {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
+		"refused by it":          {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
+		"certified":              {receipt.Receipt{Audit: &plan.AuditDecision{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
+		"not judged":             {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
 	} {
 		var object struct{ Phase string }
 		if err := json.Unmarshal(tc.rc.Extra(), &object); err != nil {
 			t.Fatal(err)
 		}
-		if got := object.Phase == "warmup"; got != tc.word || receipt.OfWarmup(tc.rc.Acceptance()) != tc.word {
+		if got := object.Phase == "warmup"; got != tc.word || receipt.IsWarmup(tc.rc.Acceptance()) != tc.word {
 			t.Errorf("%s: %s, %s", what, tc.rc.Extra(), tc.rc.Acceptance())
 		}
 	}

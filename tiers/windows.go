@@ -7,28 +7,27 @@ import (
 )
 
 const (
-	windowsEvery = 15 * time.Second // how often the model cards are read again
-	windowsRetry = time.Second      // while one was never read
+	contextWindowInterval = 15 * time.Second // between two reads of a pool's model card
+	contextWindowRetry    = time.Second      // between two tries before the first success
 )
 
-// windows remembers the context lengths of the target pools, in tokens. A
-// continuation by ids must name how many tokens it may still make, and only the
-// model's card tells how many fit.
-type windows struct {
-	read func(ctx context.Context, url, model string) (int, error) // nil knows none
+// contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
+// only the engine's model card (/v1/models) tells how many fit.
+type contextWindows struct {
+	read func(ctx context.Context, url, model string) (int, error) // nil: always unknown
 
 	mu sync.RWMutex
 	by map[string]int // pool → max_model_len
 }
 
 // of returns the context length of a pool by its name, 0 while it is unknown.
-func (w *windows) of(name string) int {
+func (w *contextWindows) of(name string) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.by[name]
 }
 
-func (w *windows) set(name string, tokens int) {
+func (w *contextWindows) set(name string, tokens int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.by == nil {

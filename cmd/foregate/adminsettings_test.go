@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 )
@@ -18,7 +17,7 @@ import (
 // deskAt is the desk of a replica whose file says so of Redis.
 func deskAt(t *testing.T, r config.Redis) gateway.SettingsEditor {
 	t.Helper()
-	client, stop, err := openDesk(r, nil, nil)
+	client, stop, err := openSettings(r, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,18 +12,16 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app"
-
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
 const (
-	statusWait = 5 * time.Second
-	maxStatus  = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
+	adminTimeout  = 5 * time.Second
+	maxAdminBytes = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
 )
 
 // adminURL is a path of an admin listener. It may hold a password, so it is shown Redacted only, and
@@ -39,8 +37,8 @@ func adminURL(base, path string) (*url.URL, error) {
 	return u.JoinPath(path), nil
 }
 
-// tokenFile is for commands that ask an admin listener.
-type tokenFile struct {
+// tokenFlags is for commands that ask an admin listener.
+type tokenFlags struct {
 	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
 
 	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
@@ -48,7 +46,7 @@ type tokenFile struct {
 
 // secret is the token to show, nil where none is named. A replica's file has one in its place, which is good for
 // everything.
-func (f tokenFile) secret() ([]byte, error) {
+func (f tokenFlags) secret() ([]byte, error) {
 	switch {
 	case f.TokenFile != "":
 		data, _, err := reload.Read(f.TokenFile, secrets.MaxFile)
@@ -76,7 +74,7 @@ func (f tokenFile) secret() ([]byte, error) {
 }
 
 // askAdmin asks an admin listener, and returns what it answers. It shows the token that there is.
-func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
+func askAdmin(e *env, method string, at *url.URL, f tokenFlags) ([]byte, error) {
 	token, err := f.secret()
 	if err != nil {
 		return nil, err
@@ -88,12 +86,12 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
 	if token != nil {
 		req.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	resp, err := (&http.Client{Timeout: statusWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
+	resp, err := (&http.Client{Timeout: adminTimeout, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("the replica cannot be reached: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
@@ -102,15 +100,15 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is none of the listener's tokens", at.Redacted())
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalOf(body))
-	case len(body) > maxStatus:
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), maxStatus)
+		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalMessage(body))
+	case len(body) > maxAdminBytes:
+		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), maxAdminBytes)
 	}
 	return body, nil
 }
 
-// refusalOf is why an admin listener refuses, in its own words where it has some.
-func refusalOf(body []byte) string {
+// refusalMessage is why an admin listener refuses, in its own words where it has some.
+func refusalMessage(body []byte) string {
 	var said struct{ Error struct{ Message string } }
 	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
 		return "is that the admin listener of a replica?"

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 // sealed is a configuration with a file of seal keys.
@@ -166,7 +166,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
 	}
 	for _, key := range own.Keys() {
-		if !strings.HasPrefix(key, answerKeys) {
+		if !strings.HasPrefix(key, embedded.AnswerKeys) {
 			t.Errorf("%s is with the answers", key)
 		}
 	}

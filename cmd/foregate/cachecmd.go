@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 )
 
 type cacheCmd struct {
@@ -22,7 +21,7 @@ type cacheStatsCmd struct {
 	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is."`
 	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; without it that of --config, else http://127.0.0.1:9090." placeholder:"URL"`
 	JSON   bool   `help:"As JSON, as the replica tells it."`
-	tokenFile
+	tokenFlags
 }
 
 // Run asks a replica, and prints what it says.
@@ -39,7 +38,7 @@ func (c *cacheStatsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFlags)
 	if err != nil {
 		return err
 	}

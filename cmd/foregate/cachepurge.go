@@ -13,18 +13,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/fleet"
 )
 
 type cachePurgeCmd struct {
-	where
+	redisFlags
 	CacheRedis string        `help:"The URL of the Redis that has the answers; without it redis.cache_url of --config, else that of --redis." placeholder:"URL"`
 	Tenant     *string       `help:"Only this tenant's answers, on all routes; not with --route." placeholder:"NAME"`
 	Route      *string       `help:"Only this route's answers, of all tenants; not with --tenant." placeholder:"MODEL"`
@@ -35,8 +34,8 @@ type cachePurgeCmd struct {
 const (
 	maxSweep = 10 * time.Minute
 	// A replica that lives may have missed its turn, or Redis have come back only now.
-	livingWait  = 2 * time.Second
-	livingEvery = 100 * time.Millisecond
+	replicaTimeout      = 2 * time.Second
+	replicaPollInterval = 100 * time.Millisecond
 )
 
 // Run purges, and then sweeps. The exit status is 0 as soon as the answers are unreachable. Where no replica lives
@@ -56,21 +55,21 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	if err := knownRoute(file, scope.Route); err != nil {
 		return err
 	}
-	at, err := c.control(file)
+	at, err := c.purgeStore(file)
 	switch {
 	case err != nil:
 		return err
 	case at.Kind == config.KindEmbedded:
 		return c.throughAdmin(e, file, scope)
 	}
-	client, err := patient(at.Endpoint)
+	client, err := openPatient(at.Endpoint)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }() // only connections are lost
-	ctx, cancel := context.WithTimeout(e.ctx, settingsWait)
+	ctx, cancel := context.WithTimeout(e.ctx, settingsTimeout)
 	defer cancel()
-	who, err := c.hearers(ctx, client, at)
+	who, err := c.reach(ctx, client, at)
 	if err != nil {
 		return err
 	}
@@ -78,29 +77,29 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	tellPurged(e.stdout, scope, everything, who)
+	printPurged(e.stdout, scope, everything, who)
 	return c.sweep(e, client, file, scope)
 }
 
-// control is a Redis in which purges are noted.
-type control struct {
+// purgeStore is a Redis in which purges are noted.
+type purgeStore struct {
 	config.Endpoint
-	mute bool // replicas do not tell there that they live: they share nothing but answers
+	answersOnly bool // replicas do not tell there that they live: they share nothing but answers
 }
 
-// control is the one in which the replicas look. An embedded one is that of the file.
-func (c *cachePurgeCmd) control(f *config.File) (control, error) {
+// purgeStore is the one in which the replicas look. An embedded one is that of the file.
+func (c *cachePurgeCmd) purgeStore(f *config.File) (purgeStore, error) {
 	if c.Redis != "" || f == nil {
 		ep, err := config.ParseRedis(cmp.Or(c.Redis, os.Getenv("FOREGATE_REDIS")))
 		switch {
 		case err != nil:
-			return control{}, fmt.Errorf("--redis: %w", err)
+			return purgeStore{}, fmt.Errorf("--redis: %w", err)
 		case ep.Kind == config.KindNone:
-			return control{}, errors.New("no Redis is named: give --redis URL, --config FILE or $FOREGATE_REDIS")
+			return purgeStore{}, errors.New("no Redis is named: give --redis URL, --config FILE or $FOREGATE_REDIS")
 		case ep.Kind == config.KindEmbedded:
-			return control{}, errors.New("an embedded Redis is inside its replica: give its --config FILE instead")
+			return purgeStore{}, errors.New("an embedded Redis is inside its replica: give its --config FILE instead")
 		}
-		return control{Endpoint: ep}, nil
+		return purgeStore{Endpoint: ep}, nil
 	}
 	ep, err := f.Redis.Endpoint()
 	mute := err == nil && ep.Kind == config.KindNone
@@ -109,21 +108,21 @@ func (c *cachePurgeCmd) control(f *config.File) (control, error) {
 	}
 	switch {
 	case err != nil:
-		return control{}, fmt.Errorf("%s: %w", c.Config, err)
+		return purgeStore{}, fmt.Errorf("%s: %w", c.Config, err)
 	case ep.Kind == config.KindNone:
-		return control{}, fmt.Errorf("%s: no Redis keeps answers, so there is nothing to purge", c.Config)
+		return purgeStore{}, fmt.Errorf("%s: no Redis keeps answers, so there is nothing to purge", c.Config)
 	}
-	return control{ep, mute}, nil
+	return purgeStore{ep, mute}, nil
 }
 
-// hearers says which replicas will hear of a purge. It is an error when none lives, or that cannot be told, unless
+// reach says which replicas will hear of a purge. It is an error when none lives, or that cannot be told, unless
 // that is no matter.
-func (c *cachePurgeCmd) hearers(ctx context.Context, client redis.UniversalClient, at control) (string, error) {
-	if c.Force || at.mute {
+func (c *cachePurgeCmd) reach(ctx context.Context, client redis.UniversalClient, at purgeStore) (string, error) {
+	if c.Force || at.answersOnly {
 		return fmt.Sprintf("replicas at %s, if any live there, do not serve these answers after a second", at.Endpoint), nil
 	}
 	const advice = "nothing was purged; --force purges all the same"
-	n, err := living(ctx, client)
+	n, err := liveReplicas(ctx, client)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("whether a replica lives at %s cannot be told: %w; %s", at.Endpoint, err, advice)
@@ -133,11 +132,11 @@ func (c *cachePurgeCmd) hearers(ctx context.Context, client redis.UniversalClien
 	return fmt.Sprintf("no replica serves these answers after a second; %d live at %s", n, at.Endpoint), nil
 }
 
-// living is how many replicas live, the first time that there are any.
-func living(ctx context.Context, client redis.UniversalClient) (int, error) {
-	tick := time.NewTicker(livingEvery)
+// liveReplicas is how many replicas live, the first time that there are any.
+func liveReplicas(ctx context.Context, client redis.UniversalClient) (int, error) {
+	tick := time.NewTicker(replicaPollInterval)
 	defer tick.Stop()
-	for end := time.Now().Add(livingWait); ; {
+	for end := time.Now().Add(replicaTimeout); ; {
 		n, err := fleet.Living(ctx, client)
 		if n > 0 || err != nil || time.Now().After(end) {
 			return n, err
@@ -174,7 +173,7 @@ func (c *cachePurgeCmd) scope() (cache.Scope, error) {
 }
 
 // file is the configuration, nil when none is named.
-func (f where) file() (*config.File, error) {
+func (f redisFlags) file() (*config.File, error) {
 	if f.Config == "" {
 		return nil, nil
 	}
@@ -196,8 +195,8 @@ func knownRoute(f *config.File, route string) error {
 	return fmt.Errorf("--route: there is no route %s; known are: %s", display.Clip(route, 60), display.Clip(strings.Join(known, ", "), 200))
 }
 
-// tellPurged says what was purged, and who has it in force.
-func tellPurged(w io.Writer, s cache.Scope, everything bool, who string) {
+// printPurged says what was purged, and who has it in force.
+func printPurged(w io.Writer, s cache.Scope, everything bool, who string) {
 	what := s.String()
 	if everything {
 		what = "all (there were too many purges to tell them apart)"
@@ -219,7 +218,7 @@ func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) erro
 		q.Set("route", s.Route)
 	}
 	at.RawQuery = q.Encode()
-	body, err := askAdmin(e, http.MethodPost, at, tokenFile{file: f})
+	body, err := askAdmin(e, http.MethodPost, at, tokenFlags{file: f})
 	if err != nil {
 		return err
 	}
@@ -227,7 +226,7 @@ func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) erro
 	if err := json.Unmarshal(body, &p); err != nil {
 		return fmt.Errorf("%s: %w", at.Redacted(), err)
 	}
-	tellPurged(e.stdout, s, p.Everything, "no replica serves these answers after a second")
+	printPurged(e.stdout, s, p.Everything, "no replica serves these answers after a second")
 	return nil
 }
 
@@ -278,7 +277,7 @@ func (c *cachePurgeCmd) answers(control redis.UniversalClient, f *config.File) (
 	if ep.Kind == config.KindNone || ep.Kind == config.KindEmbedded {
 		return nil, nil, fmt.Errorf("redis.cache_url is %s, which nobody else reaches", ep.Kind)
 	}
-	client, err := patient(ep)
+	client, err := openPatient(ep)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/gateway/config"
 )
 

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 )
 
@@ -121,7 +120,7 @@ routes: [{model: m, target: p}]
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
+	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.Control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

@@ -59,9 +59,9 @@ func (c *demoCmd) listenRedis(ctx context.Context, s stores) (access demo.RedisA
 	if s.embedded == nil {
 		return demo.RedisAccess{}, func() {}, nil
 	}
-	l, err := listenRedis(ctx, c.RedisListen, rand.Text(), s.embedded)
+	l, err := s.embedded.Listen(ctx, c.RedisListen, rand.Text())
 	if err != nil {
 		return demo.RedisAccess{}, nil, fmt.Errorf("--redis-listen: %w", err)
 	}
-	return demo.RedisAccess{Addr: l.addr(), Password: l.password}, l.stop, nil
+	return demo.RedisAccess{Addr: l.Addr(), Password: l.Password}, l.Stop, nil
 }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// outTo lets write fill a file, which takes its name when it is whole, or stdout.
-func outTo(name string, stdout io.Writer, write func(io.Writer) error) (err error) {
+// writeFile lets write fill a file, which takes its name when it is whole, or stdout.
+func writeFile(name string, stdout io.Writer, write func(io.Writer) error) (err error) {
 	if name == "-" || name == "" {
 		out := bufio.NewWriter(stdout)
 		if err := write(out); err != nil {
@@ -19,7 +19,7 @@ func outTo(name string, stdout io.Writer, write func(io.Writer) error) (err erro
 		return out.Flush()
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return outInto(name, write) // a device or a pipe is not replaced
+		return writeInto(name, write) // a device or a pipe is not replaced
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
@@ -47,8 +47,8 @@ func outTo(name string, stdout io.Writer, write func(io.Writer) error) (err erro
 	return nil
 }
 
-// outInto lets write fill what is there already.
-func outInto(name string, write func(io.Writer) error) (err error) {
+// writeInto lets write fill what is there already.
+func writeInto(name string, write func(io.Writer) error) (err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
@@ -68,21 +68,21 @@ func outInto(name string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
-// inFrom lets read have a file, or the standard input where it is -.
-func inFrom(ctx context.Context, name string, read func(io.Reader) error) error {
+// readFile lets read have a file, or the standard input where it is -.
+func readFile(ctx context.Context, name string, read func(io.Reader) error) error {
 	if name == "-" {
-		return ofFile(name, read(untilDone{ctx, os.Stdin}))
+		return withFileName(name, read(untilDone{ctx, os.Stdin}))
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	return ofFile(name, read(untilDone{ctx, f}))
+	return withFileName(name, read(untilDone{ctx, f}))
 }
 
-// ofFile puts a file's name before an error.
-func ofFile(name string, err error) error {
+// withFileName puts a file's name before an error.
+func withFileName(name string, err error) error {
 	if err == nil {
 		return nil
 	}

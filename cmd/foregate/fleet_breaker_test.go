@@ -10,10 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
@@ -63,7 +62,7 @@ func (h *blackHole) ask(t *testing.T) {
 	h.asked[i].Add(1)
 	if i == 0 {
 		time.Sleep(time.Millisecond)
-		l.Failed()
+		l.ReportFailed()
 		permit.Report(&engine.Failure{Kind: engine.ServerError, Status: http.StatusInternalServerError})
 		return
 	}

@@ -132,8 +132,8 @@ func TestADraftThatTurnsBadIsServedNoLonger(t *testing.T) {
 	w.until(t, "nobody serves its drafts", func(r riskReply) bool { return r.bypassed() || r.reason == "infeasible" })
 	l.unharmed(t)
 	s := w.state(t, k)
-	t.Logf("%d of its drafts served; alarm %d, nothing can be certified: %v", l.drafts, s.Alarm, s.Hopeless)
-	if s.Op != 0 || s.Alarm == 0 && !s.Hopeless {
+	t.Logf("%d of its drafts served; alarm %d, nothing can be certified: %v", l.drafts, s.Alarm, s.Infeasible)
+	if s.Op != 0 || s.Alarm == 0 && !s.Infeasible {
 		t.Errorf("operating index %d, alarm %d", s.Op, s.Alarm)
 	}
 	if l.drafts > 200 {
@@ -179,7 +179,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	w.load(t, 1, 1, w.replicas...).during(t, 12).unharmed(t)
 	w.quiet(t, k)
 	strict := w.sound(t, k)
-	if strict.ID != before.ID || strict.Audits < before.Audits || w.state(t, k).Eps != .001 {
+	if strict.ID != before.ID || strict.Audits < before.Audits || w.state(t, k).MaxWrongRate != .001 {
 		t.Errorf("under another promise %d audits of epoch %d are %d of epoch %d", before.Audits, before.ID, strict.Audits, strict.ID)
 	}
 	w.quiet(t, k)

@@ -21,7 +21,7 @@ import (
 )
 
 // fleetRule is the promise of these fleets: one that 16 good audits of a threshold certify.
-var fleetRule = risk.Rule{Eps: .3, Delta: .05, Lease: 3000, Run: 1000}
+var fleetRule = risk.Rule{MaxWrongRate: .3, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 1000}
 
 // riskQuick are settings by which everything is audited, and at once.
 var riskQuick = []string{
@@ -324,7 +324,7 @@ func (w *riskFleet) made(t *testing.T, k risk.Key, score float64, bad bool, n in
 	t.Helper()
 	for booked := 0; booked < n; {
 		switch fate := w.eyes.Open(t, k, score); fate {
-		case risk.Booked:
+		case risk.Opened:
 			booked++
 			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), bad); err != nil {
 				t.Fatal(err)

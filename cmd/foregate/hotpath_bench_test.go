@@ -11,16 +11,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -62,7 +62,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.UniversalClient {
 	t.Helper()
 	store.HSet("foregate:settings", "limit.redis_timeout", "1s")
-	client := dialing(onRequests(controlOptions(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})))
+	client := connect.New(connect.OnRequests(connect.Background(connect.Options{Network: "tcp", Addrs: []string{store.Addr()}})))
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
 	return client
@@ -72,7 +72,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 type hotPath struct {
 	*app.App
 	turn dispatch.Ticket
-	try  func(pool.Limit) error
+	try  func(pool.Admission) error
 }
 
 func newHotPath(t testing.TB, client redis.UniversalClient) *hotPath {
@@ -92,7 +92,7 @@ routes: [{model: m, draft: d, target: t}]
 	return &hotPath{
 		App:  r,
 		turn: dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
-		try:  func(pool.Limit) error { return nil },
+		try:  func(pool.Admission) error { return nil },
 	}
 }
 

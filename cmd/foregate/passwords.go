@@ -7,11 +7,10 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 // maxPasswordFile is more than any password has, in bytes.
@@ -86,15 +85,21 @@ func (ps passwords) files() []reload.File {
 	return out
 }
 
-// options are those of a client for background work. Each connection that it makes shows the password which
+// options are those of clients of an endpoint. Each connection shows the password that
 // the endpoint's file holds at that time.
-func (ps passwords) options(ep config.Endpoint) (o *redis.UniversalOptions, err error) {
-	o = controlOptions(ep)
-	if o.TLSConfig, err = tlsOf(ep); err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
+	o = connect.Options{
+		Network: ep.Network, Addrs: ep.Addrs, DB: ep.DB, Master: ep.Master, Cluster: ep.Kind == config.KindCluster,
+		Username: ep.Username, Password: string(ep.Password), SentinelUsername: ep.SentinelUsername,
+	}
+	if ep.TLS {
+		files := connect.TLSFiles{CA: ep.CAFile, Cert: ep.CertFile, Key: ep.KeyFile, ServerName: ep.ServerName}
+		if o.TLS, err = files.Config(); err != nil {
+			return connect.Options{}, fmt.Errorf("redis: %w", err)
+		}
 	}
 	if p := ps[ep.PasswordFile.Setting]; p != nil {
-		o.CredentialsProvider = func() (user, password string) { return ep.Username, *p.now.Load() }
+		o.Credentials = func() (user, password string) { return ep.Username, *p.now.Load() }
 	}
 	if p := ps[ep.SentinelPasswordFile.Setting]; p != nil {
 		o.SentinelPassword = *p.now.Load()

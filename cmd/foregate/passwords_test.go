@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 // rewrite puts something else into a file.
@@ -36,7 +37,7 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dialing(o).(*redis.Client)
+	c := connect.New(connect.Background(o)).(*redis.Client)
 	defer func() { _ = c.Close() }()
 	old := c.Conn()
 	defer func() { _ = old.Close() }()
@@ -45,7 +46,7 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 	}
 	m.RequireUserAuth("foregate", "second-password")
 	fresh := func() error {
-		conn := dialing(o)
+		conn := connect.New(connect.Background(o))
 		defer func() { _ = conn.Close() }()
 		return conn.Ping(t.Context()).Err()
 	}

@@ -78,7 +78,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	w.who = bearer("plain", "normal")
 	k, score := w.scored(t)
 	// One threshold above the draft's score, and some from there on that are not certified.
-	for i := 0; w.eyes.Open(t, k, score+float64(4*(i%2)-2)) != risk.Booked; i++ {
+	for i := 0; w.eyes.Open(t, k, score+float64(4*(i%2)-2)) != risk.Opened; i++ {
 		if i > 2*risk.GridScores {
 			t.Fatalf("%d scores are none too many for a grid", i)
 		}
@@ -167,7 +167,7 @@ func TestAnOperatorCarriesEvidenceOverAResetAndToAnotherRedis(t *testing.T) {
 	e := w.sound(t, k)
 	here := "redis://" + w.redis.addr
 	for _, where := range [][]string{{"--redis", here}, {"--admin", w.replicas[0].admin}} {
-		if out, _ := theProgram(t, 0, append([]string{"risk", "show"}, where...)...); !strings.Contains(out, k.Bucket) || !strings.Contains(out, "certified") {
+		if out, _ := theProgram(t, 0, append([]string{"risk", "show"}, where...)...); !strings.Contains(out, k.TrafficClass) || !strings.Contains(out, "certified") {
 			t.Errorf("risk show %v:\n%s", where, out)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	readyWait = 2 * time.Second // shorter than what a container's health check is given
-	maxReady  = 4 << 10         // bytes of an answer
+	readyTimeout  = 2 * time.Second // shorter than what a container's health check is given
+	maxReadyBytes = 4 << 10         // bytes of an answer
 )
 
 type readyCmd struct {
@@ -29,12 +29,12 @@ func (c *readyCmd) Run(e *env) error {
 	if err != nil {
 		return errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
-	resp, err := (&http.Client{Timeout: readyWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
+	resp, err := (&http.Client{Timeout: readyTimeout, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return fmt.Errorf("the replica cannot be reached: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }()                   // it was read
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReady)) // the status is what counts
+	defer func() { _ = resp.Body.Close() }()                        // it was read
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReadyBytes)) // the status is what counts
 	why := strings.Join(strings.Fields(string(body)), " ")
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: status %d: %s", resp.StatusCode, why)

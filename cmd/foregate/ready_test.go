@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 )
 

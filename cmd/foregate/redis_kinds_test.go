@@ -12,10 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/gateway/config"
 )
 
 func TestReplicasShareThroughATCPPort(t *testing.T) {
@@ -85,33 +82,6 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 		eventually(t, name+" is told", func() bool { return p.lines(`"mode":"local"`) == 1 })
 		if p.mode("shared") || strings.Contains(p.logs[0].String(), "s3cret") {
 			t.Errorf("%s: %s", name, p.logs[0].String())
-		}
-	}
-}
-
-func TestAnEmbeddedRedisOpensNoPort(t *testing.T) {
-	m := miniredis.NewMiniRedis()
-	c, stop := openEmbedded(m, controlOptions(config.Endpoint{Kind: config.KindEmbedded}))
-	defer stop()
-	eventually(t, "it answers", func() bool { return c.Set(t.Context(), "k", "v", 200*time.Millisecond).Err() == nil })
-	eventually(t, "a key expires", func() bool { n, err := c.Exists(t.Context(), "k").Result(); return err == nil && n == 0 })
-	if addr := m.Addr(); addr != "" {
-		t.Errorf("it listens at %s", addr)
-	}
-}
-
-func TestFilesThatAreNoneAreToldAtStart(t *testing.T) {
-	ca, cert, key := certificates(t)
-	for want, ep := range map[string]config.Endpoint{
-		"ca_file: open /nowhere":                        {CAFile: "/nowhere"},
-		"ca_file: " + key + " holds no certificate":     {CAFile: key},
-		"cert_file, key_file: open /nowhere":            {CertFile: "/nowhere", KeyFile: key},
-		"cert_file, key_file: tls: found a certificate": {CertFile: cert, KeyFile: ca},
-		"cert_file, key_file: tls: private key does no": {CertFile: ca, KeyFile: key},
-	} {
-		ep.Kind, ep.Network, ep.Addrs, ep.TLS = config.KindSingle, "tcp", []string{"127.0.0.1:1"}, true
-		if _, _, err := openRedis(ep, nil); err == nil || !strings.HasPrefix(err.Error(), "redis: "+want) {
-			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 }

@@ -1,134 +1,47 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/foregate/foregate/gateway/app"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
-// redisExe is where redis-server is. Without one the test is skipped, except in CI.
-func redisExe(t *testing.T) string {
-	t.Helper()
-	exe, err := exec.LookPath("redis-server")
-	if err == nil {
-		return exe
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("redis-server is not in PATH, and CI must run this test")
-	}
-	t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
-	return ""
-}
-
-// redisNode is one redis-server process with arguments of its own.
+// redisNode is a redis-server of a test.
 type redisNode struct {
-	addr string
-	args []string
-	exe  string
-	cmd  *exec.Cmd // nil while it is dead
-	raw  *redis.Client
+	addr   string
+	raw    *redis.Client // the test's own
+	server *redistest.Server
 }
 
-// node starts a redis-server at a free port, or at that of o.Addr, and ends it with the
-// test. o says how the test itself talks to it; nil is by its port.
+// node starts a redis-server, which ends with the test. o says how the test itself talks to it; nil is by its port.
 func node(t *testing.T, o *redis.Options, args ...string) *redisNode {
 	t.Helper()
 	if o == nil {
 		o = &redis.Options{}
 	}
-	n := &redisNode{exe: redisExe(t)}
-	if o.Addr == "" {
-		o.Addr = "127.0.0.1:" + freePort(t)
-		_, port, _ := net.SplitHostPort(o.Addr)
-		args = append([]string{"--port", port}, args...)
-	}
-	n.addr, n.args = o.Addr, append(args, "--bind", "127.0.0.1", "--dir", t.TempDir())
-	if !slices.Contains(args, "--sentinel") { // which have nothing to save, and know no word for it
-		n.args = append(n.args, "--save", "", "--appendonly", "no")
-	}
-	o.DialTimeout, o.ReadTimeout, o.MaxRetries = time.Second, time.Second, -1
-	n.raw = redis.NewClient(o)
-	t.Cleanup(func() {
-		_ = n.raw.Close() // only connections are lost
-		n.kill()
-	})
-	n.start(t)
-	return n
+	return nodeOf(redistest.StartWith(t, o, args...))
 }
 
-func (n *redisNode) start(t *testing.T) {
-	t.Helper()
-	n.cmd = exec.Command(n.exe, n.args...)
-	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "redis-server answers", func() bool { return n.raw.Ping(t.Context()).Err() == nil })
-}
+func nodeOf(s *redistest.Server) *redisNode { return &redisNode{s.Addr, s.Client, s} }
 
-// kill ends the server, also one that is frozen.
-func (n *redisNode) kill() {
-	if n.cmd != nil {
-		_ = n.cmd.Process.Kill() // by its id
-		_ = n.cmd.Wait()         // it says that it was killed
-		n.cmd = nil
-	}
-}
+func (n *redisNode) start(*testing.T)                         { n.server.Restart() }
+func (n *redisNode) kill()                                    { n.server.Kill() }
+func (n *redisNode) freeze(*testing.T)                        { n.server.Freeze() }
+func (n *redisNode) thaw(*testing.T)                          { n.server.Thaw() }
+func (n *redisNode) do(_ *testing.T, args ...any) (reply any) { return n.server.Do(args...) }
 
-func (n *redisNode) freeze(t *testing.T) { n.signal(t, syscall.SIGSTOP) }
-func (n *redisNode) thaw(t *testing.T)   { n.signal(t, syscall.SIGCONT) }
+func freePort(t *testing.T) string { return redistest.FreePort(t) }
 
-func (n *redisNode) signal(t *testing.T, s syscall.Signal) {
-	t.Helper()
-	if err := n.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// do sends a command by the test's own hands.
-func (n *redisNode) do(t *testing.T, args ...any) any {
-	t.Helper()
-	reply, err := n.raw.Do(t.Context(), args...).Result()
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
-	return reply
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	_ = ln.Close() // the port is for the server
-	return port
-}
-
-// sentinels are a master, a replica of it, and three Sentinels that ask for a password and
-// find the master gone after a second.
+// sentinels are a master, its replica and three Sentinels.
 type sentinels struct {
 	master, replica *redisNode
 	addrs           []string
@@ -136,133 +49,37 @@ type sentinels struct {
 
 func newSentinels(t *testing.T) *sentinels {
 	t.Helper()
-	s := &sentinels{master: node(t, nil)}
-	host, port, _ := net.SplitHostPort(s.master.addr)
-	s.replica = node(t, nil, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
-	s.master.do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	eventually(t, "the replica follows", func() bool {
-		return strings.Contains(fmt.Sprint(s.replica.do(t, "INFO", "replication")), "master_link_status:up")
-	})
-	var watchers []*redisNode
-	for range 3 {
-		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		at := freePort(t)
-		text := "port " + at + "\nrequirepass watch\nsentinel monitor fg " + host + " " + port + " 2\nsentinel down-after-milliseconds fg 1000\nsentinel failover-timeout fg 4000\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		w := node(t, &redis.Options{Password: "watch", Addr: "127.0.0.1:" + at}, file, "--sentinel")
-		watchers = append(watchers, w)
-		s.addrs = append(s.addrs, w.addr)
-	}
-	eventually(t, "the Sentinels know each other and the replica", func() bool {
-		for _, w := range watchers {
-			about := fmt.Sprint(w.do(t, "INFO", "sentinel"))
-			if !strings.Contains(about, "status=ok") || !strings.Contains(about, "slaves=1,sentinels=3") {
-				return false
-			}
-		}
-		return true
-	})
-	return s
+	s := redistest.StartSentinels(t)
+	return &sentinels{nodeOf(s.Master), nodeOf(s.Replica), s.Addrs}
 }
 
 // cluster are three masters that share the slots.
-type cluster struct{ nodes []*redisNode }
+type cluster struct {
+	nodes []*redisNode
+	*redistest.Cluster
+}
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{}
-	var bus []string
-	for range 3 {
-		bus = append(bus, freePort(t))
-		c.nodes = append(c.nodes, node(t, nil, "--cluster-enabled", "yes", "--cluster-port", bus[len(bus)-1],
-			"--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"))
+	c := &cluster{Cluster: redistest.StartCluster(t)}
+	for _, n := range c.Nodes {
+		c.nodes = append(c.nodes, nodeOf(n))
 	}
-	for i, n := range c.nodes {
-		n.do(t, "CLUSTER", "ADDSLOTSRANGE", i*5461, min(i*5461+5460, 16383))
-		if i > 0 {
-			_, port, _ := net.SplitHostPort(c.nodes[0].addr)
-			n.do(t, "CLUSTER", "MEET", "127.0.0.1", port, bus[0])
-		}
-	}
-	c.nodes[2].do(t, "CLUSTER", "ADDSLOTS", 16383)
-	eventually(t, "the cluster is whole", func() bool {
-		for _, n := range c.nodes {
-			about := fmt.Sprint(n.do(t, "CLUSTER", "INFO"))
-			if !strings.Contains(about, "cluster_state:ok") || !strings.Contains(about, "cluster_known_nodes:3") || !strings.Contains(about, "cluster_slots_ok:16384") {
-				return false
-			}
-		}
-		return true
-	})
 	return c
 }
 
-func (c *cluster) url() string {
-	var addrs []string
-	for _, n := range c.nodes {
-		addrs = append(addrs, n.addr)
-	}
-	return "redis+cluster://" + strings.Join(addrs, ",")
-}
+func (c *cluster) url() string { return c.URL() }
 
 // of is the node that has a key's slot, and the others.
-func (c *cluster) of(t *testing.T, key string) (slot int64, has *redisNode, others []*redisNode) {
-	t.Helper()
-	slot, _ = c.nodes[0].do(t, "CLUSTER", "KEYSLOT", key).(int64)
-	for i, n := range c.nodes {
-		if slot >= int64(i*5461) && slot <= int64(i*5461+5460) || i == 2 && slot == 16383 {
-			has = n
-		} else {
-			others = append(others, n)
-		}
+func (c *cluster) of(_ *testing.T, key string) (slot int64, has *redisNode, others []*redisNode) {
+	slot, owner, rest := c.Of(key)
+	for _, n := range rest {
+		others = append(others, nodeOf(n))
 	}
-	return slot, has, others
+	return slot, nodeOf(owner), others
 }
 
-// certificates writes an authority's certificate, and one with its key that servers and
-// clients may show: 127.0.0.1 and redis.internal.
-func certificates(t *testing.T) (ca, cert, key string) {
-	t.Helper()
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	signed := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
-		own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if signer == nil {
-			signer = own
-		}
-		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, own.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der, own
-	}
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, signer := signed(authority, authority, nil)
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis.internal"}, DNSNames: []string{"redis.internal"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	leafDER, own := signed(leaf, authority, signer)
-	keyDER, err := x509.MarshalECPrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write("ca.pem", "CERTIFICATE", der), write("cert.pem", "CERTIFICATE", leafDER), write("key.pem", "EC PRIVATE KEY", keyDER)
-}
+func certificates(t *testing.T) (ca, cert, key string) { return redistest.Certificates(t) }
 
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {

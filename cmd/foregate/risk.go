@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/riskview"
-
 	"github.com/foregate/foregate/gateway/display"
-
+	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
@@ -24,37 +22,37 @@ type riskCmd struct {
 	Reset  riskResetCmd  `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
 }
 
-// bench is where an operator works on what audits have shown.
-type bench struct {
-	*desk
+// evidenceClient is where an operator works on what audits have shown.
+type evidenceClient struct {
+	*settingsEditor
 	book     *evidence.Book
 	snapshot *settings.Snapshot
 }
 
-// bench connects to the Redis in which the replicas keep it, and reads the settings.
-func (f where) bench(e *env) (*bench, error) {
+// openEvidence connects to the Redis in which the replicas keep it, and reads the settings.
+func (f redisFlags) openEvidence(e *env) (*evidenceClient, error) {
 	d, err := f.open(e.ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{desk: d}
+	b := &evidenceClient{settingsEditor: d}
 	if b.snapshot, err = d.Read(d.ctx); err != nil {
 		d.close()
 		return nil, err
 	}
 	b.book = evidence.New(evidence.Options{
 		Redis: d.client, Rule: b.rule,
-		Stale: func(route string) time.Duration { return b.snapshot.Route(route).Tiers.Risk.Stale },
+		Stale: func(route string) time.Duration { return b.snapshot.Route(route).Tiers.Risk.MaxStaleness },
 	})
 	return b, nil
 }
 
 // rule is what is promised of a route, by the settings as they were read.
-func (b *bench) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
+func (b *evidenceClient) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
 
 // known reads all states, those of a route, or of all where it is "". A route that neither the
 // configuration nor any state knows is an error.
-func (b *bench) known(route string) ([]evidence.Known, error) {
+func (b *evidenceClient) known(route string) ([]evidence.Known, error) {
 	all, err := b.book.All(b.ctx)
 	if err != nil || route == "" {
 		return all, err
@@ -68,7 +66,7 @@ func (b *bench) known(route string) ([]evidence.Known, error) {
 
 // unknown refuses a route that is not configured, or of which no state is known. It returns nil
 // where the configuration has it.
-func (b *bench) unknown(route string, known []string) error {
+func (b *evidenceClient) unknown(route string, known []string) error {
 	if b.routes != nil {
 		known = b.routes
 	}
@@ -82,7 +80,7 @@ func (b *bench) unknown(route string, known []string) error {
 }
 
 // redisNow is the time by the clock that the log goes by.
-func (b *bench) redisNow() (time.Time, error) {
+func (b *evidenceClient) redisNow() (time.Time, error) {
 	now, err := b.client.Time(b.ctx).Result()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("redis: %w", err)

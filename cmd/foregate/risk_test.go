@@ -12,15 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers"
-
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/plan"
@@ -94,9 +93,9 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk fit --route nobody")
 	o.enter("risk maps")
 	o.enter("risk maps --route nobody")
-	o.enter("risk reset --route chat --lot head")
-	o.enter("risk reset --route chat --lot head --yes")
-	o.enter("risk reset --route chat --lot head --yes")
+	o.enter("risk reset --route chat --cohort head")
+	o.enter("risk reset --route chat --cohort head --yes")
+	o.enter("risk reset --route chat --cohort head --yes")
 	o.enter("risk reset --route nobody --yes")
 	o.enter("risk reset --route code --yes")
 	o.enter("risk show")
@@ -113,9 +112,9 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	a.Audit(t, whole, 200, 0)
 	a.Learn(t, evidencetest.Key("chat", "to_4k", "conf"), 20)
 	a.Learn(t, evidencetest.Key("chat", "to_4k", "head"), 20)
-	other := risk.Key{Route: "chat", Bucket: "to_4k.ffffffff", Lot: "conf"}
+	other := risk.Key{Route: "chat", TrafficClass: "to_4k.ffffffff", Cohort: "conf"}
 	a.Learn(t, other, 20)
-	apart := risk.Key{Route: "chat", Bucket: "to_1k_t0.0a1b2c3d.acme", Lot: "conf"} // a tenant's own
+	apart := risk.Key{Route: "chat", TrafficClass: "to_1k_t0.0a1b2c3d.acme", Cohort: "conf"} // a tenant's own
 	a.Learn(t, apart, 20)
 	states := func() (all []string) {
 		var answer riskAnswer
@@ -140,7 +139,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := riskview.New(riskview.Options{Config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{Inherit: true}} }})
+	s := riskview.New(riskview.Options{Config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{InheritFromRoute: true}} }})
 	if got := s.Inherited(known); got["chat"] != 2 {
 		t.Errorf("got %v", got)
 	}
@@ -212,7 +211,7 @@ func TestEvidenceOfAnotherModelIsSaidToBeSo(t *testing.T) {
 	o.enter("risk import", auditsFile(t, pastAudits(400)))
 	alien := pastAudits(400)
 	for i := range alien {
-		alien[i].Key.Bucket = "to_1k.ffffffff"
+		alien[i].Key.TrafficClass = "to_1k.ffffffff"
 	}
 	const want = "; the route's requests are of other models or rules than ffffffff, so that none goes by this yet"
 	for _, flags := range []string{"--dry-run ", ""} {
@@ -251,10 +250,10 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	o := newOperator(t, n)
 	all := pastAudits(2600)
 	head, whole := all[0], all[1]
-	head.Key.Lot, head.Ticket = "head", "h1"
-	whole.Key.Bucket, whole.Ticket = "all.0a1b2c3d", "w1"
+	head.Key.Cohort, head.Ticket = "head", "h1"
+	whole.Key.TrafficClass, whole.Ticket = "all.0a1b2c3d", "w1"
 	old := all[2]
-	old.Key.Bucket, old.Features = "to_1k.ffffffff", old.Features[:4]
+	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:4]
 	file := auditsFile(t, append(all, head, whole, old))
 	o.enter("risk fit --route chat --in", file)
 	o.enter("risk maps")
@@ -308,7 +307,7 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := patient(ep)
+	client, err := openPatient(ep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +353,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Mixed(t)
 	s := riskview.New(riskview.Options{Evidence: a.Book, Config: func(string) *plan.Config {
-		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
+		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4}}
 	}})
 	target, err := pool.New(pool.Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}})
 	if err != nil {

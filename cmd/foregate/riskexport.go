@@ -9,7 +9,7 @@ import (
 )
 
 type riskExportCmd struct {
-	where
+	redisFlags
 	Route string        `help:"Only this route." placeholder:"NAME"`
 	Since time.Duration `help:"Only audits that were begun in this time; without it all that the log has." placeholder:"DURATION"`
 	Out   string        `default:"-" help:"Where to; - is the standard output (${default})." placeholder:"FILE"`
@@ -20,7 +20,7 @@ func (c *riskExportCmd) Run(e *env) error {
 	if c.Since < 0 {
 		return fmt.Errorf("--since: want 0s or more")
 	}
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *riskExportCmd) Run(e *env) error {
 		from = now.Add(-c.Since)
 	}
 	var told auditlog.Counts
-	err = outTo(c.Out, e.stdout, func(w io.Writer) error { told, err = auditlog.Export(b.ctx, b.book, w, c.Route, from); return err })
+	err = writeFile(c.Out, e.stdout, func(w io.Writer) error { told, err = auditlog.Export(b.ctx, b.book, w, c.Route, from); return err })
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,12 @@ import (
 
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 )
 
 type riskFitCmd struct {
-	where
+	redisFlags
 	Route string        `required:"" help:"The route." placeholder:"NAME"`
 	In    string        `help:"Fit to the audits of this file, which foregate risk export wrote, instead of those of the log; - is the standard input." placeholder:"FILE"`
 	Since time.Duration `help:"Only to audits that were begun in this time before the newest: since the models are what they are, say." placeholder:"DURATION"`
@@ -27,10 +26,10 @@ type riskFitCmd struct {
 
 // Run fits, tells what the fit is worth, and keeps it if it was told to.
 func (c *riskFitCmd) Run(e *env) error {
-	var b *bench
+	var b *evidenceClient
 	if c.Save || c.In == "" {
 		var err error
-		if b, err = c.bench(e); err != nil {
+		if b, err = c.openEvidence(e); err != nil {
 			return err
 		}
 		defer b.close()
@@ -45,7 +44,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	s.Print(e.stdout)
 	fitted, err := calibrate.Fit(s.Samples())
 	if few, ok := errors.AsType[*calibrate.TooFewError](err); ok {
-		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", display.Clip(c.Route, 60), few.Good, few.Bad, calibrate.Least, calibrate.LeastOfEach)
+		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", display.Clip(c.Route, 60), few.Good, few.Bad, calibrate.MinSamples, calibrate.MinPerLabel)
 	}
 	if err != nil {
 		return err
@@ -80,12 +79,12 @@ func shellWord(s string) string {
 }
 
 // collect chooses the audits of the route, from the file or from the log.
-func (c *riskFitCmd) collect(e *env, b *bench) (*auditlog.Selection, error) {
+func (c *riskFitCmd) collect(e *env, b *evidenceClient) (*auditlog.Selection, error) {
 	return auditlog.SelectForFit(c.Route, c.Since, func(see func(evidence.LogEntry)) error {
 		if c.In == "" {
 			return b.book.Log(b.ctx, func(a evidence.LogEntry) error { see(a); return nil })
 		}
-		return inFrom(e.ctx, c.In, func(r io.Reader) error {
+		return readFile(e.ctx, c.In, func(r io.Reader) error {
 			return auditlog.Read(r, func(_ int, a evidence.LogEntry) error { see(a); return nil })
 		})
 	})

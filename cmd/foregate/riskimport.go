@@ -8,12 +8,11 @@ import (
 
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/tiers/evidence"
 )
 
 type riskImportCmd struct {
-	where
+	redisFlags
 	File   string `arg:"" help:"What foregate risk export wrote; - is the standard input."`
 	Route  string `help:"Only the audits of this route." placeholder:"NAME"`
 	DryRun bool   `help:"Only tell what would be taken. Audits that were imported before are not told apart."`
@@ -23,11 +22,11 @@ type riskImportCmd struct {
 // status is 1 where something was refused.
 func (c *riskImportCmd) Run(e *env) error {
 	var batches []*auditlog.Batch
-	err := inFrom(e.ctx, c.File, func(r io.Reader) (err error) { batches, err = auditlog.ReadBatches(r, c.Route); return err })
+	err := readFile(e.ctx, c.File, func(r io.Reader) (err error) { batches, err = auditlog.ReadBatches(r, c.Route); return err })
 	if err != nil {
 		return err
 	}
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}

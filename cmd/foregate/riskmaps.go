@@ -14,7 +14,7 @@ import (
 )
 
 type riskMapsCmd struct {
-	where
+	redisFlags
 	Route string `help:"Only this route; without it all routes that are configured or audited." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON, with all that is known of each."`
 }
@@ -29,7 +29,7 @@ type mapLine struct {
 
 // Run lists the versions of calibrated scores, and which is in use.
 func (c *riskMapsCmd) Run(e *env) error {
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *riskMapsCmd) Run(e *env) error {
 			return err
 		}
 		for _, m := range saved {
-			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.Map == m.Version, bytes.TrimSpace(m.Raw)})
+			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.ScoreVersion == m.Version, bytes.TrimSpace(m.Raw)})
 		}
 	}
 	if c.JSON {
@@ -74,7 +74,7 @@ func (c *riskMapsCmd) Run(e *env) error {
 }
 
 // routes are those whose scores are asked for.
-func (c *riskMapsCmd) routes(b *bench) ([]string, error) {
+func (c *riskMapsCmd) routes(b *evidenceClient) ([]string, error) {
 	all, err := b.book.All(b.ctx)
 	if err != nil {
 		return nil, err

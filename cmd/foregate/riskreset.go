@@ -12,16 +12,16 @@ import (
 )
 
 type riskResetCmd struct {
-	where
-	Route  string `required:"" help:"The route." placeholder:"NAME"`
-	Bucket string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
-	Lot    string `help:"Only this lot: conf or head." placeholder:"NAME"`
-	Yes    bool   `help:"Do it; without this it is only told what would be forgotten."`
+	redisFlags
+	Route        string `required:"" help:"The route." placeholder:"NAME"`
+	TrafficClass string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
+	Cohort       string `help:"Only this cohort: conf or head." placeholder:"NAME"`
+	Yes          bool   `help:"Do it; without this it is only told what would be forgotten."`
 }
 
 // Run forgets thresholds and evidence. The log of audits stays.
 func (c *riskResetCmd) Run(e *env) error {
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	known = slices.DeleteFunc(known, func(k evidence.Known) bool {
-		return c.Bucket != "" && k.Key.Bucket != c.Bucket || c.Lot != "" && k.Key.Lot != c.Lot
+		return c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass || c.Cohort != "" && k.Key.Cohort != c.Cohort
 	})
 	if len(known) == 0 {
 		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", display.Clip(c.Route, 60))

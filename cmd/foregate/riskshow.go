@@ -8,21 +8,19 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/foregate/foregate/gateway/riskview"
-
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
 type riskShowCmd struct {
-	where
+	redisFlags
 	Admin string `env:"FOREGATE_ADMIN" help:"Ask this replica's admin listener, which is what is done without --redis and --config, at http://127.0.0.1:9090." placeholder:"URL"`
 	Route string `help:"Only this route." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON, as GET /admin/risk tells it."`
-	tokenFile
+	tokenFlags
 }
 
 // riskAnswer is what GET /admin/risk answers.
@@ -64,7 +62,7 @@ func (c *riskShowCmd) views(e *env) ([]gateway.RiskView, error) {
 		if at.Kind != config.KindNone && at.Kind != config.KindEmbedded {
 			return c.read(e)
 		}
-		admin, c.tokenFile.file = cmp.Or(admin, f.Admin), f
+		admin, c.tokenFlags.file = cmp.Or(admin, f.Admin), f
 	}
 	return c.ask(e, cmp.Or(admin, "127.0.0.1:9090"))
 }
@@ -78,7 +76,7 @@ func (c *riskShowCmd) ask(e *env, admin string) ([]gateway.RiskView, error) {
 	if c.Route != "" {
 		at.RawQuery = url.Values{"route": {c.Route}}.Encode()
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +89,7 @@ func (c *riskShowCmd) ask(e *env, admin string) ([]gateway.RiskView, error) {
 
 // read reads what all replicas share.
 func (c *riskShowCmd) read(e *env) ([]gateway.RiskView, error) {
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return nil, err
 	}

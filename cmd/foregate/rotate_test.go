@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"

@@ -6,7 +6,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/gateway/config"
 )
 

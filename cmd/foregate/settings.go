@@ -9,16 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
 )
 
-// settingsWait bounds a command of `foregate settings`, all its round trips together.
-const settingsWait = 20 * time.Second
+// settingsTimeout bounds a command of `foregate settings`, all its round trips together.
+const settingsTimeout = 20 * time.Second
 
 type settingsCmd struct {
 	List     listCmd     `cmd:"" help:"List all settings: their values, defaults and ranges, and who changed them last."`
@@ -31,16 +30,16 @@ type settingsCmd struct {
 	Accept   acceptCmd   `cmd:"" help:"Give up what Redis has lost of the settings: the replicas go by what it has."`
 }
 
-// where says which Redis and which routes.
-type where struct {
+// redisFlags says which Redis and which routes.
+type redisFlags struct {
 	Redis  string `help:"The URL of the Redis that the replicas share; without it that of --config, else $$FOREGATE_REDIS." placeholder:"URL"`
 	Config string `short:"c" type:"path" help:"The replicas' configuration file: where Redis is, and which routes there are."`
 }
 
 // open connects to the settings.
-func (f where) open(ctx context.Context) (*desk, error) {
+func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 	url, from := cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")), "--redis"
-	d := &desk{}
+	d := &settingsEditor{}
 	ep, err := config.ParseRedis(url)
 	if f.Config != "" {
 		file, ferr := config.Load(f.Config)
@@ -64,16 +63,16 @@ func (f where) open(ctx context.Context) (*desk, error) {
 	case config.KindEmbedded:
 		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
 	}
-	if d.client, err = patient(ep); err != nil {
+	if d.client, err = openPatient(ep); err != nil {
 		return nil, err
 	}
 	d.Store = settings.NewStore(d.client, d.routes)
-	d.ctx, d.cancel = context.WithTimeout(ctx, settingsWait)
+	d.ctx, d.cancel = context.WithTimeout(ctx, settingsTimeout)
 	return d, nil
 }
 
-// desk is where an operator works on the settings.
-type desk struct {
+// settingsEditor is where an operator works on the settings.
+type settingsEditor struct {
 	*settings.Store
 	routes []string // nil: not known
 	client redis.UniversalClient
@@ -82,19 +81,19 @@ type desk struct {
 	cancel context.CancelFunc
 }
 
-func (d *desk) close() {
+func (d *settingsEditor) close() {
 	d.cancel()
 	_ = d.client.Close() // only connections are lost
 }
 
-// order is what commands that change something are told.
-type order struct {
+// changeFlags is what commands that change something are told.
+type changeFlags struct {
 	As      string `help:"Who changes the settings; otherwise the user and the machine." placeholder:"NAME"`
 	Because string `help:"Why, for the log." placeholder:"TEXT"`
 	DryRun  bool   `help:"Only tell what would change."`
 }
 
-func (o order) order(force bool) settings.Edit {
+func (o changeFlags) order(force bool) settings.Edit {
 	return settings.Edit{Who: cmp.Or(o.As, whoami()), Why: o.Because, DryRun: o.DryRun, Force: force}
 }
 
@@ -109,8 +108,8 @@ func whoami() string {
 }
 
 type setCmd struct {
-	where
-	order
+	redisFlags
+	changeFlags
 	Force    bool     `help:"Also settings and routes that this version does not know."`
 	Settings []string `arg:"" help:"NAME=VALUE or NAME@ROUTE=VALUE, any number of them; or one NAME and its VALUE."`
 }
@@ -121,7 +120,9 @@ func (c *setCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.change(e, c.order, func(d *desk) (settings.Result, error) { return d.Set(d.ctx, c.order.order(c.Force), set, nil) })
+	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
+		return d.Set(d.ctx, c.changeFlags.order(c.Force), set, nil)
+	})
 }
 
 // assignments reads NAME=VALUE …, or NAME VALUE.
@@ -144,21 +145,21 @@ func assignments(words []string) (map[string]string, error) {
 }
 
 type unsetCmd struct {
-	where
-	order
+	redisFlags
+	changeFlags
 	Names []string `arg:"" help:"NAME or NAME@ROUTE, any number of them."`
 }
 
 // Run unsets settings.
 func (c *unsetCmd) Run(e *env) error {
-	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
-		return d.Set(d.ctx, c.order.order(false), nil, c.Names)
+	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
+		return d.Set(d.ctx, c.changeFlags.order(false), nil, c.Names)
 	})
 }
 
 type rollbackCmd struct {
-	where
-	order
+	redisFlags
+	changeFlags
 	Version int64  `arg:"" optional:"" default:"-1" help:"The version, as foregate settings log tells it; 0 is nothing set."`
 	To      string `help:"Instead of the version, the id of an entry of the log." placeholder:"ID"`
 }
@@ -168,7 +169,7 @@ func (c *rollbackCmd) Run(e *env) error {
 	if (c.Version < 0) == (c.To == "") {
 		return errors.New("rollback: give a version, or --to ID; foregate settings log tells both")
 	}
-	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
+	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
 		version := c.Version
 		if c.To != "" {
 			var err error
@@ -176,35 +177,35 @@ func (c *rollbackCmd) Run(e *env) error {
 				return settings.Result{}, err
 			}
 		}
-		o := c.order.order(false)
+		o := c.changeFlags.order(false)
 		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", version))
 		return d.Rollback(d.ctx, o, version)
 	})
 }
 
 type restoreCmd struct {
-	where
-	order
+	redisFlags
+	changeFlags
 }
 
 // Run restores what was lost.
 func (c *restoreCmd) Run(e *env) error {
-	return c.lost(e, c.order, "restored what Redis had lost", (*desk).Restore)
+	return c.lost(e, c.changeFlags, "restored what Redis had lost", (*settingsEditor).Restore)
 }
 
 type acceptCmd struct {
-	where
-	order
+	redisFlags
+	changeFlags
 }
 
 // Run accepts the loss.
 func (c *acceptCmd) Run(e *env) error {
-	return c.lost(e, c.order, "accepted what Redis had lost", (*desk).Accept)
+	return c.lost(e, c.changeFlags, "accepted what Redis had lost", (*settingsEditor).Accept)
 }
 
 // lost decides about what Redis has lost, for the reason given unless the order has one.
-func (f where) lost(e *env, o order, why string, decide func(*desk, context.Context, settings.Edit) (settings.Result, error)) error {
-	return f.change(e, o, func(d *desk) (settings.Result, error) {
+func (f redisFlags) lost(e *env, o changeFlags, why string, decide func(*settingsEditor, context.Context, settings.Edit) (settings.Result, error)) error {
+	return f.change(e, o, func(d *settingsEditor) (settings.Result, error) {
 		made := o.order(true)
 		made.Why = cmp.Or(made.Why, why)
 		return decide(d, d.ctx, made)
@@ -212,7 +213,7 @@ func (f where) lost(e *env, o order, why string, decide func(*desk, context.Cont
 }
 
 // change makes a change and tells what came of it.
-func (f where) change(e *env, o order, do func(d *desk) (settings.Result, error)) error {
+func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (settings.Result, error)) error {
 	d, err := f.open(e.ctx)
 	if err != nil {
 		return err
@@ -227,7 +228,7 @@ func (f where) change(e *env, o order, do func(d *desk) (settings.Result, error)
 		return errSilent
 	}
 	if err != nil {
-		return permitted(err)
+		return explainPermission(err)
 	}
 	for _, n := range r.Notes {
 		_, _ = fmt.Fprintln(e.stderr, "note: "+n)
@@ -261,8 +262,8 @@ func namesRoute(changes []settings.Change) bool {
 	return false
 }
 
-// permitted says what to do about an error that is Redis' refusal of this user.
-func permitted(err error) error {
+// explainPermission says what to do about an error that is Redis' refusal of this user.
+func explainPermission(err error) error {
 	if err != nil && strings.Contains(err.Error(), "NOPERM") {
 		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)
 	}

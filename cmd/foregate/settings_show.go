@@ -4,32 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway/settings"
 )
 
 type listCmd struct {
-	where
+	redisFlags
 	Route string `help:"The values of one route." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON."`
-}
-
-// line is one setting as list and get tell it.
-type line struct {
-	Name    string     `json:"name"`
-	Value   string     `json:"value"` // in force by the hash
-	Default string     `json:"default"`
-	Allowed string     `json:"allowed"`
-	Set     bool       `json:"set"` // by a field of the hash
-	When    *time.Time `json:"when,omitempty"`
-	Who     string     `json:"who,omitempty"`
-	Problem string     `json:"problem,omitempty"`
 }
 
 // Run lists the settings.
@@ -46,11 +32,11 @@ func (c *listCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	lines := linesOf(snapshot, c.Route)
-	if err := d.sign(lines); err != nil {
+	lines := settings.List(snapshot, c.Route)
+	if err := d.AddAuthors(d.ctx, lines); err != nil {
 		_, _ = fmt.Fprintln(e.stderr, "note: who changed what is not known:", err)
 	}
-	d.warn(e)
+	d.warnOfLoss(e)
 	if c.JSON {
 		return writeLines(e.stdout, lines)
 	}
@@ -58,7 +44,7 @@ func (c *listCmd) Run(e *env) error {
 	t.Add("SETTING", "VALUE", "DEFAULT", "CHANGED", "ALLOWED")
 	for _, l := range lines {
 		if l.Problem == "" {
-			t.Add(l.Name, l.Value, l.Default, l.changed(), l.Allowed)
+			t.Add(l.Name, l.Value, l.Default, changed(l), l.Allowed)
 		}
 	}
 	t.Write(e.stdout)
@@ -70,8 +56,8 @@ func (c *listCmd) Run(e *env) error {
 	return nil
 }
 
-// warn tells of settings that Redis has lost: replicas have others in force than are shown.
-func (d *desk) warn(e *env) {
+// warnOfLoss tells of settings that Redis has lost: replicas have others in force than are shown.
+func (d *settingsEditor) warnOfLoss(e *env) {
 	lost, err := d.Lost(d.ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(e.stderr, "note: whether Redis has lost settings is not known:", err)
@@ -82,7 +68,7 @@ func (d *desk) warn(e *env) {
 }
 
 // changed tells who changed a setting last, and when.
-func (l line) changed() string {
+func changed(l settings.Line) string {
 	switch {
 	case !l.Set:
 		return ""
@@ -90,59 +76,6 @@ func (l line) changed() string {
 		return "set"
 	}
 	return l.When.Format("01-02 15:04") + " " + l.Who
-}
-
-// linesOf are all settings, those of a route, or of all routes that have their own; and at
-// the end the fields that are not in force.
-func linesOf(s *settings.Snapshot, route string) []line {
-	set := s.Set()
-	var lines []line
-	for _, spec := range settings.Specs() {
-		l := line{Name: spec.Name, Value: spec.Value(s.Route(route)), Default: spec.DefaultValue(), Allowed: spec.Range}
-		_, l.Set = set[spec.Name]
-		if _, own := set[spec.Name+"@"+route]; own && route != "" {
-			l.Name, l.Set = spec.Name+"@"+route, true
-		}
-		lines = append(lines, l)
-		if route != "" {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(set)) {
-			if base, of, ok := strings.Cut(name, "@"); ok && base == spec.Name {
-				lines = append(lines, line{Name: name, Value: spec.Value(s.Route(of)), Default: l.Default, Allowed: l.Allowed, Set: true})
-			}
-		}
-	}
-	for _, r := range s.Rejected() {
-		lines = append(lines, line{Name: r.Name, Value: r.Value, Set: true, Problem: "refused: " + r.Reason})
-	}
-	for _, r := range s.Unknown() {
-		lines = append(lines, line{Name: r.Name, Value: r.Value, Set: true, Problem: "ignored: " + r.Reason})
-	}
-	return lines
-}
-
-// sign puts into the lines who changed them last, as far as the log goes back.
-func (d *desk) sign(lines []line) error {
-	open := map[string]*line{}
-	for i := range lines {
-		if l := &lines[i]; l.Set {
-			open[l.Name] = l
-		}
-	}
-	if len(open) == 0 {
-		return nil
-	}
-	return d.History(d.ctx, func(entry settings.Entry) bool {
-		for _, c := range entry.Changes {
-			if l := open[c.Name]; l != nil {
-				at := entry.At().UTC()
-				l.When, l.Who = &at, entry.Who
-				delete(open, c.Name)
-			}
-		}
-		return len(open) > 0
-	})
 }
 
 func writeLines(w io.Writer, v any) error {
@@ -154,7 +87,7 @@ func writeLines(w io.Writer, v any) error {
 }
 
 type getCmd struct {
-	where
+	redisFlags
 	Name string `arg:"" help:"NAME or NAME@ROUTE."`
 }
 
@@ -187,7 +120,7 @@ func (c *getCmd) Run(e *env) error {
 }
 
 type logCmd struct {
-	where
+	redisFlags
 	Name  string `arg:"" optional:"" help:"Only changes of this setting, NAME or NAME@ROUTE."`
 	Limit int    `default:"20" help:"At most so many changes (${default})."`
 	JSON  bool   `help:"As JSON."`
@@ -225,7 +158,7 @@ func (c *logCmd) Run(e *env) error {
 		return true
 	})
 	if err != nil {
-		return permitted(err)
+		return explainPermission(err)
 	}
 	if c.JSON {
 		return writeLines(e.stdout, all)

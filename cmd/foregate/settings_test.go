@@ -104,7 +104,7 @@ func TestSettingsAreToldAsJSON(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	_, out, errs := call(t, "settings", "list", "--json", "--route", "any")
-	var lines []line
+	var lines []settings.Line
 	if err := json.Unmarshal([]byte(out), &lines); err != nil {
 		t.Fatalf("%v: %s%s", err, out, errs)
 	}

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -52,7 +51,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.control, Lookups: clients.request}, Logger: zerolog.Nop()})
+	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.Control, Lookups: clients.Request}, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,15 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 )
 
 type statusCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"The replica's admin listener (${default})." placeholder:"URL"`
 	JSON  bool   `help:"As JSON, as the replica tells it."`
 	Watch watch  `help:"Again every 2 seconds, or as many as are given (--watch 5), until Ctrl-C; with --json a line each time."`
-	tokenFile
+	tokenFlags
 }
 
 // Run asks a replica how it stands, and prints that. The exit status is 1 when the
@@ -29,7 +28,7 @@ func (c *statusCmd) Run(e *env) error {
 	if c.Watch > 0 {
 		return c.watch(e, at)
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFlags)
 	if err != nil {
 		return err
 	}

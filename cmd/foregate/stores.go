@@ -5,19 +5,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/connect"
+	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 // stores are the connections to Redis that a configuration asks for.
 type stores struct {
 	app.Stores
-	embedded *miniredis.Miniredis // behind Control; nil for one that is elsewhere
+	embedded *embedded.Server // behind Control; nil for one that is elsewhere
 }
 
 // openStores connects to them; nothing is waited for. stop ends what was opened. An error is one
@@ -48,18 +48,42 @@ func openStores(r config.Redis) (s stores, stop func(), err error) {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
-	s.Control, s.Lookups, s.embedded = control.control, control.request, control.embedded
+	s.Control, s.Lookups, s.embedded = control.Control, control.Request, control.embedded
 	kept, end, err := openAnswers(r, files)
 	if err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
 	s.Answers, s.Leases, s.Tracking = kept.request, kept.leases, kept.tracking
-	if s.Settings, end, err = openDesk(r, files, s.Control); err != nil {
+	if s.Settings, end, err = openSettings(r, files, s.Control); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
 	return s, endAll, nil
+}
+
+// coordination are the connections to the Redis of coordination; nil where there is none.
+type coordination struct {
+	connect.Clients
+	embedded *embedded.Server // behind both; nil for one that is elsewhere
+}
+
+// openRedis connects to the Redis of coordination, with the passwords of files. stop ends what was opened. The error
+// is one of a file that the endpoint names.
+func openRedis(ep config.Endpoint, files passwords) (c coordination, stop func(), err error) {
+	switch ep.Kind {
+	case config.KindNone:
+		return coordination{}, func() {}, nil
+	case config.KindEmbedded:
+		s := embedded.Open()
+		return coordination{connect.Clients{Control: s.Client, Request: s.Client}, s}, s.Stop, nil
+	}
+	o, err := files.options(ep)
+	if err != nil {
+		return coordination{}, nil, err
+	}
+	c.Clients, stop = connect.Open(o)
+	return c, stop, nil
 }
 
 // answers are a replica's connections to the Redis of cached answers; all are nil where
@@ -82,20 +106,21 @@ func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err e
 	case config.KindNone:
 		return answers{}, func() {}, nil
 	case config.KindEmbedded:
-		client, stop := openEmbeddedAnswers(controlOptions(ep))
+		client, stop := embedded.OpenAnswers()
 		return answers{request: client, leases: client}, stop, nil
 	}
-	o, err := files.options(ep)
+	at, err := files.options(ep)
 	if err != nil {
 		return answers{}, nil, err
 	}
-	a.request, a.leases = dialing(onLookups(o)), dialing(onLeases(o))
+	o := connect.Background(at)
+	a.request, a.leases = connect.New(onLookups(o)), connect.New(onLeases(o))
 	opened := []redis.UniversalClient{a.request, a.leases}
 	if ep.Kind != config.KindCluster { // each node would tell of its own keys, to whoever asked it alone
-		a.tracking = dialing(onTracking(o))
+		a.tracking = connect.New(onTracking(o))
 		opened = append(opened, a.tracking)
 	}
-	ready := warm(a.request)
+	ready := connect.Warm(a.request)
 	return a, func() {
 		for _, c := range opened {
 			_ = c.Close() // only connections are lost
@@ -107,7 +132,7 @@ func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err e
 // onLookups makes the options of a client for answers, which are larger than what else
 // requests ask for.
 func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
-	o := onRequests(control)
+	o := connect.OnRequests(control)
 	o.ReadBufferSize = 64 << 10
 	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
 	return o
@@ -131,9 +156,9 @@ func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// openDesk connects to the Redis where settings are written, when somebody first does. Settings of
+// openSettings connects to the Redis where settings are written, when somebody first does. Settings of
 // an embedded Redis are written there. nil is none.
-func openDesk(r config.Redis, files passwords, embedded redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
+func openSettings(r config.Redis, files passwords, shared redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
 	ep, err := r.SettingsEndpoint()
 	switch {
 	case err != nil:
@@ -141,32 +166,32 @@ func openDesk(r config.Redis, files passwords, embedded redis.UniversalClient) (
 	case ep.Kind == config.KindNone:
 		return nil, func() {}, nil
 	case ep.Kind == config.KindEmbedded:
-		return embedded, func() {}, nil
+		return shared, func() {}, nil
 	}
-	if client, err = patiently(ep, files); err != nil {
+	if client, err = openPatientWith(ep, files); err != nil {
 		return nil, nil, err
 	}
 	return client, func() { _ = client.Close() }, nil // only connections are lost
 }
 
-// patient connects as a replica does, and waits longer: people have more patience, and worse
+// openPatient connects as a replica does, and waits longer: people have more patience, and worse
 // lines.
-func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
-	redis.SetLogger(quietRedis{})
+func openPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	files, err := readPasswords(ep)
 	if err != nil {
 		return nil, err
 	}
-	return patiently(ep, files)
+	return openPatientWith(ep, files)
 }
 
-// patiently is patient with the passwords of files that were read before.
-func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
-	o, err := files.options(ep)
+// openPatientWith is patient with the passwords of files that were read before.
+func openPatientWith(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+	at, err := files.options(ep)
 	if err != nil {
 		return nil, err
 	}
+	o := connect.Background(at)
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
 	o.MinIdleConns = 0
-	return dialing(o), nil
+	return connect.New(o), nil
 }

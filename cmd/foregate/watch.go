@@ -11,17 +11,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/alecthomas/kong"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 )
 
 const (
-	usualWatch = 2 * time.Second
-	minWatch   = 100 * time.Millisecond
-	maxWatch   = time.Hour
+	defaultWatchInterval = 2 * time.Second
+	minWatchInterval     = 100 * time.Millisecond
+	maxWatchInterval     = time.Hour
 
 	// redraw goes home and clears the terminal from there.
 	redraw = "\x1b[H\x1b[2J"
@@ -32,13 +31,13 @@ type watch time.Duration
 
 // Decode implements kong.MapperValue.
 func (w *watch) Decode(ctx *kong.DecodeContext) error {
-	*w = watch(usualWatch)
+	*w = watch(defaultWatchInterval)
 	if next := ctx.Scan.Peek(); next.IsEOL() || !next.IsValue() {
 		return nil
 	}
 	text := fmt.Sprint(ctx.Scan.Pop().Value)
 	seconds, err := strconv.ParseFloat(text, 64)
-	if least, most := minWatch.Seconds(), maxWatch.Seconds(); err != nil || math.IsNaN(seconds) || seconds < least || seconds > most {
+	if least, most := minWatchInterval.Seconds(), maxWatchInterval.Seconds(); err != nil || math.IsNaN(seconds) || seconds < least || seconds > most {
 		return fmt.Errorf("want seconds, %g … %g, got %q", least, most, text)
 	}
 	*w = watch(seconds * float64(time.Second))
@@ -82,7 +81,7 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 
 // look writes how the replica stands now, or why nobody knows.
 func (c *statusCmd) look(e *env, at *url.URL, out *display.Screen) {
-	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFlags)
 	var s gateway.Status
 	if err == nil {
 		if err = json.Unmarshal(body, &s); err != nil {

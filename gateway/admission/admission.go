@@ -26,18 +26,18 @@ import (
 // Config is what an operator may tune of shedding, live and by route.
 type Config struct {
 	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
-	Release           float64 // shedding ends this far below the threshold (shed.hysteresis)
-	Queue             int     // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
-	Foresee           bool    // what requests will still add to KV memory counts too, not only what is in use (shed.forecast)
+	Hysteresis        float64 // shedding ends this far below the threshold (shed.hysteresis)
+	QueueDepth        int     // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
+	Forecast          bool    // what requests will still add to KV memory counts too, not only what is in use (shed.forecast)
 
-	WaitLow, WaitNormal, WaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
+	MaxWaitLow, MaxWaitNormal, MaxWaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
 }
 
 // DefaultConfig holds the values that are used where none are set.
 func DefaultConfig() Config {
 	return Config{
-		Low: 0.85, Normal: 0.95, High: 1.0, Release: 0.05, Foresee: true,
-		WaitLow: 10 * time.Second, WaitNormal: 15 * time.Second, WaitHigh: 30 * time.Second,
+		Low: 0.85, Normal: 0.95, High: 1.0, Hysteresis: 0.05, Forecast: true,
+		MaxWaitLow: 10 * time.Second, MaxWaitNormal: 15 * time.Second, MaxWaitHigh: 30 * time.Second,
 	}
 }
 
@@ -57,11 +57,11 @@ func (c Config) Threshold(p identity.Priority) float64 {
 func (c Config) Wait(p identity.Priority) time.Duration {
 	switch p {
 	case identity.Low:
-		return c.WaitLow
+		return c.MaxWaitLow
 	case identity.High:
-		return c.WaitHigh
+		return c.MaxWaitHigh
 	default:
-		return c.WaitNormal
+		return c.MaxWaitNormal
 	}
 }
 
@@ -69,7 +69,7 @@ func (c Config) Wait(p identity.Priority) time.Duration {
 // number.
 func (c Config) queue(p identity.Priority) int {
 	if p == identity.Low {
-		return c.Queue
+		return c.QueueDepth
 	}
 	return 0
 }

@@ -84,7 +84,7 @@ func TestRetryAfterIsWholeSecondsThatGrowWithTheWait(t *testing.T) {
 }
 
 func TestEachClassHasItsOwnThresholdWaitAndQueue(t *testing.T) {
-	c := Config{Low: 0.1, Normal: 0.2, High: 0.3, WaitLow: 1, WaitNormal: 2, WaitHigh: 3, Queue: 4}
+	c := Config{Low: 0.1, Normal: 0.2, High: 0.3, MaxWaitLow: 1, MaxWaitNormal: 2, MaxWaitHigh: 3, QueueDepth: 4}
 	for class, want := range map[identity.Priority]struct {
 		threshold float64
 		wait      time.Duration

@@ -66,7 +66,7 @@ func (q *classQueue) first() *Ticket {
 // are warm: whoever is behind them is next.
 func (t *tenantQueue) waitingForWarm() int {
 	n := 0
-	for n < len(t.tickets) && t.tickets[n].lastFull.Elsewhere {
+	for n < len(t.tickets) && t.tickets[n].lastFull.FreeElsewhere {
 		n++
 	}
 	return n

@@ -20,7 +20,7 @@ type queued struct {
 func newQueued(t *testing.T) *queued {
 	q := &queued{bench: newBench(t)}
 	q.mem.places = 0
-	q.cfg.WaitLow, q.cfg.WaitNormal, q.cfg.WaitHigh = time.Hour, time.Hour, time.Hour
+	q.cfg.MaxWaitLow, q.cfg.MaxWaitNormal, q.cfg.MaxWaitHigh = time.Hour, time.Hour, time.Hour
 	q.starvedServedAt = q.now // the trickle has a test of its own
 	return q
 }
@@ -29,7 +29,7 @@ func (q *queued) wait(class identity.Priority, tenant, name string, tokens int) 
 	q.now = q.now.Add(time.Microsecond)
 	return q.enter(class, tenant, func(w *Ticket) {
 		w.Tokens = tokens
-		w.Try = func(l pool.Limit) error {
+		w.Try = func(l pool.Admission) error {
 			err := q.mem.try(l)
 			if err == nil {
 				q.order = append(q.order, name)
@@ -53,7 +53,7 @@ func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
 	}
 	q.enter(low, "t", func(w *Ticket) {
 		w.MidStream = true
-		w.Try = func(l pool.Limit) error {
+		w.Try = func(l pool.Admission) error {
 			err := q.mem.try(l)
 			if err == nil {
 				q.order = append(q.order, "must")
@@ -196,7 +196,7 @@ func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
 	q := newQueued(t)
 	q.wait(normal, "t", "first", 100)
-	q.cfg.WaitNormal = 0
+	q.cfg.MaxWaitNormal = 0
 	a := q.enter(normal, "t", nil)
 	if d := errOf(t, a); d.Reason != ReasonQueueFull || d.Usage != 1 || d.Threshold != maxWaiting {
 		t.Errorf("%+v", d)

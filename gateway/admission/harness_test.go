@@ -25,17 +25,17 @@ type memory struct {
 	waiting int           // that it tells
 	wait    time.Duration // that it foresees
 	least   float64       // limit for which there is room by what answers will grow to
-	asked   []pool.Limit
+	asked   []pool.Admission
 }
 
-func (m *memory) try(l pool.Limit) error {
+func (m *memory) try(l pool.Admission) error {
 	m.asked = append(m.asked, l)
-	e := &pool.FullError{Pool: "p", Limit: l.Usage, Usage: m.usage, Peak: m.usage, PeakLimit: l.Usage, Waiting: m.waiting, Queue: l.Queue, Wait: m.wait}
+	e := &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: m.usage, Peak: m.usage, PeakLimit: l.MaxUsage, Waiting: m.waiting, Queue: l.MaxQueue, Wait: m.wait}
 	switch {
-	case l.Usage > 0 && m.usage >= l.Usage, l.Queue > 0 && m.waiting > l.Queue:
+	case l.MaxUsage > 0 && m.usage >= l.MaxUsage, l.MaxQueue > 0 && m.waiting > l.MaxQueue:
 		return e
-	case l.Usage > 0 && (m.places == 0 || l.Usage < m.least):
-		e.Peak = l.Usage + 0.01
+	case l.MaxUsage > 0 && (m.places == 0 || l.MaxUsage < m.least):
+		e.Peak = l.MaxUsage + 0.01
 		return e
 	case m.places > 0:
 		m.places--

@@ -21,7 +21,7 @@ func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, c := NewQueues([]string{"p"}, nil), counter{}
 				bad, tries := c.waiter(high, "t"), 0
-				bad.Try = func(l pool.Limit) error {
+				bad.Try = func(l pool.Admission) error {
 					if tries++; tries > 1 {
 						panic("of a try")
 					}
@@ -49,7 +49,7 @@ func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
 		bad := c.waiter(high, "t")
-		bad.Try = func(pool.Limit) error { panic("of a try") }
+		bad.Try = func(pool.Admission) error { panic("of a try") }
 		if panicOf(func() { _, _ = s.Enter(t.Context(), "p", bad) }) == nil {
 			t.Error("no panic")
 		}

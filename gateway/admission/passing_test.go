@@ -11,11 +11,11 @@ import (
 // roomFor lets in requests of up to so many tokens.
 func (b *bench) roomFor(tokens int) func(*Ticket) {
 	return func(w *Ticket) {
-		w.Try = func(l pool.Limit) error {
-			if w.Tokens <= tokens || l.Usage == 0 {
+		w.Try = func(l pool.Admission) error {
+			if w.Tokens <= tokens || l.MaxUsage == 0 {
 				return nil
 			}
-			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.1, Peak: 2, PeakLimit: 0.9, Large: !l.Now}
+			return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.1, Peak: 2, PeakLimit: 0.9, Large: !l.Now}
 		}
 	}
 }
@@ -29,11 +29,11 @@ func TestAHugePromptLetsMuchSmallerOnesPassForHalfOfItsWait(t *testing.T) {
 		b.want(b.enter(normal, tenant, fits), "in")
 		b.want(b.enter(low, tenant, fits), "in")
 	}
-	b.serve(b.cfg.WaitNormal / 2)
+	b.serve(b.cfg.MaxWaitNormal / 2)
 	b.want(b.enter(high, "t", fits), "in") // a higher class never queues behind it
 	late := b.enter(normal, "other", fits)
 	b.want(late, "waits") // everybody of its class waits for it now
-	b.serve(b.cfg.WaitNormal/2 - 1)
+	b.serve(b.cfg.MaxWaitNormal/2 - 1)
 	b.want(huge, "waits")
 	b.want(late, "waits")
 	b.serve(1)
@@ -49,8 +49,8 @@ func TestThoseBehindAHugePromptOfTheirOwnTenantPassToo(t *testing.T) {
 	huge := b.enter(normal, "t", func(w *Ticket) { w.Tokens = 100_000 })
 	small := b.enter(normal, "t", nil)
 	b.mem.places = 1
-	huge.Try = func(l pool.Limit) error {
-		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.1, Peak: 2, PeakLimit: 0.9}
+	huge.Try = func(l pool.Admission) error {
+		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.1, Peak: 2, PeakLimit: 0.9}
 	}
 	b.serve(time.Millisecond)
 	b.want(small, "in")
@@ -59,21 +59,21 @@ func TestThoseBehindAHugePromptOfTheirOwnTenantPassToo(t *testing.T) {
 
 func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T) {
 	b := newBench(t)
-	var asked []pool.Limit
+	var asked []pool.Admission
 	a := b.enter(normal, "t", func(w *Ticket) {
-		w.Try = func(l pool.Limit) error {
+		w.Try = func(l pool.Admission) error {
 			asked = append(asked, l)
 			if l.Now {
 				return nil
 			}
-			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.1, Peak: 1.1, PeakLimit: 0.95, Large: true}
+			return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.1, Peak: 1.1, PeakLimit: 0.95, Large: true}
 		}
 	})
-	b.serve(b.cfg.WaitNormal - 1)
+	b.serve(b.cfg.MaxWaitNormal - 1)
 	b.want(a, "waits")
 	b.serve(1)
 	b.want(a, "in")
-	if last := asked[len(asked)-1]; last != (pool.Limit{Usage: b.cfg.Normal, Now: true}) {
+	if last := asked[len(asked)-1]; last != (pool.Admission{MaxUsage: b.cfg.Normal, Now: true}) {
 		t.Errorf("with %+v", last)
 	}
 }
@@ -81,7 +81,7 @@ func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T
 func TestTriesAtOtherBackendsDoNotWaitAnew(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0
-	a := b.enter(normal, "t", func(w *Ticket) { w.Waited = b.cfg.WaitNormal - time.Second })
+	a := b.enter(normal, "t", func(w *Ticket) { w.Waited = b.cfg.MaxWaitNormal - time.Second })
 	b.want(a, "waits")
 	b.serve(time.Second)
 	b.want(a, ReasonGrowth)

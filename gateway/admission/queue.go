@@ -50,7 +50,7 @@ type Ticket struct {
 
 	// Try takes a place at a backend that is no fuller than the limit, or returns a
 	// *pool.FullError where there is none such.
-	Try func(pool.Limit) error
+	Try func(pool.Admission) error
 	// Done is told once what came of it: nil, an error of Try's, or a *ShedError. It is
 	// called within the line's own methods.
 	Done func(error)
@@ -74,7 +74,7 @@ func (w *Ticket) rank() identity.Priority {
 func (w *Ticket) maxWait() time.Duration {
 	wait := w.Config.Wait(w.Class)
 	if w.MidStream {
-		wait = min(w.Config.WaitHigh, maxMidStreamWait)
+		wait = min(w.Config.MaxWaitHigh, maxMidStreamWait)
 	}
 	return max(wait-w.Waited, 0)
 }
@@ -133,7 +133,7 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 	case w.NoWait:
 		w.Done(&w.lastFull)
 	case w.MidStream && (wait <= 0 || crowd):
-		w.Done(w.Try(pool.Limit{}))
+		w.Done(w.Try(pool.Admission{}))
 	case !w.MidStream && (wait <= 0 || crowd || l.cannotFitInTime(w, wait) || l.aboveThreshold(w, now)):
 		l.placeElsewhereOrRefuse(w, now)
 	default:
@@ -158,7 +158,7 @@ func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
 // allowsPassing reports whether a request of so many tokens may pass w, which found no room, or not
 // where it is warm.
 func (w *Ticket) allowsPassing(tokens int, now time.Time) bool {
-	return w.lastFull.Elsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
+	return w.lastFull.FreeElsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
 }
 
 // cannotFitInTime reports whether room is not to be expected within w's wait. High waits all the
@@ -188,7 +188,7 @@ func (l *Queue) Serve(now time.Time) {
 	for w := l.next(now); w != nil; w = l.next(now) {
 		err := l.try(w, l.maxUsage(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
-			if !w.lastFull.Elsewhere {
+			if !w.lastFull.FreeElsewhere {
 				vain++
 			}
 			if l.failedTickets = append(l.failedTickets, w); vain == maxFailedTries || len(l.failedTickets) == maxTriesPerPass {
@@ -259,7 +259,7 @@ func (l *Queue) serveStarved(now time.Time) {
 		l.current = w
 		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
 		at := w.limit(usage, now)
-		at.Queue = 0
+		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.starvedServedAt = now
 			l.waiting[c].served(w)
@@ -288,9 +288,9 @@ func (l *Queue) endWait(w *Ticket, now time.Time) {
 	l.current = w
 	switch {
 	case w.MidStream:
-		l.finish(w, w.Try(pool.Limit{}))
-	case w.lastFull.Large && w.Config.Foresee:
-		err := w.Try(pool.Limit{Usage: w.Config.Threshold(w.Class), Now: true})
+		l.finish(w, w.Try(pool.Admission{}))
+	case w.lastFull.Large && w.Config.Forecast:
+		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold(w.Class), Now: true})
 		if errors.Is(err, pool.ErrFull) {
 			l.refuse(w, now)
 			return
@@ -303,7 +303,7 @@ func (l *Queue) endWait(w *Ticket, now time.Time) {
 
 // placeElsewhereOrRefuse refuses w, unless there is room for it where it is not warm.
 func (l *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
-	if w.lastFull.Elsewhere {
+	if w.lastFull.FreeElsewhere {
 		w.deadline = now // it is patient no more
 		if err := l.try(w, l.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
 			l.finish(w, err)
@@ -325,8 +325,8 @@ func (l *Queue) Leave(w *Ticket) bool { return l.waiting[w.rank()].leave(w) }
 
 // limit is what w may ask of a backend. While it may still wait it is patient: it waits for
 // room where it is warm as long as that costs less than to go elsewhere.
-func (w *Ticket) limit(limit float64, now time.Time) pool.Limit {
-	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee, Patient: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
+func (w *Ticket) limit(limit float64, now time.Time) pool.Admission {
+	at := pool.Admission{MaxUsage: limit, MaxQueue: w.Config.queue(w.Class), Now: !w.Config.Forecast, Patient: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
 	if !w.warmWaitSince.IsZero() {
 		at.Waited = now.Sub(w.warmWaitSince)
 	}
@@ -337,14 +337,14 @@ func (w *Ticket) limit(limit float64, now time.Time) pool.Limit {
 func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
 	l.current = w
 	at := w.limit(limit, now)
-	if limit >= 1 && !w.Config.Foresee {
-		at = pool.Limit{} // it is let in whatever there is
+	if limit >= 1 && !w.Config.Forecast {
+		at = pool.Admission{} // it is let in whatever there is
 	}
 	err := w.Try(at)
 	full, ok := errors.AsType[*pool.FullError](err)
 	if ok {
 		w.lastFull = *full
-		if full.Elsewhere && w.warmWaitSince.IsZero() {
+		if full.FreeElsewhere && w.warmWaitSince.IsZero() {
 			w.warmWaitSince = now
 		}
 	}

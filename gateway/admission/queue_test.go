@@ -23,7 +23,7 @@ func TestAClassEntersBelowItsThresholdAndNotAtIt(t *testing.T) {
 		{high, 0.95, "in"}, {high, 0.9999, "in"}, {high, 1, ReasonKV},
 	} {
 		b := newBench(t)
-		b.cfg.WaitLow, b.cfg.WaitNormal, b.cfg.WaitHigh = 0, 0, 0
+		b.cfg.MaxWaitLow, b.cfg.MaxWaitNormal, b.cfg.MaxWaitHigh = 0, 0, 0
 		b.mem.usage = c.usage
 		a := b.enter(c.class, "t", nil)
 		b.want(a, c.want)
@@ -81,8 +81,8 @@ func TestAThresholdOfZeroIsNoInvitationToTheClassBelow(t *testing.T) {
 	}
 	b.want(waits, "waits")
 	for _, l := range b.mem.asked {
-		if l.Usage <= 0 || l.Usage > b.cfg.Low {
-			t.Fatalf("tried with the limit %v, which is more than its own", l.Usage)
+		if l.MaxUsage <= 0 || l.MaxUsage > b.cfg.Low {
+			t.Fatalf("tried with the limit %v, which is more than its own", l.MaxUsage)
 		}
 	}
 }
@@ -102,12 +102,12 @@ func TestWithEverythingOpenOnlyAFullCacheStopsAnybody(t *testing.T) {
 
 func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 	b := newBench(t)
-	b.cfg.Queue = 7
+	b.cfg.QueueDepth = 7
 	b.enter(low, "t", nil)
 	b.enter(high, "t", nil)
-	b.cfg.Foresee = false
+	b.cfg.Forecast = false
 	b.enter(normal, "t", nil)
-	want := []pool.Limit{{Usage: 0.85, Queue: 7, Patient: true}, {Usage: 1, Patient: true}, {Usage: 0.95, Now: true, Patient: true}}
+	want := []pool.Admission{{MaxUsage: 0.85, MaxQueue: 7, Patient: true}, {MaxUsage: 1, Patient: true}, {MaxUsage: 0.95, Now: true, Patient: true}}
 	for i, l := range b.mem.asked {
 		if l != want[i] {
 			t.Errorf("asked %+v, want %+v", l, want[i])
@@ -117,7 +117,7 @@ func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 
 func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T) {
 	b := newBench(t)
-	b.cfg.WaitLow = 0
+	b.cfg.MaxWaitLow = 0
 	for i, step := range []struct {
 		after time.Duration
 		usage float64
@@ -212,7 +212,7 @@ func TestAFailedTryOfAHigherClassTellsOfLowerOnes(t *testing.T) {
 
 func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
 	b := newBench(t)
-	b.cfg.WaitLow, b.cfg.Queue = 0, 4
+	b.cfg.MaxWaitLow, b.cfg.QueueDepth = 0, 4
 	b.mem.usage, b.mem.waiting = 0.5, 5
 	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonBackendQueue || d.Usage != 5 || d.Threshold != 4 {
 		t.Errorf("%+v", d)
@@ -256,7 +256,7 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 func TestRetryAfterIsSpread(t *testing.T) {
 	b := newBench(t)
 	b.Rand = nil
-	b.cfg.WaitLow = 0
+	b.cfg.MaxWaitLow = 0
 	b.mem.usage, b.mem.wait = 0.9, 4*time.Second
 	seen := map[time.Duration]int{}
 	for range 1000 {
@@ -285,7 +285,7 @@ func TestAClassAboveItsThresholdIsRefusedAtOnceAndOneBelowItWaits(t *testing.T) 
 		{high, 1, true, "waits"}, // no usage is above its threshold, 1
 	} {
 		b := newBench(t)
-		b.cfg.Foresee = c.forecast
+		b.cfg.Forecast = c.forecast
 		b.mem.usage, b.mem.places = c.usage, 0
 		b.want(b.enter(c.class, "t", nil), c.want)
 		b.want(b.enter(c.class, "other", nil), c.want)
@@ -318,8 +318,8 @@ func TestATryThatLeavesABackendOutShedsNobodyElse(t *testing.T) {
 	b.mem.usage, b.mem.places = 0.5, 0
 	waits := b.enter(low, "t", nil)
 	b.enter(high, "t", func(w *Ticket) {
-		w.Try = func(l pool.Limit) error {
-			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.99, Partial: true}
+		w.Try = func(l pool.Admission) error {
+			return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.99, Partial: true}
 		}
 	})
 	b.serve(pollInterval)
@@ -384,7 +384,7 @@ func TestMustIsNeverTurnedAway(t *testing.T) {
 			b.serve(1)
 			b.want(a, "in")
 
-			b.cfg.WaitHigh = 0
+			b.cfg.MaxWaitHigh = 0
 			b.want(b.enter(class, "t", must), "in")
 
 			b = newBench(t)
@@ -429,12 +429,12 @@ func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
 func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
 	gone := &pool.NoBackendError{Pool: "p", Total: 2, Down: 2}
 	b := newBench(t)
-	if a := b.enter(low, "t", func(w *Ticket) { w.Try = func(pool.Limit) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
+	if a := b.enter(low, "t", func(w *Ticket) { w.Try = func(pool.Admission) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
 		t.Errorf("at once: %s", a.is())
 	}
 	b.mem.places = 0
 	waits := b.enter(low, "t", nil)
-	waits.Try = func(pool.Limit) error { return gone }
+	waits.Try = func(pool.Admission) error { return gone }
 	b.serve(time.Millisecond)
 	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.Len() != 0 {
 		t.Errorf("after a wait: %s", waits.is())
@@ -443,7 +443,7 @@ func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
 
 func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
 	b := newBench(t)
-	b.cfg.WaitLow = 0
+	b.cfg.MaxWaitLow = 0
 	b.mem.usage = 0.9
 	for i := range maxRouteClasses + 100 {
 		b.want(b.enter(low, "t", func(w *Ticket) { w.Route = fmt.Sprint(i) }), ReasonKV)

@@ -79,7 +79,7 @@ func (o *outcome) set(err error) {
 func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
 	l := s.byPool[poolName]
 	if l == nil {
-		return 0, w.Try(pool.Limit{}) // not a pool of the configuration: nothing to keep order at
+		return 0, w.Try(pool.Admission{}) // not a pool of the configuration: nothing to keep order at
 	}
 	now := time.Now()
 	var o outcome

@@ -23,11 +23,11 @@ type counter struct {
 	places int
 }
 
-func (c *counter) try(l pool.Limit) error {
+func (c *counter) try(l pool.Admission) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.places <= 0 && l.Usage > 0 {
-		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.5, Peak: 1.1}
+	if c.places <= 0 && l.MaxUsage > 0 {
+		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.5, Peak: 1.1}
 	}
 	c.places--
 	return nil
@@ -190,7 +190,7 @@ func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
 		for range 50 { // whichever of the two is heard first
 			ctx, leave := context.WithCancel(t.Context())
 			w := c.waiter(normal, "t")
-			w.Try = func(l pool.Limit) error {
+			w.Try = func(l pool.Admission) error {
 				err := c.try(l)
 				if err == nil {
 					leave()
@@ -213,7 +213,7 @@ func TestRoomThatComesWhileSomebodyIsRefusedItIsNotMissed(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{}
 		w := c.waiter(normal, "t")
 		first := true
-		w.Try = func(l pool.Limit) error {
+		w.Try = func(l pool.Admission) error {
 			err := c.try(l)
 			if first {
 				first = false
@@ -237,9 +237,9 @@ func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		broken := errors.New("its breaker has just opened")
-		back := func(limit pool.Limit) error {
+		back := func(limit pool.Admission) error {
 			var l pool.Lease
-			if err := p.PickInto(&l, &pool.Demand{PromptTokens: 10, Limit: limit}); err != nil {
+			if err := p.PickInto(&l, &pool.Demand{PromptTokens: 10, Admission: limit}); err != nil {
 				return err
 			}
 			l.Done(0) // which wakes the line
@@ -320,9 +320,9 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		s := NewQueues([]string{"p", "q"}, reg)
 		usage := 0.9
-		try := func(l pool.Limit) error {
-			if l.Usage > 0 && usage >= l.Usage {
-				return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: usage}
+		try := func(l pool.Admission) error {
+			if l.MaxUsage > 0 && usage >= l.MaxUsage {
+				return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: usage}
 			}
 			return nil
 		}

@@ -46,17 +46,17 @@ type play struct {
 }
 
 // tries is what a waiter's Try does, with the rules that hold whenever one gets a place.
-func (p *play) tries(v *visit, l pool.Limit) error {
-	if !p.engine.fits(v.Tokens, l.Usage) {
-		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: p.engine.usage(), Peak: l.Usage, Wait: time.Duration(v.Tokens) * 10 * time.Millisecond}
+func (p *play) tries(v *visit, l pool.Admission) error {
+	if !p.engine.fits(v.Tokens, l.MaxUsage) {
+		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: p.engine.usage(), Peak: l.MaxUsage, Wait: time.Duration(v.Tokens) * 10 * time.Millisecond}
 	}
-	trickles := l.Usage > max(v.Config.Threshold(v.Class), p.line.maxUsage(&v.Ticket, p.now))
-	if l.Usage > 0 {
+	trickles := l.MaxUsage > max(v.Config.Threshold(v.Class), p.line.maxUsage(&v.Ticket, p.now))
+	if l.MaxUsage > 0 {
 		p.ordered(v, trickles)
 	}
 	if trickles {
-		if p.now.Sub(p.borrowed) < starvationInterval || v.Class == high || l.Usage > v.Config.Threshold(v.Class+1) {
-			p.t.Errorf("%s got %v at %v, the last that did at %v", v.Class, l.Usage, p.now, p.borrowed)
+		if p.now.Sub(p.borrowed) < starvationInterval || v.Class == high || l.MaxUsage > v.Config.Threshold(v.Class+1) {
+			p.t.Errorf("%s got %v at %v, the last that did at %v", v.Class, l.MaxUsage, p.now, p.borrowed)
 		}
 		p.borrowed = p.now
 	}
@@ -151,11 +151,11 @@ func (p *play) enter(what, which byte) {
 	}}
 	switch what >> 3 % 16 {
 	case 3:
-		v.Config.WaitLow, v.Config.WaitNormal, v.Config.WaitHigh = 0, 0, 0
+		v.Config.MaxWaitLow, v.Config.MaxWaitNormal, v.Config.MaxWaitHigh = 0, 0, 0
 	case 4:
 		v.Config.Low, v.Config.Normal = 0, 0
 	}
-	v.Try = func(l pool.Limit) error { return p.tries(v, l) }
+	v.Try = func(l pool.Admission) error { return p.tries(v, l) }
 	v.Done = func(err error) { p.told(v, err) }
 	p.all = append(p.all, v)
 	p.entering = v
@@ -175,7 +175,7 @@ func (p *play) serve() {
 		}
 	}
 	p.line.Serve(p.now) // who was first changed with whom the last look let pass
-	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Release) {
+	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Hysteresis) {
 		p.t.Errorf("one of %s waits while there is room for it", h.Class)
 	}
 }

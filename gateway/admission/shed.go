@@ -78,8 +78,8 @@ func (l *Queue) maxUsage(w *Ticket, now time.Time) float64 {
 // threshold is the KV usage at which a class is shed, or comes back.
 func (l *Queue) threshold(c Config, route string, class identity.Priority, now time.Time) float64 {
 	threshold := c.Threshold(class)
-	if l.Shedding(route, class, now) && c.Release < threshold {
-		threshold -= c.Release
+	if l.Shedding(route, class, now) && c.Hysteresis < threshold {
+		threshold -= c.Hysteresis
 	}
 	return threshold
 }

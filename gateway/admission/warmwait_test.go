@@ -12,16 +12,16 @@ import (
 type warmth struct {
 	full  bool // where it is warm
 	went  string
-	asked []pool.Limit
+	asked []pool.Admission
 }
 
-func (w *warmth) try(l pool.Limit) error {
+func (w *warmth) try(l pool.Admission) error {
 	w.asked = append(w.asked, l)
 	switch {
 	case !w.full:
 		w.went = "warm"
 	case l.Patient:
-		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.5, Elsewhere: true}
+		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.5, FreeElsewhere: true}
 	default:
 		w.went = "elsewhere"
 	}
@@ -73,7 +73,7 @@ func TestALookTriesThoseBehindTheOnesThatWaitForTheirWarmBackends(t *testing.T) 
 func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) {
 	for name, change := range map[string]func(*Ticket){
 		"it waits to the end":  nil,
-		"it may not wait":      func(w *Ticket) { w.Config.WaitNormal = 0 },
+		"it may not wait":      func(w *Ticket) { w.Config.MaxWaitNormal = 0 },
 		"it waited before":     func(w *Ticket) { w.Waited = time.Hour },
 		"its answer has begun": func(w *Ticket) { w.MidStream = true },
 		"it takes no for a no": func(w *Ticket) { w.NoWait = true },

@@ -9,8 +9,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/foregate/foregate/gateway/riskview"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -25,6 +23,7 @@ import (
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"

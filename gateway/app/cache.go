@@ -58,7 +58,7 @@ func (a *App) makeCache() error {
 	if local == 0 {
 		local = -1 // none
 	}
-	maxEntry := func() int { return a.Settings.Snapshot().Global().Cache.MaxEntry }
+	maxEntry := func() int { return a.Settings.Snapshot().Global().Cache.MaxEntryBytes }
 	a.salt = s.Salt
 	a.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: a.Options.Stores.Leases, Sealer: s, MaxEntry: maxEntry, Logger: a.Options.Logger})
 	if a.Options.Registerer != nil {
@@ -68,7 +68,7 @@ func (a *App) makeCache() error {
 	}
 	a.Cache = cache.NewStore(cache.Options{
 		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Sealer: s, LocalBytes: local, Tracking: a.Options.Stores.Tracking,
-		Budget:   func() time.Duration { return a.Settings.Snapshot().Global().Cache.Budget },
+		Budget:   func() time.Duration { return a.Settings.Snapshot().Global().Cache.LookupTimeout },
 		MaxEntry: maxEntry,
 		Logger:   a.Options.Logger, Registerer: a.Options.Registerer,
 	})

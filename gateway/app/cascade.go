@@ -51,23 +51,29 @@ func (a *App) makeCascade() (err error) {
 	})
 	a.cascade, err = tiers.New(tiers.Options{
 		Routes: routes, Upstream: engines, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
-		Registerer: a.Options.Registerer, Window: engines.Window, Cards: a.prober.Card,
-		Evidence: evidenceBook{a.evidence}, Maps: a.calibrated, Replicas: a.Fleet.Known, Short: a.shortOf,
+		Registerer: a.Options.Registerer, ContextWindow: engines.ContextWindow, Capabilities: a.prober.Capabilities,
+		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Known, UnderPressure: a.shortOf,
 	})
 	return err
+}
+
+// reaches are what a route's pools can take: drafts go only where they need not wait. Without a draft pool
+// the draft's is the target's.
+func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Readiness) {
+	forTarget = target.Readiness()
+	if draft == nil {
+		return forTarget, forTarget
+	}
+	return draft.OptionalReadiness(), forTarget
 }
 
 // RouteStates tell whether each route can serve, in the order of the file.
 func (a *App) RouteStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(a.Options.File.Routes))
 	for _, def := range a.Options.File.Routes {
-		target := a.Pools[def.Target].Reach()
-		draft := target
-		if p := a.Pools[def.Draft]; p != nil {
-			draft = p.Reach()
-		}
+		draft, target := reaches(a.Pools[def.Draft], a.Pools[def.Target])
 		rt, err := a.cascade.Route(def.Model)
-		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.DraftsAlone(rt)))
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt)))
 	}
 	return out
 }

@@ -33,8 +33,8 @@ func (a *App) makeProber() error {
 			}
 			return out
 		}}
-		asked.Spare = func() bool {
-			open, _, _ := a.cascade.Scoring(name)
+		asked.Optional = func() bool {
+			open, _, _ := a.cascade.ScoringState(name)
 			return !open && p.Load() < a.Settings.Snapshot().Global().Admission.Low
 		}
 		if p.Priorities() {
@@ -59,7 +59,7 @@ func (a *App) makeEconomy() {
 		}
 	}
 	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.Book(), routes))
+		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.CostStatistics(), routes))
 	}
 }
 
@@ -67,17 +67,17 @@ func (a *App) makeEconomy() {
 func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
-		c := a.prober.Card(name)
+		c := a.prober.Capabilities(name)
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
 			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
 			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
 			for _, m := range c.Missing {
-				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.What, Reason: m.Why})
+				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.Name, Reason: m.Reason})
 			}
 		}
 		v.Failed = a.prober.Failed(name)
-		if open, why, until := a.cascade.Scoring(name); open {
+		if open, why, until := a.cascade.ScoringState(name); open {
 			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
 		}
 		if c != nil || a.drafts(name) {
@@ -107,7 +107,7 @@ func (a *App) drafting() []gateway.DraftView {
 			}
 		}
 		var served float64
-		a.cascade.Book().Each(func(b economy.Bucket, e economy.Expectation) {
+		a.cascade.CostStatistics().Each(func(b economy.TrafficClass, e economy.Expectation) {
 			if b.Route == def.Model {
 				v.Drafts += e.Samples
 				served += e.Samples * e.Acceptance

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/gateway/riskview"
-
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/calibrate"
@@ -23,8 +22,8 @@ func (a *App) makeEvidence() {
 	a.evidence = evidence.New(evidence.Options{
 		Redis: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		Rule:        func(route string) risk.Rule { return of(route).Rule },
-		Stale:       func(route string) time.Duration { return of(route).Stale },
-		StaleServes: func(route string) bool { return of(route).StaleServe },
+		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
+		StaleServes: func(route string) bool { return of(route).ServeStale },
 	})
 	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger})
 	if a.Options.Registerer != nil {
@@ -36,12 +35,12 @@ func (a *App) makeEvidence() {
 type evidenceBook struct{ *evidence.Book }
 
 // Open is [audit.Evidence].
-func (l evidenceBook) Open(ctx context.Context, a audit.Booking) (risk.Fate, error) {
+func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	return l.Book.Open(ctx, evidence.Audit(a))
 }
 
 // calibrated is a version of a route's calibrated score, nil where there is none.
-func (a *App) calibrated(route string, version int) *accept.Map {
+func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	raw, ok := a.evidence.Map(route, version)
 	if !ok {
 		return nil
@@ -65,5 +64,5 @@ func (a *App) shortOf(route, name string, class int8) bool {
 	}
 	c := identity.Priority(class)
 	cfg := a.Settings.Snapshot().Route(route).Admission
-	return slices.Contains(a.queues.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Release
+	return slices.Contains(a.queues.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Hysteresis
 }

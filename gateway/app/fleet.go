@@ -108,7 +108,7 @@ func (o backendAdmin) Backends() []gateway.Backend {
 	for name, p := range o.Pools {
 		for _, s := range p.Snapshot() {
 			v := gateway.Backend{
-				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
+				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.DrainReason,
 				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
 			}
 			if !s.Reading.At.IsZero() {

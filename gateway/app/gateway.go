@@ -27,7 +27,7 @@ func (a *App) serving() gateway.Options {
 	o := gateway.Options{
 		Listen: f.Listen, Listener: a.Options.Listener,
 		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter,
-		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighShare },
+		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:  a.timeouts,
 		Allow:     allowedFields(f.Routes),
 		Cache:     a.Cache, CacheConfig: a.cacheConfig, ServedModels: a.served, Generations: a.Generations, Salt: a.salt,

@@ -44,7 +44,7 @@ func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 // EnginesKnown reports whether the engines of every pool that takes part in drafting have been probed.
 func (a *App) EnginesKnown() bool {
 	for _, def := range a.Options.File.Routes {
-		if def.Draft != "" && (a.prober.Card(def.Draft) == nil || a.prober.Card(def.Target) == nil) {
+		if def.Draft != "" && (a.prober.Capabilities(def.Draft) == nil || a.prober.Capabilities(def.Target) == nil) {
 			return false
 		}
 	}

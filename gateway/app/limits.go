@@ -15,7 +15,7 @@ import (
 // makeLimiter holds tenants to their limits, over all replicas of the fleet.
 func (a *App) makeLimiter() {
 	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Known, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.Budget }}
+		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.RedisTimeout }}
 	if o.Redis == nil {
 		o.Redis = a.Options.Stores.Control
 	}

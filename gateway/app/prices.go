@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pool"
 )

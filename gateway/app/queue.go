@@ -18,7 +18,7 @@ func (a *App) makeQueues() {
 }
 
 // Enter is [dispatch.Queue], by the settings of the request's route.
-func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	return a.queues.Enter(ctx, t.Pool, &admission.Ticket{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: a.Settings.Snapshot().Route(t.Route).Admission,

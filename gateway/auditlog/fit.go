@@ -23,7 +23,7 @@ type Selection struct {
 	lost       int
 	odd        int // with other features than these
 	duplicates int // for the whole route, of a draft that is there for its own kind
-	heads      int // of the other lot
+	heads      int // of the other cohort
 }
 
 // SelectForFit chooses audits of a route from all that see is given. Where window is not 0, those that were begun longer
@@ -60,7 +60,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 	for _, ofRoute := range []bool{false, true} {
 		for i := range all {
 			a := &all[i]
-			if strings.HasPrefix(a.Key.Bucket, riskview.WholePrefix) == ofRoute {
+			if strings.HasPrefix(a.Key.TrafficClass, riskview.WholePrefix) == ofRoute {
 				f.add(a, ofRoute, own)
 			}
 		}
@@ -72,7 +72,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Lot != riskview.OwnLot:
+	case a.Key.Cohort != riskview.OwnLot:
 		s.heads++
 	case ofRoute && own[numbers]:
 		s.duplicates++
@@ -107,7 +107,7 @@ func (s *Selection) Print(w io.Writer) {
 		n    int
 		what string
 	}{
-		{s.lost, "lost or under way"}, {s.heads, "of lot head, which the target had stood by before"},
+		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had stood by before"},
 		{s.duplicates, "for the whole route, of drafts that are there already"}, {s.odd, "with other features"},
 	} {
 		if part.n > 0 {

@@ -108,19 +108,19 @@ func rehearse(s *risk.State, rule risk.Rule, entries []evidence.LogEntry) (evide
 	var im evidence.Imported
 	inOrder := slices.Clone(entries)
 	slices.SortStableFunc(inOrder, func(a, b evidence.LogEntry) int { return a.When.Compare(b.When) })
-	var past []risk.Past
+	var past []risk.PastAudit
 	for _, e := range inOrder {
 		if s.Version != 0 && e.Version == s.Version {
 			im.Known++
 			continue
 		}
-		past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
+		past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
 	}
-	p := s.Reckon(rule, past)
+	p := s.PlanImport(rule, past)
 	im.Taken, im.Bad, im.Outside, im.Older, im.Placed = p.Audits, p.Bad, p.Outside, p.Older, len(p.Grid) > 0
 	switch {
 	case p.Audits > 0:
-		s.Take(rule, p, time.Unix(0, 0))
+		s.ApplyImport(rule, p, time.Unix(0, 0))
 		im.Op = s.Op
 		return im, nil
 	case len(past) == 0:
@@ -162,7 +162,7 @@ func (b *Batch) describe(r result, err error, rule risk.Rule) string {
 		text += "; the route's requests are of other models or rules than " + riskview.Rules(b.Key) + ", so that none goes by this yet"
 	}
 	if r.Op == 0 {
-		return text + fmt.Sprintf("; nothing certified at %s yet", display.Percent(rule.Eps))
+		return text + fmt.Sprintf("; nothing certified at %s yet", display.Percent(rule.MaxWrongRate))
 	}
-	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", display.Percent(rule.Eps), r.Op, display.Percent(risk.Share(r.Op)))
+	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", display.Percent(rule.MaxWrongRate), r.Op, display.Percent(risk.AcceptanceShare(r.Op)))
 }

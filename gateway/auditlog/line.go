@@ -32,20 +32,20 @@ const (
 
 // line is one audit as JSON, one line of a file. Names and meanings of the fields stay.
 type line struct {
-	When      time.Time `json:"when"`   // by Redis' clock
-	Route     string    `json:"route"`  // these three are what its evidence is kept apart for
-	Bucket    string    `json:"bucket"` //
-	Lot       string    `json:"lot"`    //
-	Ticket    string    `json:"ticket"` // of the audit: 1 … 64 of [A-Za-z0-9-]
-	Score     float64   `json:"score"`  // of the draft, nats
-	Floor     float64   `json:"floor"`  // from here on scores were audited
-	Threshold float64   `json:"threshold"`
-	Served    bool      `json:"served"`   // the client got the draft
-	Features  []float64 `json:"features"` // in the order of accept.FeatureNames
-	Tokens    int       `json:"tokens"`   // of the draft
-	Map       int       `json:"map"`      // version of the score; 0 is the plain one
-	Grid      int64     `json:"grid"`     // version of the thresholds
-	Label     string    `json:"label"`    // good, bad or lost
+	When         time.Time `json:"when"`          // by Redis' clock
+	Route        string    `json:"route"`         // these three are what its evidence is kept apart for
+	TrafficClass string    `json:"traffic_class"` //
+	Cohort       string    `json:"cohort"`        //
+	Ticket       string    `json:"ticket"`        // of the audit: 1 … 64 of [A-Za-z0-9-]
+	Score        float64   `json:"score"`         // of the draft, nats
+	Floor        float64   `json:"floor"`         // from here on scores were audited
+	Threshold    float64   `json:"threshold"`
+	Served       bool      `json:"served"`   // the client got the draft
+	Features     []float64 `json:"features"` // in the order of accept.FeatureNames
+	Tokens       int       `json:"tokens"`   // of the draft
+	Map          int       `json:"map"`      // version of the score; 0 is the plain one
+	Grid         int64     `json:"grid"`     // version of the thresholds
+	Label        string    `json:"label"`    // good, bad or lost
 }
 
 // Labels of audits.
@@ -58,7 +58,7 @@ const (
 // lineOf is an entry of the log as a line.
 func lineOf(e evidence.LogEntry) line {
 	return line{
-		When: e.When.UTC(), Route: e.Key.Route, Bucket: e.Key.Bucket, Lot: e.Key.Lot, Ticket: e.Ticket,
+		When: e.When.UTC(), Route: e.Key.Route, TrafficClass: e.Key.TrafficClass, Cohort: e.Key.Cohort, Ticket: e.Ticket,
 		Score: e.Score, Floor: e.Floor, Threshold: e.Threshold, Served: e.Served, Features: append([]float64{}, e.Features...),
 		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label,
 	}
@@ -67,7 +67,7 @@ func lineOf(e evidence.LogEntry) line {
 // entry is a line as an entry of the log.
 func (l *line) entry() evidence.LogEntry {
 	return evidence.LogEntry{
-		When: l.When, Key: risk.Key{Route: l.Route, Bucket: l.Bucket, Lot: l.Lot}, Ticket: l.Ticket,
+		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.TrafficClass, Cohort: l.Cohort}, Ticket: l.Ticket,
 		Score: l.Score, Floor: l.Floor, Threshold: l.Threshold, Served: l.Served, Features: l.Features,
 		Tokens: l.Tokens, Map: l.Map, Version: l.Grid, Label: l.Label,
 	}
@@ -101,7 +101,7 @@ func Read(from io.Reader, see func(number int, e evidence.LogEntry) error) error
 func parseLine(text []byte) (line, error) {
 	var l line
 	into := map[string]any{
-		"when": &l.When, "route": &l.Route, "bucket": &l.Bucket, "lot": &l.Lot, "ticket": &l.Ticket,
+		"when": &l.When, "route": &l.Route, "traffic_class": &l.TrafficClass, "cohort": &l.Cohort, "ticket": &l.Ticket,
 		"score": &l.Score, "floor": &l.Floor, "threshold": &l.Threshold, "served": &l.Served, "features": &l.Features,
 		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label,
 	}
@@ -146,7 +146,7 @@ func parseLine(text []byte) (line, error) {
 }
 
 // fieldNames are the fields of a line, in order.
-var fieldNames = []string{"when", "route", "bucket", "lot", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
+var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
 
 // wanted is what a field may be, in words.
 func wanted(name string) string {
@@ -161,7 +161,7 @@ func wanted(name string) string {
 		return "at most 8 numbers from -1e9 to 1e9"
 	case "tokens", "map", "grid":
 		return "a count"
-	case "lot":
+	case "cohort":
 		return "conf or head"
 	case "label":
 		return "good, bad or lost"
@@ -174,8 +174,8 @@ func wanted(name string) string {
 // check refuses what no log holds.
 func (l *line) check() error {
 	fine := map[string]bool{
-		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "bucket": isName(l.Bucket),
-		"lot": l.Lot == "conf" || l.Lot == "head", "ticket": isTicket(l.Ticket),
+		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "traffic_class": isName(l.TrafficClass),
+		"cohort": l.Cohort == "conf" || l.Cohort == "head", "ticket": isTicket(l.Ticket),
 		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
 		"tokens": l.Tokens >= 0 && l.Tokens < maxCount, "map": l.Map >= 0 && l.Map < maxCount, "grid": l.Grid >= 0,
 		"label": l.Label == Good || l.Label == Bad || l.Label == Lost,

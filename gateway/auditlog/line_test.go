@@ -12,34 +12,34 @@ import (
 )
 
 // goodLine is a line as export writes it.
-const goodLine = `{"when":"2026-01-02T03:04:05.678Z","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1e9,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"map":0,"grid":1700000000000000,"label":"lost"}`
+const goodLine = `{"when":"2026-01-02T03:04:05.678Z","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1e9,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"map":0,"grid":1700000000000000,"label":"lost"}`
 
 func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 	for old, tc := range map[string]struct{ with, want string }{
-		`"score":-0.25`:         {`"score":NaN`, "line 2: score: invalid character 'N' looking for beginning of value"},
-		`"floor":-0.5`:          {`"floor":1e400`, "line 2: floor: want a number from -1e9 to 1e9"},
-		`"threshold":1e9`:       {`"threshold":1e10`, "line 2: threshold: want a number from -1e9 to 1e9"},
-		`"served":false`:        {`"served":0`, "line 2: served: want true or false"},
-		`"features":[-0.25,`:    {`"features":[0,0,0,0,0,`, "line 2: features: want at most 8 numbers from -1e9 to 1e9"},
-		`[-0.25,-1,`:            {`["x",-1,`, "line 2: features: want at most 8 numbers from -1e9 to 1e9"},
-		`"tokens":80`:           {`"tokens":-1`, "line 2: tokens: want a count"},
-		`"map":0`:               {`"map":1.5`, "line 2: map: want a count"},
-		`"grid":17`:             {`"grid":-17`, "line 2: grid: want a count"},
-		`"label":"lost"`:        {`"label":"fine"`, "line 2: label: want good, bad or lost"},
-		`"lot":"conf"`:          {`"lot":"tail"`, "line 2: lot: want conf or head"},
-		`"ticket":"T-1"`:        {`"ticket":"T 1"`, "line 2: ticket: want 1 to 64 letters, digits and hyphens"},
-		`"route":"chat"`:        {`"route":"ch\u0007at"`, "line 2: route: want a name of at most 256 bytes that can be printed"},
-		`"bucket":"to_1k.0a1b2`: {`"bucket":"","x":"`, "line 2: x: an unknown field, or one given twice"},
-		`"when":"2026`:          {`"when":"yesterday 2026`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
-		`2026-01-02`:            {`1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
-		`,"label":"lost"`:       {``, "line 2: label: is missing"},
-		`"map":0,`:              {`"map":0,"map":0,`, "line 2: map: an unknown field, or one given twice"},
-		`"lot":`:                {`"Lot":`, "line 2: Lot: an unknown field, or one given twice"},
-		`"score":-`:             {`"score":null,"s":-`, "line 2: score: is null"},
-		`"lost"}`:               {`"lost"} {}`, "line 2: something follows the object"},
-		`:"lost"}`:              {`:"lost"`, "line 2: the object has no end"},
-		`{"when"`:               {`["when"`, "line 2: want a JSON object"},
-		`-4]`:                   {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: has more than 16384 bytes"},
+		`"score":-0.25`:                {`"score":NaN`, "line 2: score: invalid character 'N' looking for beginning of value"},
+		`"floor":-0.5`:                 {`"floor":1e400`, "line 2: floor: want a number from -1e9 to 1e9"},
+		`"threshold":1e9`:              {`"threshold":1e10`, "line 2: threshold: want a number from -1e9 to 1e9"},
+		`"served":false`:               {`"served":0`, "line 2: served: want true or false"},
+		`"features":[-0.25,`:           {`"features":[0,0,0,0,0,`, "line 2: features: want at most 8 numbers from -1e9 to 1e9"},
+		`[-0.25,-1,`:                   {`["x",-1,`, "line 2: features: want at most 8 numbers from -1e9 to 1e9"},
+		`"tokens":80`:                  {`"tokens":-1`, "line 2: tokens: want a count"},
+		`"map":0`:                      {`"map":1.5`, "line 2: map: want a count"},
+		`"grid":17`:                    {`"grid":-17`, "line 2: grid: want a count"},
+		`"label":"lost"`:               {`"label":"fine"`, "line 2: label: want good, bad or lost"},
+		`"cohort":"conf"`:              {`"cohort":"tail"`, "line 2: cohort: want conf or head"},
+		`"ticket":"T-1"`:               {`"ticket":"T 1"`, "line 2: ticket: want 1 to 64 letters, digits and hyphens"},
+		`"route":"chat"`:               {`"route":"ch\u0007at"`, "line 2: route: want a name of at most 256 bytes that can be printed"},
+		`"traffic_class":"to_1k.0a1b2`: {`"traffic_class":"","x":"`, "line 2: x: an unknown field, or one given twice"},
+		`"when":"2026`:                 {`"when":"yesterday 2026`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
+		`2026-01-02`:                   {`1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
+		`,"label":"lost"`:              {``, "line 2: label: is missing"},
+		`"map":0,`:                     {`"map":0,"map":0,`, "line 2: map: an unknown field, or one given twice"},
+		`"cohort":`:                    {`"Cohort":`, "line 2: Cohort: an unknown field, or one given twice"},
+		`"score":-`:                    {`"score":null,"s":-`, "line 2: score: is null"},
+		`"lost"}`:                      {`"lost"} {}`, "line 2: something follows the object"},
+		`:"lost"}`:                     {`:"lost"`, "line 2: the object has no end"},
+		`{"when"`:                      {`["when"`, "line 2: want a JSON object"},
+		`-4]`:                          {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: has more than 16384 bytes"},
 	} {
 		line := strings.Replace(goodLine, old, tc.with, 1)
 		if line == goodLine {

@@ -3,7 +3,8 @@ package limits
 import (
 	"testing"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // BenchmarkEnter is a request from its entry to its end, without Redis.
@@ -30,7 +31,7 @@ func BenchmarkEnter(b *testing.B) {
 		})
 	}
 	b.Run("skipped", func(b *testing.B) { // Redis is away
-		o := options("127.0.0.1:1")
+		o := redistest.OnRequests("127.0.0.1:1")
 		o.Dialer = refuse
 		r := join(b, o, 3)
 		a := Request{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
@@ -47,7 +48,7 @@ func BenchmarkEnter(b *testing.B) {
 		}
 	})
 	b.Run("redis", func(b *testing.B) {
-		r := join(b, options(serve(b).addr), 3)
+		r := join(b, redistest.OnRequests(redistest.Start(b).Addr), 3)
 		r.run(b)
 		a := Request{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
 		b.ReportAllocs()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // maxInAMinute is the most admissions in any minute of a run.
@@ -46,7 +48,7 @@ func bubble(t *testing.T, test func(t *testing.T, fleet []*replica, o *redis.Opt
 	t.Helper()
 	skipRaced(t)
 	synctest.Test(t, func(t *testing.T) {
-		m, o := embedded(t)
+		m, o := redistest.Embedded(t, redistest.OnRequests)
 		var fleet []*replica
 		for range 3 {
 			fleet = append(fleet, join(t, o, 3))
@@ -104,7 +106,7 @@ func TestWithoutRedisThreeReplicasAdmitNoMoreThanTheLimit(t *testing.T) {
 	for _, c := range []int{600, 60, 6} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := options("127.0.0.1:1")
+				o := redistest.OnRequests("127.0.0.1:1")
 				o.Dialer = refuse
 				fleet := []*replica{join(t, o, 3), join(t, o, 3), join(t, o, 3)}
 				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 4*time.Minute, nil)
@@ -129,9 +131,9 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 		t.Run(fmt.Sprintf("flushed %t", flushed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const c = 600
-				m, o := embedded(t)
-				cut := &switchboard{dial: o.Dialer}
-				o.Dialer = cut.connect
+				m, o := redistest.Embedded(t, redistest.OnRequests)
+				cut := &redistest.Network{}
+				o.Dialer = cut.Dial(o.Dialer)
 				var fleet []*replica
 				var stops []func()
 				for range 3 {
@@ -141,7 +143,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 				synctest.Wait()
 				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 3*time.Minute, func(passed time.Duration) {
 					off := passed > 30*time.Second && passed < 75*time.Second || passed > 100*time.Second && passed < 110*time.Second
-					if was := cut.off.Swap(off); was && !off && flushed {
+					if was := cut.Off.Swap(off); was && !off && flushed {
 						m.FlushAll()
 					}
 				})

@@ -9,7 +9,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // outages runs a test in virtual time with three replicas at one miniredis, and a hand that
@@ -20,9 +21,9 @@ func outages(t *testing.T, test func(t *testing.T, fleet []*replica, reach func(
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("emptied %t", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m, o := embedded(t)
-				cut := &switchboard{dial: o.Dialer}
-				o.Dialer = cut.connect
+				m, o := redistest.Embedded(t, redistest.OnRequests)
+				cut := &redistest.Network{}
+				o.Dialer = cut.Dial(o.Dialer)
 				var fleet []*replica
 				var stops []func()
 				for range 3 {
@@ -40,8 +41,8 @@ func outages(t *testing.T, test func(t *testing.T, fleet []*replica, reach func(
 	}
 }
 
-func reach(m *miniredis.Miniredis, cut *switchboard, there, lost bool) {
-	if was := cut.off.Swap(!there); was && there && lost {
+func reach(m *miniredis.Miniredis, cut *redistest.Network, there, lost bool) {
+	if was := cut.Off.Swap(!there); was && there && lost {
 		m.FlushAll()
 	}
 }
@@ -129,7 +130,7 @@ func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 		}
 		r.enter(t, Request{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})
 		reach(true)
-		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
+		redistest.Within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		first := r.refused(t, a).Status.Tokens.Reset
 		if first < 14*time.Second || first > 25*time.Second {
 			t.Errorf("20,000 tokens were let in without Redis, and %v are owed", first)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // FuzzParse gives the parser replies of every shape: it makes sense of them or errs.
@@ -34,7 +36,7 @@ func FuzzKey(f *testing.F) {
 	}
 	f.Add("0", "5", "5", "5", true)
 	f.Add("9000000000000000", "1e9", "1e9", "1e9", false) // the year 2255
-	m, o := embedded(f)
+	m, o := redistest.Embedded(f, redistest.OnRequests)
 	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
 	r := &replica{}
 	r.Limiter = New(Options{Redis: r.client(f, o)})

@@ -4,7 +4,7 @@ import (
 	_ "embed" // the script
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // keyLimit, with a tenant's name behind it, is a hash: at, Redis' time in µs of the last
@@ -24,10 +24,9 @@ const (
 	expiry = (maxOwed + 1) * time.Minute
 )
 
-// The script touches one key. It is run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL,
-// which an operator's ACL may deny.
+// The script touches one key.
 var (
 	//go:embed limit.lua
 	limitSource string
-	limitScript = redis.NewScript(limitSource)
+	limitScript = script.New(limitSource)
 )

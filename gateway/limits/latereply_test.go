@@ -1,46 +1,28 @@
 package limits
 
 import (
-	"context"
-	"net"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redistest"
 )
-
-// delayed is a connection whose answers come after a while.
-type delayed struct {
-	net.Conn
-	by *atomic.Int64 // ns
-}
-
-func (d *delayed) Read(b []byte) (int, error) {
-	n, err := d.Conn.Read(b)
-	time.Sleep(time.Duration(d.by.Load()))
-	return n, err
-}
 
 // belated runs a test in virtual time with one of three replicas, whose Redis answers as late as the test says.
 func belated(t *testing.T, test func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m, o := embedded(t)
-		var by atomic.Int64
-		dial := o.Dialer
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := dial(ctx, network, addr)
-			return &delayed{c, &by}, err
-		}
+		m, o := redistest.Embedded(t, redistest.OnRequests)
+		network := &redistest.Network{}
+		o.Dialer = network.Dial(o.Dialer)
 		r := join(t, o, 3)
 		stop := r.run(t)
 		synctest.Wait()
-		test(t, r, m, func(d time.Duration) { by.Store(int64(d)) })
+		test(t, r, m, func(d time.Duration) { network.Latency.Store(int64(d)) })
 		stop()
 		_ = r.redis.Close()
 	})
@@ -153,7 +135,7 @@ func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 		g.Settle(100)
 		time.Sleep(2 * flushInterval)
 		late(0)
-		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
+		redistest.Within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		time.Sleep(flushInterval + time.Millisecond)
 		if got := owed(m, "acme"); got[1] != "0.000000" {
 			t.Errorf("%s tokens are owed for 100", got[1])
@@ -167,7 +149,7 @@ func TestARefundThatWaitedForRedisIsLessByWhatHasDrainedMeanwhile(t *testing.T) 
 		g.Settle(100)
 		time.Sleep(time.Minute) // all that was charged has drained
 		late(0)
-		within(t, 20*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
+		redistest.Within(t, 20*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		r.ask(t, a)
 		time.Sleep(flushInterval + time.Millisecond)
 		if got, err := strconv.ParseFloat(owed(m, "acme")[1], 64); err != nil || got < 29_000 {

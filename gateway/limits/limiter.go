@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 const defaultBudget = 15 * time.Millisecond
@@ -37,7 +38,8 @@ type Limiter struct {
 	metrics  *metrics
 	now      func() time.Time
 
-	asker *lookup.Asker
+	scripts *script.Runner // of Redis
+	asker   *lookup.Asker
 
 	mu             sync.Mutex
 	tenants        tenants
@@ -53,7 +55,7 @@ func New(o Options) *Limiter {
 		o.Now = time.Now
 	}
 	l := &Limiter{
-		redis: o.Redis, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now,
+		redis: o.Redis, scripts: script.NewRunner(o.Redis, limitScript), log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now,
 		replicas: func() int { return 1 },
 		budget:   func() time.Duration { return defaultBudget },
 	}

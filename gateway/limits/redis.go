@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 const (
@@ -88,23 +86,18 @@ type charge struct {
 // owed then.
 type unsynced struct{ requests, tokens, minRequests, minTokens float64 }
 
-// evaluate sends the script, in c's pipeline if c is one.
-func evaluate(ctx context.Context, c redis.Scripter, key string, w rates, n charge) *redis.Cmd {
-	return limitScript.EvalSha(ctx, c, []string{key},
+// scriptArgs are the script's arguments.
+func scriptArgs(w rates, n charge) []any {
+	return []any{
 		w.requests.perMinute, w.requests.burstSlack, w.tokens.perMinute, w.tokens.burstSlack, w.high.perMinute, w.high.burstSlack,
 		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxOwed, expiry.Milliseconds(),
-		n.unsynced.requests, n.unsynced.tokens, n.minRequests, n.minTokens)
+		n.unsynced.requests, n.unsynced.tokens, n.minRequests, n.minTokens,
+	}
 }
 
 // ask is one round trip; two more where Redis does not know the script.
 func (l *Limiter) ask(ctx context.Context, key string, w rates, n charge) (answer, error) {
-	reply, err := evaluate(ctx, l.redis, key, w, n).Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err := l.load(ctx); err != nil {
-			return answer{}, err
-		}
-		reply, err = evaluate(ctx, l.redis, key, w, n).Result()
-	}
+	reply, err := l.scripts.Run(ctx, limitScript, []string{key}, scriptArgs(w, n)...).Result()
 	if err != nil {
 		return answer{}, err
 	}

@@ -3,17 +3,16 @@ package limits
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // slow is far more than the budget and far less than the 100 ms after which the client gives
@@ -24,13 +23,14 @@ const (
 )
 
 func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
-	s := serve(t)
+	t.Parallel()
+	s := redistest.Start(t)
 	const c = 6000 // 100 a second
 	var let atomic.Int64
 	var wg sync.WaitGroup
 	begun := time.Now()
 	for range 3 {
-		o := options(s.addr)
+		o := redistest.OnRequests(s.Addr)
 		o.ReadTimeout, o.PoolTimeout = 10*time.Second, 10*time.Second // or who is late is counted twice
 		r := join(t, o, 3)
 		r.budget = func() time.Duration { return 10 * time.Second }
@@ -54,11 +54,11 @@ func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
 }
 
 func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
-	s := serve(t)
-	r := join(t, options(s.addr), 3)
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(s.Addr), 3)
 	r.patient()
 	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
-	within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
 	before, dials := r.writes.Load(), r.dials.Load()
 	for range 100 {
 		r.ask(t, a)
@@ -78,15 +78,15 @@ func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
 }
 
 func TestCorrectionsAreBatched(t *testing.T) {
-	s := serve(t)
-	r := join(t, options(s.addr), 1)
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(s.Addr), 1)
 	r.patient()
 	const n = 500
 	var grants []*Reservation
 	for i := range n {
 		grants = append(grants, r.enter(t, Request{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
 	}
-	raw := s.raw()
+	raw := s.Client
 	if err := raw.ScriptFlush(t.Context()).Err(); err != nil { // it is loaded again
 		t.Fatal(err)
 	}
@@ -111,43 +111,49 @@ func TestCorrectionsAreBatched(t *testing.T) {
 
 // TestNoRequestFailsOrWaitsBecauseOfRedis breaks a real Redis in every way, and mends it.
 func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
-	configure := func(name, value string) func(*server, *redis.Client) error {
-		return func(_ *server, c *redis.Client) error { return c.ConfigSet(context.Background(), name, value).Err() }
+	configure := func(name, value string) func(*redistest.Server, *redis.Client) error {
+		return func(_ *redistest.Server, c *redis.Client) error {
+			return c.ConfigSet(context.Background(), name, value).Err()
+		}
 	}
 	key := keyLimit + "acme"
 	for _, fault := range []struct {
 		name        string
-		harm, mend  func(*server, *redis.Client) error
+		harm, mend  func(*redistest.Server, *redis.Client) error
 		result      string // what is counted
 		waits, away bool   // requests wait for the budget until, after five, Redis is left alone
 	}{
-		{"killed", func(s *server, _ *redis.Client) error { s.stop(); return nil }, func(s *server, _ *redis.Client) error { s.start(); return nil }, resultError, false, true},
-		{"frozen", func(s *server, _ *redis.Client) error { s.signal(syscall.SIGSTOP); return nil },
-			func(s *server, _ *redis.Client) error { s.signal(syscall.SIGCONT); return nil }, resultLate, true, true},
+		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, resultError, false, true},
+		{"frozen", func(s *redistest.Server, _ *redis.Client) error { s.Freeze(); return nil },
+			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, resultLate, true, true},
 		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), resultError, false, true},
-		{"read-only", func(_ *server, c *redis.Client) error {
+		{"read-only", func(_ *redistest.Server, c *redis.Client) error {
 			return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err()
 		},
-			func(_ *server, c *redis.Client) error { return c.ReplicaOf(context.Background(), "NO", "ONE").Err() }, resultError, false, true},
-		{"another type", func(_ *server, c *redis.Client) error { return c.Set(context.Background(), key, "hello", 0).Err() },
-			func(_ *server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, resultWrong, false, false},
-		{"scripts flushed", func(_ *server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
-			func(*server, *redis.Client) error { return nil }, resultShared, false, false},
-		{"emptied", func(_ *server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
-			func(*server, *redis.Client) error { return nil }, resultShared, false, false},
+			func(_ *redistest.Server, c *redis.Client) error {
+				return c.ReplicaOf(context.Background(), "NO", "ONE").Err()
+			}, resultError, false, true},
+		{"another type", func(_ *redistest.Server, c *redis.Client) error {
+			return c.Set(context.Background(), key, "hello", 0).Err()
+		},
+			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, resultWrong, false, false},
+		{"scripts flushed", func(_ *redistest.Server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
+			func(*redistest.Server, *redis.Client) error { return nil }, resultShared, false, false},
+		{"emptied", func(_ *redistest.Server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
+			func(*redistest.Server, *redis.Client) error { return nil }, resultShared, false, false},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
-			raw := s.raw()
-			r := join(t, options(s.addr), 1)
+			s := redistest.Start(t)
+			raw := s.Client
+			r := join(t, redistest.OnRequests(s.Addr), 1)
 			if !fault.waits {
 				r.patient() // nothing is late but what the machine delays
 			}
 			r.run(t)
 			a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
-			within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
-			must := func(what func(*server, *redis.Client) error) {
+			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+			must := func(what func(*redistest.Server, *redis.Client) error) {
 				t.Helper()
 				if err := what(s, raw); err != nil {
 					t.Fatal(err)
@@ -177,56 +183,14 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 			}
 			must(fault.mend)
 			shared := r.results(resultShared)
-			within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.results(resultShared) > shared })
+			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.results(resultShared) > shared })
 		})
 	}
 }
 
-// late is a proxy before Redis whose answers come after a while.
-func late(t *testing.T, to string, by time.Duration) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go relay(out, in, 0)
-			go relay(in, out, by)
-		}
-	}()
-	return ln.Addr().String()
-}
-
-// relay copies until either end closes.
-func relay(to, from net.Conn, by time.Duration) {
-	defer func() { _ = to.Close(); _ = from.Close() }()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		time.Sleep(by)
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
 func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
-	s := serve(t)
-	o := options(late(t, s.addr, 4*defaultBudget))
+	s := redistest.Start(t)
+	o := redistest.OnRequests(redistest.StartProxy(t, s.Addr, 4*defaultBudget).Addr)
 	o.ReadTimeout = time.Second // which a busy machine keeps
 	r := join(t, o, 1)
 	w := Limit{RPM: 600_000}.shared()
@@ -250,14 +214,14 @@ func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
 }
 
 func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
-	s := serve(t)
-	r := join(t, options(late(t, s.addr, 5*defaultBudget)), 1)
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(redistest.StartProxy(t, s.Addr, 5*defaultBudget).Addr), 1)
 	r.run(t)
 	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
-	within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
+	redistest.Within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
 	lateOnes := r.results(resultLate)
 	asked := r.writes.Load() // which requests no longer do
-	within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return r.writes.Load() > asked && !r.asker.Due() })
+	redistest.Within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return r.writes.Load() > asked && !r.asker.Due() })
 	for range 100 {
 		r.ask(t, a)
 	}
@@ -267,10 +231,10 @@ func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
 }
 
 func TestLookupsUnderWayAreBounded(t *testing.T) {
-	s := serve(t)
-	r := join(t, options(s.addr), 1)
-	s.signal(syscall.SIGSTOP)
-	defer s.signal(syscall.SIGCONT)
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(s.Addr), 1)
+	s.Freeze()
+	defer s.Thaw()
 	w := Limit{RPM: 600}.shared()
 	var wg sync.WaitGroup
 	for range 2 * maxLookups {
@@ -282,5 +246,5 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	if busy := r.results(resultBusy) + r.results(resultSkipped); busy == 0 {
 		t.Error("nobody was turned away")
 	}
-	within(t, 5*time.Second, "all lookups end", func() bool { return r.asker.UnderWay() == 0 })
+	redistest.Within(t, 5*time.Second, "all lookups end", func() bool { return r.asker.UnderWay() == 0 })
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -83,7 +81,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 		return nil
 	}
 	whole := context.WithoutCancel(ctx)
-	l.inBackground(whole, l.load) // a failure shows at the first request
+	l.inBackground(whole, func(ctx context.Context) error { return l.scripts.Load(ctx, keyLimit) }) // a failure shows at the first request
 	flush, try := time.NewTicker(flushInterval), time.NewTicker(probeInterval)
 	defer flush.Stop()
 	defer try.Stop()
@@ -164,40 +162,20 @@ func (l *Limiter) flush(ctx context.Context) {
 	l.settle(ctx, part)
 }
 
-// settle is one round trip; two more where Redis does not know the script.
+// settle is one round trip; two more where Redis does not know the script. What fails is dropped.
 func (l *Limiter) settle(ctx context.Context, part map[string]correction) {
 	if len(part) == 0 {
 		return
 	}
-	left := l.send(ctx, part)
-	if len(left) > 0 && l.inBackground(ctx, l.load) {
-		left = l.send(ctx, left)
-	}
-	l.metrics.dropped.Add(float64(len(left)))
-}
-
-// send returns what Redis did not know the script for; what else fails is dropped.
-func (l *Limiter) send(ctx context.Context, part map[string]correction) map[string]correction {
-	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
-	defer cancel()
-	pipe := l.redis.Pipeline()
-	sent := make(map[string]*redis.Cmd, len(part))
+	pipe := l.scripts.Pipeline()
 	for name, c := range part {
-		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{amounts: c.amounts, how: howSettle})
+		limitScript.EvalSha(ctx, pipe, []string{keyLimit + name}, scriptArgs(c.limit.shared(), charge{amounts: c.amounts, how: howSettle})...)
 	}
-	_, _ = pipe.Exec(bounded) // the first error of any; each has its own
-	var again map[string]correction
-	for name, cmd := range sent {
-		switch err := cmd.Err(); {
-		case err == nil:
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			if again == nil {
-				again = map[string]correction{}
-			}
-			again[name] = part[name]
-		default:
+	cmds := pipe.Cmds()
+	_ = l.scripts.Exec(ctx, pipe, backgroundTime) // each command has its own error
+	for _, cmd := range cmds {
+		if cmd.Err() != nil {
 			l.metrics.dropped.Inc()
 		}
 	}
-	return again
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -86,7 +86,7 @@ func (q *request) local() *cache.Entry {
 
 // coalesces reports whether the request may wait for identical ones that are under way.
 func (q *request) coalesces() bool {
-	return q.p.o.Generations != nil && q.cfg.Follow > 0 && q.CacheControl.empty() && (q.cfg.Sampled || !q.Body.Sampled())
+	return q.p.o.Generations != nil && q.cfg.CoalesceTimeout > 0 && q.CacheControl.empty() && (q.cfg.CoalesceSampled || !q.Body.Sampled())
 }
 
 // generation is what identical requests share.

@@ -101,7 +101,7 @@ func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.store.found = found
 			for _, follow := range []time.Duration{0, time.Minute} { // by itself, and as the leader of others
-				b.cfg.Follow, b.store.entries = follow, map[cache.Key]*cache.Entry{}
+				b.cfg.CoalesceTimeout, b.store.entries = follow, map[cache.Key]*cache.Entry{}
 				b.ask(question{}).record.mustBe(t, want)
 			}
 			if n := b.store.counts[want]; n != 2 {
@@ -117,12 +117,12 @@ func TestAnEntryThatCannotBeReadIsAsGoodAsNone(t *testing.T) {
 		for _, e := range b.store.entries {
 			e.Answer = []byte("no answer")
 		}
-		b.cfg.Follow = 0
+		b.cfg.CoalesceTimeout = 0
 		b.ask(question{}).is(t, "by itself", "It is answer 2.", cache.ResultError)
 		for _, e := range b.store.entries {
 			e.Answer = []byte("no answer")
 		}
-		b.cfg.Follow = time.Minute
+		b.cfg.CoalesceTimeout = time.Minute
 		b.ask(question{}).is(t, "with others", "It is answer 3.", cache.ResultError)
 	})
 }
@@ -152,7 +152,7 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 func TestHighBeyondItsShareGoesToTheCascadeAsNormal(t *testing.T) {
 	limiter := &noted{Limiter: limits.New(limits.Options{})}
 	inBubble(t, func(o *Options) { o.Limiter = limiter }, func(t *testing.T, b *bench) {
-		b.cfg.On = false
+		b.cfg.Enabled = false
 		for range 4 { // at once; a fifth of 60 a minute is 12, and 3 at once
 			b.ask(question{caller: identity.Caller{Tenant: "acme", Priority: identity.High, RPM: 60}})
 		}
@@ -199,24 +199,24 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 }
 
 func TestADraftOfAWarmupIsKeptOnlyOnceVouchedFor(t *testing.T) {
-	warm := func(_ int, _ tiers.Ask, rc *receipt.Receipt) {
+	warm := func(_ int, _ tiers.Request, rc *receipt.Receipt) {
 		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
-		rc.Plan, rc.Trial = plan.Plan{Judged: true, Mode: plan.ModeRisk}, &plan.Trial{Warmup: true}
+		rc.Plan, rc.Audit = plan.Plan{Judged: true, Mode: plan.ModeRisk}, &plan.AuditDecision{Warmup: true}
 		rc.Verdict.Accept, rc.Verdict.Reason = true, accept.ReasonConfident
 	}
 	for _, follow := range []time.Duration{0, time.Minute} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.cfg.Follow = follow
+			b.cfg.CoalesceTimeout = follow
 			b.judging.Mode, b.judging.Risk.Warmup = plan.ModeRisk, true
 			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, warm
-			if first := b.ask(question{}); !receipt.OfWarmup(first.record.Receipt.Acceptance()) {
+			if first := b.ask(question{}); !receipt.IsWarmup(first.record.Receipt.Acceptance()) {
 				t.Fatalf("%s: the test shows nothing", first.record.Receipt.Acceptance())
 			}
 			b.ask(question{}).is(t, "before it is vouched for", "It is answer 2.", cache.ResultMiss)
 			if n := b.store.kept(); n != 0 {
 				t.Fatalf("%d kept before that", n)
 			}
-			b.speaker.asks[1].Vouched()
+			b.speaker.asks[1].OnAuditPassed()
 			b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
 		})
 	}
@@ -229,17 +229,17 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 		kept   int
 	}{
 		"usual":              {func(*bench) {}, "", 1},
-		"larger than may be": {func(b *bench) { b.cfg.MaxEntry = 10 }, "", 0},
+		"larger than may be": {func(b *bench) { b.cfg.MaxEntryBytes = 10 }, "", 0},
 		"half an object":     {func(b *bench) { b.says(`{"a"`, `:1`) }, `,"response_format":{"type":"json_object"}`, 0},
 		"an object":          {func(b *bench) { b.says(`{"a"`, `:1}`) }, `,"response_format":{"type":"json_object"}`, 1},
 		"a draft for a target": {func(b *bench) {
-			b.speaker.judged = func(_ int, _ tiers.Ask, rc *receipt.Receipt) { rc.Tier = plan.Draft }
+			b.speaker.judged = func(_ int, _ tiers.Request, rc *receipt.Receipt) { rc.Tier = plan.Draft }
 		}, "", 0},
 		"not as many as wanted": {func(*bench) {}, `,"n":2`, 0},
 	} {
 		for _, follow := range []time.Duration{0, time.Minute} {
 			inBubble(t, nil, func(t *testing.T, b *bench) {
-				b.cfg.Follow = follow
+				b.cfg.CoalesceTimeout = follow
 				c.adjust(b)
 				if a := b.ask(question{more: c.more}); a.err != nil || b.store.kept() != c.kept {
 					t.Errorf("%s: %v, %d kept", name, a.err, b.store.kept())
@@ -252,7 +252,7 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 func TestAClientThatLeavesEndsItsGeneration(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.cfg.On = on
+			b.cfg.Enabled = on
 			ctx, leave := context.WithCancelCause(t.Context())
 			a, done := b.begin(question{stream: true, ctx: ctx})
 			synctest.Wait()

@@ -38,7 +38,7 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 			_ = end.Wait(context.WithoutCancel(ctx)) // which does not end
 		}
 	}()
-	deadline := q.p.o.World.Now().Add(q.cfg.Follow)
+	deadline := q.p.o.World.Now().Add(q.cfg.CoalesceTimeout)
 	for {
 		e, err := s.Next(ctx, deadline)
 		if err != nil {
@@ -107,7 +107,7 @@ func (f *follower) leadBeside(ctx context.Context, l *cache.Leader) {
 	end := f.p.o.World.NewSignal()
 	f.made = append(f.made, end)
 	f.p.o.World.Go(func() {
-		defer end.Give()
+		defer end.Set()
 		_ = f.lead(ctx, l, discard{}) // the subscribers hear how it ended
 	})
 }

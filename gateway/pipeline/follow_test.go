@@ -67,7 +67,7 @@ func TestRequestsOfAnotherClassTenantOrShapeDoNotWaitForEachOther(t *testing.T) 
 
 func TestSampledRequestsAreSharedWhereTheSettingsSaySo(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.cfg.Sampled = true
+		b.cfg.CoalesceSampled = true
 		all, over := b.crowd(3, question{more: `,"temperature":0.7`})
 		over()
 		all[2].is(t, "a follower", "It is answer 1.", cache.ResultCoalesced)
@@ -131,13 +131,13 @@ func TestAGenerationEndsWithThePipeline(t *testing.T) {
 
 func TestAFollowerThatWaitsTooLongGoesByItself(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.cfg.Follow = 1500 * time.Millisecond
+		b.cfg.CoalesceTimeout = 1500 * time.Millisecond
 		began := time.Now()
 		all, over := b.crowd(2, question{}) // an answer takes two seconds
 		over()
 		all[0].is(t, "the leader", "It is answer 1.", cache.ResultMiss)
 		all[1].is(t, "the follower", "It is answer 2.", cache.ResultMiss)
-		if took := time.Since(began); took != b.cfg.Follow+2*time.Second {
+		if took := time.Since(began); took != b.cfg.CoalesceTimeout+2*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		began = time.Now()
@@ -266,8 +266,8 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 			}
 			if c.fine {
 				all[1].is(t, "the follower", "It is so.", cache.ResultMiss)
-				if string(b.speaker.asks[1].Said) != "It is" || all[1].record.Receipt == nil || all[1].broken != nil {
-					t.Errorf("it carried on behind %q; %+v", b.speaker.asks[1].Said, all[1].record)
+				if string(b.speaker.asks[1].Sent) != "It is" || all[1].record.Receipt == nil || all[1].broken != nil {
+					t.Errorf("it carried on behind %q; %+v", b.speaker.asks[1].Sent, all[1].record)
 				}
 			} else if !errors.Is(all[1].err, cache.ErrBroken) || all[1].broken == nil {
 				t.Errorf("%s: %v, told %v", name, all[1].err, all[1].broken)

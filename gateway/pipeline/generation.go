@@ -24,7 +24,7 @@ func (q *request) newGeneration() *generation {
 }
 
 // maxAnswer is the size in bytes up to which an answer is taken down.
-func (q *request) maxAnswer() int { return max(q.cfg.MaxEntry, cache.MinSharedBytes) }
+func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, cache.MinSharedBytes) }
 
 // settle hands a whole answer to complete, with how it is kept; nil is not, or not yet.
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {
@@ -42,13 +42,13 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 
 // mayKeep says whether a whole answer may serve others later.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntry || !g.share.allows(e) || receipt.Pressed(e.Acceptance) {
+	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.share.allows(e) || receipt.IsPressure(e.Acceptance) {
 		return false
 	}
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		switch {
-		case !c.Complete(), len(c.Calls) > 0 && !g.cfg.Tools:
+		case !c.Complete(), len(c.Calls) > 0 && !g.cfg.ToolCalls:
 			return false
 		case g.Body.JSON && c.Finish == "stop" && len(c.Calls) == 0 && !json.Valid(c.Text):
 			return false

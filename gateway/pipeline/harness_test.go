@@ -89,10 +89,10 @@ type speaker struct {
 	fails  func(n int) error    // before the first byte; nil never does
 	breaks func(n int) error    // behind the first piece; nil never does
 	opaque bool                 // what it says is more than text
-	judged func(n int, a tiers.Ask, rc *receipt.Receipt)
+	judged func(n int, a tiers.Request, rc *receipt.Receipt)
 
 	mu     sync.Mutex
-	asks   []tiers.Ask
+	asks   []tiers.Request
 	causes []error // why generations were cancelled
 }
 
@@ -117,12 +117,12 @@ func (e *speaker) cancelled() []error {
 	return e.causes
 }
 
-func (e *speaker) Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*receipt.Receipt, error) {
+func (e *speaker) Answer(ctx context.Context, a tiers.Request, to tiers.Sink) (*receipt.Receipt, error) {
 	e.mu.Lock()
 	e.asks = append(e.asks, a)
 	n := len(e.asks)
 	e.mu.Unlock()
-	rc := &receipt.Receipt{Route: a.Request.Model, Plan: e.plan, Tries: []dispatch.Try{{Pool: "p"}}}
+	rc := &receipt.Receipt{Route: a.Body.Model, Plan: e.plan, Tries: []dispatch.Try{{Pool: "p"}}}
 	if e.fails != nil {
 		if err := e.fails(n); err != nil {
 			time.Sleep(e.pace)
@@ -138,17 +138,17 @@ func (e *speaker) Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*rece
 }
 
 // say tells an answer.
-func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc *receipt.Receipt) error {
+func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink, rc *receipt.Receipt) error {
 	pieces := []string{"It is", fmt.Sprintf(" answer %d.", n)}
 	if e.pieces != nil {
 		pieces = e.pieces(n)
 	}
-	f := openai.NewFramer(a.Request.Kind, a.ID, a.Request.Model, 1)
-	tap := a.Tap
+	f := openai.NewFramer(a.Body.Kind, a.ID, a.Body.Model, 1)
+	tap := a.Observer
 	if tap == nil {
-		tap = newRecorder(a.Request, 1<<20)
+		tap = newRecorder(a.Body, 1<<20)
 	}
-	if a.Request.Stream {
+	if a.Body.Stream {
 		if err := to.Begin(tiers.Head{Stream: true, Receipt: rc}); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc
 		} else {
 			tap.Text([]byte(p))
 		}
-		if a.Request.Stream {
+		if a.Body.Stream {
 			if err := to.Write(f.Text(nil, []byte(p))); err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc
 		tap.Chunk([]byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
 	}
 	tap.End(end)
-	if a.Request.Stream {
+	if a.Body.Stream {
 		return to.Write(f.Finish(nil, nil, end, false))
 	}
 	if err := to.Begin(tiers.Head{Receipt: rc}); err != nil {
@@ -295,7 +295,7 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
 		shared: cache.NewGenerations(cache.GenerationOptions{MaxEntry: func() int { return 1 << 20 }}),
-		cfg:    cache.Config{On: true, TTL: time.Hour, MaxEntry: 1 << 20, Follow: time.Minute},
+		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute},
 	}
 	o := Options{
 		Cascade: b.speaker, Store: b.store, Generations: Shared(b.shared), CacheConfig: func(string) cache.Config { return b.cfg },

@@ -89,7 +89,7 @@ func newKeyer(t testing.TB) *keyer {
 		t.Fatal(err)
 	}
 	k.p = New(Options{
-		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
+		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{Enabled: true} },
 		ServedModels: func(string) (draft, target string) { return "small", "big" },
 	})
 	return k
@@ -127,7 +127,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 		k.t.Fatal(err)
 	}
 	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
-		return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000}
+		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
 	in := Request{Metadata: &Metadata{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Demand: stricter}
 	q := k.p.newRequest(in, nil, &Record{})

@@ -61,7 +61,7 @@ type cascadeCall struct {
 	sink        tiers.Sink
 	observer    strategy.Observer // nil is nobody
 	sentPrefix  []byte            // with which the answer begins: clients have it
-	onConfirmed func()            // as tiers.Ask's Vouched
+	onConfirmed func()            // as tiers.Request's Vouched
 }
 
 // runCascade has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
@@ -78,16 +78,16 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		}
 		grant.Settle(need.used(rc))
 	}()
-	a := tiers.Ask{
-		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
-		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.observer, Config: &q.draftConfig,
-		Said: c.sentPrefix, Vouched: c.onConfirmed, Spared: q.Caller.AllowLowScoreUnderPressure, Apart: q.Caller.PerTenantEvidence,
+	a := tiers.Request{
+		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
+		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
+		Sent: c.sentPrefix, OnAuditPassed: c.onConfirmed, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
 	}
 	if !q.bypass {
 		a.Plan = &q.share.plan
 	}
 	if q.Retainer != nil {
-		a.Keep = q.Retainer.Retain
+		a.RetainBody = q.Retainer.Retain
 	}
 	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
 	q.record.Receipt = rc
@@ -96,7 +96,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 
 // salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
 func (p *Pipeline) salt(route, tenant string) string {
-	if !p.o.CacheConfig(route).Isolate {
+	if !p.o.CacheConfig(route).IsolatePrefixes {
 		return ""
 	}
 	return p.o.Salt(tenant)

@@ -32,7 +32,7 @@ var (
 // Cascade makes answers; [tiers.Cascade] is one.
 type Cascade interface {
 	Plan(rt *tiers.Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan
-	Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*receipt.Receipt, error)
+	Answer(ctx context.Context, a tiers.Request, to tiers.Sink) (*receipt.Receipt, error)
 	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
 }
 

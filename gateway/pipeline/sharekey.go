@@ -22,13 +22,13 @@ type shareKey struct {
 // make makes the promise of a request. It reports false where the cache has no part in that.
 func (p *shareKey) make(q *request) bool {
 	o := &q.p.o
-	if o.Store == nil || !q.cfg.On || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
+	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
 		return false
 	}
 	p.plan = o.Cascade.Plan(q.Route, q.draftConfig, q.Body.Request, q.Tier)
 	p.parts = cache.Parts{Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag, Tier: string(p.plan.Tier)}
 	if p.plan.Judged { // who is no longer content with what was accepted before does not get it any more
-		p.parts.Tier = string(plan.Auto) + " " + q.draftConfig.Judged()
+		p.parts.Tier = string(plan.Auto) + " " + q.draftConfig.Fingerprint()
 	}
 	p.parts.Draft, p.parts.Target = o.ServedModels(q.Route.Model)
 	p.parts.Epochs, p.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
@@ -66,4 +66,4 @@ func ragDigest(told string, r *openai.Request) string {
 }
 
 // fromWarmup reports whether an answer has words of a draft that only the threshold of a warm-up stands by.
-func fromWarmup(e *cache.Entry) bool { return e.Accepted > 0 && receipt.OfWarmup(e.Acceptance) }
+func fromWarmup(e *cache.Entry) bool { return e.Accepted > 0 && receipt.IsWarmup(e.Acceptance) }

@@ -3,9 +3,8 @@ package riskview
 import (
 	"fmt"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 )
 
 // describe is the state of a view in one line for people. Advice is that of what is infeasible.

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )

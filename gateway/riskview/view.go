@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// wholePrefix begins the bucket of all requests to a route, and ownLot is the lot in which
+	// wholePrefix begins the traffic class of all requests to a route, and ownLot is the cohort in which
 	// others go by its threshold (tiers.KindOf).
 	WholePrefix, OwnLot = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
@@ -81,7 +81,7 @@ func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 		return gateway.RiskInfeasible
 	case w.Ended == risk.WarmupWrong:
 		return gateway.RiskStopped
-	case w.Began != 0 && w.Runs(l.Now, l.Config(k.Key.Route).Risk.WarmupFor):
+	case w.Began != 0 && w.IsRunning(l.Now, l.Config(k.Key.Route).Risk.WarmupDuration):
 		return gateway.RiskWarmup
 	case k.State.Version == 0:
 		return gateway.RiskLearning
@@ -97,7 +97,7 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 	}
 	n, bad := w.Closed()
 	v := &gateway.WarmupView{Drafts: w.Drafts, Served: w.Served, Audits: n, Bad: bad}
-	v.Low, v.High = risk.Interval(n, bad, k.Rule.Delta)
+	v.Low, v.High = risk.Interval(n, bad, k.Rule.ErrorProbability)
 	if n > 0 {
 		v.WrongRate = float64(bad) / float64(n)
 	}
@@ -108,7 +108,7 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 		v.Ended = "infeasible"
 	case w.Ended == risk.WarmupWrong:
 		v.Ended = "wrong"
-	case !w.Runs(l.Now, c.Risk.WarmupFor):
+	case !w.IsRunning(l.Now, c.Risk.WarmupDuration):
 		v.Ended = "time"
 	default:
 		v.SecondsLeft = w.Left(l.Now, c.Risk.WarmupFor).Seconds()
@@ -117,8 +117,8 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 		}
 	}
 	// Of a calibrated score no cautious threshold is known beforehand.
-	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
-	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
+	known := c.Risk.ScoreVersion == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.MaxConcurrentAudits > 0 && w.HasOutcomes() && known
 	return v
 }
 
@@ -144,15 +144,15 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 	serving := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		if strings.HasPrefix(k.Key.Bucket, WholePrefix) {
+		if strings.HasPrefix(k.Key.TrafficClass, WholePrefix) {
 			serving[k.Key] = k.State.View(k.Rule).Serves()
 		}
 	}
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, Bucket: WholePrefix + Rules(k.Key), Lot: OwnLot}
-		if k.Key.Lot == OwnLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.Inherit && !k.State.View(k.Rule).Serves() {
+		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnLot}
+		if k.Key.Cohort == OwnLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}
 	}
@@ -171,7 +171,7 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Risk
 // mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Lot == OwnLot && !strings.HasPrefix(k.Bucket, WholePrefix)
+		return k.Route == route && k.Cohort == OwnLot && !strings.HasPrefix(k.TrafficClass, WholePrefix)
 	}
 	var last time.Time
 	for i := range known {
@@ -205,7 +205,7 @@ func Routes(known []evidence.Known) []string {
 
 // Rules is the fingerprint of models and rules in a key.
 func Rules(k risk.Key) string {
-	_, rest, _ := strings.Cut(k.Bucket, ".")
+	_, rest, _ := strings.Cut(k.TrafficClass, ".")
 	rules, _, _ := strings.Cut(rest, ".")
 	return rules
 }

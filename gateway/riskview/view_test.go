@@ -7,11 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -26,7 +25,7 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
 		for i := range 30 {
 			v := a.Book.View(k)
-			if fate := a.Open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Booked {
+			if fate := a.Open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Opened {
 				t.Fatalf("audit %d was %s", i, fate)
 			}
 			time.Sleep(time.Minute)

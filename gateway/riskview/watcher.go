@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -169,10 +168,10 @@ func (s *Watcher) Phases(known []evidence.Known) map[risk.Key]string {
 
 // phaseLine is one line of the log about a kind of request, or a route.
 type phaseLine struct {
-	route, bucket, lot string
-	was, phase         gateway.RiskState
-	warn               bool
-	text               string
+	route, trafficClass, cohort string
+	was, phase                  gateway.RiskState
+	warn                        bool
+	text                        string
 }
 
 func (l *phaseLine) write(log zerolog.Logger) {
@@ -181,8 +180,8 @@ func (l *phaseLine) write(log zerolog.Logger) {
 		e = log.Warn()
 	}
 	e = e.Str("route", l.route)
-	if l.bucket != "" {
-		e = e.Str("bucket", l.bucket).Str("lot", l.lot)
+	if l.trafficClass != "" {
+		e = e.Str("traffic_class", l.trafficClass).Str("cohort", l.cohort)
 	}
 	if l.was != "" {
 		e = e.Str("was", string(l.was))
@@ -203,7 +202,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"
 	default:
 		l.text = fmt.Sprintf("no request was drafted yet; the warm-up begins with the first and lasts %s at most: drafts above a cautious threshold are served, "+
-			"marked phase=warmup, before a threshold is certified", display.Duration(c.Risk.WarmupFor.Seconds()))
+			"marked phase=warmup, before a threshold is certified", display.Duration(c.Risk.WarmupDuration.Seconds()))
 	}
 	return l
 }
@@ -243,5 +242,5 @@ func waits(phase gateway.RiskState) bool {
 }
 
 func keyOfView(v *gateway.RiskView) risk.Key {
-	return risk.Key{Route: v.Route, Bucket: v.TrafficClass, Lot: v.Cohort}
+	return risk.Key{Route: v.Route, TrafficClass: v.TrafficClass, Cohort: v.Cohort}
 }

@@ -83,7 +83,7 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 	for name, change := range map[string]func(c *plan.Config){
 		"the setting":        func(c *plan.Config) { c.Risk.Warmup = false },
 		"the mode":           func(c *plan.Config) { c.Mode = plan.ModeShadow },
-		"a calibrated score": func(c *plan.Config) { c.Risk.Map = 3 },
+		"a calibrated score": func(c *plan.Config) { c.Risk.ScoreVersion = 3 },
 	} {
 		a := evidencetest.New(nil)
 		a.Drafted(evidencetest.Key("chat", "to_1k", "conf"), 20, 0)
@@ -139,7 +139,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
-		former := risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}
+		former := risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}
 		a.Learn(t, former, risk.GridScores)
 		a.Audit(t, former, 40, 2)
 		time.Sleep(time.Hour)
@@ -158,7 +158,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		s := configured(a, riskConfig(""))
 		s.last.Store(&known)
 		got := s.Promises()
-		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.TrafficClass || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -186,7 +186,7 @@ func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 		got := ""
 		for _, line := range lines {
 			got += map[bool]string{true: "warn ", false: "info "}[line.warn] + line.text
-			if line.was != tc.was || line.phase != tc.is || line.bucket != "b" {
+			if line.was != tc.was || line.phase != tc.is || line.trafficClass != "b" {
 				t.Errorf("got %+v", line)
 			}
 		}
@@ -235,12 +235,12 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.Drafted(k, 9, 3)
 		a.Learn(t, k, risk.GridScores)
-		told(`{"level":"info","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		told(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
 		told()
 		a.Audit(t, k, 300, 3)
-		told(`{"level":"warn","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		told(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
 		told()
-		a.Audit(t, risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}, 0, 0)
+		a.Audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
 		told()
 	})
 }
@@ -264,5 +264,5 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 
 // riskConfig is the default of a route of mode risk.
 func riskConfig(string) *plan.Config {
-	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
+	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4}}
 }

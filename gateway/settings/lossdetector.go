@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 //go:embed marker.lua
 var markText string
 
-var markScript = redis.NewScript(markText)
+var markScript = script.New(markText)
 
 // lossDetector reads and writes what tells a loss of data from a change that somebody made. It belongs
 // to one goroutine at a time.
@@ -114,30 +116,11 @@ func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, er
 		last.id = rand.Text()
 	}
 	args := []any{Key, last.id, strconv.FormatInt(last.changes, 10)}
-	keys := []string{MarkerKey}
-	got, err := markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err = g.load(ctx); err == nil {
-			got, err = markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
-		}
-	}
+	got, err := script.NewRunner(g.redis, markScript).Run(ctx, markScript, []string{MarkerKey}, args...).StringSlice()
 	if err != nil || len(got) != 2 {
 		return marker{}, err
 	}
 	return parseMark(got[0], got[1]), nil
-}
-
-// load gives Redis the script: in a cluster the node that has the keys.
-func (g *lossDetector) load(ctx context.Context) error {
-	node := redis.Cmdable(g.redis)
-	if cluster, ok := g.redis.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, Key)
-		if err != nil {
-			return err
-		}
-		node = master
-	}
-	return node.ScriptLoad(ctx, markText).Err()
 }
 
 // lost are the settings that stay in force although Redis has lost them.
@@ -145,5 +128,5 @@ func (g *lossDetector) lost(fields map[string]string) []Change { return g.known.
 
 // refuses reports whether Redis will refuse the same command for good.
 func refuses(err error) bool {
-	return answered(err) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "WRONGTYPE"))
+	return script.Answered(err) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "WRONGTYPE"))
 }

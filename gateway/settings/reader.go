@@ -2,11 +2,12 @@ package settings
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // content is the hash as it was read. A value that is longer than maxValue is tooLong.
@@ -32,7 +33,7 @@ func (r *reader) read(ctx context.Context) (content, error) {
 		if err == nil {
 			return c, nil
 		}
-		if !answered(err) {
+		if !script.Answered(err) {
 			r.checkSizes = false // four round trips may be more than there is time for: the two ways take turns
 			return c, err
 		}
@@ -40,7 +41,7 @@ func (r *reader) read(ctx context.Context) (content, error) {
 	}
 	h, err := r.redis.HGetAll(ctx, Key).Result()
 	if err != nil {
-		r.checkSizes = !answered(err) // its size may be why
+		r.checkSizes = !script.Answered(err) // its size may be why
 		return content{}, err
 	}
 	c := content{fields: h, tooManyFields: len(h) > maxFields}
@@ -122,10 +123,4 @@ func (c *content) trim() bool {
 		}
 	}
 	return found
-}
-
-// answered tells whether an error is Redis' answer, and not its silence.
-func answered(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
 }

@@ -51,9 +51,9 @@ func above(lower string, a float64, upper string, b float64) string {
 // swallows refuses a release with which shedding would never end. A threshold
 // of 0 is a kill switch, which has no end to begin with.
 func swallows(v *Values, name string, threshold float64) string {
-	if threshold == 0 || v.Admission.Release < threshold {
+	if threshold == 0 || v.Admission.Hysteresis < threshold {
 		return ""
 	}
 	return fmt.Sprintf("shed.hysteresis %s is not below %s %s, so shedding would never end",
-		decimal(v.Admission.Release), name, decimal(threshold))
+		decimal(v.Admission.Hysteresis), name, decimal(threshold))
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // Store is where operators change the settings and look at their history. It is for
@@ -334,7 +336,7 @@ func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 	if err == nil {
 		return nil
 	}
-	if !answered(err) {
+	if !script.Answered(err) {
 		return a.lookBack(ctx, err)
 	}
 	a.result.Version = 0

@@ -47,8 +47,8 @@ type Client struct {
 
 // Limit is what of the tenants' limits is the same for all.
 type Limit struct {
-	HighShare float64       // of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_priority_share)
-	Budget    time.Duration // the longest wait of a request for Redis (limit.redis_timeout)
+	HighPriorityShare float64       // of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_priority_share)
+	RedisTimeout      time.Duration // the longest wait of a request for Redis (limit.redis_timeout)
 }
 
 // ReceiptLog says what becomes of the records of what was decided.

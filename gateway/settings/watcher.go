@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 const (
@@ -184,7 +186,7 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 		return err // the caller is leaving; that says nothing about Redis
 	}
 	w.metrics.errors.Inc()
-	if !w.refused && answered(err) {
+	if !w.refused && script.Answered(err) {
 		w.refused = true
 		inForce := "the last good ones stay in force"
 		if !w.read {

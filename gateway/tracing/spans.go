@@ -206,7 +206,7 @@ func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 	spans := b.tries(ctx, rc)
 	b.verdict(rc, spans)
 	b.checks(rc, spans)
-	for _, o := range rc.Over {
+	for _, o := range rc.Failovers {
 		b.event(b.request, eventTakeover, o.At, keyReason.String(o.Why), keyTokens.Int(o.Tokens))
 	}
 	for i, s := range spans {

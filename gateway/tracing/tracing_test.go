@@ -39,8 +39,8 @@ func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.RequestSummary
 				{Pool: "big", Backend: "b2", URL: "https://big", Role: dispatch.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
 				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: dispatch.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
 			},
-			Checks: []receipt.Checked{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonDisagrees, At: 331 * ms, Took: 60 * ms}},
-			Over:   []receipt.Takeover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
+			Checks:    []receipt.Check{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonTargetDisagrees, At: 331 * ms, Took: 60 * ms}},
+			Failovers: []receipt.Failover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
 		},
 	}
 }

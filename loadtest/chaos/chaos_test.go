@@ -58,6 +58,32 @@ func TestTheShortFormIsAPartOfTheWhole(t *testing.T) {
 	}
 }
 
+func TestThePartsOfTheRowsAreAllOfThem(t *testing.T) {
+	whole, _ := Choose(&Options{Short: true})
+	seen := map[string]int{}
+	for part := range 3 {
+		rows, err := Choose(&Options{Short: true, Part: part + 1, Parts: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running := 0
+		for _, r := range rows {
+			seen[r.ID]++
+			if r.Absent == "" {
+				running++
+			}
+		}
+		if running < len(whole)/6 || running > len(whole)/3 {
+			t.Errorf("part %d runs %d of %d rows", part+1, running, len(whole))
+		}
+	}
+	for _, r := range whole {
+		if seen[r.ID] != 1 {
+			t.Errorf("%s is in %d parts", r.ID, seen[r.ID])
+		}
+	}
+}
+
 func TestAddedLatencyIsBeyondTheMedianBeforeOfTheSameKind(t *testing.T) {
 	var before, during []Outcome
 	for i := range 11 {

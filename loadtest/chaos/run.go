@@ -21,6 +21,8 @@ type Options struct {
 	Gateway string   // the gateway's binary
 	Only    []string // ids, R2 for R2a, R2b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
+	Part    int      // of those rows, every Parts-th from this one on, counted from 1
+	Parts   int      // so many programs share the rows; 0 is 1
 	Scale   float64  // of the phases' lengths in the whole form; 0 is 1
 	Again   int      // how often a row that broke its promise is tried again: on machines that do other things, too
 	Out     io.Writer
@@ -36,6 +38,22 @@ var ErrBroken = errors.New("a promise was broken")
 
 // Choose are the rows that o asks for, and an error that names what is not there.
 func Choose(o *Options) ([]Row, error) {
+	rows, err := o.named()
+	if err != nil || o.Parts < 2 {
+		return rows, err
+	}
+	at := -1
+	return slices.DeleteFunc(rows, func(r Row) bool {
+		if r.Absent != "" {
+			return o.Part != 1 // it takes no time
+		}
+		at++
+		return at%o.Parts != o.Part-1
+	}), nil
+}
+
+// named are the rows that are asked for by their names.
+func (o *Options) named() ([]Row, error) {
 	all := Rows()
 	if o.Operations {
 		all = Operations()

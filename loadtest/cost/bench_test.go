@@ -127,7 +127,7 @@ func newCost(b *testing.B, f form) *cost {
 	c.mock = startMock(b)
 	c.yard = startYardstick(b, c.mock.addr)
 	c.own = startGateway(b, binary, c.mock.addr)
-	s, err := connect(c.mock.addr)
+	s, err := connectTo(c.mock.addr)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func (p *party) settle(b *testing.B, probe exchangeOf, sessions int) {
 	b.Helper()
 	deadline := time.Now().Add(15 * time.Second)
 	for len(p.sessions) == 0 {
-		s, err := connect(p.addr)
+		s, err := connectTo(p.addr)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func (p *party) settle(b *testing.B, probe exchangeOf, sessions int) {
 	}
 	p.idleRSS = p.memory(b, "VmRSS")
 	for len(p.sessions) < sessions {
-		s, err := connect(p.addr)
+		s, err := connectTo(p.addr)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func (p *party) get(b *testing.B, path string) []byte {
 }
 
 // connect connects to a process.
-func connect(addr string) (*session, error) {
+func connectTo(addr string) (*session, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // sample has a draft written to its end and asks the target about it.
 func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) calibrate.Sample {
 	prompt := j.tok.Chat(messagesOf(q))
-	judge := accept.NewJudge(cfg)
+	judge := accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)
 	var ids []int32
 	var top []float64
@@ -24,7 +24,7 @@ func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) calibrate.Sample 
 		ids, top = append(ids, id), w.Top(top[:0], maxTop)
 		judge.Add(w.Logprob(), top)
 	}
-	judge.Final(accept.Draft{})
+	judge.FinalVerdict(accept.Draft{})
 	return calibrate.Sample{Features: judge.Features(), Score: float64(judge.Score()), Good: j.stands(q, prompt, ids)}
 }
 

@@ -115,9 +115,9 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
-	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature)}
-	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.Opinion) })
-	return span.Stands()
+	span := accept.LenientCheck{Leniency: accept.Balanced(q.Temperature)}
+	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.TargetScore) })
+	return span.Passes()
 }
 
 // Choices are what the target says of the tokens of ids, which follow prompt.
@@ -130,11 +130,11 @@ func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
 func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Choice)) {
 	var room []float64
 	if sampled {
-		room = make([]float64, 0, len(ids)*accept.MaxTops)
+		room = make([]float64, 0, len(ids)*accept.MaxTopLogprobs)
 	}
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
-		c := accept.Choice{ID: best, Opinion: accept.Opinion{
+		c := accept.Choice{ID: best, TargetScore: accept.TargetScore{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
 		}}
 		if sampled {
@@ -156,7 +156,7 @@ const maxTop = 5
 // Audit has the draft written to its end, whatever is thought of it, and says which score
 // a judge gives it, and whether the target would stand by it.
 func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (score accept.Nats, stands bool) {
-	judge := accept.NewJudge(cfg)
+	judge := accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)
 	var ids []int32
 	top := make([]float64, 0, maxTop)
@@ -165,7 +165,7 @@ func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (s
 		id, done = w.Next()
 		ids = append(ids, id)
 		top = top[:0]
-		if judge.WantsTop() {
+		if judge.NeedsTopLogprobs() {
 			top = w.Top(top, maxTop)
 		}
 		judge.Add(w.Logprob(), top)
@@ -179,7 +179,7 @@ func alike(t *vllmsim.Tokenizer, a, b int32) bool {
 
 // appendTops appends the logprobs of the likeliest tokens, as many as the gateway asks an engine for.
 func appendTops(dst []float64, d *vllmsim.Dist) []float64 {
-	for _, c := range d.Top[:min(accept.MaxTops, len(d.Top))] {
+	for _, c := range d.Top[:min(accept.MaxTopLogprobs, len(d.Top))] {
 		dst = append(dst, math.Log(c.P))
 	}
 	return dst

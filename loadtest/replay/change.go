@@ -83,7 +83,7 @@ type knobs struct {
 func was(r *Receipt) knobs {
 	k := knobs{mode: modeConfidence, guard: true}
 	if s := r.Rules; s != nil {
-		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.Takeover, guard: s.Guard, maxTTFT: s.MaxTTFT}
+		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.MidstreamFailover, guard: s.Guard, maxTTFT: s.MaxTTFT}
 	}
 	if r.Verdict != nil {
 		k.threshold, k.band = r.Verdict.Threshold, max(k.band, r.Verdict.Band)
@@ -105,13 +105,13 @@ func (c *Change) would(r *Receipt) knobs {
 		k.band = float64(v.Accept.Band)
 	}
 	if c.has(setHead, r.Route) {
-		k.head = string(v.Head)
+		k.head = string(v.HeadCheck)
 	}
 	if c.has(setHoldback, r.Route) {
 		k.holdback = max(v.HoldbackTokens, 1)
 	}
 	if c.has(setGuard, r.Route) {
-		k.guard = v.Economy.On
+		k.guard = v.Economy.Enabled
 	}
 	if c.has(setMostTTFT, r.Route) {
 		k.maxTTFT = float64(v.Economy.MaxExtraTTFT.Microseconds()) / 1000

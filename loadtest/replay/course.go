@@ -57,7 +57,7 @@ type mark struct {
 func courseOf(r *Receipt) *course {
 	v := r.Verdict
 	c := &course{r: r, n: v.Tokens, length: r.Tokens.Accepted + r.Tokens.Target, as: asItWas(r), give: v.Reason == accept.ReasonScore}
-	for _, m := range r.Track {
+	for _, m := range r.ScoreSeries {
 		if int(m[0]) < c.n {
 			c.marks = append(c.marks, mark{int(m[0]), m[1]})
 		}
@@ -126,7 +126,7 @@ func (c *course) crossing(level float64, after int) (at span, ok bool) {
 // level is what the score was held against at the end.
 func (c *course) level() float64 {
 	v := c.r.Verdict
-	if c.as.asked || c.as.decided == 0 && (c.r.Plan.Ask == askDoubt || c.r.Plan.Ask == askAlways) {
+	if c.as.asked || c.as.decided == 0 && (c.r.Plan.TargetCheck == askDoubt || c.r.Plan.TargetCheck == askAlways) {
 		return v.Threshold - v.Band
 	}
 	return v.Threshold
@@ -197,7 +197,7 @@ func (c *course) atEnd() bool {
 // faulty reports whether a draft was refused for something that no score tells.
 func (c *course) faulty() bool {
 	switch c.r.Verdict.Reason {
-	case accept.ReasonConfident, accept.ReasonScore, accept.ReasonDoubtful, accept.ReasonStandsBy, accept.ReasonDisagrees, accept.ReasonNoVerdict:
+	case accept.ReasonConfident, accept.ReasonScore, accept.ReasonDoubtful, accept.ReasonTargetAgrees, accept.ReasonTargetDisagrees, accept.ReasonNoVerdict:
 		return false
 	}
 	return !c.r.Verdict.Accept

@@ -24,7 +24,7 @@ func (c *Change) ways(r *Receipt) []branch {
 	}
 	var all []branch
 	if now.guard != then.guard || now.maxTTFT != then.maxTTFT {
-		switch s := r.Plan.Sums; {
+		switch s := r.Plan.Estimate; {
 		case s == nil && then.guard:
 			all = append(all, skip) // it may
 		case s != nil && !s.Explored && guarded(then, s):
@@ -35,7 +35,7 @@ func (c *Change) ways(r *Receipt) []branch {
 }
 
 // guarded reports whether the guard keeps a request from the draft.
-func guarded(k knobs, s *Sums) bool {
+func guarded(k knobs, s *Estimate) bool {
 	dear := s.TargetUSD > 0 && s.Saving < 0
 	late := k.maxTTFT > 0 && s.Samples >= minSamples && s.ExtraTTFT > k.maxTTFT
 	return k.guard && (dear || late)
@@ -64,7 +64,7 @@ func skippedWays(r *Receipt, then knobs) []branch {
 	case whyModeOff:
 		return drafted(as) // the guard may keep it from the draft
 	case whyNoSaving, whyTooLate:
-		if s := r.Plan.Sums; s == nil {
+		if s := r.Plan.Estimate; s == nil {
 			return drafted(as)
 		} else if !guarded(then, s) {
 			return drafted()
@@ -80,7 +80,7 @@ func draftedWays(r *Receipt, now, then knobs) []branch {
 	switch {
 	case now.mode != then.mode && r.Plan.Mode != modeConfidence:
 		return c.confident(then)
-	case !rescored, r.Plan.Ask == askExact, c.n == 0:
+	case !rescored, r.Plan.TargetCheck == askExact, c.n == 0:
 		return []branch{c.as}
 	}
 	var all []branch
@@ -97,11 +97,11 @@ func draftedWays(r *Receipt, now, then knobs) []branch {
 // the two cannot be told.
 func asking(r *Receipt, now, then knobs) (never, doubt bool) {
 	switch {
-	case r.Plan.Ask == askAlways:
+	case r.Plan.TargetCheck == askAlways:
 		return false, true
 	case then.band == 0, then.head == headOff:
 		return true, false
-	case r.Plan.Ask == askDoubt:
+	case r.Plan.TargetCheck == askDoubt:
 		return now.head == headAlways && then.head == headAuto, true // it may not pay
 	case now.head == then.head && now.band > 0, now.head == headAlways && now.band > 0:
 		return true, false // there was no way to ask, or it did not pay
@@ -111,7 +111,7 @@ func asking(r *Receipt, now, then knobs) (never, doubt bool) {
 
 // judged are the ways of a draft under a rule.
 func (c *course) judged(now, then knobs, asks bool) []branch {
-	w := rule{need: then.threshold, floor: then.threshold, asks: asks, always: c.r.Plan.Ask == askAlways, stays: then.stays}
+	w := rule{need: then.threshold, floor: then.threshold, asks: asks, always: c.r.Plan.TargetCheck == askAlways, stays: then.stays}
 	if asks {
 		w.floor -= then.band
 	}
@@ -175,7 +175,7 @@ func (c *course) confident(then knobs) []branch {
 		band = 0
 	}
 	switch {
-	case c.r.Plan.Ask == askExact, c.give && score >= then.threshold-band, c.n == 0, c.faulty() && score >= then.threshold-band:
+	case c.r.Plan.TargetCheck == askExact, c.give && score >= then.threshold-band, c.n == 0, c.faulty() && score >= then.threshold-band:
 		open := *c.r
 		plan := *c.r.Plan
 		plan.Whole = false
@@ -216,7 +216,7 @@ func nothing() Range { return Range{math.Inf(1), math.Inf(-1)} }
 // alone was expected to cost. ok is false where the receipt cannot tell.
 func usd(r *Receipt, b branch) (cost Range, ok bool) {
 	same := b.undecided() == asItWas(r).undecided()
-	s := r.Plan.Sums
+	s := r.Plan.Estimate
 	switch {
 	case r.Prices.known():
 	case same:
@@ -263,7 +263,7 @@ func model(r *Receipt, b branch, drafted, kept int) float64 {
 // receipt does not tell enough.
 func first(r *Receipt, b branch) (ms Range, ok bool) {
 	as, t := asItWas(r), r.MS.First
-	s := r.Plan.Sums
+	s := r.Plan.Estimate
 	expected := s != nil && s.Samples > 0
 	ms = nothing()
 	switch {

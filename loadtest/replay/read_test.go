@@ -58,9 +58,9 @@ func TestWhatTheGatewayWritesIsRead(t *testing.T) {
 	}
 	r := list[0]
 	switch {
-	case r.Rules == nil, r.Plan == nil, r.Plan.Sums == nil, r.Verdict == nil, !r.Prices.known(), len(r.Track) < 2, len(r.Checks) == 0:
+	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.known(), len(r.ScoreSeries) < 2, len(r.Checks) == 0:
 		t.Errorf("a part is missing: %s", mustJSON(r))
-	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.Ask != askDoubt, r.USD == 0:
+	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.TargetCheck != askDoubt, r.USD == 0:
 		t.Errorf("a number is missing: %s", mustJSON(r))
 	}
 }

@@ -74,8 +74,8 @@ type Receipt struct {
 	} `json:"ms"`
 }
 
-// Sums are those of the receipt's plan.
-type Sums struct {
+// Estimate are those of the receipt's plan.
+type Estimate struct {
 	Samples   float64 `json:"samples"`
 	TargetUSD float64 `json:"target_usd"`
 	Saving    float64 `json:"saving_usd"`
@@ -188,13 +188,13 @@ func (r *Receipt) check() error {
 			return fmt.Errorf("%d tokens", n)
 		}
 	}
-	for i, m := range r.Track {
+	for i, m := range r.ScoreSeries {
 		switch {
 		case m[0] < 1 || m[0] > maxTokens || m[0] != math.Trunc(m[0]):
 			return fmt.Errorf("track: %v is no count of tokens", m[0])
-		case i > 0 && m[0] <= r.Track[i-1][0]:
+		case i > 0 && m[0] <= r.ScoreSeries[i-1][0]:
 			return errors.New("track: the tokens do not rise")
-		case i > 0 && r.Track[i-1][0] >= headTokens && m[1] > r.Track[i-1][1]:
+		case i > 0 && r.ScoreSeries[i-1][0] >= headTokens && m[1] > r.ScoreSeries[i-1][1]:
 			return errors.New("track: the running minimum rises")
 		}
 	}

@@ -51,17 +51,17 @@ type rulesOf struct {
 func (s *story) run(w rulesOf) *Receipt {
 	r := blank()
 	r.Rules.Band, r.Rules.Head, r.Rules.Holdback = w.band, w.head, w.holdback
-	r.Rules.Takeover = !s.stays
-	r.Plan.Judged, r.Plan.Mode, r.Plan.Whole, r.Plan.Ask = true, modeConfidence, s.whole, "never"
-	ask := accept.AskNever
+	r.Rules.MidstreamFailover = !s.stays
+	r.Plan.Judged, r.Plan.Mode, r.Plan.Whole, r.Plan.TargetCheck = true, modeConfidence, s.whole, "never"
+	ask := accept.CheckNever
 	if w.head == headAlways && w.band > 0 {
-		ask, r.Plan.Ask = accept.AskDoubt, askDoubt
+		ask, r.Plan.TargetCheck = accept.CheckDoubtful, askDoubt
 	}
 	c := accept.NewState(accept.Config{Threshold: accept.Nats(w.threshold), Band: accept.Nats(w.band), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
-		accept.State{Holdback: w.holdback, Whole: s.whole, Resumes: true, Ask: ask, Stays: s.stays})
+		accept.State{HoldbackTokens: w.holdback, Whole: s.whole, CanResume: true, CheckPolicy: ask, KeepCommitted: s.stays})
 	mark := func() {
-		if n := c.Tokens(); len(r.Track) == 0 || r.Track[len(r.Track)-1][0] < float64(n) {
-			r.Track = append(r.Track, [2]float64{float64(n), float64(c.Score())})
+		if n := c.Tokens(); len(r.ScoreSeries) == 0 || r.ScoreSeries[len(r.ScoreSeries)-1][0] < float64(n) {
+			r.ScoreSeries = append(r.ScoreSeries, [2]float64{float64(n), float64(c.Score())})
 		}
 	}
 	said := func() {
@@ -70,11 +70,11 @@ func (s *story) run(w rulesOf) *Receipt {
 			Tokens int  `json:"tokens"`
 			Pass   bool `json:"pass"`
 		}{c.Tokens(), pass})
-		check := accept.Check{Pass: pass, Reason: accept.ReasonStandsBy}
+		check := accept.Check{Pass: pass, Reason: accept.ReasonTargetAgrees}
 		if !pass {
-			check.Reason = accept.ReasonDisagrees
+			check.Reason = accept.ReasonTargetDisagrees
 		}
-		c.Heard(&check)
+		c.ApplyCheck(&check)
 	}
 	ended := s.draft(&c, mark, said, r)
 	mark()
@@ -82,14 +82,14 @@ func (s *story) run(w rulesOf) *Receipt {
 	if s.looped {
 		d.Finish = ""
 	}
-	v := c.Final(d)
+	v := c.FinalVerdict(d)
 	if v.Reason == accept.ReasonDoubtful && !c.Committed() {
 		said()
-		v = c.Final(d)
+		v = c.FinalVerdict(d)
 	}
 	r.Verdict.Accept, r.Verdict.Reason, r.Verdict.Score, r.Verdict.Tokens = v.Accept, v.Reason, float64(v.Score), v.Tokens
 	r.Verdict.Threshold, r.Verdict.Band = w.threshold, w.band
-	r.Track[len(r.Track)-1][1] = min(r.Track[len(r.Track)-1][1], float64(v.Score))
+	r.ScoreSeries[len(r.ScoreSeries)-1][1] = min(r.ScoreSeries[len(r.ScoreSeries)-1][1], float64(v.Score))
 	r.Tokens.Drafted = c.Tokens()
 	r.settle(&c, v, ended, s)
 	return r
@@ -113,7 +113,7 @@ func (s *story) draft(c *accept.State, mark, said func(), r *Receipt) (ended boo
 		case accept.Commit:
 			mark()
 			r.Tokens.Committed = c.Tokens()
-		case accept.Doubt:
+		case accept.CheckTarget:
 			mark()
 			if said(); c.Committed() {
 				r.Tokens.Committed = c.Tokens()
@@ -129,7 +129,7 @@ func (s *story) draft(c *accept.State, mark, said func(), r *Receipt) (ended boo
 func (r *Receipt) settle(c *accept.State, v accept.Verdict, ended bool, s *story) {
 	length := len(s.logprobs)
 	switch {
-	case c.Keeps(v, ended && !s.looped):
+	case c.IsAnswer(v, ended && !s.looped):
 		r.Tier, r.Tokens.Accepted = "draft", length
 	default:
 		r.Tier = "mixed"
@@ -258,12 +258,12 @@ func TestWithoutDraftsTheTargetAnswersAll(t *testing.T) {
 }
 
 func TestTheGuardKeepsWhatDoesNotPayFromTheDraft(t *testing.T) {
-	sums := func(saving, extra float64, explored bool) *Sums {
-		return &Sums{Samples: 50, TargetUSD: 0.01, Saving: saving, ExtraTTFT: extra, Explored: explored}
+	sums := func(saving, extra float64, explored bool) *Estimate {
+		return &Estimate{Samples: 50, TargetUSD: 0.01, Saving: saving, ExtraTTFT: extra, Explored: explored}
 	}
 	for name, tc := range map[string]struct {
 		guard, skipped bool
-		sums           *Sums
+		sums           *Estimate
 		set            string
 		want           Fate
 	}{
@@ -277,7 +277,7 @@ func TestTheGuardKeepsWhatDoesNotPayFromTheDraft(t *testing.T) {
 	} {
 		s := story{logprobs: make([]float64, 40)}
 		r := s.run(rulesOf{holdback: 32})
-		r.Rules.Guard, r.Plan.Sums = tc.guard, tc.sums
+		r.Rules.Guard, r.Plan.Estimate = tc.guard, tc.sums
 		if tc.skipped {
 			r.Plan.Judged, r.Plan.Reason, r.Verdict, r.Tier = false, whyNoSaving, nil, "target"
 		}

@@ -99,7 +99,7 @@ func (l *lab) takeCensus() *census {
 		if !plan.Make(l.values.Tiers, f).Judged {
 			continue
 		}
-		bucket := plan.KindOf(l.values.Tiers, f).Own.Bucket
+		bucket := plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass
 		if all.kinds[bucket] == nil {
 			all.kinds[bucket] = make([][]graded, len(l.eras))
 		}

@@ -52,14 +52,14 @@ func (e *evidence) note(k risk.Key) {
 		e.first[k] = now
 	}
 	for i := len(e.changes) - 1; i >= 0; i-- {
-		if c := &e.changes[i]; c.bucket == k.Bucket {
+		if c := &e.changes[i]; c.bucket == k.TrafficClass {
 			if c.serves == v.Serves() && c.threshold == v.Threshold {
 				return
 			}
 			break
 		}
 	}
-	e.changes = append(e.changes, change{now, k.Bucket, v.Threshold, v.Serves()})
+	e.changes = append(e.changes, change{now, k.TrafficClass, v.Threshold, v.Serves()})
 }
 
 // sightings are the evidence as a replica saw it last. It implements [audit.Evidence].
@@ -88,7 +88,7 @@ func (s sightings) look(k risk.Key) risk.View {
 }
 
 // Open implements [audit.Evidence].
-func (s sightings) Open(_ context.Context, b audit.Booking) (risk.Fate, error) {
+func (s sightings) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResult, error) {
 	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
 	s.note(b.Key)
 	s.look(b.Key)
@@ -96,14 +96,14 @@ func (s sightings) Open(_ context.Context, b audit.Booking) (risk.Fate, error) {
 }
 
 // OpenWarmup implements [audit.Evidence].
-func (s sightings) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+func (s sightings) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	fate := s.state(k).OpenWarmup(s.rule(), ticket, s.lab.clock.Now())
 	s.look(k)
 	return s.counted(fate), nil
 }
 
-func (s sightings) counted(fate risk.Fate) risk.Fate {
-	if fate == risk.Booked {
+func (s sightings) counted(fate risk.OpenResult) risk.OpenResult {
+	if fate == risk.Opened {
 		s.booked++
 	}
 	return fate

@@ -32,7 +32,7 @@ func (f others) Place(name string, said []prefix.Placement) {
 	said = slices.Clone(said)
 	for _, r := range f.teller.lab.replicas {
 		if r != f.teller {
-			f.teller.lab.clock.After(f.teller.exchange(), func() { r.pools[name].HearPlaced(said) })
+			f.teller.lab.clock.After(f.teller.exchange(), func() { r.pools[name].ReceivePlacements(said) })
 		}
 	}
 }
@@ -74,7 +74,7 @@ type watcher struct {
 func (w *watcher) tick() {
 	l := w.replica.lab
 	interval := l.values.Pressure.OrDefaults().Interval
-	if w.pool.Looks(w.id, w.mine, w.vain) {
+	if w.pool.ShouldScrape(w.id, w.mine, w.vain) {
 		w.look()
 	}
 	l.clock.After(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
@@ -92,7 +92,7 @@ func (w *watcher) look() {
 	}
 	for _, r := range l.replicas {
 		if other := r.watchers[w.name+"/"+w.id]; other != w {
-			l.clock.After(w.replica.exchange(), func() { other.pool.Hear(other.id, reading) })
+			l.clock.After(w.replica.exchange(), func() { other.pool.ReceiveReading(other.id, reading) })
 		}
 	}
 }

@@ -38,10 +38,10 @@ func (l *lab) foresee() error {
 		return nil
 	}
 	if cfg := &l.values.Tiers; cfg.Mode.Audited() {
-		if cfg.Head == plan.HeadAlways {
+		if cfg.HeadCheck == plan.HeadAlways {
 			return errors.New("speculation.head_check: the lot of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
 		}
-		cfg.Head = plan.HeadOff // it is for auto to say whether that pays
+		cfg.HeadCheck = plan.HeadOff // it is for auto to say whether that pays
 	}
 	if l.work.Closed() || !promises(l.scenario) || l.scenario.Audits == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (l *lab) foresee() error {
 // promise sums up what became of the share of wrong drafts that was allowed, and tells it of each
 // kind of request.
 func (l *lab) promise() (*loadtest.Promise, []string) {
-	p := &loadtest.Promise{Eps: l.values.Tiers.Risk.Rule.Eps}
+	p := &loadtest.Promise{Eps: l.values.Tiers.Risk.Rule.MaxWrongRate}
 	if l.spec.Oracle > 0 {
 		p.Eps = l.spec.Oracle
 	}
@@ -115,7 +115,7 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 	name, _, _ := strings.Cut(bucket, ".")
 	text := fmt.Sprintf("%s, kind %s (%.0f %% of the drafts): above ε %.2f and %.2f of the time before and after the drift, until %s after it; accepts %.3f and %.3f of the drafts, the best %.3f and %.3f; lets through %.3f ± %.3f at the end",
 		l.spec.Name, name, 100*share, above[0], above[1], until.Round(time.Second), served[0], served[1], best[0], best[1], last.risk, last.deviation())
-	k := risk.Key{Route: route, Bucket: bucket, Lot: string(accept.LotConfidence)}
+	k := risk.Key{Route: route, TrafficClass: bucket, Cohort: string(accept.CohortConfidence)}
 	if s := l.evidence.states[k]; s != nil {
 		text += l.shown(p, k, s)
 	}

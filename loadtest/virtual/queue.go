@@ -50,7 +50,7 @@ func (q *queue) serve() {
 }
 
 // Enter implements [dispatch.Queue].
-func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (waited time.Duration, err error) {
+func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admission) error) (waited time.Duration, err error) {
 	q := qs[t.Pool]
 	l := q.lab
 	came, over := l.clock.Elapsed(), false

@@ -58,9 +58,9 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	var err error
 	r.cascade, err = tiers.New(tiers.Options{
 		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
-		Draw:  func(string, inflight.Purpose) float64 { return r.throw() },
-		Cards: func(pool string) *probe.Card { return l.card(pool) }, Evidence: r.seen, Replicas: func() int { return len(l.replicas) },
-		Window: func(_ context.Context, url, _ string) (int, error) { return l.fleet.Backend(url).Context(), nil },
+		Random:       func(string, inflight.Purpose) float64 { return r.throw() },
+		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen, Replicas: func() int { return len(l.replicas) },
+		ContextWindow: func(_ context.Context, url, _ string) (int, error) { return l.fleet.Backend(url).Context(), nil },
 	})
 	if err != nil {
 		return nil, err
@@ -128,12 +128,12 @@ func (r *replica) spread() float64 {
 
 // card is what a probe would have found out about a pool's engines: they are one
 // engine's two models, and can all that the simulator can.
-func (l *lab) card(pool string) *probe.Card {
+func (l *lab) card(pool string) *probe.Capabilities {
 	p := l.pools[pool]
 	if p == nil {
 		return nil
 	}
-	return &probe.Card{
+	return &probe.Capabilities{
 		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
 		RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
 		Continues: true, SelfAgreement: 1, SelfAgreementTol: 1,
@@ -167,7 +167,7 @@ func (r *replica) routeOf(q *request) (*tiers.Route, plan.Tier) {
 	if l.oracles == nil || !plan.Make(l.values.Tiers, f).Judged {
 		return r.route, plan.Auto
 	}
-	best, ok := l.oracles[plan.KindOf(l.values.Tiers, f).Own.Bucket]
+	best, ok := l.oracles[plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass]
 	if !ok || math.IsInf(best[l.era], 1) {
 		return r.route, plan.Target
 	}

@@ -118,7 +118,7 @@ func (r *request) Begin(h pipeline.ResponseHead) error {
 // Write implements [pipeline.Client]: the client reads as fast as it is written to. What it reads is kept
 // where the ids of the answer are in nobody's hands but the gateway's.
 func (r *request) Write(p []byte) error {
-	if r.lab.values.Tiers.Block > 0 {
+	if r.lab.values.Tiers.BlockTokens > 0 {
 		r.read = append(r.read, p...)
 	}
 	return nil
@@ -204,10 +204,10 @@ func (r *request) answered() (text string) {
 	out.Acceptance, out.Reason = rc.Outcome()
 	out.Tier, out.DraftTokens, out.TargetTokens = string(rc.Tier), rc.AcceptedTokens, rc.TargetTokens
 	out.Drafted, out.Scored = rc.DraftedTokens, rc.ScoredTokens
-	out.Asked = slices.ContainsFunc(rc.Checks, func(c receipt.Checked) bool { // and could say
-		return c.Reason == accept.ReasonStandsBy || c.Reason == accept.ReasonDisagrees
+	out.Asked = slices.ContainsFunc(rc.Checks, func(c receipt.Check) bool { // and could say
+		return c.Reason == accept.ReasonTargetAgrees || c.Reason == accept.ReasonTargetDisagrees
 	})
-	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Lot != accept.LotWhole
+	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole
 	out.Drifted = r.era > 0
 	if rc.Plan.Block > 0 && rc.Tier != plan.Target {
 		text = r.text()

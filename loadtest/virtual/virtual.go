@@ -192,7 +192,7 @@ func (l *lab) result() *loadtest.Result {
 		Retry: l.comebacks.retry(),
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })
-	if l.pools["draft"] != nil && !l.values.Cache.On { // of what is given again the formulas know nothing
+	if l.pools["draft"] != nil && !l.values.Cache.Enabled { // of what is given again the formulas know nothing
 		r.ModelUSDPerMTok = l.model()
 	}
 	if promises(l.scenario) {

@@ -1,6 +1,6 @@
 // Package accept is the acceptance logic: it judges a draft by the draft
 // model's own token logprobs. Everything here is a function of values; there is
-// no clock, no network and no log. Start at [Judge].
+// no clock, no network and no log. Start at [ScoreTracker].
 //
 // The formulas are those of mode "confidence": one scalar score per answer
 // whose running minimum only falls, so that early abort, commit and the guard
@@ -23,6 +23,6 @@ type Config struct {
 	WindowOffset  Nats // of the worst 16-token window's mean (speculation.offset_window_nats)
 	EntropyOffset Nats // of the mean entropy of the first 8 tokens (speculation.offset_entropy_nats)
 
-	// Map is a score that was fitted to audits; it takes the place of the three terms. nil is none.
-	Map *Map
+	// ScoreMap is a score that was fitted to audits; it takes the place of the three terms. nil is none.
+	ScoreMap *ScoreMap
 }

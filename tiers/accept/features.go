@@ -28,9 +28,9 @@ var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "
 // maxScore is the highest calibrated score. A score that no draft has is at least as high.
 const maxScore Nats = 1e9
 
-// Map is a calibrated score: the log odds that the target stands by a draft, as they were fitted
+// ScoreMap is a calibrated score: the log odds that the target stands by a draft, as they were fitted
 // to audits (tiers/calibrate). Weights are 0 or more.
-type Map struct {
+type ScoreMap struct {
 	Version int
 	Bias    float64
 	Weights Features
@@ -38,7 +38,7 @@ type Map struct {
 
 // Score is bias + Σ weight·feature: log odds in nats. It is within ±1e9; a map or features that
 // are no numbers make it −1e9, which no threshold accepts.
-func (m *Map) Score(f Features) Nats {
+func (m *ScoreMap) Score(f Features) Nats {
 	s := m.Bias
 	for i, w := range m.Weights {
 		s += w * f[i]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var testMap = &Map{Version: 3, Bias: 4, Weights: Features{1.5, 2, 0.7, 1.1, 0.3}}
+var testMap = &ScoreMap{Version: 3, Bias: 4, Weights: Features{1.5, 2, 0.7, 1.1, 0.3}}
 
 // step is one token of a draft as it was sampled.
 type step struct {
@@ -79,7 +79,7 @@ func TestAddingTokensGivesTheFeaturesOfTheDefinition(t *testing.T) {
 func TestFeaturesAndTheScoreOfThemNeverRiseFromTheEighthTokenOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
-		j := NewJudge(Config{Threshold: 1, Map: testMap})
+		j := NewScoreTracker(Config{Threshold: 1, ScoreMap: testMap})
 		last, score, crossed := Features{}, Nats(math.Inf(1)), false
 		for n, s := range draftOf(rng, 150) {
 			kept := j.Add(s.logprob, s.top)
@@ -105,12 +105,12 @@ func TestFeaturesAndTheScoreOfThemNeverRiseFromTheEighthTokenOn(t *testing.T) {
 
 func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	cfg := Config{Threshold: 1.5, Band: 1, Map: testMap}
+	cfg := Config{Threshold: 1.5, Band: 1, ScoreMap: testMap}
 	kinds := map[Decision]int{}
 	for range 300 {
 		steps := draftOf(rng, 60)
 		decided := func(chunk func() int) (at int, d Decision, v Verdict, prefix int) {
-			c := NewState(cfg, State{Holdback: 24, Ask: AskDoubt})
+			c := NewState(cfg, State{HoldbackTokens: 24, CheckPolicy: CheckDoubtful})
 			for len(steps) > c.Tokens() && d == Wait && !c.Rejected() {
 				n := min(chunk(), len(steps)-c.Tokens())
 				for range n { // a chunk is judged token by token, and asked after each
@@ -121,7 +121,7 @@ func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing
 					}
 				}
 			}
-			return c.Tokens(), d, c.Early(), c.SafePrefix()
+			return c.Tokens(), d, c.EarlyVerdict(), c.SafePrefix()
 		}
 		at, d, v, prefix := decided(func() int { return 1 })
 		at2, d2, v2, prefix2 := decided(func() int { return 1 + rng.IntN(9) })
@@ -136,14 +136,14 @@ func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing
 }
 
 func TestAShortDraftIsScoredByTheMapOnceAtItsEnd(t *testing.T) {
-	cfg := Config{Threshold: 3, Map: testMap}
+	cfg := Config{Threshold: 3, ScoreMap: testMap}
 	lps := []float64{-2, -2, -0.01, -0.01, -0.01}
 	j := judged(cfg, lps...)
 	if j.Rejected() {
 		t.Fatal("rejected before the eighth token")
 	}
 	want := testMap.Score(slowFeatures(lps))
-	v := j.Final(Draft{Text: []byte("x"), Finish: "stop"})
+	v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"})
 	if v.Accept || v.Reason != ReasonScore || math.Abs(float64(v.Score-want)) > 1e-9 {
 		t.Errorf("got %+v, want the score %v of its features, which is below 3", v, want)
 	}
@@ -154,7 +154,7 @@ func TestAShortDraftIsScoredByTheMapOnceAtItsEnd(t *testing.T) {
 
 func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
-	for name, m := range map[string]*Map{
+	for name, m := range map[string]*ScoreMap{
 		"no map":         nil,
 		"a map":          testMap,
 		"weight NaN":     {Weights: Features{nan}},
@@ -165,7 +165,7 @@ func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 		"bias too large": {Bias: 1e300},
 	} {
 		for _, lp := range []float64{-0.1, nan, inf, -inf, 1e308, 5, -1e308} {
-			j := NewJudge(Config{Threshold: -1000, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1, Map: m})
+			j := NewScoreTracker(Config{Threshold: -1000, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1, ScoreMap: m})
 			for range 40 {
 				j.Add(lp, []float64{lp, inf, -inf, nan, 800, -0.2})
 			}
@@ -178,7 +178,7 @@ func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 			if math.IsNaN(s) || math.IsInf(s, 0) {
 				t.Errorf("%s, logprob %v: score %v", name, lp, s)
 			}
-			if broken := m != nil && m != testMap; broken && j.Early().Accept {
+			if broken := m != nil && m != testMap; broken && j.EarlyVerdict().Accept {
 				t.Errorf("%s: accepted at score %v", name, s)
 			}
 		}
@@ -193,13 +193,13 @@ func TestALogprobAboveZeroIsMissing(t *testing.T) {
 }
 
 func TestADraftOfNothingHasNoFeatures(t *testing.T) {
-	if f := NewJudge(testConfig).Features(); f != (Features{}) {
+	if f := NewScoreTracker(testConfig).Features(); f != (Features{}) {
 		t.Errorf("got %v", f)
 	}
 }
 
 func TestJudgingDoesNotAllocate(t *testing.T) {
-	j := NewJudge(Config{Map: testMap})
+	j := NewScoreTracker(Config{ScoreMap: testMap})
 	top := []float64{-0.1, -2.5, -4}
 	if n := testing.AllocsPerRun(1000, func() { j.Add(-0.1, top) }); n != 0 {
 		t.Errorf("%v allocations a token", n)
@@ -209,7 +209,7 @@ func TestJudgingDoesNotAllocate(t *testing.T) {
 func BenchmarkAddWithAMap(b *testing.B) {
 	top := []float64{-0.1, -2.5, -4, -5, -6}
 	b.ReportAllocs()
-	j := NewJudge(Config{Threshold: -1e6, Map: testMap})
+	j := NewScoreTracker(Config{Threshold: -1e6, ScoreMap: testMap})
 	for b.Loop() {
 		j.Add(-0.1, top)
 	}

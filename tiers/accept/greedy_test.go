@@ -6,19 +6,19 @@ import (
 )
 
 func TestAGreedyCheckKeepsWhatIsBeforeTheFirstOtherChoice(t *testing.T) {
-	first, other := Opinion{Logprob: -0.2, Top: -0.2, First: true}, Opinion{Logprob: -2.2, Top: -0.2}
+	first, other := TargetScore{Logprob: -0.2, Top: -0.2, First: true}, TargetScore{Logprob: -2.2, Top: -0.2}
 	for name, c := range map[string]struct {
-		span []Opinion
+		span []TargetScore
 		want Check
 	}{
-		"nothing":          {nil, Check{Pass: true, Reason: ReasonStandsBy}},
-		"its own":          {[]Opinion{first, first}, Check{Pass: true, Kept: 2, Reason: ReasonStandsBy}},
-		"one other":        {[]Opinion{first, other, first, first}, Check{Kept: 1, Failed: 1, Score: -0.5, Reason: ReasonDisagrees}},
-		"two others":       {[]Opinion{first, first, other, other}, Check{Kept: 2, Failed: 2, Score: -1, Reason: ReasonDisagrees}},
-		"from the start":   {[]Opinion{other}, Check{Failed: 1, Score: -2, Reason: ReasonDisagrees}},
-		"another end only": {[]Opinion{first, {Logprob: -3, Top: -0.2, First: true}}, Check{Pass: true, Kept: 2, Score: -1.4, Reason: ReasonStandsBy}},
+		"nothing":          {nil, Check{Pass: true, Reason: ReasonTargetAgrees}},
+		"its own":          {[]TargetScore{first, first}, Check{Pass: true, Kept: 2, Reason: ReasonTargetAgrees}},
+		"one other":        {[]TargetScore{first, other, first, first}, Check{Kept: 1, Failed: 1, Score: -0.5, Reason: ReasonTargetDisagrees}},
+		"two others":       {[]TargetScore{first, first, other, other}, Check{Kept: 2, Failed: 2, Score: -1, Reason: ReasonTargetDisagrees}},
+		"from the start":   {[]TargetScore{other}, Check{Failed: 1, Score: -2, Reason: ReasonTargetDisagrees}},
+		"another end only": {[]TargetScore{first, {Logprob: -3, Top: -0.2, First: true}}, Check{Pass: true, Kept: 2, Score: -1.4, Reason: ReasonTargetAgrees}},
 	} {
-		got := Greedy(c.span, -1)
+		got := CheckGreedy(c.span, -1)
 		if math.Abs(float64(got.Score-c.want.Score)) > 1e-12 {
 			t.Errorf("%s: score %v, want %v", name, got.Score, c.want.Score)
 		}

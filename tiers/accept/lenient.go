@@ -14,7 +14,7 @@ type Leniency struct {
 // Strictness is a public name for a Leniency.
 type Strictness string
 
-// The names, from the strictest. What exact means is in [Greedy].
+// The names, from the strictest. What exact means is in [CheckGreedy].
 const (
 	StrictHigh     Strictness = "high"     // half of the first choice's probability
 	StrictBalanced Strictness = "balanced" // three tenths
@@ -41,19 +41,19 @@ func Balanced(temperature float64) Leniency { return StrictBalanced.Leniency(tem
 const (
 	// A token is a confident disagreement when the target was this sure of another
 	// one, and thought this little of it.
-	sureOfOther = 0.9
-	littleOfIt  = 0.01
+	minTopProbability   = 0.9
+	maxTokenProbability = 0.01
 	// A token is typical when p ≥ min(0.09, 0.3·exp(−H)) (Hewitt et al. 2022, as
 	// used for acceptance in Medusa).
 	typicalFloor = 0.09
 	typicalScale = 0.3
 )
 
-// Opinion is what the target says of one token that it did not choose itself.
-type Opinion struct {
+// TargetScore is what the target says of one token that it did not choose itself.
+type TargetScore struct {
 	Logprob Nats      // of the token, at temperature 1
 	Top     Nats      // of the target's first choice
-	Tops    []float64 // of its likeliest tokens, falling; the first MaxTops count, where answers are drawn
+	Tops    []float64 // of its likeliest tokens, falling; the first MaxTopLogprobs count, where answers are drawn
 	First   bool      // the token is the first choice, or ends the answer as that does
 	Alike   bool      // differs from the first choice by white space or case at most
 }
@@ -69,19 +69,19 @@ type Check struct {
 
 // Check judges a span by the target's opinions. The tokens kept of one that is refused end
 // before the first confident disagreement, or else before the first token that failed.
-func (l Leniency) Check(span []Opinion) Check {
-	run := Lenient{Leniency: l}
+func (l Leniency) Check(span []TargetScore) Check {
+	run := LenientCheck{Leniency: l}
 	for _, o := range span {
 		run.Add(o)
 	}
-	c := Check{Pass: run.Stands(), Kept: len(span), Failed: int(run.failures.seen), Reason: ReasonStandsBy}
+	c := Check{Pass: run.Passes(), Kept: len(span), Failed: int(run.failures.seen), Reason: ReasonTargetAgrees}
 	if run.n > 0 {
 		c.Score = Nats(-run.gap / float64(run.n))
 	}
 	if c.Pass {
 		return c
 	}
-	c.Reason = ReasonDisagrees
+	c.Reason = ReasonTargetDisagrees
 	switch {
 	case run.against.seen > 0:
 		c.Kept = run.firstAgainst
@@ -93,7 +93,7 @@ func (l Leniency) Check(span []Opinion) Check {
 	return c
 }
 
-// Lenient judges a span of tokens by the target's opinions. The zero value with a
+// LenientCheck judges a span of tokens by the target's opinions. The zero value with a
 // Leniency is ready.
 //
 // It sums three things over the tokens x of the span, with p the target's law at the place of each, and p₁ the probability
@@ -108,7 +108,7 @@ func (l Leniency) Check(span []Opinion) Check {
 // own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
 // excess, and tiers/risk/README.md for the derivation and what it was measured to do). A token that the target does not
 // list counts as the likeliest that it might be. Without Tops nothing is allowed for chance, and the entropy is taken for 0.
-type Lenient struct {
+type LenientCheck struct {
 	Leniency
 
 	n                         int
@@ -119,24 +119,24 @@ type Lenient struct {
 }
 
 // Add takes the opinion on the next token. It does not keep o.Tops.
-func (l *Lenient) Add(o Opinion) {
+func (l *LenientCheck) Add(o TargetScore) {
 	l.n++
 	l.gap += float64(o.Top - o.Logprob)
 	nats, top := float64(o.Logprob), math.Exp(float64(o.Top))
 	p, enough := math.Exp(nats), l.Eps*top
 	if l.Temperature > 0 {
-		var own law
+		var own tokenLaw
 		own.read(o.Tops, l.Temperature)
 		if l.Typical {
 			enough = min(enough, typicalFloor, typicalScale*math.Exp(-own.entropy))
 		}
-		l.expect(&own, enough)
+		l.addExpected(&own, enough)
 		if bound, boundNats := own.unlisted(); p < bound {
 			p, nats = bound, boundNats
 		}
 	}
 	l.far.seen += float64(o.Top) - nats
-	if against(top, p) && !o.Alike && !o.First {
+	if confidentlyDisagrees(top, p) && !o.Alike && !o.First {
 		if l.against.seen == 0 {
 			l.firstAgainst = l.n - 1
 		}
@@ -151,19 +151,21 @@ func (l *Lenient) Add(o Opinion) {
 	l.failures.seen++
 }
 
-// against reports whether a token of probability p is a confident disagreement.
-func against(top, p float64) bool { return top >= sureOfOther && p < littleOfIt }
+// confidentlyDisagrees reports whether a token of probability p is a confident disagreement.
+func confidentlyDisagrees(top, p float64) bool {
+	return top >= minTopProbability && p < maxTokenProbability
+}
 
-// expect adds what a token that the target draws itself would bring.
-func (l *Lenient) expect(own *law, enough float64) {
+// addExpected adds what a token that the target draws itself would bring.
+func (l *LenientCheck) addExpected(own *tokenLaw, enough float64) {
 	refused, failed := 0.0, 0.0
-	var far [MaxTops + 1]float64
+	var far [MaxTopLogprobs + 1]float64
 	for i, q := range own.drawn[:own.n] {
 		far[i] = own.nats[0] - own.nats[i]
 		if p := own.p[i]; p < enough {
 			failed += q
 		}
-		if against(own.p[0], own.p[i]) {
+		if confidentlyDisagrees(own.p[0], own.p[i]) {
 			refused += q
 		}
 	}
@@ -172,8 +174,8 @@ func (l *Lenient) expect(own *law, enough float64) {
 	l.far.values(far[:own.n], own.drawn[:own.n])
 }
 
-// Stands reports whether the target stands by the span. It does by an empty one.
-func (l *Lenient) Stands() bool {
+// Passes reports whether the target stands by the span. It does by an empty one.
+func (l *LenientCheck) Passes() bool {
 	n := float64(l.n)
 	return l.against.within(0) && l.failures.within(l.Failures*n) && l.far.within(float64(l.MeanGap)*n)
 }

@@ -7,22 +7,22 @@ import (
 
 // opinions are of tokens with these probabilities where the first choice has that
 // of top.
-func opinions(top float64, ps ...float64) []Opinion {
-	var out []Opinion
+func opinions(top float64, ps ...float64) []TargetScore {
+	var out []TargetScore
 	for _, p := range ps {
-		out = append(out, Opinion{Logprob: Nats(math.Log(p)), Top: Nats(math.Log(top))})
+		out = append(out, TargetScore{Logprob: Nats(math.Log(p)), Top: Nats(math.Log(top))})
 	}
 	return out
 }
 
-func stands(l Leniency, all ...[]Opinion) bool {
-	span := Lenient{Leniency: l}
+func stands(l Leniency, all ...[]TargetScore) bool {
+	span := LenientCheck{Leniency: l}
 	for _, list := range all {
 		for _, o := range list {
 			span.Add(o)
 		}
 	}
-	return span.Stands()
+	return span.Passes()
 }
 
 func TestTheTargetStandsByWhatItFoundPlausible(t *testing.T) {
@@ -34,19 +34,19 @@ func TestTheTargetStandsByWhatItFoundPlausible(t *testing.T) {
 	alike := opinions(0.95, 0.001)
 	alike[0].Alike = true
 	for name, tc := range map[string]struct {
-		spans [][]Opinion
+		spans [][]TargetScore
 		rule  Leniency
 		want  bool
 	}{
 		"nothing":                              {nil, Balanced(0), true},
-		"its own choices":                      {[][]Opinion{chosen}, Balanced(0), true},
-		"one failure in fifty":                 {[][]Opinion{chosen, opinions(0.5, 0.1)}, Balanced(0), true},
-		"two in fifty-one":                     {[][]Opinion{chosen, opinions(0.5, 0.1, 0.1)}, Balanced(0), false},
-		"0.3 of the first choice passes":       {[][]Opinion{chosen, opinions(0.5, 0.15, 0.15)}, Balanced(0), true},
-		"a confident disagreement":             {[][]Opinion{chosen, opinions(0.95, 0.001)}, Balanced(0), false},
-		"the same word in capitals":            {[][]Opinion{chosen, alike}, Balanced(0), true},
-		"typical tokens of a flat law":         {[][]Opinion{chosen, opinions(0.5, 0.1, 0.1)}, Balanced(1), true},
-		"many small steps away are a long way": {[][]Opinion{opinions(0.5, 0.4, 0.4, 0.4, 0.4)}, Balanced(0), false},
+		"its own choices":                      {[][]TargetScore{chosen}, Balanced(0), true},
+		"one failure in fifty":                 {[][]TargetScore{chosen, opinions(0.5, 0.1)}, Balanced(0), true},
+		"two in fifty-one":                     {[][]TargetScore{chosen, opinions(0.5, 0.1, 0.1)}, Balanced(0), false},
+		"0.3 of the first choice passes":       {[][]TargetScore{chosen, opinions(0.5, 0.15, 0.15)}, Balanced(0), true},
+		"a confident disagreement":             {[][]TargetScore{chosen, opinions(0.95, 0.001)}, Balanced(0), false},
+		"the same word in capitals":            {[][]TargetScore{chosen, alike}, Balanced(0), true},
+		"typical tokens of a flat law":         {[][]TargetScore{chosen, opinions(0.5, 0.1, 0.1)}, Balanced(1), true},
+		"many small steps away are a long way": {[][]TargetScore{opinions(0.5, 0.4, 0.4, 0.4, 0.4)}, Balanced(0), false},
 	} {
 		if got := stands(tc.rule, tc.spans...); got != tc.want {
 			t.Errorf("%s: stands %v", name, got)
@@ -57,20 +57,20 @@ func TestTheTargetStandsByWhatItFoundPlausible(t *testing.T) {
 func TestOfASpanThatIsRefusedWhatIsBeforeTheTroubleIsKept(t *testing.T) {
 	fine, off, sure := opinions(0.8, 0.8)[0], opinions(0.5, 0.1)[0], opinions(0.95, 0.001)[0]
 	for name, c := range map[string]struct {
-		span         []Opinion
+		span         []TargetScore
 		pass         bool
 		kept, failed int
 	}{
 		"nothing":                              {nil, true, 0, 0},
-		"all of it":                            {[]Opinion{fine, fine, fine}, true, 3, 0},
-		"a failure":                            {[]Opinion{fine, fine, off, fine}, false, 2, 1},
-		"two":                                  {[]Opinion{fine, off, fine, off}, false, 1, 2},
-		"a confident disagreement":             {[]Opinion{fine, sure, fine}, false, 1, 1},
-		"a failure before the disagreement":    {[]Opinion{fine, off, fine, sure}, false, 3, 2},
+		"all of it":                            {[]TargetScore{fine, fine, fine}, true, 3, 0},
+		"a failure":                            {[]TargetScore{fine, fine, off, fine}, false, 2, 1},
+		"two":                                  {[]TargetScore{fine, off, fine, off}, false, 1, 2},
+		"a confident disagreement":             {[]TargetScore{fine, sure, fine}, false, 1, 1},
+		"a failure before the disagreement":    {[]TargetScore{fine, off, fine, sure}, false, 3, 2},
 		"many small steps: nothing sticks out": {opinions(0.5, 0.4, 0.4, 0.4), false, 0, 0},
 	} {
 		got := Balanced(0).Check(c.span)
-		reason := map[bool]string{true: ReasonStandsBy, false: ReasonDisagrees}[c.pass]
+		reason := map[bool]string{true: ReasonTargetAgrees, false: ReasonTargetDisagrees}[c.pass]
 		if got.Pass != c.pass || got.Kept != c.kept || got.Failed != c.failed || got.Reason != reason {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -25,17 +25,17 @@ type Sampling struct {
 // maxVocabulary is more ids than any public model has: the largest have 2^18.
 const maxVocabulary = 1 << 19
 
-// Share is the probability of a token.
-type Share struct {
+// TokenProbability is the probability of a token.
+type TokenProbability struct {
 	ID int32
 	P  float64
 }
 
-// Shares are the probabilities of some tokens. All others have 0.
-type Shares []Share
+// Distribution are the probabilities of some tokens. All others have 0.
+type Distribution []TokenProbability
 
-// Of is the probability of a token.
-func (s Shares) Of(id int32) float64 {
+// Probability is the probability of a token.
+func (s Distribution) Probability(id int32) float64 {
 	for i := range s {
 		if s[i].ID == id {
 			return s[i].P
@@ -54,7 +54,7 @@ const (
 	nearEdge = 1e-4
 )
 
-// Drafted is the law q that a token of the draft was drawn by: of the listed tokens those that min_p leaves, of
+// DraftDistribution is the law q that a token of the draft was drawn by: of the listed tokens those that min_p leaves, of
 // these the first TopK, and of these those that top_p leaves:
 //
 //	w_y = exp(lp_y/T),  left are w_y ≥ min_p·w₁, TopK of them at most,
@@ -63,9 +63,9 @@ const (
 // More than TopK tokens must be listed, the likeliest of all, and s.TopK must be above 0. It is nil where the law is not
 // known: where an engine may have left out one of equals or kept both, and where rounding decides. Of bfloat16 logits equals
 // are common at the twentieth place, so that a min_p which leaves fewer is what makes the law known.
-func Drafted(listed []Token, s Sampling) Shares {
-	l := falling(listed)
-	if s.TopK < 1 || len(l) <= s.TopK || !likely(l) {
+func DraftDistribution(listed []Token, s Sampling) Distribution {
+	l := sortedByLogprob(listed)
+	if s.TopK < 1 || len(l) <= s.TopK || !plausibleTop(l) {
 		return nil
 	}
 	w, _ := weights(l, s.Temperature)
@@ -74,7 +74,7 @@ func Drafted(listed []Token, s Sampling) Shares {
 		n++
 	}
 	cut := w[n] < s.MinP // by min_p: below it, there are no equals to choose from
-	if s.MinP > 0 && (near(w[n]/s.MinP, 1) || near(w[n-1]/s.MinP, 1)) || !cut && l[n].Logprob >= l[n-1].Logprob {
+	if s.MinP > 0 && (nearEdgeOf(w[n]/s.MinP, 1) || nearEdgeOf(w[n-1]/s.MinP, 1)) || !cut && l[n].Logprob >= l[n-1].Logprob {
 		return nil
 	}
 	sum := 0.0
@@ -84,7 +84,7 @@ func Drafted(listed []Token, s Sampling) Shares {
 	left, before := 0, 0.0
 	for ; left < n; left++ {
 		if left > 0 && s.TopP < 1 {
-			if near(before/sum, s.TopP) {
+			if nearEdgeOf(before/sum, s.TopP) {
 				return nil
 			}
 			if before/sum >= s.TopP {
@@ -96,18 +96,18 @@ func Drafted(listed []Token, s Sampling) Shares {
 	if left < n && l[left].Logprob >= l[left-1].Logprob {
 		return nil
 	}
-	out := make(Shares, left)
+	out := make(Distribution, left)
 	for i := range out {
-		out[i] = Share{l[i].ID, w[i] / before}
+		out[i] = TokenProbability{l[i].ID, w[i] / before}
 	}
 	return out
 }
 
-// near reports whether engines of 32 bits may be on either side of an edge.
-func near(v, edge float64) bool { return math.Abs(v-edge) < nearEdge }
+// nearEdgeOf reports whether engines of 32 bits may be on either side of an edge.
+func nearEdgeOf(v, edge float64) bool { return math.Abs(v-edge) < nearEdge }
 
-// falling is a copy in order, the likeliest first. Equal ones are in order of their ids.
-func falling(listed []Token) []Token {
+// sortedByLogprob is a copy in order, the likeliest first. Equal ones are in order of their ids.
+func sortedByLogprob(listed []Token) []Token {
 	l := slices.Clone(listed)
 	slices.SortFunc(l, func(a, b Token) int {
 		switch {
@@ -121,9 +121,9 @@ func falling(listed []Token) []Token {
 	return l
 }
 
-// likely reports whether falling logprobs can be of the likeliest tokens of a vocabulary: the first is as likely as all
+// plausibleTop reports whether falling logprobs can be of the likeliest tokens of a vocabulary: the first is as likely as all
 // are on average at least, and they are not more than all.
-func likely(l []Token) bool {
+func plausibleTop(l []Token) bool {
 	sum := 0.0
 	for i := range l {
 		sum += math.Exp(float64(l[i].Logprob))
@@ -141,7 +141,7 @@ func weights(l []Token, temperature float64) (w []float64, sum float64) {
 	return w, sum
 }
 
-// AtLeast is a certified lower bound of what the target draws each listed token with, by raw scores
+// TargetLowerBounds is a certified lower bound of what the target draws each listed token with, by raw scores
 // of its likeliest tokens. With u = 1/T, Zv = Σ_listed exp(u·lp), m the mass
 // that is not listed, spread over n tokens at most, and p_k the least listed probability, the
 // normaliser is between
@@ -157,10 +157,10 @@ func weights(l []Token, temperature float64) (w []float64, sum float64) {
 //
 // listed must be the likeliest tokens and no other: the scored token itself, where it is not among
 // them, would make the bounds depend on what was drawn.
-func AtLeast(listed []Token, s Sampling) Shares {
-	l := falling(listed)
+func TargetLowerBounds(listed []Token, s Sampling) Distribution {
+	l := sortedByLogprob(listed)
 	n := len(l)
-	if !likely(l) {
+	if !plausibleTop(l) {
 		return nil
 	}
 	if s.TopK > 0 && s.TopK < n {
@@ -178,7 +178,7 @@ func AtLeast(listed []Token, s Sampling) Shares {
 		low = 0 // who is cut off is not known
 	}
 	low, high = sum+low, sum+high+rounded
-	out, before, most := make(Shares, 0, n), 0.0, rounded
+	out, before, most := make(Distribution, 0, n), 0.0, rounded
 	for i := 0; i < n; {
 		if i > 0 && s.TopP < 1 && before/high >= s.TopP+nearEdge {
 			break
@@ -192,7 +192,7 @@ func AtLeast(listed []Token, s Sampling) Shares {
 		hidden := end == n && n == len(l) // more equals may not be listed
 		for ; i < end; i++ {
 			if alone || s.TopP >= 1 || !hidden && last/low < s.TopP-nearEdge {
-				out = append(out, Share{l[i].ID, w[i]})
+				out = append(out, TokenProbability{l[i].ID, w[i]})
 			}
 			before += w[i]
 			most += w[i]
@@ -231,34 +231,34 @@ func (s Sampling) unlisted(l []Token) (low, high float64) {
 	return edge * least, spread(most)
 }
 
-// Place is one place of a draft: what is kept there of its own law, q(y)·a(y) = min(q(y), p_lo(y)) for each
+// Position is one place of a draft: what is kept there of its own law, q(y)·a(y) = min(q(y), p_lo(y)) for each
 // token, where a(y) = min(1, p_lo(y)/q(y)) is the chance that y stands if it was drawn. It does not depend on
 // which token was.
-type Place struct{ drafted, kept Shares }
+type Position struct{ drafted, kept Distribution }
 
-// PlaceOf puts together what a draft token was drawn by, and what the target draws its own with at least. Where
+// NewPosition puts together what a draft token was drawn by, and what the target draws its own with at least. Where
 // either is not known nothing is kept, which costs a draw and is exact.
-func PlaceOf(drafted, atLeast Shares) Place {
-	p := Place{drafted: drafted}
+func NewPosition(drafted, atLeast Distribution) Position {
+	p := Position{drafted: drafted}
 	for _, q := range drafted {
-		if low := atLeast.Of(q.ID); low > 0 {
-			p.kept = append(p.kept, Share{q.ID, min(q.P, low)})
+		if low := atLeast.Probability(q.ID); low > 0 {
+			p.kept = append(p.kept, TokenProbability{q.ID, min(q.P, low)})
 		}
 	}
 	return p
 }
 
-// keeps reports whether the draft's token stands: with probability a(id). dice is drawn evenly from 0 … 1.
-func (p Place) keeps(id int32, dice float64) bool {
-	q := p.drafted.Of(id)
-	return q > 0 && dice*q < p.kept.Of(id)
+// acceptsDraft reports whether the draft's token stands: with probability a(id). dice is drawn evenly from 0 … 1.
+func (p Position) acceptsDraft(id int32, random float64) bool {
+	q := p.drafted.Probability(id)
+	return q > 0 && random*q < p.kept.Probability(id)
 }
 
-// stands reports whether a draw of the target is one of what is left when the draft's kept tokens are
+// acceptsDraw reports whether a draw of the target is one of what is left when the draft's kept tokens are
 // taken away: with probability 1 − q(y)·a(y)/p(y), where p is what it was drawn with.
-func (p Place) stands(id int32, logprob Nats, dice float64) bool {
-	kept := p.kept.Of(id)
-	return kept == 0 || dice*math.Exp(float64(logprob)) >= kept
+func (p Position) acceptsDraw(id int32, logprob Nats, random float64) bool {
+	kept := p.kept.Probability(id)
+	return kept == 0 || random*math.Exp(float64(logprob)) >= kept
 }
 
 // maxDraws is how many draws of the target are thrown away at one place at most. Where a place has
@@ -270,7 +270,7 @@ const maxDraws = 64
 // that read a text and engines that write one differ by some hundredths of a nat.
 const unlike = 1.5
 
-// Rejection follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
+// RejectionSampler follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
 // rejection sampling. Start with the limits, tell it the draft by Take, and give it draws
 // of the target by Draw for as long as it wants any. Then IDs is the beginning of an answer of the
 // target's own law, and the rest, if Finish is "", is for the target to write. It knows neither clock nor network.
@@ -279,7 +279,7 @@ const unlike = 1.5
 // and from a draw that stands with R·(p(y) − q(y)·a(y))/R. The sum is p(y). It needs q·a ≤ p and the
 // same a for both, no more. A draw stands with probability R, so that a place which refuses the draft, with
 // probability R, costs 1/R draws on average, and a tested place one.
-type Rejection struct {
+type RejectionSampler struct {
 	Limit int     // tokens of the answer; 0 is unbounded
 	EOS   []int32 // ids that end an answer
 
@@ -292,21 +292,21 @@ type Rejection struct {
 	Refused     bool // a token of the draft did not stand
 	Approximate bool // the law is not exact: maxDraws was reached, or draws are not of the law that scores tell of
 
-	at     Place
-	wanted bool
-	here   int // draws at this place
+	at        Position
+	needsDraw bool
+	position  int // draws at this place
 }
 
-// Take tests the draft's ids in turn, each at its place, up to the first that does not stand. dice draws
+// TestDraft tests the draft's ids in turn, each at its place, up to the first that does not stand. dice draws
 // evenly from 0 … 1.
-func (t *Rejection) Take(ids []int32, places []Place, dice func() float64) {
+func (t *RejectionSampler) TestDraft(ids []int32, places []Position, random func() float64) {
 	for i, id := range ids[:min(len(ids), len(places))] {
 		if t.Finish != "" {
 			return
 		}
 		t.Tested++
-		if !places[i].keeps(id, dice()) {
-			t.Refused, t.wanted, t.at = true, true, places[i]
+		if !places[i].acceptsDraft(id, random()) {
+			t.Refused, t.needsDraw, t.at = true, true, places[i]
 			return
 		}
 		t.Accepted++
@@ -314,34 +314,34 @@ func (t *Rejection) Take(ids []int32, places []Place, dice func() float64) {
 	}
 }
 
-// Wants reports whether a draw of the target behind IDs is wanted.
-func (t *Rejection) Wants() bool { return t.wanted }
+// NeedsDraw reports whether a draw of the target behind IDs is wanted.
+func (t *RejectionSampler) NeedsDraw() bool { return t.needsDraw }
 
 // Draw gives it one, with the logprob that it was drawn with: processed, that is after temperature, top_k and
 // top_p.
-func (t *Rejection) Draw(id int32, logprob Nats, dice float64) {
-	if !t.wanted {
+func (t *RejectionSampler) Draw(id int32, logprob Nats, random float64) {
+	if !t.needsDraw {
 		return
 	}
 	t.Draws++
-	t.here++
-	if t.at.kept.Of(id) > unlike*math.Exp(float64(logprob)) {
+	t.position++
+	if t.at.kept.Probability(id) > unlike*math.Exp(float64(logprob)) {
 		t.Approximate = true
 	}
-	if !t.at.stands(id, logprob, dice) {
-		if t.here < maxDraws {
+	if !t.at.acceptsDraw(id, logprob, random) {
+		if t.position < maxDraws {
 			return
 		}
 		t.Approximate = true
 	}
-	t.wanted = false
+	t.needsDraw = false
 	t.emit(id)
 }
 
 // Append takes a token that the target wrote behind IDs.
-func (t *Rejection) Append(id int32) { t.emit(id) }
+func (t *RejectionSampler) Append(id int32) { t.emit(id) }
 
-func (t *Rejection) emit(id int32) {
+func (t *RejectionSampler) emit(id int32) {
 	t.IDs = append(t.IDs, id)
 	switch {
 	case slices.Contains(t.EOS, id):

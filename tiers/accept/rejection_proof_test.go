@@ -10,61 +10,61 @@ import (
 
 // The language of the proof.
 const (
-	thinVocabulary = 12
-	thinVisible    = 5 // of the target's tokens, in a score
-	thinTopK       = 5 // of the draft
-	thinTokens     = 3 // of an answer
-	thinDivergence = .5
+	samplingVocabulary = 12
+	samplingVisible    = 5 // of the target's tokens, in a score
+	samplingTopK       = 5 // of the draft
+	samplingTokens     = 3 // of an answer
+	samplingDivergence = .5
 )
 
-// thinCells are all answers.
-const thinCells = thinVocabulary * thinVocabulary * thinVocabulary
+// samplingCells are all answers.
+const samplingCells = samplingVocabulary * samplingVocabulary * samplingVocabulary
 
-// thinProofs is the number of answers of one test: few in an ordinary one, many more under make
+// samplingProofs is the number of answers of one test: few in an ordinary one, many more under make
 // thinning.
-func thinProofs() int {
+func samplingProofs() int {
 	if os.Getenv("FOREGATE_PROOFS") == "long" {
 		return 1_000_000
 	}
 	return 150_000
 }
 
-// thinLanguage is a target and its draft: logits of a token are Gaussian, drawn anew for each context.
-type thinLanguage struct {
-	target, draft map[int][thinVocabulary]float64
+// samplingLanguage is a target and its draft: logits of a token are Gaussian, drawn anew for each context.
+type samplingLanguage struct {
+	target, draft map[int][samplingVocabulary]float64
 }
 
 // contexts are numbered: 0 is the beginning, and a token t behind context c makes c·12 + t + 1.
-func newThinLanguage(seed uint64) thinLanguage {
+func newSamplingLanguage(seed uint64) samplingLanguage {
 	r := rand.New(rand.NewPCG(seed, 0x7417))
-	l := thinLanguage{map[int][thinVocabulary]float64{}, map[int][thinVocabulary]float64{}}
-	for c := range 1 + thinVocabulary + thinVocabulary*thinVocabulary {
-		var t, d [thinVocabulary]float64
+	l := samplingLanguage{map[int][samplingVocabulary]float64{}, map[int][samplingVocabulary]float64{}}
+	for c := range 1 + samplingVocabulary + samplingVocabulary*samplingVocabulary {
+		var t, d [samplingVocabulary]float64
 		for i := range t {
 			t[i] = 1.5 * r.NormFloat64()
-			d[i] = math.Sqrt(1-thinDivergence*thinDivergence)*t[i] + thinDivergence*1.5*r.NormFloat64()
+			d[i] = math.Sqrt(1-samplingDivergence*samplingDivergence)*t[i] + samplingDivergence*1.5*r.NormFloat64()
 		}
 		l.target[c], l.draft[c] = t, d
 	}
 	return l
 }
 
-// thinRaw are logits as raw logprobs.
-func thinRaw(logits [thinVocabulary]float64) []Token {
+// samplingRaw are logits as raw logprobs.
+func samplingRaw(logits [samplingVocabulary]float64) []Token {
 	sum := 0.0
 	for _, v := range logits {
 		sum += math.Exp(v)
 	}
-	out := make([]Token, thinVocabulary)
+	out := make([]Token, samplingVocabulary)
 	for i, v := range logits {
 		out[i] = Token{int32(i), Nats(v - math.Log(sum))}
 	}
-	return falling(out)
+	return sortedByLogprob(out)
 }
 
-// thinLaw is the exact law: an oracle that shares no code with what is proved.
-func thinLaw(logits [thinVocabulary]float64, s Sampling) (p [thinVocabulary]float64) {
-	var order [thinVocabulary]int
+// samplingLaw is the exact law: an oracle that shares no code with what is proved.
+func samplingLaw(logits [samplingVocabulary]float64, s Sampling) (p [samplingVocabulary]float64) {
+	var order [samplingVocabulary]int
 	sum := 0.0
 	for i, v := range logits {
 		p[i] = math.Exp(v / s.Temperature)
@@ -97,28 +97,28 @@ func thinLaw(logits [thinVocabulary]float64, s Sampling) (p [thinVocabulary]floa
 	return p
 }
 
-// thinAt is all that is known of one context.
-type thinAt struct {
-	target, draft, raw [thinVocabulary]float64 // laws by which each draws, and the target's of temperature 1
-	place              Place
+// samplingAt is all that is known of one context.
+type samplingAt struct {
+	target, draft, raw [samplingVocabulary]float64 // laws by which each draws, and the target's of temperature 1
+	place              Position
 	first              int // the target's likeliest
 }
 
-func (l thinLanguage) at(s Sampling) []thinAt {
-	out := make([]thinAt, len(l.target))
-	drafting := Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: thinTopK}
+func (l samplingLanguage) at(s Sampling) []samplingAt {
+	out := make([]samplingAt, len(l.target))
+	drafting := Sampling{Temperature: s.Temperature, TopP: s.TopP, TopK: samplingTopK}
 	for c := range out {
-		score, own := thinRaw(l.target[c])[:thinVisible], thinRaw(l.draft[c])[:thinTopK+1]
-		out[c] = thinAt{
-			target: thinLaw(l.target[c], s), draft: thinLaw(l.draft[c], drafting), raw: thinLaw(l.target[c], Sampling{Temperature: 1, TopP: 1}),
-			place: PlaceOf(Drafted(own, drafting), AtLeast(score, s)), first: int(score[0].ID),
+		score, own := samplingRaw(l.target[c])[:samplingVisible], samplingRaw(l.draft[c])[:samplingTopK+1]
+		out[c] = samplingAt{
+			target: samplingLaw(l.target[c], s), draft: samplingLaw(l.draft[c], drafting), raw: samplingLaw(l.target[c], Sampling{Temperature: 1, TopP: 1}),
+			place: NewPosition(DraftDistribution(own, drafting), TargetLowerBounds(score, s)), first: int(score[0].ID),
 		}
 	}
 	return out
 }
 
-// thinDraw draws from a law.
-func thinDraw(p *[thinVocabulary]float64, r *rand.Rand) int32 {
+// samplingDraw draws from a law.
+func samplingDraw(p *[samplingVocabulary]float64, r *rand.Rand) int32 {
 	u, last := r.Float64(), 0
 	for i, v := range p {
 		if v == 0 {
@@ -134,47 +134,47 @@ func thinDraw(p *[thinVocabulary]float64, r *rand.Rand) int32 {
 
 // thinRun makes one answer: the draft writes all of it, rule verifies, the target writes the rest. It returns the
 // answer's cell.
-type thinRule func(all []thinAt, draft []int32, places []int, r *rand.Rand, n *thinCount) []int32
+type samplingRule func(all []samplingAt, draft []int32, places []int, r *rand.Rand, n *samplingCount) []int32
 
-// thinCount is what was counted.
-type thinCount struct{ tested, accepted, draws, capped int }
+// samplingCount is what was counted.
+type samplingCount struct{ tested, accepted, draws, capped int }
 
-func thinAnswer(all []thinAt, rule thinRule, r *rand.Rand, n *thinCount) int {
-	var draft [thinTokens]int32
-	var contexts [thinTokens]int
+func samplingAnswer(all []samplingAt, rule samplingRule, r *rand.Rand, n *samplingCount) int {
+	var draft [samplingTokens]int32
+	var contexts [samplingTokens]int
 	c := 0
 	for i := range draft {
 		contexts[i] = c
-		draft[i] = thinDraw(&all[c].draft, r)
-		c = c*thinVocabulary + int(draft[i]) + 1
+		draft[i] = samplingDraw(&all[c].draft, r)
+		c = c*samplingVocabulary + int(draft[i]) + 1
 	}
 	ids := rule(all, draft[:], contexts[:], r, n)
 	c, cell := 0, 0
-	for i := range thinTokens {
+	for i := range samplingTokens {
 		var id int32
 		if i < len(ids) {
 			id = ids[i]
 		} else {
-			id = thinDraw(&all[c].target, r)
+			id = samplingDraw(&all[c].target, r)
 		}
-		cell = cell*thinVocabulary + int(id)
-		c = c*thinVocabulary + int(id) + 1
+		cell = cell*samplingVocabulary + int(id)
+		c = c*samplingVocabulary + int(id) + 1
 	}
 	return cell
 }
 
-// thinExact is the rule that is proved.
-func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thinCount) []int32 {
-	var places [thinTokens]Place
+// samplingExact is the rule that is proved.
+func samplingExact(all []samplingAt, draft []int32, contexts []int, r *rand.Rand, n *samplingCount) []int32 {
+	var places [samplingTokens]Position
 	for i, c := range contexts {
 		places[i] = all[c].place
 	}
-	var t Rejection
-	t.Take(draft, places[:], r.Float64)
-	if t.Wants() {
+	var t RejectionSampler
+	t.TestDraft(draft, places[:], r.Float64)
+	if t.NeedsDraw() {
 		law := &all[contexts[len(t.IDs)]].target
-		for t.Wants() {
-			id := thinDraw(law, r)
+		for t.NeedsDraw() {
+			id := samplingDraw(law, r)
 			t.Draw(id, Nats(math.Log(law[id])), r.Float64())
 		}
 	}
@@ -185,29 +185,29 @@ func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thi
 	return t.IDs
 }
 
-// thinNaive are rules that seem to do and are not exact.
-var thinNaive = map[string]thinRule{
-	"min(1,p/q), else the target draws": func(all []thinAt, draft []int32, contexts []int, r *rand.Rand, _ *thinCount) (ids []int32) {
+// samplingNaive are rules that seem to do and are not exact.
+var samplingNaive = map[string]samplingRule{
+	"min(1,p/q), else the target draws": func(all []samplingAt, draft []int32, contexts []int, r *rand.Rand, _ *samplingCount) (ids []int32) {
 		for i, id := range draft {
 			at := &all[contexts[i]]
 			if r.Float64()*at.draft[id] >= at.target[id] {
-				return append(ids, thinDraw(&at.target, r))
+				return append(ids, samplingDraw(&at.target, r))
 			}
 			ids = append(ids, id)
 		}
 		return ids
 	},
-	"first choice, else the target draws": func(all []thinAt, draft []int32, contexts []int, r *rand.Rand, _ *thinCount) (ids []int32) {
+	"first choice, else the target draws": func(all []samplingAt, draft []int32, contexts []int, r *rand.Rand, _ *samplingCount) (ids []int32) {
 		for i, id := range draft {
 			if at := &all[contexts[i]]; int(id) != at.first {
-				return append(ids, thinDraw(&at.target, r))
+				return append(ids, samplingDraw(&at.target, r))
 			}
 			ids = append(ids, id)
 		}
 		return ids
 	},
 	// The draft's logprob is of the law it drew by, the target's a raw score.
-	"processed against raw": func(all []thinAt, draft []int32, contexts []int, r *rand.Rand, _ *thinCount) (ids []int32) {
+	"processed against raw": func(all []samplingAt, draft []int32, contexts []int, r *rand.Rand, _ *samplingCount) (ids []int32) {
 		for i, id := range draft {
 			at := &all[contexts[i]]
 			a := func(y int32) float64 { return math.Min(at.draft[y], at.raw[y]) }
@@ -216,7 +216,7 @@ var thinNaive = map[string]thinRule{
 				continue
 			}
 			for range 1000 {
-				y := thinDraw(&at.target, r)
+				y := samplingDraw(&at.target, r)
 				if r.Float64()*at.target[y] >= a(y) {
 					return append(ids, y)
 				}
@@ -227,25 +227,25 @@ var thinNaive = map[string]thinRule{
 	},
 }
 
-// thinJoint is the exact law of all answers.
-func thinJoint(all []thinAt) (law [thinCells]float64) {
+// samplingJoint is the exact law of all answers.
+func samplingJoint(all []samplingAt) (law [samplingCells]float64) {
 	for cell := range law {
-		a, b, c := cell/(thinVocabulary*thinVocabulary), cell/thinVocabulary%thinVocabulary, cell%thinVocabulary
-		one, two := a+1, (a+1)*thinVocabulary+b+1
+		a, b, c := cell/(samplingVocabulary*samplingVocabulary), cell/samplingVocabulary%samplingVocabulary, cell%samplingVocabulary
+		one, two := a+1, (a+1)*samplingVocabulary+b+1
 		law[cell] = all[0].target[a] * all[one].target[b] * all[two].target[c]
 	}
 	return law
 }
 
-// thinTest draws answers by a rule and holds them against the exact law. It returns the p-value of the chi-square
+// samplingTest draws answers by a rule and holds them against the exact law. It returns the p-value of the chi-square
 // test over cells of which five or more are expected, the others in one, and the total variation.
-func thinTest(all []thinAt, rule thinRule, answers int, seed uint64) (p, tv float64, n thinCount) {
+func samplingTest(all []samplingAt, rule samplingRule, answers int, seed uint64) (p, tv float64, n samplingCount) {
 	r := rand.New(rand.NewPCG(seed, 0xd1ce))
-	var seen [thinCells]int
+	var seen [samplingCells]int
 	for range answers {
-		seen[thinAnswer(all, rule, r, &n)]++
+		seen[samplingAnswer(all, rule, r, &n)]++
 	}
-	law := thinJoint(all)
+	law := samplingJoint(all)
 	sum, cells, rest, others := 0.0, 0, 0.0, 0
 	for cell, share := range law {
 		want := share * float64(answers)
@@ -313,17 +313,17 @@ func TestTheChiSquareTailIsThatOfTheTables(t *testing.T) {
 	}
 }
 
-// thinSamplings are the ways of sampling that are tried.
-func thinSamplings() (out []Sampling) {
+// samplingSamplings are the ways of sampling that are tried.
+func samplingSamplings() (out []Sampling) {
 	for _, temperature := range []float64{.7, 1, 1.3} {
 		for _, topP := range []float64{.9, 1} {
-			out = append(out, Sampling{Temperature: temperature, TopP: topP, Vocabulary: thinVocabulary})
+			out = append(out, Sampling{Temperature: temperature, TopP: topP, Vocabulary: samplingVocabulary})
 		}
 	}
 	return out
 }
 
-const thinSeeds = 3
+const samplingSeeds = 3
 
 // skipRaced leaves a proof to make baselines: its goroutines share nothing.
 func skipRaced(t *testing.T) {
@@ -338,13 +338,13 @@ func skipRaced(t *testing.T) {
 func TestThinnedAnswersAreOfTheTargetsLaw(t *testing.T) {
 	skipRaced(t)
 	const family = .01
-	samplings := thinSamplings()
-	level := family / float64(thinSeeds*len(samplings))
+	samplings := samplingSamplings()
+	level := family / float64(samplingSeeds*len(samplings))
 	for _, s := range samplings {
-		for seed := range uint64(thinSeeds) {
+		for seed := range uint64(samplingSeeds) {
 			t.Run(fmt.Sprintf("T %g, top_p %g, seed %d", s.Temperature, s.TopP, seed), func(t *testing.T) {
 				t.Parallel()
-				p, tv, n := thinTest(newThinLanguage(seed).at(s), thinExact, thinProofs(), 100+seed)
+				p, tv, n := samplingTest(newSamplingLanguage(seed).at(s), samplingExact, samplingProofs(), 100+seed)
 				t.Logf("p %.3g, TV %.4f, accepted %.3f of %d tested, %.3f draws for each, %d at the cap", p, tv,
 					float64(n.accepted)/float64(n.tested), n.tested, float64(n.draws)/float64(n.tested), n.capped)
 				if p < level {
@@ -361,15 +361,15 @@ func TestThinnedAnswersAreOfTheTargetsLaw(t *testing.T) {
 // TestNaiveRulesAreSeenNotToBeOfTheTargetsLaw: the same test finds out rules that are not exact.
 func TestNaiveRulesAreSeenNotToBeOfTheTargetsLaw(t *testing.T) {
 	skipRaced(t)
-	for name, rule := range thinNaive {
-		for _, s := range thinSamplings() {
+	for name, rule := range samplingNaive {
+		for _, s := range samplingSamplings() {
 			if name == "processed against raw" && s.Temperature == 1 && s.TopP == 1 {
 				continue // there the two are one
 			}
-			for seed := range uint64(thinSeeds) {
+			for seed := range uint64(samplingSeeds) {
 				t.Run(fmt.Sprintf("%s, T %g, top_p %g, seed %d", name, s.Temperature, s.TopP, seed), func(t *testing.T) {
 					t.Parallel()
-					p, tv, _ := thinTest(newThinLanguage(seed).at(s), rule, thinProofs(), 200+seed)
+					p, tv, _ := samplingTest(newSamplingLanguage(seed).at(s), rule, samplingProofs(), 200+seed)
 					t.Logf("p %.3g, TV %.3f", p, tv)
 					if p >= 1e-6 {
 						t.Errorf("p %.3g: the test does not see it", p)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// thinSkewed is a law over so many tokens as languages have it: a few are likely, most are not.
-func thinSkewed(r *rand.Rand, tokens int) []Token {
+// samplingSkewed is a law over so many tokens as languages have it: a few are likely, most are not.
+func samplingSkewed(r *rand.Rand, tokens int) []Token {
 	weights, sum := make([]float64, tokens), 0.0
 	sharp := .5 + 2.5*r.Float64()
 	for i := range weights {
@@ -19,11 +19,11 @@ func thinSkewed(r *rand.Rand, tokens int) []Token {
 	for i, w := range weights {
 		out[i] = Token{int32(i), Nats(math.Log(w / sum))}
 	}
-	return falling(out)
+	return sortedByLogprob(out)
 }
 
-// thinWhole is the law of all tokens, exactly, in their order.
-func thinWhole(l []Token, s Sampling) []float64 {
+// samplingWhole is the law of all tokens, exactly, in their order.
+func samplingWhole(l []Token, s Sampling) []float64 {
 	p := make([]float64, len(l))
 	sum := 0.0
 	for i := range l {
@@ -50,7 +50,7 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	known, exact := 0, 0
 	for range 20_000 {
-		l := thinSkewed(r, 21+r.IntN(300))
+		l := samplingSkewed(r, 21+r.IntN(300))
 		s := Sampling{Temperature: .05 + 1.9*r.Float64(), TopP: 1, TopK: []int{0, 0, 5, 19, 20, 40}[r.IntN(6)]}
 		if r.IntN(2) == 0 {
 			s.TopP = .05 + .95*r.Float64()
@@ -58,11 +58,11 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 		if r.IntN(2) == 0 {
 			s.Vocabulary = len(l)
 		}
-		law, listed := thinWhole(l, s), slices.Clone(l[:20])
+		law, listed := samplingWhole(l, s), slices.Clone(l[:20])
 		r.Shuffle(len(listed), func(i, j int) { listed[i], listed[j] = listed[j], listed[i] })
-		low := AtLeast(listed, s)
+		low := TargetLowerBounds(listed, s)
 		for i := range l {
-			got := low.Of(l[i].ID)
+			got := low.Probability(l[i].ID)
 			if got > law[i] {
 				t.Fatalf("%+v: token %d of %d: at least %g, and it is drawn with %g", s, i, len(l), got, law[i])
 			}
@@ -81,8 +81,8 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 }
 
 func TestWithoutTemperatureAndTopPTheBoundIsTheScore(t *testing.T) {
-	l := thinSkewed(rand.New(rand.NewPCG(1, 1)), 200)
-	for i, s := range AtLeast(l[:20], Sampling{Temperature: 1, TopP: 1}) {
+	l := samplingSkewed(rand.New(rand.NewPCG(1, 1)), 200)
+	for i, s := range TargetLowerBounds(l[:20], Sampling{Temperature: 1, TopP: 1}) {
 		if want := math.Exp(float64(l[i].Logprob)); s.ID != l[i].ID || math.Abs(s.P/want-1) > 1e-5 {
 			t.Errorf("token %d: %g, want %g", i, s.P, want)
 		}
@@ -93,16 +93,16 @@ func TestADraftsLawIsThatOfItsListedTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	unknown := 0
 	for range 2000 {
-		l := thinSkewed(r, 40)
+		l := samplingSkewed(r, 40)
 		s := Sampling{Temperature: .2 + 1.5*r.Float64(), TopP: .2 + .8*r.Float64(), TopK: 1 + r.IntN(19), MinP: .1 * float64(r.IntN(2)) * r.Float64()}
-		got := Drafted(l[:20], s)
+		got := DraftDistribution(l[:20], s)
 		if got == nil {
 			unknown++
 			continue
 		}
-		for i, p := range thinWhole(l, s) {
-			if math.Abs(got.Of(l[i].ID)-p) > 1e-9 {
-				t.Fatalf("%+v: token %d: %g, want %g", s, i, got.Of(l[i].ID), p)
+		for i, p := range samplingWhole(l, s) {
+			if math.Abs(got.Probability(l[i].ID)-p) > 1e-9 {
+				t.Fatalf("%+v: token %d: %g, want %g", s, i, got.Probability(l[i].ID), p)
 			}
 		}
 	}
@@ -114,82 +114,82 @@ func TestADraftsLawIsThatOfItsListedTokens(t *testing.T) {
 func TestWhereEnginesDisagreeOnWhatIsLeftNothingIsKept(t *testing.T) {
 	level := []Token{{1, -1}, {2, -1.5}, {3, -2}, {4, -2}}
 	wide := Sampling{Temperature: 1, TopP: 1}
-	for name, p := range map[string]Place{
-		"equals at the draft's edge":  PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 3}), AtLeast(level, wide)),
-		"equals at the target's edge": PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, Sampling{Temperature: 1, TopP: 1, TopK: 3})),
-		"nothing beyond the edge":     PlaceOf(Drafted(level[:2], Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)),
-		"no top_k":                    PlaceOf(Drafted(level, wide), AtLeast(level, wide)),
-		"nothing listed":              PlaceOf(nil, nil),
+	for name, p := range map[string]Position{
+		"equals at the draft's edge":  NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 3}), TargetLowerBounds(level, wide)),
+		"equals at the target's edge": NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, Sampling{Temperature: 1, TopP: 1, TopK: 3})),
+		"nothing beyond the edge":     NewPosition(DraftDistribution(level[:2], Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, wide)),
+		"no top_k":                    NewPosition(DraftDistribution(level, wide), TargetLowerBounds(level, wide)),
+		"nothing listed":              NewPosition(nil, nil),
 	} {
-		if p.acceptance() != 0 || p.keeps(1, 0) || !p.stands(1, -3, 1-1e-9) {
+		if p.acceptance() != 0 || p.acceptsDraft(1, 0) || !p.acceptsDraw(1, -3, 1-1e-9) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if p := PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)); p.acceptance() == 0 {
+	if p := NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, wide)); p.acceptance() == 0 {
 		t.Error("nothing is kept where all is known")
 	}
 	cut := Sampling{Temperature: 1, TopP: 1, TopK: 3, MinP: .5}
-	if p := PlaceOf(Drafted(level, cut), AtLeast(level, wide)); len(p.drafted) != 2 || p.acceptance() == 0 {
+	if p := NewPosition(DraftDistribution(level, cut), TargetLowerBounds(level, wide)); len(p.drafted) != 2 || p.acceptance() == 0 {
 		t.Errorf("where min_p cuts before the edge: %+v", p)
 	}
-	if low := AtLeast(append(level[:4:4], Token{5, -4}), Sampling{Temperature: 1, TopP: .75, Vocabulary: 5}); low.Of(2) == 0 || low.Of(3) != 0 || low.Of(4) != 0 {
+	if low := TargetLowerBounds(append(level[:4:4], Token{5, -4}), Sampling{Temperature: 1, TopP: .75, Vocabulary: 5}); low.Probability(2) == 0 || low.Probability(3) != 0 || low.Probability(4) != 0 {
 		t.Errorf("equals of which top_p may leave one have bounds: %+v", low)
 	}
 	// exp(-1)/(exp(-1)+exp(-1.5)) is 0.6225: whether the second token is left hangs on the last bit.
-	if q := Drafted(level, Sampling{Temperature: 1, TopP: 1 / (1 + math.Exp(-.5)), TopK: 2}); q != nil {
+	if q := DraftDistribution(level, Sampling{Temperature: 1, TopP: 1 / (1 + math.Exp(-.5)), TopK: 2}); q != nil {
 		t.Errorf("at the edge of top_p: %+v", q)
 	}
 }
 
 func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
-	thin := Rejection{EOS: []int32{9}}
-	same := Place{drafted: Shares{{1, .5}, {2, .5}}, kept: Shares{{1, .4}}}
-	thin.Take([]int32{2, 1}, []Place{same, same}, func() float64 { return .5 })
-	for n := 1; thin.Wants(); n++ {
+	sampler := RejectionSampler{EOS: []int32{9}}
+	same := Position{drafted: Distribution{{1, .5}, {2, .5}}, kept: Distribution{{1, .4}}}
+	sampler.TestDraft([]int32{2, 1}, []Position{same, same}, func() float64 { return .5 })
+	for n := 1; sampler.NeedsDraw(); n++ {
 		if n > maxDraws {
 			t.Fatalf("draw %d is wanted", n)
 		}
-		thin.Draw(1, Nats(math.Log(.4)), .999)
+		sampler.Draw(1, Nats(math.Log(.4)), .999)
 	}
-	if !thin.Approximate || thin.Draws != maxDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
-		t.Errorf("%+v", thin)
+	if !sampler.Approximate || sampler.Draws != maxDraws || !slices.Equal(sampler.IDs, []int32{1}) || sampler.Accepted != 0 || sampler.Tested != 1 || !sampler.Refused {
+		t.Errorf("%+v", sampler)
 	}
 }
 
 func TestAThinnedAnswerEndsWhereTheTargetEndsIt(t *testing.T) {
-	sure := Place{drafted: Shares{{1, 1}}, kept: Shares{{1, 1}}}
-	end := Place{drafted: Shares{{9, 1}}, kept: Shares{{9, 1}}}
-	dice := func() float64 { return .5 }
+	sure := Position{drafted: Distribution{{1, 1}}, kept: Distribution{{1, 1}}}
+	end := Position{drafted: Distribution{{9, 1}}, kept: Distribution{{9, 1}}}
+	random := func() float64 { return .5 }
 	for _, k := range []struct {
 		name   string
 		limit  int
 		ids    []int32
-		places []Place
+		places []Position
 		draw   int32
 		finish string
 		want   []int32
 	}{
-		{"an end that stands", 0, []int32{1, 9, 1}, []Place{sure, end, sure}, 0, "stop", []int32{1, 9}},
-		{"the limit", 2, []int32{1, 1, 1}, []Place{sure, sure, sure}, 0, "length", []int32{1, 1}},
-		{"the end at the limit", 2, []int32{1, 9}, []Place{sure, end}, 0, "stop", []int32{1, 9}},
-		{"all of it stands", 0, []int32{1, 1}, []Place{sure, sure}, 0, "", []int32{1, 1}},
-		{"an end that is drawn", 0, []int32{1, 2}, []Place{sure, sure}, 9, "stop", []int32{1, 9}},
-		{"a draw at the limit", 2, []int32{1, 2}, []Place{sure, sure}, 3, "length", []int32{1, 3}},
+		{"an end that stands", 0, []int32{1, 9, 1}, []Position{sure, end, sure}, 0, "stop", []int32{1, 9}},
+		{"the limit", 2, []int32{1, 1, 1}, []Position{sure, sure, sure}, 0, "length", []int32{1, 1}},
+		{"the end at the limit", 2, []int32{1, 9}, []Position{sure, end}, 0, "stop", []int32{1, 9}},
+		{"all of it stands", 0, []int32{1, 1}, []Position{sure, sure}, 0, "", []int32{1, 1}},
+		{"an end that is drawn", 0, []int32{1, 2}, []Position{sure, sure}, 9, "stop", []int32{1, 9}},
+		{"a draw at the limit", 2, []int32{1, 2}, []Position{sure, sure}, 3, "length", []int32{1, 3}},
 	} {
-		thin := Rejection{Limit: k.limit, EOS: []int32{9}}
-		thin.Take(k.ids, k.places, dice)
-		if thin.Wants() != (k.draw != 0) {
-			t.Errorf("%s: wants %t", k.name, thin.Wants())
+		sampler := RejectionSampler{Limit: k.limit, EOS: []int32{9}}
+		sampler.TestDraft(k.ids, k.places, random)
+		if sampler.NeedsDraw() != (k.draw != 0) {
+			t.Errorf("%s: wants %t", k.name, sampler.NeedsDraw())
 		}
-		thin.Draw(k.draw, 0, .5)
-		if thin.Finish != k.finish || !slices.Equal(thin.IDs, k.want) || thin.Approximate {
-			t.Errorf("%s: %+v", k.name, thin)
+		sampler.Draw(k.draw, 0, .5)
+		if sampler.Finish != k.finish || !slices.Equal(sampler.IDs, k.want) || sampler.Approximate {
+			t.Errorf("%s: %+v", k.name, sampler)
 		}
 	}
 }
 
 // What an engine lists is foreign: whatever it is, shares are probabilities.
-func FuzzThinShares(f *testing.F) {
+func FuzzRejectionDistributions(f *testing.F) {
 	f.Add(-.1, -2.0, -3.0, .7, .9, 2)
 	f.Add(0.0, 0.0, 0.0, 2.0, .01, 1)
 	f.Add(-9999.0, -1e-9, -700.0, .01, 1.0, 3)
@@ -204,7 +204,7 @@ func FuzzThinShares(f *testing.F) {
 		}
 		s := Sampling{Temperature: temperature, TopP: topP, TopK: topK}
 		listed := []Token{{1, Nats(a)}, {2, Nats(b)}, {3, Nats(c)}}
-		for _, shares := range []Shares{Drafted(listed, s), AtLeast(listed, s), PlaceOf(Drafted(listed, s), AtLeast(listed, s)).kept} {
+		for _, shares := range []Distribution{DraftDistribution(listed, s), TargetLowerBounds(listed, s), NewPosition(DraftDistribution(listed, s), TargetLowerBounds(listed, s)).kept} {
 			sum := 0.0
 			for _, x := range shares {
 				if !(x.P >= 0 && x.P <= 1) {
@@ -220,7 +220,7 @@ func FuzzThinShares(f *testing.F) {
 }
 
 // acceptance is the chance that the draft's token stands, whichever it is: Σ q(y)·a(y).
-func (p Place) acceptance() (sum float64) {
+func (p Position) acceptance() (sum float64) {
 	for _, k := range p.kept {
 		sum += k.P
 	}

@@ -4,15 +4,15 @@ package accept
 // was sent yet: below it a fresh answer is simpler and costs the same.
 const minSalvage = 8
 
-// Ask says when the target is asked about a draft.
-type Ask uint8
+// CheckPolicy says when the target is asked about a draft.
+type CheckPolicy uint8
 
 // When.
 const (
-	AskNever  Ask = iota
-	AskDoubt      // where its score is in the band
-	AskAlways     // whatever its score
-	AskExact      // whatever its score, and the score alone refuses nothing
+	CheckNever    CheckPolicy = iota
+	CheckDoubtful             // where its score is in the band
+	CheckAlways               // whatever its score
+	CheckExact                // whatever its score, and the score alone refuses nothing
 )
 
 // Decision is what is to be done with a draft that is under way.
@@ -20,59 +20,59 @@ type Decision uint8
 
 // The decisions.
 const (
-	Wait   Decision = iota
-	Commit          // it may be released as it comes
-	Doubt           // the target is to be asked now; its word goes to Heard
+	Wait        Decision = iota
+	Commit               // it may be released as it comes
+	CheckTarget          // the target is to be asked now; its word goes to Heard
 )
 
 // State follows one draft as it comes: whether it is committed, whether it is
 // kept in the end, and how much of it the target may carry on from when it is not. Tokens are
 // judged by the Judge inside.
 type State struct {
-	*Judge
-	Holdback int  // tokens held back before the decision
-	Whole    bool // nothing is released before the whole draft was judged
-	Resumes  bool // the target can carry on from a part of it
-	Ask      Ask
-	Unscored string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
-	Stays    bool   // what was committed stays, however its score falls
+	*ScoreTracker
+	HoldbackTokens        int  // tokens held back before the decision
+	Whole                 bool // nothing is released before the whole draft was judged
+	CanResume             bool // the target can carry on from a part of it
+	CheckPolicy           CheckPolicy
+	MissingLogprobsReason string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
+	KeepCommitted         bool   // what was committed stays, however its score falls
 
 	Warmup bool // the threshold is the warm-up's
 
-	Pressed   bool // a draft below the threshold is kept, too, down to PressedAt: the target is short of memory
-	PressedAt Nats
+	AllowLowScore bool // a draft below the threshold is kept, too, down to MinLowScore: the target is short of memory
+	MinLowScore   Nats
 
 	committed bool
-	lot       Lot
+	cohort    Cohort
 	check     *Check // what the target said, nil before
 }
 
 // NewState returns the state of one draft that is judged by cfg.
 func NewState(cfg Config, c State) State {
-	c.Judge = NewJudge(cfg)
+	c.ScoreTracker = NewScoreTracker(cfg)
 	switch {
-	case c.Unscored == ReasonConfident, c.Ask >= AskAlways:
+	case c.MissingLogprobsReason == ReasonConfident, c.CheckPolicy >= CheckAlways:
 		c.unscored = ""
-	case c.Unscored == ReasonDoubtful && c.Ask != AskNever:
+	case c.MissingLogprobsReason == ReasonDoubtful && c.CheckPolicy != CheckNever:
 		c.unscored = ReasonDoubtful
 	}
-	switch c.Ask {
-	case AskNever:
-		if c.Pressed {
-			c.hold(min(c.PressedAt, cfg.Threshold), cfg.Threshold)
+	switch c.CheckPolicy {
+	case CheckNever:
+		if c.AllowLowScore {
+			c.setThresholds(min(c.MinLowScore, cfg.Threshold), cfg.Threshold)
 		}
-	case AskDoubt:
-		c.hold(cfg.Threshold-cfg.Band, cfg.Threshold)
-	case AskAlways:
-		c.hold(cfg.Threshold-cfg.Band, always)
-	case AskExact:
-		c.hold(-always, always)
+	case CheckDoubtful:
+		c.setThresholds(cfg.Threshold-cfg.Band, cfg.Threshold)
+	case CheckAlways:
+		c.setThresholds(cfg.Threshold-cfg.Band, maxThreshold)
+	case CheckExact:
+		c.setThresholds(-maxThreshold, maxThreshold)
 	}
 	return c
 }
 
-// always is a score that no draft has.
-const always Nats = 1e9
+// maxThreshold is a score that no draft has.
+const maxThreshold Nats = 1e9
 
 // Decide commits to the draft when the hold-back is over and the judge stands by
 // what came so far, or wants the target asked; waited says that the hold-back's time is
@@ -80,73 +80,73 @@ const always Nats = 1e9
 // decision however they were cut into reads.
 func (c *State) Decide(waited bool) Decision {
 	waited = waited && c.Tokens() >= headTokens // of fewer the score says what was expected before
-	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.Holdback, 1) && !waited) {
+	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.HoldbackTokens, 1) && !waited) {
 		return Wait
 	}
-	switch v := c.Early(); {
+	switch v := c.EarlyVerdict(); {
 	case v.Accept:
-		if c.committed = true; !c.Pressed {
-			c.lot = LotConfidence
-			c.guard(c.cfg.Threshold)
+		if c.committed = true; !c.AllowLowScore {
+			c.cohort = CohortConfidence
+			c.requireScore(c.cfg.Threshold)
 		}
 		return Commit
 	case v.Reason == ReasonDoubtful && c.check == nil:
-		return Doubt
+		return CheckTarget
 	default:
-		c.Refuse(v.Reason)
+		c.Reject(v.Reason)
 		return Wait
 	}
 }
 
-// Heard takes the target's word on what came so far; nil is that it could not say. Where it
+// ApplyCheck takes the target's word on what came so far; nil is that it could not say. Where it
 // stands by it, the draft is accepted so far, and from then on the lower edge of the band is
 // what its score must keep to.
-func (c *State) Heard(said *Check) {
+func (c *State) ApplyCheck(said *Check) {
 	if said == nil {
 		said = &Check{Reason: ReasonNoVerdict}
 	}
 	c.check = said
 	if !said.Pass {
-		c.Refuse(said.Reason)
+		c.Reject(said.Reason)
 		return
 	}
-	c.lot = LotWhole
+	c.cohort = CohortWhole
 	if !c.Whole {
-		c.lot, c.committed = LotHead, true
+		c.cohort, c.committed = CohortHead, true
 	}
 	c.unscored = ""
-	c.guard(Nats(c.floor))
+	c.requireScore(Nats(c.minScore))
 }
 
-// guard sets what the score of an accepted draft must keep to from now on.
-func (c *State) guard(least Nats) {
-	if c.Stays && c.committed {
-		c.hold(-always, least)
+// requireScore sets what the score of an accepted draft must keep to from now on.
+func (c *State) requireScore(least Nats) {
+	if c.KeepCommitted && c.committed {
+		c.setThresholds(-maxThreshold, least)
 		return
 	}
-	c.hold(least, least)
+	c.setThresholds(least, least)
 }
 
-// Early is the verdict on an unfinished draft, and by whose word it stands.
-func (c *State) Early() Verdict { return c.told(c.Judge.Early()) }
+// EarlyVerdict is the verdict on an unfinished draft, and by whose word it stands.
+func (c *State) EarlyVerdict() Verdict { return c.withCohort(c.ScoreTracker.EarlyVerdict()) }
 
-// Final is the verdict on a finished draft, with its structure checked too.
-func (c *State) Final(d Draft) Verdict {
-	return c.told(c.Judge.Final(d))
+// FinalVerdict is the verdict on a finished draft, with its structure checked too.
+func (c *State) FinalVerdict(d Draft) Verdict {
+	return c.withCohort(c.ScoreTracker.FinalVerdict(d))
 }
 
-// told names the lot of an accepted draft.
-func (c *State) told(v Verdict) Verdict {
+// withCohort names the lot of an accepted draft.
+func (c *State) withCohort(v Verdict) Verdict {
 	switch {
-	case c.Pressed && v.Reason == ReasonDoubtful:
-		v.Accept, v.Lot, v.Reason = true, LotPressed, ReasonPressed
+	case c.AllowLowScore && v.Reason == ReasonDoubtful:
+		v.Accept, v.Cohort, v.Reason = true, CohortPressure, ReasonPressure
 	case !v.Accept:
-	case c.lot == "" || c.lot == LotConfidence:
-		if v.Lot = LotConfidence; c.Warmup {
-			v.Lot = LotWarmup
+	case c.cohort == "" || c.cohort == CohortConfidence:
+		if v.Cohort = CohortConfidence; c.Warmup {
+			v.Cohort = CohortWarmup
 		}
 	default:
-		v.Lot, v.Reason = c.lot, ReasonStandsBy
+		v.Cohort, v.Reason = c.cohort, ReasonTargetAgrees
 	}
 	return v
 }
@@ -154,16 +154,16 @@ func (c *State) told(v Verdict) Verdict {
 // Committed reports whether the draft may be released as it comes.
 func (c *State) Committed() bool { return c.committed }
 
-// Keeps reports whether a draft that is over is the answer: it was accepted, or it
+// IsAnswer reports whether a draft that is over is the answer: it was accepted, or it
 // was committed, came to its end (ended), and only its shape is at fault, which
 // cannot be taken back any more.
-func (c *State) Keeps(v Verdict, ended bool) bool {
-	return v.Accept || (c.committed && ended && (c.Stays || v.Reason != ReasonScore))
+func (c *State) IsAnswer(v Verdict, ended bool) bool {
+	return v.Accept || (c.committed && ended && (c.KeepCommitted || v.Reason != ReasonScore))
 }
 
-// Vouched is how many tokens the target stood by where it was asked and did not stand by
+// VerifiedTokens is how many tokens the target stood by where it was asked and did not stand by
 // all; −1 where it was not asked or could not say.
-func (c *State) Vouched() int {
+func (c *State) VerifiedTokens() int {
 	if c.check == nil || c.check.Reason == ReasonNoVerdict {
 		return -1
 	}
@@ -181,13 +181,13 @@ type Salvage struct {
 // has of a committed one is within it.
 func (c *State) Salvage(v Verdict, ended bool) Salvage {
 	switch {
-	case !c.Resumes:
+	case !c.CanResume:
 		return Salvage{}
 	case c.committed:
 		return Salvage{Tokens: c.Tokens()}
-	case c.Vouched() >= 0:
-		return Salvage{Tokens: c.Vouched()} // to the token: the engine has its cache warm as far as that
-	case c.Ask >= AskAlways:
+	case c.VerifiedTokens() >= 0:
+		return Salvage{Tokens: c.VerifiedTokens()} // to the token: the engine has its cache warm as far as that
+	case c.CheckPolicy >= CheckAlways:
 		return Salvage{} // what the target has not seen goes to nobody
 	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
 		v.Reason == ReasonCut && ended:

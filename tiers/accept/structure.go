@@ -23,11 +23,11 @@ type Draft struct {
 
 // Why a draft's structure does not hold, beside the reasons in verdict.go.
 const (
-	ReasonSqueezed = "compressible"   // its last 512 bytes say what fits in 64
-	ReasonFence    = "open_fence"     // a fenced block of code has no end
-	ReasonRefusal  = "refusal"        // it opens as refusals do
-	ReasonEcho     = "prompt_echo"    // more than half of it is the prompt's
-	ReasonLanguage = "other_language" // it is written in another script than the question
+	ReasonCompressible = "compressible"   // its last 512 bytes say what fits in 64
+	ReasonFence        = "open_fence"     // a fenced block of code has no end
+	ReasonRefusal      = "refusal"        // it opens as refusals do
+	ReasonEcho         = "prompt_echo"    // more than half of it is the prompt's
+	ReasonLanguage     = "other_language" // it is written in another script than the question
 )
 
 // fault names the first structural check that the draft fails, "" for none. They
@@ -47,13 +47,13 @@ func (d Draft) fault() string {
 		return ReasonInvalid
 	case Repeats(d.IDs):
 		return ReasonRepetition
-	case squeezed(d.Text):
-		return ReasonSqueezed
+	case isCompressible(d.Text):
+		return ReasonCompressible
 	case d.Finish == "stop" && !d.Stopped && !d.WantJSON && fenceOpen(d.Text):
 		return ReasonFence
-	case d.Refusals && refuses(d.Text):
+	case d.Refusals && isRefusal(d.Text):
 		return ReasonRefusal
-	case echoes(d.Text, d.PromptText):
+	case isEcho(d.Text, d.PromptText):
 		return ReasonEcho
 	case otherScript(d.Text, d.Question):
 		return ReasonLanguage

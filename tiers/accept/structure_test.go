@@ -35,7 +35,7 @@ func TestAStructureThatDoesNotHoldIsNamed(t *testing.T) {
 		"a call that was cut":            {Draft{Calls: 1, Finish: "length"}, ReasonCut},
 		"a call in a JSON mode":          {Draft{Calls: 1, Finish: "tool_calls", WantJSON: true}, ""},
 		"JSON in a fence":                {Draft{Text: []byte("```json\n{}\n```"), Finish: "stop", WantJSON: true}, ReasonInvalid},
-		"bytes that say the same":        {Draft{Text: bytes.Repeat([]byte("It is what it is. "), 40), Finish: "stop"}, ReasonSqueezed},
+		"bytes that say the same":        {Draft{Text: bytes.Repeat([]byte("It is what it is. "), 40), Finish: "stop"}, ReasonCompressible},
 		"an open fence":                  {Draft{Text: []byte("Look:\n```go\nx := 1\n"), Finish: "stop"}, ReasonFence},
 		"an open fence, cut":             {Draft{Text: []byte("Look:\n```go\nx := 1\n"), Finish: "length"}, ""},
 		"an open fence, stopped there":   {Draft{Text: []byte("Look:\n```go\nx := 1\n"), Finish: "stop", Stopped: true}, ""},
@@ -88,7 +88,7 @@ func TestADraftThatLoopsIsRefusedNearItsEnd(t *testing.T) {
 
 func TestALoopIsSeenWhileItIsWritten(t *testing.T) {
 	ids := slices.Concat(count(1000, 300), slices.Repeat(count(7, 5), maxRepeats), count(5000, 10))
-	var l Loops
+	var l RepetitionDetector
 	for i, id := range ids {
 		if got, want := l.Add(id), i == 319; got != want {
 			t.Errorf("token %d: %t", i, got)
@@ -108,11 +108,11 @@ func TestOnlyTheEndOfATextIsSqueezed(t *testing.T) {
 		"a loop":            {loop, true},
 		"words, then loop":  {slices.Concat(prose(900), loop), true},
 		"a loop, then more": {slices.Concat(loop, prose(400)), false},
-		"short":             {loop[:squeezeTail-1], false},
+		"short":             {loop[:compressedTail-1], false},
 		"prose":             {prose(4000), false},
 		"a table":           {[]byte(strings.Repeat("| 12 | x |\n| 7 | yes |\n", 3) + string(prose(500))), false},
 	} {
-		if got := squeezed(c.text); got != c.want {
+		if got := isCompressible(c.text); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -172,7 +172,7 @@ func TestRefusalsAreToldByHowTheyOpen(t *testing.T) {
 		"":                                         false,
 		"\xff\xfe":                                 false,
 	} {
-		if got := refuses([]byte(text)); got != want {
+		if got := isRefusal([]byte(text)); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}
@@ -184,7 +184,7 @@ func TestEveryOpenerIsFoundAsItIsWritten(t *testing.T) {
 			t.Errorf("%q and others are only %d", language[0], len(language))
 		}
 		for _, opener := range language {
-			if !refuses([]byte(opener)) || !refuses([]byte(strings.ToUpper(opener)+" …")) {
+			if !isRefusal([]byte(opener)) || !isRefusal([]byte(strings.ToUpper(opener)+" …")) {
 				t.Errorf("%q is not found", opener)
 			}
 			if len(opener) > refusalHead {
@@ -206,14 +206,14 @@ func TestAnEchoIsMoreThanHalfOfTheAnswer(t *testing.T) {
 		"a little less than half":  {slices.Concat(own[:400], prompt[501:900], own[400:460]), prompt, false},
 		"pieces":                   {slices.Concat(prompt[10:110], own[:40], prompt[700:800], own[50:90], prompt[300:400]), prompt, true},
 		"its own words":            {own, prompt, false},
-		"short":                    {prompt[:echoLeast-1], prompt, false},
+		"short":                    {prompt[:minEcho-1], prompt, false},
 		"no prompt":                {own, nil, false},
 		"a short prompt":           {own, prompt[:20], false},
 		"a copy twice":             {slices.Concat(prompt[200:500], prompt[200:500]), prompt, true},
 		"beyond what is looked at": {prompt[:500], slices.Concat(prompt[:500], bytes.Repeat(own, 30)[:echoPrompt]), false},
 		"one letter over and over": {bytes.Repeat([]byte("a"), 500), bytes.Repeat([]byte("a"), 5000), true},
 	} {
-		if got := echoes(c.answer, c.prompt); got != c.want {
+		if got := isEcho(c.answer, c.prompt); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -273,10 +273,10 @@ func FuzzStructure(f *testing.F) {
 		if d.Finish = "length"; d.fault() == ReasonFence {
 			t.Fatal("an open fence counts in an answer that was cut")
 		}
-		if len(prompt) >= echoLeast && len(prompt) <= echoPrompt && !echoes(prompt, prompt) {
+		if len(prompt) >= minEcho && len(prompt) <= echoPrompt && !isEcho(prompt, prompt) {
 			t.Fatalf("%q is no echo of itself", prompt)
 		}
-		var l Loops
+		var l RepetitionDetector
 		looped := false
 		for _, id := range d.IDs[max(len(ids)-nearEnd, 0):] {
 			looped = l.Add(id) || looped
@@ -301,7 +301,7 @@ func BenchmarkStructure(b *testing.B) {
 }
 
 func BenchmarkLoops(b *testing.B) {
-	var l Loops
+	var l RepetitionDetector
 	b.ReportAllocs()
 	for i := int32(0); b.Loop(); i++ {
 		l.Add(i % 3000)

@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	echoLeast  = 64       // bytes of an answer below which it is not looked at
+	minEcho    = 64       // bytes of an answer below which it is not looked at
 	echoBlock  = 16       // bytes of the prompt that are found again by one hash
 	echoRun    = 32       // bytes that must be alike in a row to be a copy; shorter ones are how languages are
 	echoPrompt = 64 << 10 // bytes at the end of the prompt that are looked at
 	echoProbes = 8        // places where a block may lie in the table
 )
 
-// echoes reports whether more than half of the answer's bytes are copies from the prompt:
+// isEcho reports whether more than half of the answer's bytes are copies from the prompt:
 // runs of at least 32 bytes that stand in its last 64 KiB, too. Of a phrase that the prompt
 // holds more than once, the first few are known. O(answer + prompt), one table of 32 KiB
 // at most.
-func echoes(answer, prompt []byte) bool {
-	if len(answer) < echoLeast || len(prompt) < echoRun {
+func isEcho(answer, prompt []byte) bool {
+	if len(answer) < minEcho || len(prompt) < echoRun {
 		return false
 	}
 	known := newBlocks(prompt[max(len(prompt)-echoPrompt, 0):])

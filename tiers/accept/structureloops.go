@@ -12,17 +12,17 @@ const (
 	nearEnd          = 256   // tokens at the end of an answer in which a loop is looked for
 )
 
-// Loops tells token by token whether an answer runs in circles: the same phrase of 4
+// RepetitionDetector tells token by token whether an answer runs in circles: the same phrase of 4
 // to 32 tokens four times over. Adding a token is O(29) and does not allocate. The
 // zero value is ready.
-type Loops struct {
+type RepetitionDetector struct {
 	recent [maxGram]int32 // the last ids, a ring
 	runs   [maxGram + 1 - minGram]int32
 	n      int
 }
 
 // Add takes in the next token and reports whether a loop ends with it.
-func (l *Loops) Add(id int32) bool {
+func (l *RepetitionDetector) Add(id int32) bool {
 	looped := false
 	for i := range l.runs {
 		gram := i + minGram
@@ -44,7 +44,7 @@ func (l *Loops) Add(id int32) bool {
 // Repeats reports whether the last 256 ids hold the same phrase of 4 to 32 tokens four
 // times in a row. One that a model found its way out of long before is forgiven.
 func Repeats(ids []int32) bool {
-	var l Loops
+	var l RepetitionDetector
 	for _, id := range ids[max(len(ids)-nearEnd, 0):] {
 		if l.Add(id) {
 			return true
@@ -53,34 +53,34 @@ func Repeats(ids []int32) bool {
 	return false
 }
 
-// An answer is compressible when its last squeezeTail bytes fit in less than
-// squeezeTail/squeezeRatio: loops that the ids do not show, because they drift, or
+// An answer is compressible when its last compressedTail bytes fit in less than
+// compressedTail/maxCompression: loops that the ids do not show, because they drift, or
 // because there are none.
 const (
-	squeezeTail  = 512
-	squeezeRatio = 8
+	compressedTail = 512
+	maxCompression = 8
 )
 
-// squeezers are kept for the next answer: a compressor has 800 KB of tables.
-var squeezers = sync.Pool{New: func() any {
+// compressors are kept for the next answer: a compressor has 800 KB of tables.
+var compressors = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(io.Discard, flate.DefaultCompression) // the only error is a level that does not exist
 	return w
 }}
 
-// squeezed reports whether the end of the text says the same over and over. Texts
+// isCompressible reports whether the end of the text says the same over and over. Texts
 // shorter than the end are never.
-func squeezed(text []byte) bool {
-	if len(text) < squeezeTail {
+func isCompressible(text []byte) bool {
+	if len(text) < compressedTail {
 		return false
 	}
-	w, _ := squeezers.Get().(*flate.Writer)
-	defer squeezers.Put(w)
+	w, _ := compressors.Get().(*flate.Writer)
+	defer compressors.Put(w)
 	var out counter
 	w.Reset(&out)
-	if _, err := w.Write(text[len(text)-squeezeTail:]); err != nil || w.Close() != nil {
+	if _, err := w.Write(text[len(text)-compressedTail:]); err != nil || w.Close() != nil {
 		return false // a counter refuses nothing
 	}
-	return int(out)*squeezeRatio < squeezeTail
+	return int(out)*maxCompression < compressedTail
 }
 
 // counter counts what is written to it.

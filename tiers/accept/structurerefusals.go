@@ -50,8 +50,8 @@ var refusals = [][]string{
 // longest opener has.
 const refusalHead = 96
 
-// refuses reports whether an answer opens as a refusal does.
-func refuses(text []byte) bool {
+// isRefusal reports whether an answer opens as a refusal does.
+func isRefusal(text []byte) bool {
 	var room [refusalHead + utf8.UTFMax]byte
 	head := opening(room[:0], text)
 	return slices.ContainsFunc(refusals, func(language []string) bool {

@@ -32,7 +32,7 @@ var tables = [scripts]*unicode.RangeTable{
 const (
 	scriptQuestion = 8       // letters of a question that tell what it is written in
 	scriptAnswer   = 24      // and of an answer
-	scriptMost     = 8 << 10 // bytes of either that are looked at
+	maxOtherScript = 8 << 10 // bytes of either that are looked at
 )
 
 // otherScript reports whether an answer is not written as its question is: seven tenths of
@@ -64,7 +64,7 @@ func otherScript(answer, question []byte) bool {
 
 // letterCounts counts a text's letters by script, and all of them.
 func letterCounts(text []byte) (count [scripts]int, all int) {
-	text = text[:min(len(text), scriptMost)]
+	text = text[:min(len(text), maxOtherScript)]
 	fenced := false
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})

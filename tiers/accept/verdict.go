@@ -10,45 +10,45 @@ type Verdict struct {
 	Reason string // why; one of the Reason constants
 	Score  Nats   // the running minimum
 	Tokens int    // tokens judged
-	Lot    Lot    // by whose word it was accepted; "" where it was not
+	Cohort Cohort // by whose word it was accepted; "" where it was not
 }
 
-// Late is the reason of a draft that is the answer although it was not accepted: the client had
+// LateReason is the reason of a draft that is the answer although it was not accepted: the client had
 // it when the fault was seen.
-func (v Verdict) Late() string { return "late_" + v.Reason }
+func (v Verdict) LateReason() string { return "late_" + v.Reason }
 
-// Lot tells accepted drafts apart by whose word they were accepted on: they are different
+// Cohort tells accepted drafts apart by whose word they were accepted on: they are different
 // products with different risks.
-type Lot string
+type Cohort string
 
 // The lots.
 const (
-	LotConfidence Lot = "conf"   // by the draft's own score
-	LotHead       Lot = "head"   // the target stood by its first tokens
-	LotWhole      Lot = "whole"  // the target stood by all of it
-	LotWarmup     Lot = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
-	LotPressed    Lot = "press"  // by nobody's: the target was short of memory, and the tenant allows it
+	CohortConfidence Cohort = "conf"     // by the draft's own score
+	CohortHead       Cohort = "head"     // the target stood by its first tokens
+	CohortWhole      Cohort = "whole"    // the target stood by all of it
+	CohortWarmup     Cohort = "warmup"   // by the draft's own score, against a threshold that nothing certifies: the warm-up's
+	CohortPressure   Cohort = "pressure" // by nobody's: the target was short of memory, and the tenant allows it
 )
 
 // Why a draft was kept or not.
 const (
-	ReasonConfident  = "confident"        // the score stayed at or above the threshold
-	ReasonScore      = "low_score"        // the score fell below the threshold
-	ReasonNoLogprobs = "missing_logprobs" // too few tokens came with logprobs
-	ReasonEmpty      = "empty"            // nothing, or only white space
-	ReasonRepetition = "repetition"       // the answer runs in circles
-	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
-	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
-	ReasonLong       = "too_long"         // it outgrew what an answer may be
-	ReasonPressed    = "target_pressure"  // it is below the threshold, and the target is short of memory
-	ReasonDoubtful   = "doubtful"         // the score is in the band: the target may be asked
-	ReasonStandsBy   = "target_agrees"    // the target was asked, and stands by it
-	ReasonDisagrees  = "target_disagrees" // the target was asked, and does not
-	ReasonNoVerdict  = "no_verdict"       // the target was asked, and could not say
+	ReasonConfident       = "confident"        // the score stayed at or above the threshold
+	ReasonScore           = "low_score"        // the score fell below the threshold
+	ReasonNoLogprobs      = "missing_logprobs" // too few tokens came with logprobs
+	ReasonEmpty           = "empty"            // nothing, or only white space
+	ReasonRepetition      = "repetition"       // the answer runs in circles
+	ReasonCut             = "cut_short"        // it ended for another reason than the model's or the client's limit
+	ReasonInvalid         = "invalid_json"     // JSON was asked for, and this is none
+	ReasonLong            = "too_long"         // it outgrew what an answer may be
+	ReasonPressure        = "target_pressure"  // it is below the threshold, and the target is short of memory
+	ReasonDoubtful        = "doubtful"         // the score is in the band: the target may be asked
+	ReasonTargetAgrees    = "target_agrees"    // the target was asked, and stands by it
+	ReasonTargetDisagrees = "target_disagrees" // the target was asked, and does not
+	ReasonNoVerdict       = "no_verdict"       // the target was asked, and could not say
 )
 
-// Mark is the score of a draft when so many tokens had come.
-type Mark struct {
+// ScorePoint is the score of a draft when so many tokens had come.
+type ScorePoint struct {
 	Tokens int
 	Score  Nats
 }

@@ -1,9 +1,8 @@
-// Package audit finds out what the target thinks of drafts that nobody asked it about, so that a threshold can be certified. An
-// audited draft is read to its end by a [Draft] of its own, whatever becomes of the one that the client may get. In the
-// background the target then labels it good or bad, and the outcome is booked as evidence.
+// Package audit checks a sample of drafts with the target, so that a threshold can be certified (package risk). An
+// audited draft is read to its end by a [Draft] of its own, even if the client's draft is given up. In the background
+// the target labels it good or bad, and the label is stored as evidence.
 //
-// Start at [Auditor]: it says how many audits there may be, and runs them. An audit has no record and no client, and nothing
-// that the request does goes by it.
+// Start at [Auditor], which limits and runs audits. An audit never changes the answer to its request.
 package audit
 
 import (
@@ -20,42 +19,44 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// Evidence is what audits have shown, for all replicas together.
+// Evidence stores the outcomes of audits for all replicas. Package tiers/evidence implements it.
 type Evidence interface {
-	// View is what requests of a key go by. It does not wait.
+	// View returns the certified thresholds of a key. It does not block.
 	View(k risk.Key) risk.View
-	// Open books an audit as bad before anybody knows its outcome.
-	Open(ctx context.Context, b Booking) (risk.Fate, error)
-	// OpenWarmup books the audit of a draft that the warm-up of a key served.
-	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.Fate, error)
-	// Drafted notes a request in the time of the warm-up: how many drafts were made for it, and how many of them were the answer. The
-	// first begins the warm-up. It does not wait.
+	// Open stores an audit as bad until its outcome is known.
+	Open(ctx context.Context, b PendingAudit) (risk.OpenResult, error)
+	// OpenWarmup stores the audit of a draft that was served during the warm-up of a key, as bad until its outcome is known.
+	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error)
+	// Drafted counts a request during the warm-up: the drafts that were made for it, and those that were served. The first call
+	// starts the warm-up. It does not block.
 	Drafted(k risk.Key, made, served int)
-	// Close ends one that was booked.
+	// Close stores the outcome of an open audit.
 	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
 
-// Booking is one draft that the target is about to be asked about.
-type Booking struct {
+// PendingAudit is an audit that is about to start.
+type PendingAudit struct {
 	risk.Decision
-	Ticket   string // names it: 1 … 64 of [A-Za-z0-9-]
+	Ticket   string // unique id: 1 … 64 characters of [A-Za-z0-9-]
 	Score    float64
-	Features []float64 // that a calibrated score is fitted to
+	Features []float64 // input of a calibrated score
 	Tokens   int       // of the draft
-	Map      int       // version of the calibrated score; 0 is none
+	Map      int       // version of the calibrated score; 0: none
 }
 
-// NoEvidence knows nothing, and nothing can be known.
+// NoEvidence is an [Evidence] that stores nothing.
 type NoEvidence struct{}
 
 // View implements [Evidence].
 func (NoEvidence) View(risk.Key) risk.View { return risk.View{} }
 
 // Open implements [Evidence].
-func (NoEvidence) Open(context.Context, Booking) (risk.Fate, error) { return risk.Stale, nil }
+func (NoEvidence) Open(context.Context, PendingAudit) (risk.OpenResult, error) {
+	return risk.Stale, nil
+}
 
 // OpenWarmup implements [Evidence].
-func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
+func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult, error) {
 	return risk.Stale, nil
 }
 
@@ -65,53 +66,53 @@ func (NoEvidence) Drafted(risk.Key, int, int) {}
 // Close implements [Evidence].
 func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
 
-// Metrics counts audits. Labels are of closed sets.
+// Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {
-	// Audited tells what the target computed for one, and in US dollars where prices are known, else 0.
-	Audited(route string, tokens int, usd float64)
-	// Dropped tells of one that nothing came of, before its outcome was known.
-	Dropped(route, why string)
-	// Panicked tells of one that did, which was caught.
-	Panicked()
+	// CountAudit adds the target tokens of one audit, and their cost in USD; 0 if prices are unknown.
+	CountAudit(route string, tokens int, usd float64)
+	// CountDroppedAudit counts an audit that ended without an outcome.
+	CountDroppedAudit(route, why string)
+	// CountAuditPanic counts a recovered panic of an audit.
+	CountAuditPanic()
 }
 
-// Options wires an Auditor. World and Metrics are needed.
+// Options configure an [Auditor]. World and Metrics are required.
 type Options struct {
-	World    world.World
-	Evidence Evidence // nil is [NoEvidence]
-	Metrics  Metrics
-	Prices   func(route string) economy.Prices // of a token at its pools, as far as known; nil is unknown
-	Replicas func() int                        // gateways that share the evidence; nil is one
-	Ticket   func() string                     // names an audit, as no other; nil is by crypto/rand
+	World     world.World
+	Evidence  Evidence // nil: [NoEvidence]
+	Metrics   Metrics
+	Prices    func(route string) economy.Prices // per token of the route's pools; nil: unknown
+	Replicas  func() int                        // replicas that share the evidence; nil: one
+	NewTicket func() string                     // returns a unique id; nil: crypto/rand
 }
 
 const (
-	// maxAudits bounds the audits, and drafts in the shadow, that are under way or wait for
-	// their turn. What is beyond is not audited, which is decided before the draft is begun.
+	// maxAudits bounds the audits and shadow drafts that run or wait. Further drafts are not audited. This is decided
+	// before the draft starts, so that it does not depend on the draft's content.
 	maxAudits = 64
-	// auditWait is how long an audit waits for capacity at the target, and auditTime how long it
-	// may take with all its tries where its request may not take longer.
+	// auditWait bounds the wait of an audit for capacity at the target. auditTime is the least total time limit of an
+	// audit with all its tries.
 	auditWait, auditTime = time.Minute, 10 * time.Minute
-	// auditPause is the pause before it is tried again.
+	// auditPause is the pause between two tries.
 	auditPause = 500 * time.Millisecond
-	// auditTries is how often the target is asked for its word once the audit is booked.
+	// auditTries bounds the tries to get the target's label once an audit is open.
 	auditTries = 3
 )
 
-// Auditor says how many audits there may be, and runs them in the background. It is safe for concurrent use.
+// Auditor limits audits and runs them in the background. It is safe for concurrent use.
 type Auditor struct {
 	Options
 
 	mu      sync.Mutex
-	ctx     context.Context // of Begin; nil while nothing runs
-	under   int             // tasks
-	working int             // of these, at the pools
-	idle    world.Signal    // given when the last task has ended; nil while nobody waits for that
+	ctx     context.Context // of Begin; nil before and after
+	tasks   int             // background tasks
+	working int             // tasks that use a pool now
+	idle    world.Signal    // set when the last task ends; nil while nothing waits
 	rates   rates
 	budgets map[string]*budget // by route; routes come from the configuration
 }
 
-// New wires an Auditor. Nothing is audited before [Auditor.Begin].
+// New returns an Auditor. It audits nothing before [Auditor.Begin].
 func New(o Options) (*Auditor, error) {
 	if o.World == nil || o.Metrics == nil {
 		return nil, fmt.Errorf("audit: no world or no metrics")
@@ -125,59 +126,59 @@ func New(o Options) (*Auditor, error) {
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
-	if o.Ticket == nil {
-		o.Ticket = rand.Text
+	if o.NewTicket == nil {
+		o.NewTicket = rand.Text
 	}
 	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}}, nil
 }
 
-// Views are what is known of a kind of request that comes now, and the kind at the threshold in force. The request counts among
-// those of its kind.
-func (a *Auditor) Views(cfg *plan.Config, k plan.Kind) (plan.Kind, plan.Views) {
+// Views counts a request and returns what the evidence says of its traffic class, and the keys at the operating point in
+// force.
+func (a *Auditor) Views(cfg *plan.Config, k plan.EvidenceKeys) (plan.EvidenceKeys, plan.Views) {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
 	v := plan.Views{Own: a.Evidence.View(k.Own), PerMinute: n * a.rate(k.Own, now), Now: now}
-	k = k.At(v.Own.Op)
-	if cfg.Head != plan.HeadOff && v.Own.Serves() {
+	k = k.AtOperatingPoint(v.Own.Op)
+	if cfg.HeadCheck != plan.HeadOff && v.Own.Serves() {
 		v.Head = a.Evidence.View(k.Head)
 	}
-	if cfg.Risk.Inherit {
+	if cfg.Risk.InheritFromRoute {
 		v.Route, v.RoutePerMinute = a.Evidence.View(k.Route), n*a.rate(k.Route, now)
 	}
 	return k, v
 }
 
-// rate counts a request of a kind and tells how many there are in a minute.
+// rate counts a request of a traffic class and returns the class's requests per minute.
 func (a *Auditor) rate(k risk.Key, now time.Time) float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.rates.add(k, now)
 }
 
-// May reports whether another audit of the route may be decided on. One that the target has capacity to spare for is no matter of the
-// route's budget.
-func (a *Auditor) May(route string, r *plan.Risk, spare bool) bool {
+// MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit
+// is then not charged to the route's budget.
+func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.budgets[route]
-	return r.AtOnce > 0 && a.ctx != nil && a.under < maxAudits && (spare || r.Spend == 0 || b == nil || b.balance >= 0)
+	return r.MaxConcurrentAudits > 0 && a.ctx != nil && a.tasks < maxAudits && (spare || r.AuditBudget == 0 || b == nil || b.balance >= 0)
 }
 
-// Fund lets audits of the route cost a share of what a request had the target do.
-func (a *Auditor) Fund(route string, r *plan.Risk, t receipt.Tally) {
+// AddBudget adds a share of the cost of a request's target tokens to the route's audit budget.
+func (a *Auditor) AddBudget(route string, r *plan.Risk, t receipt.Tally) {
 	cost, _ := TargetCost(t, a.Prices(route))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.budget(route).earn(r.Spend * cost)
+	a.budget(route).earn(r.AuditBudget * cost)
 }
 
-// spend takes what an audit cost out of the route's budget.
-func (a *Auditor) spend(route string, cost float64) {
+// charge subtracts the cost of an audit from the route's budget.
+func (a *Auditor) charge(route string, cost float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.budget(route).spend(cost)
 }
 
-// budget is the route's. The caller holds mu.
+// budget returns the route's budget. The caller holds mu.
 func (a *Auditor) budget(route string) *budget {
 	b := a.budgets[route]
 	if b == nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// maxKinds bounds the kinds of request whose rate is known.
-const maxKinds = 1024
+// maxClasses bounds the traffic classes whose rate is measured.
+const maxClasses = 1024
 
-// rates count requests by their kind.
+// rates holds the request rates of traffic classes.
 type rates map[risk.Key]perMinute
 
-// add counts one, and tells how many of its kind there are in a minute.
+// add counts a request and returns the class's requests per minute.
 func (r rates) add(k risk.Key, now time.Time) float64 {
-	if _, known := r[k]; !known && len(r) >= maxKinds {
-		clear(r) // they are known again in a minute
+	if _, known := r[k]; !known && len(r) >= maxClasses {
+		clear(r) // the rates are learned again within a minute
 	}
 	p := r[k].add(now)
 	r[k] = p
 	return p.count
 }
 
-// perMinute counts events of about the last minute: each counts e^(−age/1 min).
+// perMinute is an exponentially decaying count of events: each counts e^(−age/1 min).
 type perMinute struct {
 	count float64
 	at    time.Time
 }
 
-// add counts one.
+// add counts one event.
 func (p perMinute) add(now time.Time) perMinute {
 	if p.count > 0 {
 		p.count *= math.Exp(-now.Sub(p.at).Minutes())
@@ -39,30 +39,30 @@ func (p perMinute) add(now time.Time) perMinute {
 	return perMinute{p.count + 1, now}
 }
 
-// maxSaved is for how many audits like the last a route may save up.
-const maxSaved = 50
+// maxBalance bounds the balance of a budget, as a multiple of the last audit's cost.
+const maxBalance = 50
 
-// budget is what a route's audits may still cost, in the price of tokens.
+// budget is what the audits of a route may still cost, in the unit of token prices.
 type budget struct{ balance, last float64 }
 
-// earn adds a share of what the target cost.
+// earn adds a share of the target's cost.
 func (b *budget) earn(cost float64) {
-	limit := maxSaved * b.last
+	limit := maxBalance * b.last
 	if b.last == 0 {
-		limit = maxSaved * cost // until one audit has shown what they cost
+		limit = maxBalance * cost // before the first audit its cost is unknown
 	}
 	b.balance = min(b.balance+cost, max(limit, 0))
 }
 
-// spend takes what an audit cost.
+// spend subtracts the cost of an audit.
 func (b *budget) spend(cost float64) {
-	if b.balance -= cost; cost > 0 { // an audit that asked nobody says nothing of the next
+	if b.balance -= cost; cost > 0 { // an audit without a call says nothing about the next one
 		b.last = cost
 	}
 }
 
-// TargetCost is what the tokens that the target computed cost, in USD where prices are known (priced), else in tokens. The
-// prompt counts where the target wrote something behind it.
+// TargetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
+// the prompt if the target generated anything.
 func TargetCost(t receipt.Tally, p economy.Prices) (cost float64, priced bool) {
 	prompt := t.Scored
 	if t.Target > 0 {

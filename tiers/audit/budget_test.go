@@ -17,7 +17,7 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 	for range 1000 {
 		b.earn(3)
 	}
-	if b.balance != 3*maxSaved {
+	if b.balance != 3*maxBalance {
 		t.Errorf("before an audit: saved %g", b.balance)
 	}
 	b = budget{}
@@ -26,7 +26,7 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 	for range 1000 {
 		b.earn(10)
 	}
-	if b.balance != 10*maxSaved {
+	if b.balance != 10*maxBalance {
 		t.Errorf("saved %g", b.balance)
 	}
 	b.earn(-1e6)
@@ -46,10 +46,10 @@ func TestRequestsOfAMinuteAreCounted(t *testing.T) {
 	if n := r.add(routeKey, now); n != 1 {
 		t.Errorf("another kind counts %g", n)
 	}
-	for i := range 3 * maxKinds {
-		r.add(risk.Key{Bucket: fmt.Sprint(i)}, now)
+	for i := range 3 * maxClasses {
+		r.add(risk.Key{TrafficClass: fmt.Sprint(i)}, now)
 	}
-	if len(r) > maxKinds {
+	if len(r) > maxClasses {
 		t.Errorf("%d kinds are known", len(r))
 	}
 }
@@ -79,27 +79,27 @@ func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
 		return risk.Decision{Key: k, Version: version, Floor: -3, Audited: audited}
 	}
 	for what, c := range map[string]struct {
-		trial        plan.Trial
+		trial        plan.AuditDecision
 		score        float64
 		learns, want string // buckets
 	}{
-		"its kind":                  {plan.Trial{Own: at(ownKey, 1, true)}, -1, "", "own"},
-		"below the region":          {plan.Trial{Own: at(ownKey, 1, true)}, -4, "", ""},
-		"at its edge":               {plan.Trial{Own: at(ownKey, 1, true)}, -3, "", "own"},
-		"no grid yet":               {plan.Trial{Own: at(ownKey, 0, true)}, -4, "own", ""},
-		"its kind and its route":    {plan.Trial{Own: at(ownKey, 0, true), Route: at(routeKey, 1, true)}, -1, "own", "all"},
-		"not audited for its kind":  {plan.Trial{Own: at(ownKey, 1, false), Route: at(routeKey, 1, true)}, -1, "", "all"},
-		"not for its head":          {plan.Trial{Head: at(headKey, 1, true)}, -1, "", ""},
-		"the warm-up":               {plan.Trial{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
-		"the warm-up served it not": {plan.Trial{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},
+		"its kind":                  {plan.AuditDecision{Own: at(ownKey, 1, true)}, -1, "", "own"},
+		"below the region":          {plan.AuditDecision{Own: at(ownKey, 1, true)}, -4, "", ""},
+		"at its edge":               {plan.AuditDecision{Own: at(ownKey, 1, true)}, -3, "", "own"},
+		"no grid yet":               {plan.AuditDecision{Own: at(ownKey, 0, true)}, -4, "own", ""},
+		"its kind and its route":    {plan.AuditDecision{Own: at(ownKey, 0, true), Route: at(routeKey, 1, true)}, -1, "own", "all"},
+		"not audited for its kind":  {plan.AuditDecision{Own: at(ownKey, 1, false), Route: at(routeKey, 1, true)}, -1, "", "all"},
+		"not for its head":          {plan.AuditDecision{Head: at(headKey, 1, true)}, -1, "", ""},
+		"the warm-up":               {plan.AuditDecision{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
+		"the warm-up served it not": {plan.AuditDecision{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},
 	} {
 		learns, want := "", ""
 		for _, e := range entriesOf(&c.trial, c.score) {
 			switch {
-			case e.learns():
-				learns += e.Key.Bucket
+			case e.needsScoreOnly():
+				learns += e.Key.TrafficClass
 			case e.counts():
-				want += e.Key.Bucket
+				want += e.Key.TrafficClass
 			}
 		}
 		if learns != c.learns || want != c.want {
@@ -118,8 +118,8 @@ func TestWhichHeadsAreDoubtful(t *testing.T) {
 		"it was good enough":        func(h *head) { h.score = -0.5 },
 	} {
 		h := doubtful
-		if change(&h); h.doubtful() != (what == "") {
-			t.Errorf("%q: doubtful %v", what, h.doubtful())
+		if change(&h); h.isDoubtful() != (what == "") {
+			t.Errorf("%q: doubtful %v", what, h.isDoubtful())
 		}
 	}
 }

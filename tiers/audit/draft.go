@@ -12,40 +12,40 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Subject is a request whose drafts are audited. It has a Trial.
-type Subject struct {
+// RequestAuditor audits the drafts of one request, which has an AuditDecision.
+type RequestAuditor struct {
 	*inflight.Request
 	Auditor *Auditor
 
-	Keep    func() (released func()) // says that something uses the request's body until released is called; nil tells nobody
-	Vouched func()                   // called when the target stands by a draft that the warm-up served; nil tells nobody
+	RetainBody    func() (released func()) // keeps the request's body valid until released is called; nil: not needed
+	OnAuditPassed func()                   // called when the target accepts a draft that was served during a warm-up; may be nil
 }
 
-// Draft is a draft that is audited. It sees the chunks that the client's draft takes, or reads its own. When it is over, or
-// nobody else has a use for it any more, it goes on in the background, is audited, and ends there. It is for one goroutine.
+// Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
+// ends, or the request no longer needs it, it continues in the background. It is for one goroutine.
 type Draft struct {
 	*draft.Audit
-	Subject
+	RequestAuditor
 	caller inflight.Caller
-	cost   receipt.Tally // of the audit
+	cost   receipt.Tally // tokens of the audit
 }
 
-// draft begins to audit a draft.
-func (s Subject) draft() *Draft {
+// newDraft starts the audit of a draft.
+func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
 	return &Draft{
-		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.Trial.Floor(r.Views.Own.Band))), Subject: s,
-		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: unrecorded{}},
+		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor(r.Views.Own.Band))), RequestAuditor: s,
+		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: ignoreEvents{}},
 		cost:   receipt.Tally{Prompt: r.Body.PromptTokens},
 	}
 }
 
-// start runs a task in the background, which uses the request's body beyond its request; it reports whether there was a
-// place for it. An audit without one is dropped.
+// start runs a task in the background that uses the request's body after the request's end. It reports whether there was
+// a slot; without one the audit is dropped.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
-	if d.Keep != nil {
-		released = d.Keep()
+	if d.RetainBody != nil {
+		released = d.RetainBody()
 	}
 	started := d.Auditor.start(d.Deadline(), func(ctx context.Context) {
 		defer released()
@@ -53,35 +53,35 @@ func (d *Draft) start(task func(context.Context)) bool {
 	})
 	if !started {
 		released()
-		d.dropped("busy")
+		d.countDropped("busy")
 	}
 	return started
 }
 
-// whole is how long to wait for an answer in one piece from a pool whose first byte may take so long.
+// whole returns the time limit for an answer in one piece from a pool with the given first-byte timeout.
 func (d *Draft) whole(firstByte time.Duration) time.Duration {
-	return d.Config.Timeouts.Whole(d.FirstByte(firstByte), d.Body)
+	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
 }
 
-// settle books what the audit cost.
-func (d *Draft) settle() {
+// end charges the audit's cost.
+func (d *Draft) end() {
 	cost, priced := TargetCost(d.cost, d.Auditor.Prices(d.Route))
-	if !d.Views.Spare {
-		d.Auditor.spend(d.Route, cost)
+	if !d.Views.SpareCapacity {
+		d.Auditor.charge(d.Route, cost)
 	}
 	if !priced {
-		cost = 0 // it is in tokens
+		cost = 0 // the unit is tokens, not USD
 	}
-	d.Auditor.Metrics.Audited(d.Route, d.cost.Scored, cost)
+	d.Auditor.Metrics.CountAudit(d.Route, d.cost.Scored, cost)
 }
 
-// dropped counts an audit that nothing came of, before its outcome was known.
-func (d *Draft) dropped(why string) { d.Auditor.Metrics.Dropped(d.Route, why) }
+// countDropped counts an audit that ended without an outcome.
+func (d *Draft) countDropped(why string) { d.Auditor.Metrics.CountDroppedAudit(d.Route, why) }
 
-// unrecorded keeps no record of calls.
-type unrecorded struct{}
+// ignoreEvents implements [dispatch.Events] and records nothing.
+type ignoreEvents struct{}
 
-func (unrecorded) Waited(time.Duration)              {}
-func (unrecorded) Tried(dispatch.Try, time.Time) int { return 0 }
-func (unrecorded) Settled(int, dispatch.Try)         {}
-func (unrecorded) Cost(float64)                      {}
+func (ignoreEvents) Waited(time.Duration)              {}
+func (ignoreEvents) Tried(dispatch.Try, time.Time) int { return 0 }
+func (ignoreEvents) Settled(int, dispatch.Try)         {}
+func (ignoreEvents) Cost(float64)                      {}

@@ -14,8 +14,8 @@ import (
 // open begins a draft that the client may get, as the request does.
 func (r *rig) open() *dispatch.Exchange {
 	r.t.Helper()
-	c := r.subject.Caller(unrecorded{})
-	x, err := c.Open(context.Background(), c.Order(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
+	c := r.subject.Caller(ignoreEvents{})
+	x, err := c.Open(context.Background(), c.NewRequest(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func (r *rig) half() (*Draft, *dispatch.Exchange) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		w.See(c)
+		w.Observe(c)
 	}
 	return w, x
 }
@@ -38,21 +38,21 @@ func (r *rig) half() (*Draft, *dispatch.Exchange) {
 func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 	play(t, func(r *rig) {
 		w, x := r.half()
-		if !w.Wants() {
+		if !w.NeedsMore() {
 			t.Fatal("it wants no more")
 		}
-		w.TakeOver(x)
+		w.TakeStream(x)
 		r.happens("taken over", "draft", "open own t1", "score", "close t1 good")
 		if b := r.bookings[0]; b.Tokens != 12 {
 			t.Errorf("%d tokens", b.Tokens)
 		}
 		r.breaks = 10
 		w, x = r.half()
-		w.TakeOver(x)
+		w.TakeStream(x)
 		r.happens("lost on its way", "draft")
 		r.drops("draft_lost")
 		r.breaks, r.logprob = 0, -9
-		if w, x = r.half(); w.Wants() {
+		if w, x = r.half(); w.NeedsMore() {
 			t.Error("of a draft below the region more is wanted")
 		}
 		x.Drop()
@@ -84,7 +84,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 		if len(a.Header) != 0 || !strings.HasPrefix(a.ID, "id-") || a.Call.(*engine.Draft).Counted || ticket.Class != 0 || !ticket.NoWait {
 			t.Errorf("%+v, %+v", a, ticket)
 		}
-		r.subject.Draft.Card.TokenIDs = false
+		r.subject.Draft.Capabilities.TokenIDs = false
 		r.subject.Shadow()
 		if r.rests(); !r.attempts[len(r.attempts)-2].Call.(*engine.Draft).Counted {
 			t.Error("chunks without ids tell no usage")
@@ -95,7 +95,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 		r.drops("draft_lost")
 	})
 	play(t, func(r *rig) {
-		r.subject.Plan.Calls, r.subject.Config.Risk.AtOnce = true, 1
+		r.subject.Plan.Calls, r.subject.Config.Risk.MaxConcurrentAudits = true, 1
 		r.subject.Shadow()
 		r.happens("in one piece", "draftwhole", "open own t1", "score", "close t1 good")
 		if ticket := r.tickets[0]; ticket.Class != 0 || !ticket.NoWait {
@@ -122,15 +122,15 @@ func TestADraftThatNobodyMakesIsNotAudited(t *testing.T) {
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	play(t, func(r *rig) {
 		kept, released := 0, 0
-		r.subject.Keep = func() func() { kept++; return func() { released++ } }
+		r.subject.RetainBody = func() func() { kept++; return func() { released++ } }
 		r.watched()
 		r.happens("audited", "open own t1", "score", "close t1 good")
 		if kept != 1 || released != 1 {
 			t.Errorf("kept %d times, released %d times", kept, released)
 		}
 		w, x := r.half()
-		r.auditor.Rest()
-		w.TakeOver(x)
+		r.auditor.Wait()
+		w.TakeStream(x)
 		r.subject.Shadow()
 		r.watched()
 		r.drops("busy", "busy", "busy")
@@ -146,7 +146,7 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
 	play(t, func(r *rig) {
 		ctx, cancel := context.WithCancel(r.t.Context())
-		r.auditor.Rest()
+		r.auditor.Wait()
 		r.auditor.Begin(ctx)
 		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
 			cancel()
@@ -154,11 +154,11 @@ func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
 			return &engine.Failure{Kind: engine.Gone}
 		}
 		r.watched()
-		r.auditor.Rest()
+		r.auditor.Wait()
 		if len(r.log) != 2 || r.log[1] != "score" {
 			t.Errorf("%v", r.log)
 		}
-		if r.auditor.May("m", &plan.Risk{AtOnce: 1}, true) {
+		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
 			t.Error("it may be audited while nothing runs")
 		}
 	})

@@ -5,24 +5,24 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// entry is a draft as evidence for one key.
+// entry is an audited draft as evidence for one key.
 type entry struct {
 	risk.Decision
-	score  float64 // that it is evidence about
-	ticket string  // of its audit, once that is opened
-	warmup bool    // it is about what the warm-up served, and evidence for no threshold
+	score  float64 // compared with the key's thresholds
+	ticket string  // id of the audit once it is open
+	warmup bool    // it counts for the warm-up only, not for a threshold
 }
 
-// learns reports whether the score only helps to place a grid: no target is asked.
-func (e entry) learns() bool { return !e.warmup && e.Version == 0 }
+// needsScoreOnly reports whether the score only helps to place the grid, so that the target is not asked.
+func (e entry) needsScoreOnly() bool { return !e.warmup && e.Version == 0 }
 
-// counts reports whether the target's word on the draft is evidence.
+// counts reports whether the target's label is evidence.
 func (e entry) counts() bool { return e.warmup || e.Version != 0 && e.score >= e.Floor }
 
-// entriesOf is what a draft of a score may be evidence for by its own score, in the order in which it is booked.
-func entriesOf(t *plan.Trial, score float64) (entries []entry) {
-	for _, d := range t.Stamps() {
-		if d.Key.Lot != plan.LotHead {
+// entriesOf returns the entries of a draft by its own score, in the order in which they are opened.
+func entriesOf(t *plan.AuditDecision, score float64) (entries []entry) {
+	for _, d := range t.Decisions() {
+		if d.Key.Cohort != plan.CohortHead {
 			entries = append(entries, entry{Decision: d, score: score})
 		}
 	}
@@ -32,18 +32,17 @@ func entriesOf(t *plan.Trial, score float64) (entries []entry) {
 	return entries
 }
 
-// head is the first tokens of a draft, as they were when it was decided whether the client gets it.
+// head describes a draft at the moment when the gateway decided whether the client gets it.
 type head struct {
-	ids       int     // 0 where nothing was decided
-	score     float64 // of them
-	all       int     // ids of the whole draft
-	whole     float64 // its score
+	ids       int     // tokens until then; 0: no decision was made
+	score     float64 // at that moment
+	all       int     // tokens of the whole draft
+	whole     float64 // score of the whole draft
 	band      float64 // lower edge of the doubtful band
-	threshold float64 // from which on a draft is not doubtful
+	threshold float64 // upper edge of the doubtful band
 }
 
-// doubtful reports whether the target would have been asked about a head, and would have seen the draft kept if it
-// stood by that.
-func (h head) doubtful() bool {
+// isDoubtful reports whether a head check would have been made and, if passed, would have led to the draft being served.
+func (h head) isDoubtful() bool {
 	return h.ids > 0 && h.ids <= h.all && h.whole >= h.band && h.score < h.threshold
 }

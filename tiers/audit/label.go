@@ -14,14 +14,14 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// audit asks the target about a draft that came to its end, and books what it says.
+// audit labels a finished draft by the target and stores the label.
 func (d *Draft) audit(ctx context.Context) {
 	v := d.Verdict()
-	if !v.Accept && !d.Faulty(v) {
-		return // nothing that would be served by any threshold in the region
+	if !v.Accept && !d.IsMalformed(v) {
+		return // no threshold in the tested region would serve it
 	}
-	b := &booking{Draft: d, score: float64(v.Score)}
-	defer d.settle()
+	b := &auditRun{Draft: d, score: float64(v.Score)}
+	defer d.end()
 	if !b.prepare(ctx) {
 		return
 	}
@@ -29,12 +29,12 @@ func (d *Draft) audit(ctx context.Context) {
 		b.leaveBad(ctx)
 		return
 	}
-	if !d.Auditor.enter(ctx, d.Config.Risk.AtOnce) {
-		d.dropped("busy")
+	if !d.Auditor.enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
+		d.countDropped("busy")
 		return
 	}
 	defer d.Auditor.leave()
-	if d.Trial.Head.Audited {
+	if d.AuditDecision.Head.Audited {
 		b.tryHead(ctx)
 	}
 	if len(b.entries) == 0 {
@@ -42,47 +42,47 @@ func (d *Draft) audit(ctx context.Context) {
 	}
 	good, heard := b.ask(ctx)
 	switch {
-	case len(b.booked) == 0:
-		d.dropped(b.why)
+	case len(b.opened) == 0:
+		d.countDropped(b.why)
 	case heard:
 		b.close(ctx, !good)
-		if good && d.Trial.Warmup && d.Vouched != nil {
-			d.Vouched()
+		if good && d.AuditDecision.Warmup && d.OnAuditPassed != nil {
+			d.OnAuditPassed()
 		}
 	}
 }
 
-// tryHead asks the target about the first tokens of a draft that would have been doubtful: what it
-// stands by is evidence for the cohort of such.
-func (b *booking) tryHead(ctx context.Context) {
+// tryHead makes the head check that a doubtful draft would have had. If the target accepts the head, the draft is
+// evidence for the cohort of head checks.
+func (b *auditRun) tryHead(ctx context.Context) {
 	ids, at := b.Transcript().IDs(), b.Head()
 	h := head{
-		ids: at.IDs, score: at.Score, all: len(ids), whole: b.score, band: b.Views.Own.Band, threshold: b.Trial.Own.Threshold,
+		ids: at.IDs, score: at.Score, all: len(ids), whole: b.score, band: b.Views.Own.Band, threshold: b.AuditDecision.Own.Threshold,
 	}
-	if !h.doubtful() {
+	if !h.isDoubtful() {
 		return
 	}
-	asker := b.asker()
+	asker := b.newVerifier()
 	asker.Scorer = plan.ScorerIDs
-	r, err := asker.Ask(ctx, verify.Draft{PromptIDs: b.Transcript().PromptIDs(), IDs: ids[:h.ids], Tokens: h.ids})
+	r, err := asker.Verify(ctx, verify.Draft{PromptIDs: b.Transcript().PromptIDs(), IDs: ids[:h.ids], Tokens: h.ids})
 	if b.cost.Scored += r.Computed; err != nil || !r.Pass {
 		return
 	}
-	b.add(ctx, entry{Decision: b.Trial.Head, score: float64(r.Score)})
+	b.add(ctx, entry{Decision: b.AuditDecision.Head, score: float64(r.Score)})
 }
 
-// asker asks the target by the label's rule.
-func (d *Draft) asker() verify.Asker {
+// newVerifier returns a verifier with the rule of the label.
+func (d *Draft) newVerifier() verify.Verifier {
 	mode := plan.ModeLenient
 	if d.Config.Risk.Label == plan.LabelPrefix {
 		mode = plan.ModeVerify
 	}
-	return verify.Asker{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
+	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
 }
 
-// ask has the target label the draft. Where there is no place it waits, and nothing is booked;
-// what was booked and comes to nothing three times is lost.
-func (b *booking) ask(ctx context.Context) (good, heard bool) {
+// ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
+// fails three times is lost and stays bad.
+func (b *auditRun) ask(ctx context.Context) (good, heard bool) {
 	waiting, cancel := b.World.WithTimeout(ctx, auditWait)
 	defer cancel()
 	for tries := 0; tries < auditTries; {
@@ -90,24 +90,24 @@ func (b *booking) ask(ctx context.Context) (good, heard bool) {
 		switch {
 		case err == nil:
 			return good, true
-		case errors.Is(err, errUnbooked), ctx.Err() != nil:
+		case errors.Is(err, errNotOpened), ctx.Err() != nil:
 			return false, false
-		case len(b.booked) > 0:
+		case len(b.opened) > 0:
 			tries++
-		case !noPlace(err):
-			b.why = verify.WhyUnheard(err) // what cannot be asked about at all, such as a text that is too long
+		case !isFull(err):
+			b.why = verify.FailureReason(err) // the target cannot be asked, for example because the text is too long
 			b.leaveBad(ctx)
 			return false, false
 		}
-		if b.why = "target_full"; len(b.booked) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
+		if b.why = "target_full"; len(b.opened) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
 			return false, false
 		}
 	}
 	return false, false
 }
 
-// noPlace reports whether an audit failed because the target has no place for it now.
-func noPlace(err error) bool {
+// isFull reports whether an audit failed because the target has no capacity now.
+func isFull(err error) bool {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason != scoring.ReasonTooLong
 	}
@@ -117,46 +117,46 @@ func noPlace(err error) bool {
 	return errors.Is(err, pool.ErrFull) || errors.Is(err, pool.ErrNoBackend)
 }
 
-// label asks the target in the way that the setting says.
-func (b *booking) label(ctx context.Context) (good bool, err error) {
+// label asks the target in the way that risk.label says.
+func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	if b.Config.Risk.Label == plan.LabelRegenerate {
 		return b.regenerated(ctx)
 	}
-	r, err := b.heard(ctx)
+	r, err := b.applyCheck(ctx)
 	if err != nil || r.Pass || b.Config.Risk.Label != plan.LabelPrefix {
 		return err == nil && r.Pass, err
 	}
-	return float64(r.Kept) >= b.Config.Risk.Prefix*float64(max(len(b.Transcript().IDs()), 1)), nil
+	return float64(r.Kept) >= b.Config.Risk.MinPrefixShare*float64(max(len(b.Transcript().IDs()), 1)), nil
 }
 
-// heard asks the target about the draft. Whether there is a place for an audit must not depend on how long the draft became.
-func (b *booking) heard(ctx context.Context) (verify.Result, error) {
-	asker := b.asker()
-	asker.Before, asker.Place = b.book, b.Body.PromptTokens+plan.TypicalOutput
-	draft := verify.About(b.Audit.Draft)
-	draft.Resumes = false // nobody carries on with it
-	r, err := asker.Ask(ctx, draft)
+// applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
+func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
+	asker := b.newVerifier()
+	asker.Before, asker.Admission = b.openAll, b.Body.PromptTokens+plan.TypicalOutput
+	draft := verify.NewDraft(b.Audit.Draft)
+	draft.Resumes = false // the draft is not continued
+	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed
 	return r, err
 }
 
-// regenerated has the target write an answer of its own. A draft that says the same is good; of
-// another one the target is asked whether it is right.
-func (b *booking) regenerated(ctx context.Context) (good bool, err error) {
+// regenerated lets the target write its own answer. The draft is good if it says the same; otherwise the target judges
+// it in words.
+func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
-	o := b.caller.Order(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
-	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole, o.Before = true, 0, true, b.book
-	o.FirstByte = b.whole(b.Config.Timeouts.TargetFirstByte)
-	if _, err := b.caller.Ask(ctx, o); err != nil {
+	o := b.caller.NewRequest(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
+	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole, o.Before = true, 0, true, b.openAll
+	o.FirstByteTimeout = b.whole(b.Config.Timeouts.TargetFirstToken)
+	if _, err := b.caller.Do(ctx, o); err != nil {
 		return false, err
 	}
 	b.cost.Target += own.Usage.Completion
-	if accept.SaysTheSame(b.Transcript().Text(), own.Text) {
+	if accept.SameAnswer(b.Transcript().Text(), own.Text) {
 		return true, nil
 	}
 	if b.Plan.Auditor != plan.ScorerJudge {
 		return false, nil
 	}
-	r, err := b.heard(ctx)
+	r, err := b.applyCheck(ctx)
 	return err == nil && r.Pass, err
 }

@@ -29,10 +29,10 @@ import (
 type rig struct {
 	t       *testing.T
 	auditor *Auditor
-	subject Subject
+	subject RequestAuditor
 	pools   [2]*pool.Pool // of the draft, and of the target
 
-	fate    func(key string) (risk.Fate, error)
+	fate    func(key string) (risk.OpenResult, error)
 	closes  func() error
 	target  func(a *engine.Attempt) error // answers the target's calls, beside what the rig does
 	refuses bool                          // the target stands by no token
@@ -47,7 +47,7 @@ type rig struct {
 	log      []string // what happened, in order
 	attempts []engine.Attempt
 	tickets  []dispatch.Ticket
-	bookings []Booking
+	bookings []PendingAudit
 	streams  int // that are open
 	dropped  []string
 	audited  []int // tokens of each audit
@@ -57,9 +57,9 @@ type rig struct {
 
 // The keys of the rig's request.
 var (
-	ownKey   = risk.Key{Route: "m", Bucket: "own", Lot: plan.LotConfidence}
-	headKey  = risk.Key{Route: "m", Bucket: "own", Lot: plan.LotHead}
-	routeKey = risk.Key{Route: "m", Bucket: "all", Lot: plan.LotConfidence}
+	ownKey   = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortConfidence}
+	headKey  = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortHead}
+	routeKey = risk.Key{Route: "m", TrafficClass: "all", Cohort: plan.CohortConfidence}
 )
 
 // play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is
@@ -72,7 +72,7 @@ func play(t *testing.T, test func(r *rig)) {
 		r.auditor.Begin(ctx)
 		test(r)
 		cancel()
-		r.auditor.Rest()
+		r.auditor.Wait()
 		for _, p := range r.pools {
 			for _, b := range p.Snapshot() {
 				if b.InFlight != 0 || r.streams != 0 {
@@ -93,14 +93,14 @@ func newRig(t *testing.T) *rig {
 		}
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(), Metrics: r,
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(), Metrics: r,
 		Window: func(string) int { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, Ticket: func() string {
+	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, NewTicket: func() string {
 		n++
 		return fmt.Sprint("t", n)
 	}}); err != nil {
@@ -111,19 +111,19 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.subject = Subject{Auditor: r.auditor, Request: &inflight.Request{
+	r.subject = RequestAuditor{Auditor: r.auditor, Request: &inflight.Request{
 		Body: body, Route: "m", Class: 2,
 		Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
-		Tools:    &inflight.Tools{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
+		Services: &inflight.Services{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
 		Plan:     plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
 		Config: plan.Config{
-			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, Takeover: true, JudgeOdds: 1, RetryAttempts: 2,
-			Scoring: scoring.Config{MaxTokens: 10000, AtOnce: 4, Timeout: time.Second},
-			Risk:    plan.Risk{AtOnce: 1, Label: plan.LabelLenient, Prefix: 0.5},
+			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, JudgeThreshold: 1, MaxRetries: 2,
+			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second},
+			Risk:    plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient, MinPrefixShare: 0.5},
 		},
-		Trial:  &plan.Trial{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
-		Draft:  inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Card: &probe.Card{TokenIDs: true}},
-		Target: inflight.Pool{Pool: r.pools[1], Tier: plan.Target, Card: &probe.Card{Scoring: openai.ScoreCompletions}},
+		AuditDecision: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
+		Draft:         inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},
+		Target:        inflight.Pool{Pool: r.pools[1], Tier: plan.Target, Capabilities: &probe.Capabilities{Scoring: openai.ScoreCompletions}},
 	}}
 	return r
 }
@@ -133,7 +133,7 @@ func (r *rig) rests() {
 	r.auditor.mu.Lock()
 	ctx := r.auditor.ctx
 	r.auditor.mu.Unlock()
-	r.auditor.Rest()
+	r.auditor.Wait()
 	r.auditor.Begin(ctx)
 }
 
@@ -182,9 +182,9 @@ func (r *rig) chunks() (all []*openai.Chunk) {
 func (r *rig) watched() {
 	w := r.subject.Watch()
 	for _, c := range r.chunks() {
-		w.See(c)
+		w.Observe(c)
 	}
-	w.Over()
+	w.End()
 }
 
 // answer is the draft in one piece.
@@ -279,11 +279,11 @@ func (s *stream) Close() {
 }
 
 // Enter implements [dispatch.Queue].
-func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	r.mu.Lock()
 	r.tickets = append(r.tickets, t)
 	r.mu.Unlock()
-	return 0, try(pool.Limit{})
+	return 0, try(pool.Admission{})
 }
 
 // ledger is evidence that takes down what it is told.
@@ -292,21 +292,21 @@ type ledger struct{ *rig }
 func (l ledger) View(risk.Key) risk.View    { return risk.View{} }
 func (l ledger) Drafted(risk.Key, int, int) {}
 
-func (l ledger) Open(_ context.Context, b Booking) (risk.Fate, error) {
+func (l ledger) Open(_ context.Context, b PendingAudit) (risk.OpenResult, error) {
 	l.mu.Lock()
 	l.bookings = append(l.bookings, b)
 	l.mu.Unlock()
 	return l.told("open", b.Key, b.Ticket)
 }
 
-func (l ledger) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+func (l ledger) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	return l.told("warmup", k, ticket)
 }
 
-func (l ledger) told(what string, k risk.Key, ticket string) (risk.Fate, error) {
-	key := strings.TrimSuffix(k.Bucket+" "+k.Lot, " "+plan.LotConfidence)
+func (l ledger) told(what string, k risk.Key, ticket string) (risk.OpenResult, error) {
+	key := strings.TrimSuffix(k.TrafficClass+" "+k.Cohort, " "+plan.CohortConfidence)
 	if l.note("%s %s %s", what, key, ticket); l.fate == nil {
-		return risk.Booked, nil
+		return risk.Opened, nil
 	}
 	return l.fate(key)
 }
@@ -320,22 +320,22 @@ func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, bad bool) er
 
 // The rig implements [Metrics] and [dispatch.Metrics].
 
-func (r *rig) Audited(_ string, tokens int, usd float64) {
+func (r *rig) CountAudit(_ string, tokens int, usd float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.audited, r.usd = append(r.audited, tokens), r.usd+usd
 }
 
-func (r *rig) Dropped(_, why string) {
+func (r *rig) CountDroppedAudit(_, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropped = append(r.dropped, why)
 }
 
-func (r *rig) Panicked()               { r.panicked++ }
-func (r *rig) Failed(*engine.Failure)  {}
-func (r *rig) RetryBudgetSpent()       {}
-func (r *rig) Cost(plan.Tier, float64) {}
+func (r *rig) CountAuditPanic()             { r.panicked++ }
+func (r *rig) CountFailure(*engine.Failure) {}
+func (r *rig) CountRetryBudgetSpent()       {}
+func (r *rig) AddCost(plan.Tier, float64)   {}
 
 // refusedFor is why a score may not be asked for.
 func refusedFor(reason string) error { return &scoring.RefusedError{Reason: reason} }

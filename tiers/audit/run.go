@@ -5,37 +5,38 @@ import (
 	"time"
 )
 
-// Begin lets audits run until ctx ends. [Auditor.Rest] is to be called then.
+// Begin allows audits until ctx ends. Call [Auditor.Wait] afterwards.
 func (a *Auditor) Begin(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx, a.idle = ctx, nil
 }
 
-// Rest waits for the end of all audits: no other is begun, and Begin's context has cancelled those that run.
-func (a *Auditor) Rest() {
+// Wait waits for the end of all audits. No new one starts, and the end of Begin's context has cancelled the running
+// ones.
+func (a *Auditor) Wait() {
 	idle := a.World.NewSignal()
 	a.mu.Lock()
 	a.ctx = nil
-	running := a.under > 0
+	running := a.tasks > 0
 	if running && a.idle == nil {
 		a.idle = idle
 	}
 	idle = a.idle
 	a.mu.Unlock()
 	if running {
-		_ = idle.Wait(context.Background()) // which does not end
+		_ = idle.Wait(context.Background()) // no deadline: the tasks were cancelled
 	}
 }
 
-// start runs a task in the background, for as long as the request that it is about may take and never less
-// than auditTime; it reports whether there was a place for it.
+// start runs a task in the background with the time limit of its request, at least auditTime. It reports whether there
+// was a slot.
 func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 	a.mu.Lock()
 	parent := a.ctx
-	may := parent != nil && parent.Err() == nil && a.under < maxAudits
+	may := parent != nil && parent.Err() == nil && a.tasks < maxAudits
 	if may {
-		a.under++
+		a.tasks++
 	}
 	a.mu.Unlock()
 	if !may {
@@ -47,7 +48,7 @@ func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 		defer cancel()
 		defer func() {
 			if recover() != nil {
-				a.Metrics.Panicked() // a fault of an audit is nobody's but its own
+				a.Metrics.CountAuditPanic() // a panic ends the audit only
 			}
 		}()
 		task(ctx)
@@ -55,21 +56,21 @@ func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 	return true
 }
 
-// ended notes that a task has.
+// ended counts the end of a task.
 func (a *Auditor) ended() {
 	a.mu.Lock()
-	a.under--
+	a.tasks--
 	idle := a.idle
-	if a.under > 0 {
+	if a.tasks > 0 {
 		idle = nil
 	}
 	a.mu.Unlock()
 	if idle != nil {
-		idle.Give()
+		idle.Set()
 	}
 }
 
-// enter waits for one of so many places at the pools, no longer than auditWait.
+// enter waits for one of so many pool slots, auditWait at most.
 func (a *Auditor) enter(ctx context.Context, places int) bool {
 	for deadline := a.World.Now().Add(auditWait); !a.place(places); {
 		if a.World.Sleep(ctx, auditPause) != nil || a.World.Now().After(deadline) {
@@ -79,7 +80,7 @@ func (a *Auditor) enter(ctx context.Context, places int) bool {
 	return true
 }
 
-// place takes a place, where one is free.
+// place takes a pool slot if one is free.
 func (a *Auditor) place(places int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +91,7 @@ func (a *Auditor) place(places int) bool {
 	return true
 }
 
-// leave gives the place back.
+// leave frees the pool slot.
 func (a *Auditor) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,11 +20,11 @@ func TestNoMoreAuditsRunThanThereMay(t *testing.T) {
 				started++
 			}
 		}
-		if started != maxAudits || r.auditor.May("m", &plan.Risk{AtOnce: 1}, false) {
+		if started != maxAudits || r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, false) {
 			t.Errorf("%d audits run, and there may be %d", started, maxAudits)
 		}
 		close(hold)
-		if r.rests(); !r.auditor.May("m", &plan.Risk{AtOnce: 1}, false) || r.auditor.May("m", &plan.Risk{}, false) {
+		if r.rests(); !r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, false) || r.auditor.MayAudit("m", &plan.Risk{}, false) {
 			t.Error("an audit may not be decided on when the others are over, or may though there are to be none")
 		}
 	})
@@ -36,8 +36,8 @@ func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
 			r.auditor.start(0, func(context.Context) { panic("of a test") })
 			r.rests()
 		}
-		if r.panicked != 2*maxAudits || r.auditor.under != 0 {
-			t.Errorf("%d panics were told, %d run", r.panicked, r.auditor.under)
+		if r.panicked != 2*maxAudits || r.auditor.tasks != 0 {
+			t.Errorf("%d panics were told, %d run", r.panicked, r.auditor.tasks)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 			t.Fatal(err)
 		}
 		never := func(context.Context) { t.Error("it runs") }
-		if a.start(0, never) || a.May("m", &plan.Risk{AtOnce: 1}, true) {
+		if a.start(0, never) || a.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
 			t.Error("before it begins")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -91,9 +91,9 @@ func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 		if cancel(); a.start(0, never) {
 			t.Error("when its time is over")
 		}
-		a.Rest()
-		a.Rest()
-		fate, err := a.Evidence.Open(t.Context(), Booking{})
+		a.Wait()
+		a.Wait()
+		fate, err := a.Evidence.Open(t.Context(), PendingAudit{})
 		if fate != risk.Stale || err != nil || a.Evidence.View(ownKey) != (risk.View{}) {
 			t.Errorf("without evidence: %s, %v", fate, err)
 		}
@@ -113,19 +113,19 @@ func (k known) View(key risk.Key) risk.View { return k.views[key] }
 
 func TestViewsAreOfAllReplicasAndAtTheThresholdInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kind := plan.Kind{Own: ownKey, Head: headKey, Route: routeKey}
-		at2 := kind.At(2)
+		kind := plan.EvidenceKeys{Own: ownKey, Head: headKey, Route: routeKey}
+		at2 := kind.AtOperatingPoint(2)
 		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}, at2.Head: {Op: 1}, routeKey: {Op: 5}}}
 		a, err := New(Options{World: world.System{}, Metrics: &rig{}, Replicas: func() int { return 3 }, Evidence: evidence})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, v := a.Views(&plan.Config{Head: plan.HeadOff}, kind)
+		k, v := a.Views(&plan.Config{HeadCheck: plan.HeadOff}, kind)
 		want := plan.Views{Own: risk.View{Op: 2, Hi: 4}, PerMinute: 3, Now: time.Now()}
 		if k != at2 || v != want {
 			t.Errorf("%+v of %+v, want %+v", v, k, want)
 		}
-		_, v = a.Views(&plan.Config{Head: plan.HeadAlways, Risk: plan.Risk{Inherit: true}}, kind)
+		_, v = a.Views(&plan.Config{HeadCheck: plan.HeadAlways, Risk: plan.Risk{InheritFromRoute: true}}, kind)
 		if v.Head.Op != 1 || v.Route.Op != 5 || v.PerMinute != 6 || v.RoutePerMinute != 3 {
 			t.Errorf("%+v", v)
 		}

@@ -12,32 +12,32 @@ import (
 )
 
 var (
-	_ strategy.Auditor = Subject{}
-	_ strategy.Watcher = (*Draft)(nil)
+	_ strategy.Auditor    = RequestAuditor{}
+	_ strategy.AuditDraft = (*Draft)(nil)
 )
 
 // Watch implements [strategy.Auditor].
-func (s Subject) Watch() strategy.Watcher { return s.draft() }
+func (s RequestAuditor) Watch() strategy.AuditDraft { return s.newDraft() }
 
 // Whole implements [strategy.Auditor].
-func (s Subject) Whole(answer *openai.DraftAnswer) {
-	d := s.draft()
-	d.SeeWhole(answer)
-	d.Over()
+func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
+	d := s.newDraft()
+	d.ObserveWhole(answer)
+	d.End()
 }
 
-// Shadow makes a draft in the background, of which the client sees nothing, and audits it.
-func (s Subject) Shadow() {
-	d := s.draft()
+// Shadow makes and audits a draft in the background that the client never sees.
+func (s RequestAuditor) Shadow() {
+	d := s.newDraft()
 	d.start(d.shadow)
 }
 
-// Over implements [strategy.Watcher].
-func (d *Draft) Over() { d.start(d.audit) }
+// End implements [strategy.AuditDraft].
+func (d *Draft) End() { d.start(d.audit) }
 
-// TakeOver implements [strategy.Watcher]. The context of the exchange must not end with the request's.
-func (d *Draft) TakeOver(x *dispatch.Exchange) {
-	x.HandOver(unrecorded{}, d.Tokens())
+// TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
+func (d *Draft) TakeStream(x *dispatch.Exchange) {
+	x.HandOver(ignoreEvents{}, d.Tokens())
 	started := d.start(func(ctx context.Context) {
 		stop := d.World.OnCancel(ctx, x.Cancel)
 		defer stop()
@@ -50,32 +50,32 @@ func (d *Draft) TakeOver(x *dispatch.Exchange) {
 	}
 }
 
-// read reads the draft to its end; it reports whether it came to one.
+// read reads the draft to its end and reports whether it is complete.
 func (d *Draft) read(x *dispatch.Exchange) bool {
 	var f *engine.Failure
 	defer func() { x.Close(f, d.Tokens()) }()
-	for d.Wants() {
+	for d.NeedsMore() {
 		want := engine.WantTokens
-		if d.WantsTop() {
+		if d.NeedsTopLogprobs() {
 			want = engine.WantTops
 		}
 		chunk, err := x.Next(want)
 		if err != nil {
 			if err != io.EOF {
 				f, _ = errors.AsType[*engine.Failure](err)
-				d.dropped("draft_lost")
+				d.countDropped("draft_lost")
 			}
 			return false
 		}
-		d.See(chunk)
+		d.Observe(chunk)
 	}
 	return true
 }
 
-// shadow makes the draft and audits it.
+// shadow makes a draft and audits it.
 func (d *Draft) shadow(ctx context.Context) {
-	if !d.Auditor.enter(ctx, d.Config.Risk.AtOnce) {
-		d.dropped("busy")
+	if !d.Auditor.enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
+		d.countDropped("busy")
 		return
 	}
 	if d.madeAtPlace(ctx) {
@@ -83,26 +83,26 @@ func (d *Draft) shadow(ctx context.Context) {
 	}
 }
 
-// madeAtPlace is made with a place that was taken.
+// madeAtPlace makes the draft within a pool slot.
 func (d *Draft) madeAtPlace(ctx context.Context) bool {
 	defer d.Auditor.leave()
 	return d.made(ctx)
 }
 
-// made has the draft pool write the draft, at the lowest class. It reports whether there is one.
+// made asks the draft pool for the draft, at the lowest priority. It reports whether there is one.
 func (d *Draft) made(ctx context.Context) bool {
 	if d.Plan.Calls {
 		return d.madeWhole(ctx)
 	}
-	card := d.Request.Draft.Card
-	o := d.order(&engine.Draft{
-		Terms: d.Terms(d.Request.Draft), Request: d.Body, Counted: card != nil && !card.TokenIDs,
+	capabilities := d.Request.Draft.Capabilities
+	o := d.newRequest(&engine.Draft{
+		Terms: d.Terms(d.Request.Draft), Request: d.Body, Counted: capabilities != nil && !capabilities.TokenIDs,
 	})
-	o.FirstByte = d.FirstByte(d.Config.Timeouts.DraftFirstByte)
-	o.Retry.Attempts = min(o.Retry.Attempts, 1) // a connection that was closed while it was idle costs no audit
+	o.FirstByteTimeout = d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken)
+	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry, because an idle connection may have been closed
 	x, err := d.caller.Open(ctx, o)
 	if err != nil {
-		d.dropped("draft_unavailable")
+		d.countDropped("draft_unavailable")
 		return false
 	}
 	return d.read(x)
@@ -111,20 +111,20 @@ func (d *Draft) made(ctx context.Context) bool {
 // madeWhole is made for an answer that may call tools.
 func (d *Draft) madeWhole(ctx context.Context) bool {
 	var answer openai.DraftAnswer
-	o := d.order(&engine.DraftWhole{Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
+	o := d.newRequest(&engine.DraftWhole{Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
 	o.Demand.Whole = true
-	o.FirstByte = d.whole(d.Config.Timeouts.DraftFirstByte)
-	if _, err := d.caller.Ask(ctx, o); err != nil {
-		d.dropped("draft_unavailable")
+	o.FirstByteTimeout = d.whole(d.Config.Timeouts.DraftFirstToken)
+	if _, err := d.caller.Do(ctx, o); err != nil {
+		d.countDropped("draft_unavailable")
 		return false
 	}
-	d.SeeWhole(&answer)
+	d.ObserveWhole(&answer)
 	return true
 }
 
-// order prepares a call to the draft pool.
-func (d *Draft) order(call engine.Call) dispatch.Order {
-	o := d.caller.Order(d.Request.Draft, call)
+// newRequest returns a call to the draft pool.
+func (d *Draft) newRequest(call engine.Call) dispatch.Request {
+	o := d.caller.NewRequest(d.Request.Draft, call)
 	o.Ticket.NoWait, o.Ticket.Class = true, 0
 	return o
 }

@@ -16,7 +16,7 @@
 //
 // Of the simulator's drafts, 3,000 of them fitted and 3,000 others scored: the area under the curve,
 // with an error of 0.02 at most, and the largest share of drafts that a threshold keeps with no
-// more than a tenth of them bad. Before is the least of the three terms (accept.Judge).
+// more than a tenth of them bad. Before is the least of the three terms (accept.ScoreTracker).
 //
 //	divergence  blind  temperature    bad  before  after  kept before  kept after
 //	       0.1      0            0   10 %   0.608  0.707         1.00        1.00
@@ -37,11 +37,11 @@ import (
 )
 
 const (
-	// Least is how many labels a fit takes.
-	Least = 2000
-	// LeastOfEach is how many of them must be good, and how many bad: of fewer than that, each
+	// MinSamples is how many labels a fit takes.
+	MinSamples = 2000
+	// MinPerLabel is how many of them must be good, and how many bad: of fewer than that, each
 	// of six coefficients would rest on eight.
-	LeastOfEach = 50
+	MinPerLabel = 50
 
 	// folds is how many parts the samples are cut in, each of which is held out once.
 	folds = 5
@@ -50,8 +50,8 @@ const (
 // Fitted is a calibrated score, and what it is worth. What is said of its worth comes from
 // drafts that were held out: each fifth was scored by a fit of the other four.
 type Fitted struct {
-	Map    accept.Map // of all samples; version 0, whoever keeps it numbers it
-	N, Bad int        // samples, and those that the target did not stand by
+	Map    accept.ScoreMap // of all samples; version 0, whoever keeps it numbers it
+	N, Bad int             // samples, and those that the target did not stand by
 
 	Before, After Area // how well the score of then, and this one, tell good from bad
 	Gain          Area // the difference, with its own error: both see the same drafts
@@ -65,12 +65,12 @@ type Fitted struct {
 type TooFewError struct{ Good, Bad int }
 
 func (e *TooFewError) Error() string {
-	return fmt.Sprintf("calibrate: %d good and %d bad labels, want %d together and %d of each", e.Good, e.Bad, Least, LeastOfEach)
+	return fmt.Sprintf("calibrate: %d good and %d bad labels, want %d together and %d of each", e.Good, e.Bad, MinSamples, MinPerLabel)
 }
 
 // Fit fits a score to samples. The same samples in the same order make the same fit. Its time
 // grows with the number of samples and is bounded. It fails with a *[TooFewError] where labels are
-// fewer than [Least], or those of one kind fewer than [LeastOfEach], and where a sample is not
+// fewer than [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not
 // made of finite numbers of an ordinary size.
 func Fit(samples []Sample) (Fitted, error) {
 	f := Fitted{N: len(samples)}
@@ -82,7 +82,7 @@ func Fit(samples []Sample) (Fitted, error) {
 			f.Bad++
 		}
 	}
-	if err := (&TooFewError{Good: f.N - f.Bad, Bad: f.Bad}); f.N < Least || min(err.Good, err.Bad) < LeastOfEach {
+	if err := (&TooFewError{Good: f.N - f.Bad, Bad: f.Bad}); f.N < MinSamples || min(err.Good, err.Bad) < MinPerLabel {
 		return Fitted{}, err
 	}
 	f.Map = regress(samples)

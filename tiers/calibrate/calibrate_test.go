@@ -92,7 +92,7 @@ func TestTheFitComesNearTheOracleFromTheFewestLabels(t *testing.T) {
 	l.weights[accept.FeatureLength] = 0
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		samples, _ := l.draw(rng, Least)
+		samples, _ := l.draw(rng, MinSamples)
 		f := mustFit(t, samples)
 		fresh, odds := l.draw(rng, 20_000)
 		good, own := goodOf(fresh), make([]float64, len(fresh))
@@ -102,7 +102,7 @@ func TestTheFitComesNearTheOracleFromTheFewestLabels(t *testing.T) {
 		oracle, fitted := AUROC(odds, good), AUROC(own, good)
 		t.Logf("oracle %.4f, fitted %.4f, held out %.4f ± %.4f, before %.4f", oracle.Value, fitted.Value, f.After.Value, f.After.Error, f.Before.Value)
 		if fitted.Value < oracle.Value-0.005 {
-			t.Errorf("the fit of %d labels has %v, the oracle %v", Least, fitted, oracle)
+			t.Errorf("the fit of %d labels has %v, the oracle %v", MinSamples, fitted, oracle)
 		}
 		if math.Abs(f.After.Value-fitted.Value) > 4*f.After.Error {
 			t.Errorf("held-out drafts say %v, fresh ones %v", f.After, fitted)
@@ -192,13 +192,13 @@ func TestLabelsThatComeInRunsAreSpreadOverAllParts(t *testing.T) {
 }
 
 func TestTooFewLabelsAreNoFit(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(9, 9)), 2*Least)
+	samples, _ := known.draw(rand.New(rand.NewPCG(9, 9)), 2*MinSamples)
 	for name, c := range map[string]struct {
 		n, bad int
 		few    bool
 	}{
-		"none": {0, 0, true}, "one label short": {Least - 1, 500, true}, "one bad one short": {Least, LeastOfEach - 1, true},
-		"one good one short": {Least, Least - LeastOfEach + 1, true}, "just enough": {Least, LeastOfEach, false},
+		"none": {0, 0, true}, "one label short": {MinSamples - 1, 500, true}, "one bad one short": {MinSamples, MinPerLabel - 1, true},
+		"one good one short": {MinSamples, MinSamples - MinPerLabel + 1, true}, "just enough": {MinSamples, MinPerLabel, false},
 	} {
 		some := slices.Clone(samples[:c.n])
 		for i := range some {
@@ -217,7 +217,7 @@ func TestTooFewLabelsAreNoFit(t *testing.T) {
 }
 
 func TestASampleThatIsNoNumberIsRefused(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(10, 10)), Least)
+	samples, _ := known.draw(rand.New(rand.NewPCG(10, 10)), MinSamples)
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e5} {
 		bad := slices.Clone(samples)
 		bad[17].Features[accept.FeatureWorst] = x

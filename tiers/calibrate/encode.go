@@ -107,7 +107,7 @@ func (e *encoded) decode() (Fitted, error) {
 		return Fitted{}, fmt.Errorf("a fit of %d features, want %d", len(e.Weights), features)
 	}
 	f := Fitted{
-		Map: accept.Map{Version: e.Version, Bias: *e.Bias}, N: e.Samples, Bad: e.Bad,
+		Map: accept.ScoreMap{Version: e.Version, Bias: *e.Bias}, N: e.Samples, Bad: e.Bad,
 		Before: Area(e.Before), After: Area(e.After), Gain: Area(e.Gain), Loss: e.Loss, ShareLoss: e.ShareLoss,
 	}
 	for i, name := range accept.FeatureNames {
@@ -133,7 +133,7 @@ func (f *Fitted) check() error {
 			return fmt.Errorf("the weight of %s is %v, want 0 to %v", accept.FeatureNames[i], w, maxWeight)
 		}
 	}
-	if f.N < Least || f.Bad < LeastOfEach || f.N-f.Bad < LeastOfEach {
+	if f.N < MinSamples || f.Bad < MinPerLabel || f.N-f.Bad < MinPerLabel {
 		return &TooFewError{Good: f.N - f.Bad, Bad: f.Bad}
 	}
 	for _, a := range []Area{f.Before, f.After} {
@@ -172,4 +172,4 @@ func (f *Fitted) checkPoints() error {
 }
 
 // within reports whether v is a number from least to most.
-func within(v, least, most float64) bool { return v >= least && v <= most }
+func within(v, lo, most float64) bool { return v >= lo && v <= most }

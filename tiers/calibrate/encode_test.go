@@ -13,7 +13,7 @@ import (
 // someFit is a fit and its encoding.
 func someFit(t testing.TB) (Fitted, string) {
 	t.Helper()
-	samples, _ := known.draw(rand.New(rand.NewPCG(1, 5)), Least)
+	samples, _ := known.draw(rand.New(rand.NewPCG(1, 5)), MinSamples)
 	f, err := Fit(samples)
 	if err != nil {
 		t.Fatal(err)

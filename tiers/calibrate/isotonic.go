@@ -17,35 +17,35 @@ type Point struct {
 func isotonic(scores []float64, good []bool) []Point {
 	order := byScore(scores)
 	size := (len(order) + maxPoints - 1) / maxPoints
-	var pools []pool
+	var pools []block
 	for from := 0; from < len(order); {
 		to := min(from+size, len(order))
 		for to < len(order) && scores[order[to]] == scores[order[to-1]] {
 			to++
 		}
-		p := pool{least: scores[order[from]], n: to - from}
+		p := block{minScore: scores[order[from]], n: to - from}
 		for _, i := range order[from:to] {
 			p.expected += sigmoid(scores[i])
 			p.good += kindOf(good[i])
 		}
 		for len(pools) > 0 && pools[len(pools)-1].share() >= p.share() {
 			last := pools[len(pools)-1]
-			p = pool{last.least, last.expected + p.expected, last.good + p.good, last.n + p.n}
+			p = block{last.minScore, last.expected + p.expected, last.good + p.good, last.n + p.n}
 			pools = pools[:len(pools)-1]
 		}
 		pools, from = append(pools, p), to
 	}
 	curve := make([]Point, len(pools))
 	for i, p := range pools {
-		curve[i] = Point{Score: p.least, Expected: p.expected / float64(p.n), Good: p.share(), N: p.n}
+		curve[i] = Point{Score: p.minScore, Expected: p.expected / float64(p.n), Good: p.share(), N: p.n}
 	}
 	return curve
 }
 
-// pool is a point under way: sums, so that shares of 0 and 1 come out as such.
-type pool struct {
-	least, expected float64
-	good, n         int
+// block is a point under way: sums, so that shares of 0 and 1 come out as such.
+type block struct {
+	minScore, expected float64
+	good, n            int
 }
 
-func (p *pool) share() float64 { return float64(p.good) / float64(p.n) }
+func (p *block) share() float64 { return float64(p.good) / float64(p.n) }

@@ -38,7 +38,7 @@ type vector [terms]float64
 type regression struct {
 	rows        []row
 	mean, scale accept.Features
-	most        vector // bounds of the weights
+	maxWeight   vector // bounds of the weights
 }
 
 // row is one sample, scaled. Its last value is the 1 of the bias.
@@ -48,12 +48,12 @@ type row struct {
 }
 
 // regress fits a map to samples of both kinds.
-func regress(samples []Sample) accept.Map {
+func regress(samples []Sample) accept.ScoreMap {
 	r := scaled(samples)
 	w := r.solve()
-	m := accept.Map{Bias: w[features]}
+	m := accept.ScoreMap{Bias: w[features]}
 	for i := range features {
-		if r.most[i] == 0 {
+		if r.maxWeight[i] == 0 {
 			continue
 		}
 		m.Weights[i] = min(w[i]/r.scale[i], maxWeight)
@@ -78,14 +78,14 @@ func scaled(samples []Sample) *regression {
 	}
 	for i := range r.scale {
 		if r.scale[i] = math.Sqrt(r.scale[i]); r.scale[i] > minSpread {
-			r.most[i] = maxWeight * r.scale[i]
+			r.maxWeight[i] = maxWeight * r.scale[i]
 		}
 	}
 	for k, s := range samples {
 		to := &r.rows[k]
 		to.good, to.x[features] = s.Good, 1
 		for i, x := range s.Features {
-			if r.most[i] > 0 {
+			if r.maxWeight[i] > 0 {
 				to.x[i] = (x - r.mean[i]) / r.scale[i]
 			}
 		}
@@ -106,11 +106,11 @@ func (r *regression) solve() vector {
 		if down > -settled {
 			break
 		}
-		next, least, ok := r.descend(&w, &step, cost+1e-4*down)
+		next, lo, ok := r.descend(&w, &step, cost+1e-4*down)
 		if !ok {
 			break // as low as rounding lets it come
 		}
-		w, cost = next, least
+		w, cost = next, lo
 	}
 	return w
 }
@@ -191,7 +191,7 @@ func (r *regression) within(w, slope *vector, curve *[terms]vector) (step vector
 		for i := range step {
 			to := step[i] - (slope[i]+dot(&curve[i], &step))/curve[i][i]
 			if i < features {
-				to = min(max(to, -w[i]), r.most[i]-w[i])
+				to = min(max(to, -w[i]), r.maxWeight[i]-w[i])
 			}
 			moved = max(moved, math.Abs(to-step[i]))
 			step[i] = to

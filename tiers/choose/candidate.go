@@ -15,37 +15,39 @@ const (
 type Config struct {
 	Policy string // one of the Policy constants (default "fit"); an unknown one is "fit"
 
-	// Lambda is the price of a full KV cache: seconds per 1,000 prompt tokens at
+	// KVUsageWeight is the price of a full KV cache: seconds per 1,000 prompt tokens at
 	// k/(1−k) = 1, which is a half-full cache (default 0.05; 0 is no price). It
 	// grows with the prompt, so that large prompts look for room and small ones
 	// pack.
-	Lambda float64
+	KVUsageWeight float64
 
-	// Spill is how busy a backend may be, as a multiple of the pool's mean, while it
+	// MaxLoadRatio is how busy a backend may be, as a multiple of the pool's mean, while it
 	// still gets every request that is warm there (default 1.25; below 1 is 1).
 	// Above it the expected wait decides.
-	Spill float64
+	MaxLoadRatio float64
 }
 
 // DefaultConfig holds the values that are used where none are set.
-func DefaultConfig() Config { return Config{Policy: PolicyFit, Lambda: 0.05, Spill: 1.25} }
+func DefaultConfig() Config {
+	return Config{Policy: PolicyFit, KVUsageWeight: 0.05, MaxLoadRatio: 1.25}
+}
 
-// Need is what a request asks of a backend.
-type Need struct {
+// Request is what a request asks of a backend.
+type Request struct {
 	PromptTokens int  // estimated or counted
 	OutputTokens int  // expected
-	Keyed        bool // the prompt has a home: between equals the greatest Home decides, not the turn
+	HasHome      bool // the prompt has a home: between equals the greatest Home decides, not the turn
 
 	// What the request may ask of a backend that is short of memory; see
 	// [Candidate.Above].
-	Limit float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
-	Holds int     // tokens that it will fill the cache with in the end: prompt and expected output; 0: only what is in use now counts
-	Queue int     // requests that may wait there; 0 is any number
+	MaxUsage   float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
+	HoldTokens int     // tokens that it will fill the cache with in the end: prompt and expected output; 0: only what is in use now counts
+	MaxQueue   int     // requests that may wait there; 0 is any number
 
-	// Patient says that the request can wait until the backend where it is warm has
+	// WaitForCapacity says that the request can wait until the backend where it is warm has
 	// room, although another has some; Waited is how long it has done so, in seconds.
-	Patient bool
-	Waited  float64
+	WaitForCapacity bool
+	WaitedSeconds   float64
 }
 
 // Candidate is one backend as Choose sees it: values only. "Own" are this
@@ -71,11 +73,11 @@ type Candidate struct {
 	OwnPartly   float64 // tokens of own prompts that are not computed yet: an engine takes blocks as it goes, so that a reading may include a part of them
 	OthersHeld  float64 // what other replicas' requests hold or are about to, beyond the reading, as far as one can guess
 
-	Blind  bool    // Usage says nothing: no limit holds here
-	Own    float64 // all of our requests there
-	Growth float64 // tokens by which the requests there are expected to fill the cache further, at the worst moment
-	Margin float64 // by how much more than expected that may be
-	Shared int     // prompt tokens of this request that another one there holds already
+	UsageUnknown bool    // Usage says nothing: no limit holds here
+	OwnTotal     float64 // all of our requests there
+	Growth       float64 // tokens by which the requests there are expected to fill the cache further, at the worst moment
+	Margin       float64 // by how much more than expected that may be
+	Shared       int     // prompt tokens of this request that another one there holds already
 
 	// OwnPrefill is the prompt tokens of all of this replica's requests there whose
 	// prefill has not finished, those that the reading calls running among them: of
@@ -87,7 +89,7 @@ type Candidate struct {
 	Main   bool    // of the backends where it is warm, the one that all replicas keep to
 	Home   uint64  // how near home the prompt is here: the greatest is its home
 
-	Faults      float64 // share of this replica's late calls there that failed, 0..1
+	FaultShare  float64 // share of this replica's late calls there that failed, 0..1
 	PrefillRate float64 // prompt tokens per second
 	DecodeRate  float64 // tokens per second of one request
 }

@@ -4,19 +4,19 @@ import "math"
 
 // choice is one decision's input.
 type choice struct {
-	cfg   Config
-	cands []Candidate
-	need  Need
-	turn  uint64
-	least room    // what a candidate must offer
-	none  bool    // no candidate may be filled so far: whoever asks must wait
-	ramps bool    // a candidate that has just started passes most of its turns on
-	most  float64 // requests that a candidate may have before this one; 0 is no bound
+	cfg     Config
+	cands   []Candidate
+	request Request
+	turn    uint64
+	least   fit     // what a candidate must offer
+	none    bool    // no candidate may be filled so far: whoever asks must wait
+	ramps   bool    // a candidate that has just started passes most of its turns on
+	most    float64 // requests that a candidate may have before this one; 0 is no bound
 }
 
-// settle sets what a candidate must offer: the best that somebody does, wanted at
+// setRequired sets what a candidate must offer: the best that somebody does, wanted at
 // most. Whoever has just started is left out of most turns while others are there.
-func (c *choice) settle(wanted room) {
+func (c *choice) setRequired(wanted fit) {
 	c.ramps = true
 	if c.least = c.best(); c.least <= full {
 		c.ramps = false // one that has just started is better than one that hangs or is full
@@ -26,10 +26,10 @@ func (c *choice) settle(wanted room) {
 	c.none = c.least == full
 }
 
-func (c *choice) best() room {
+func (c *choice) best() fit {
 	best := never
 	for i := range c.cands {
-		if r := c.cands[i].room(c.need); r > best && !c.passes(i) {
+		if r := c.cands[i].fitFor(c.request); r > best && !c.skipsStarting(i) {
 			best = r
 		}
 	}
@@ -40,9 +40,9 @@ func (c *choice) best() room {
 // ramp: it is idle, and would take everything it is offered.
 const starting = 2
 
-// passes reports whether a candidate that has just started leaves this turn to
+// skipsStarting reports whether a candidate that has just started leaves this turn to
 // others.
-func (c *choice) passes(i int) bool {
+func (c *choice) skipsStarting(i int) bool {
 	ramp := c.cands[i].Ramp
 	if !c.ramps || ramp <= 0 || ramp >= 1 {
 		return false
@@ -50,13 +50,13 @@ func (c *choice) passes(i int) bool {
 	return unit(mix(c.turn*0x9e37+uint64(i))) >= ramp*min(starting/float64(len(c.cands)), 1)
 }
 
-func (c *choice) may(i int) bool {
-	return !c.none && c.cands[i].room(c.need) >= c.least && !c.passes(i) && !c.crowded(i)
+func (c *choice) isUsable(i int) bool {
+	return !c.none && c.cands[i].fitFor(c.request) >= c.least && !c.skipsStarting(i) && !c.isCrowded(i)
 }
 
-// crowded reports whether candidate i has as many requests as it may have.
-func (c *choice) crowded(i int) bool {
-	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.need) > c.most
+// isCrowded reports whether candidate i has as many requests as it may have.
+func (c *choice) isCrowded(i int) bool {
+	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.request) > c.most
 }
 
 // cheapest is the candidate of least cost. Of those within the band of it, the one
@@ -64,15 +64,15 @@ func (c *choice) crowded(i int) bool {
 func (c *choice) cheapest(price cost, share, more float64) int {
 	best := math.Inf(1)
 	for i := range c.cands {
-		if c.may(i) {
-			best = min(best, price(c.cfg, &c.cands[i], c.need))
+		if c.isUsable(i) {
+			best = min(best, price(c.cfg, &c.cands[i], c.request))
 		}
 	}
 	limit := best + best*share + more
-	home := share > 0 && c.need.Keyed
+	home := share > 0 && c.request.HasHome
 	n, near := uint64(0), -1
 	for i := range c.cands {
-		if !c.may(i) || price(c.cfg, &c.cands[i], c.need) > limit {
+		if !c.isUsable(i) || price(c.cfg, &c.cands[i], c.request) > limit {
 			continue
 		}
 		n++
@@ -85,7 +85,7 @@ func (c *choice) cheapest(price cost, share, more float64) int {
 	}
 	skip := c.turn % n
 	for i := range c.cands {
-		if !c.may(i) || price(c.cfg, &c.cands[i], c.need) > limit {
+		if !c.isUsable(i) || price(c.cfg, &c.cands[i], c.request) > limit {
 			continue
 		}
 		if skip == 0 {

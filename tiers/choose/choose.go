@@ -15,25 +15,25 @@ package choose
 // Fit takes the candidate where most of the prompt is warm, as long as it is not too
 // busy (Config.Spill); else the one of least expected wait, [Wait]. Where the
 // prompt fits nowhere, a backend that would queue it is better than none.
-func Choose(cfg Config, cands []Candidate, need Need, turn uint64) int {
-	c := choice{cfg: cfg, cands: cands, need: need, turn: turn}
+func Choose(cfg Config, cands []Candidate, request Request, turn uint64) int {
+	c := choice{cfg: cfg, cands: cands, request: request, turn: turn}
 	switch cfg.Policy {
 	case PolicyRoundRobin:
-		c.settle(queue)
+		c.setRequired(queue)
 		return c.nth(turn)
 	case PolicyRandom:
-		c.settle(queue)
+		c.setRequired(queue)
 		return c.nth(mix(turn))
 	case PolicyLeastRequests:
-		c.settle(queue)
+		c.setRequired(queue)
 		return c.cheapest(crowd, 0, 0)
 	case PolicyP2C:
-		c.settle(queue)
+		c.setRequired(queue)
 		return c.ofTwo()
 	case PolicyWeighted:
-		c.settle(queue)
+		c.setRequired(queue)
 		return c.cheapest(weighted, 0, 0)
 	}
-	c.settle(fits)
+	c.setRequired(fits)
 	return c.fit()
 }

@@ -27,18 +27,18 @@ func TestWaitIsTheFormula(t *testing.T) {
 		OwnRequests: 2, OwnQueued: 800, OwnHeld: 1000,
 		Cached: 500, PrefillRate: 2000, DecodeRate: 50,
 	}
-	need := Need{PromptTokens: 2500, OutputTokens: 100}
+	request := Request{PromptTokens: 2500, OutputTokens: 100}
 	want := (2500.0-500)/2000 + // its own prefill: 1 s
 		(3.0*400+800)/2000 + // the queue: 1 s
 		100.0/50*32/(32+64) + // a third of two seconds of decoding
 		0.05*2.5*0.5/(1-0.5) // half full with ours
-	if got := Wait(DefaultConfig(), c, need); math.Abs(got-want) > 1e-12 {
+	if got := Wait(DefaultConfig(), c, request); math.Abs(got-want) > 1e-12 {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestLeastWaitIsChosen(t *testing.T) {
-	need := Need{PromptTokens: 1000, OutputTokens: 200}
+	request := Request{PromptTokens: 1000, OutputTokens: 200}
 	for name, c := range map[string]struct {
 		cands []Candidate
 		want  int
@@ -57,7 +57,7 @@ func TestLeastWaitIsChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for turn := range uint64(5) {
-				if got := Choose(DefaultConfig(), c.cands, need, turn); got != c.want {
+				if got := Choose(DefaultConfig(), c.cands, request, turn); got != c.want {
 					t.Errorf("turn %d: got %d, want %d", turn, got, c.want)
 				}
 			}
@@ -68,21 +68,21 @@ func TestLeastWaitIsChosen(t *testing.T) {
 func TestPromptGoesWhereItsBlocksFitEvenIfThatIsBusier(t *testing.T) {
 	full := with(func(c *Candidate) { c.Usage = 0.9995 }) // 50 tokens are free
 	busy := with(func(c *Candidate) { c.Waiting = 1000 })
-	need := Need{PromptTokens: 51} // 4 blocks, 64 tokens
-	if got := Choose(DefaultConfig(), []Candidate{full, busy}, need, 0); got != 1 {
+	request := Request{PromptTokens: 51} // 4 blocks, 64 tokens
+	if got := Choose(DefaultConfig(), []Candidate{full, busy}, request, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
 	// Where it fits nowhere, it queues.
-	if got := Choose(DefaultConfig(), []Candidate{full, {Down: true}}, need, 0); got != 0 {
+	if got := Choose(DefaultConfig(), []Candidate{full, {Down: true}}, request, 0); got != 0 {
 		t.Errorf("a full pool refused: %d", got)
 	}
 	// Longer than the whole cache is a no.
-	if got := Choose(DefaultConfig(), []Candidate{full, busy}, Need{PromptTokens: 100_001}, 0); got != -1 {
+	if got := Choose(DefaultConfig(), []Candidate{full, busy}, Request{PromptTokens: 100_001}, 0); got != -1 {
 		t.Errorf("got %d", got)
 	}
 	// A cache of unknown size takes everything.
 	unknown := with(func(c *Candidate) { c.Capacity = 0 })
-	if got := Choose(DefaultConfig(), []Candidate{full, unknown}, Need{PromptTokens: 100_001}, 0); got != 1 {
+	if got := Choose(DefaultConfig(), []Candidate{full, unknown}, Request{PromptTokens: 100_001}, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -91,10 +91,10 @@ func TestLargePromptsLookForRoomAndSmallOnesPack(t *testing.T) {
 	roomyButBusy := with(func(c *Candidate) { c.Usage, c.OwnQueued = 0.1, 200 })
 	fullButFree := with(func(c *Candidate) { c.Usage = 0.8 })
 	cands := []Candidate{roomyButBusy, fullButFree}
-	if got := Choose(DefaultConfig(), cands, Need{PromptTokens: 50}, 0); got != 1 {
+	if got := Choose(DefaultConfig(), cands, Request{PromptTokens: 50}, 0); got != 1 {
 		t.Errorf("the small prompt went to %d", got)
 	}
-	if got := Choose(DefaultConfig(), cands, Need{PromptTokens: 8000}, 0); got != 0 {
+	if got := Choose(DefaultConfig(), cands, Request{PromptTokens: 8000}, 0); got != 0 {
 		t.Errorf("the large prompt went to %d", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestEqualsAreTakenInTurn(t *testing.T) {
 	cands := []Candidate{idle(), down, slightlyFaster, busy, idle()}
 	got := map[int]int{}
 	for turn := range uint64(300) {
-		got[Choose(DefaultConfig(), cands, Need{PromptTokens: 1000}, turn)]++
+		got[Choose(DefaultConfig(), cands, Request{PromptTokens: 1000}, turn)]++
 	}
 	if got[0] != 100 || got[2] != 100 || got[4] != 100 {
 		t.Errorf("got %v", got)
@@ -123,7 +123,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	count := func(policy string) map[int]int {
 		got := map[int]int{}
 		for turn := range uint64(900) {
-			got[Choose(Config{Policy: policy, Spill: 2}, cands, Need{PromptTokens: 10}, turn)]++
+			got[Choose(Config{Policy: policy, MaxLoadRatio: 2}, cands, Request{PromptTokens: 10}, turn)]++
 		}
 		return got
 	}
@@ -137,7 +137,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 		t.Errorf("two choices: %v", got)
 	}
 	for _, policy := range []string{PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
-		if got := Choose(Config{Policy: policy}, cands[1:2], Need{}, 7); got != -1 {
+		if got := Choose(Config{Policy: policy}, cands[1:2], Request{}, 7); got != -1 {
 			t.Errorf("%s: got %d of none", policy, got)
 		}
 	}
@@ -164,20 +164,20 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 				PrefillRate: value(), DecodeRate: value(),
 			}
 		}
-		need := Need{PromptTokens: rng.IntN(3000) - 100, OutputTokens: rng.IntN(100) - 10}
+		request := Request{PromptTokens: rng.IntN(3000) - 100, OutputTokens: rng.IntN(100) - 10}
 		for i := range cands {
 			c := &cands[i]
-			usable = usable || !c.Down && !c.Broken && !c.Excluded && (c.Capacity == 0 || need.PromptTokens <= c.Capacity)
+			usable = usable || !c.Down && !c.Broken && !c.Excluded && (c.Capacity == 0 || request.PromptTokens <= c.Capacity)
 		}
-		cfg := Config{Policy: policies[rng.IntN(len(policies))], Lambda: value()}
-		got := Choose(cfg, cands, need, rng.Uint64())
+		cfg := Config{Policy: policies[rng.IntN(len(policies))], KVUsageWeight: value()}
+		got := Choose(cfg, cands, request, rng.Uint64())
 		if got < 0 {
 			if usable {
 				t.Fatalf("%q chose nothing of %+v", cfg.Policy, cands)
 			}
 			continue
 		}
-		if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(need) {
+		if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(request) {
 			t.Fatalf("%q chose %+v", cfg.Policy, c)
 		}
 	}

@@ -25,8 +25,8 @@ const (
 // fit is the default policy.
 func (c *choice) fit() int {
 	mean := c.mean()
-	spill := max(c.cfg.Spill, 1)
-	c.most = max(spill*packed*mean-1, mean+few) // before this one
+	maxLoadRatio := max(c.cfg.MaxLoadRatio, 1)
+	c.most = max(maxLoadRatio*packed*mean-1, mean+few) // before this one
 	best := c.cheapest(wait, tieShare, tieSeconds)
 	if best < 0 {
 		c.most = 0 // no number at all, or only such as make no sense
@@ -41,13 +41,13 @@ func (c *choice) fit() int {
 	// for room there, too.
 	k := &c.cands[warm]
 	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
-	if crowd(c.cfg, k, c.need) <= spill*(mean+few) {
+	if crowd(c.cfg, k, c.request) <= maxLoadRatio*(mean+few) {
 		again *= 2
 	}
-	switch stay := wait(c.cfg, k, c.need) + c.need.Waited; {
-	case stay > wait(c.cfg, &c.cands[best], c.need)+again:
+	switch stay := wait(c.cfg, k, c.request) + c.request.WaitedSeconds; {
+	case stay > wait(c.cfg, &c.cands[best], c.request)+again:
 		return best
-	case !c.may(warm):
+	case !c.isUsable(warm):
 		return -1
 	default:
 		return warm
@@ -58,8 +58,8 @@ func (c *choice) fit() int {
 func (c *choice) mean() float64 {
 	sum, n := 0.0, 0.0
 	for i := range c.cands {
-		if c.may(i) {
-			sum += crowd(c.cfg, &c.cands[i], c.need)
+		if c.isUsable(i) {
+			sum += crowd(c.cfg, &c.cands[i], c.request)
 			n++
 		}
 	}
@@ -92,5 +92,5 @@ func (c *choice) warmest() int {
 
 // mayWait reports whether candidate i may be used, or waited for.
 func (c *choice) mayWait(i int) bool {
-	return c.may(i) || c.need.Patient && c.cands[i].room(c.need) >= full && !c.passes(i) && !c.crowded(i)
+	return c.isUsable(i) || c.request.WaitForCapacity && c.cands[i].fitFor(c.request) >= full && !c.skipsStarting(i) && !c.isCrowded(i)
 }

@@ -6,7 +6,7 @@ import "math"
 func (c *choice) nth(turn uint64) int {
 	n := uint64(0)
 	for i := range c.cands {
-		if c.may(i) {
+		if c.isUsable(i) {
 			n++
 		}
 	}
@@ -15,7 +15,7 @@ func (c *choice) nth(turn uint64) int {
 	}
 	skip := turn % n
 	for i := range c.cands {
-		if !c.may(i) {
+		if !c.isUsable(i) {
 			continue
 		}
 		if skip == 0 {
@@ -33,7 +33,7 @@ func (c *choice) ofTwo() int {
 	if a < 0 || b < 0 {
 		return a
 	}
-	if crowd(c.cfg, &c.cands[b], c.need) < crowd(c.cfg, &c.cands[a], c.need) {
+	if crowd(c.cfg, &c.cands[b], c.request) < crowd(c.cfg, &c.cands[a], c.request) {
 		return b
 	}
 	return a
@@ -47,15 +47,15 @@ const longPrompt = 2048
 // free share of the KV memory × w + headroom × (1−w), w 0.8, or 0.95 for long
 // prompts. Headroom is the share of the free tokens that the prompt leaves. It sees
 // the last reading alone, and so sends every burst to the emptiest backend.
-func weighted(_ Config, c *Candidate, need Need) float64 {
+func weighted(_ Config, c *Candidate, request Request) float64 {
 	w := 0.8
-	if need.PromptTokens > longPrompt {
+	if request.PromptTokens > longPrompt {
 		w = 0.95
 	}
 	free := min(max(1-c.Usage, 0), 1)
 	headroom := free
 	if tokens := free * float64(c.Capacity); tokens > 0 {
-		headroom = max(1-float64(max(need.PromptTokens, 0))/tokens, 0)
+		headroom = max(1-float64(max(request.PromptTokens, 0))/tokens, 0)
 	}
-	return sane(1 - free*w - headroom*(1-w))
+	return finiteCost(1 - free*w - headroom*(1-w))
 }

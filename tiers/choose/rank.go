@@ -27,7 +27,7 @@ func Rank(cfg Config, engines []Engine, key uint64) int {
 	}
 	n := float64(len(engines))
 	e := engines[home]
-	if e.Requests+1 > max(cfg.Spill, 1)*(requests/n+1) || e.KVUsage > usage/n+fuller {
+	if e.Requests+1 > max(cfg.MaxLoadRatio, 1)*(requests/n+1) || e.KVUsage > usage/n+fuller {
 		return -1
 	}
 	return home

@@ -11,7 +11,7 @@ func TestRandomIsUniform(t *testing.T) {
 	cands := crowdOf(n+1, func(i int, c *Candidate) { c.Down = i == 3 })
 	var got [n + 1]float64
 	for turn := range uint64(turns) {
-		got[Choose(Config{Policy: PolicyRandom}, cands, Need{PromptTokens: 10}, turn)]++
+		got[Choose(Config{Policy: PolicyRandom}, cands, Request{PromptTokens: 10}, turn)]++
 	}
 	chi := 0.0
 	for i, v := range got {
@@ -26,17 +26,17 @@ func TestRandomIsUniform(t *testing.T) {
 
 func TestWeightedPicksThePublishedScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	score := func(c *Candidate, need Need) float64 {
+	score := func(c *Candidate, request Request) float64 {
 		w := 0.8
-		if need.PromptTokens > 2048 {
+		if request.PromptTokens > 2048 {
 			w = 0.95
 		}
 		free := 1 - c.Usage
-		headroom := max(0, 1-float64(need.PromptTokens)/(free*float64(c.Capacity)))
+		headroom := max(0, 1-float64(request.PromptTokens)/(free*float64(c.Capacity)))
 		return free*w + headroom*(1-w)
 	}
 	for range 5000 {
-		need := Need{PromptTokens: []int{10, 1000, 2048, 2049, 9000}[rng.IntN(5)]}
+		request := Request{PromptTokens: []int{10, 1000, 2048, 2049, 9000}[rng.IntN(5)]}
 		cands := make([]Candidate, 2+rng.IntN(5))
 		best := 0
 		for i := range cands {
@@ -44,12 +44,12 @@ func TestWeightedPicksThePublishedScore(t *testing.T) {
 				c.Usage, c.Capacity = rng.Float64()*0.8, []int{50_000, 100_000, 800_000}[rng.IntN(3)]
 				c.OwnRequests, c.OwnQueued = rng.Float64()*20, rng.Float64()*5000 // it does not see them
 			})
-			if score(&cands[i], need) > score(&cands[best], need) {
+			if score(&cands[i], request) > score(&cands[best], request) {
 				best = i
 			}
 		}
-		if got := Choose(Config{Policy: PolicyWeighted}, cands, need, rng.Uint64()); got != best {
-			t.Fatalf("%d tokens: took %d of score %v, best is %d of %v", need.PromptTokens, got, score(&cands[got], need), best, score(&cands[best], need))
+		if got := Choose(Config{Policy: PolicyWeighted}, cands, request, rng.Uint64()); got != best {
+			t.Fatalf("%d tokens: took %d of score %v, best is %d of %v", request.PromptTokens, got, score(&cands[got], request), best, score(&cands[best], request))
 		}
 	}
 }
@@ -59,10 +59,10 @@ func TestAboveTwoThousandTokensWeightedLooksAlmostOnlyAtFreeMemory(t *testing.T)
 	small := with(func(c *Candidate) { c.Usage, c.Capacity = 0.40, 4000 })
 	large := with(func(c *Candidate) { c.Usage, c.Capacity = 0.46, 1_000_000 })
 	cands := []Candidate{small, large}
-	if got := Choose(Config{Policy: PolicyWeighted}, cands, Need{PromptTokens: 2048}, 0); got != 1 {
+	if got := Choose(Config{Policy: PolicyWeighted}, cands, Request{PromptTokens: 2048}, 0); got != 1 {
 		t.Errorf("2,048 tokens: %d", got)
 	}
-	if a, b := weighted(Config{}, &small, Need{PromptTokens: 2048}), weighted(Config{}, &small, Need{PromptTokens: 2049}); math.Abs(a-b) < 0.05 {
+	if a, b := weighted(Config{}, &small, Request{PromptTokens: 2048}), weighted(Config{}, &small, Request{PromptTokens: 2049}); math.Abs(a-b) < 0.05 {
 		t.Errorf("the weights are the same on both sides: %v, %v", a, b)
 	}
 }
@@ -133,7 +133,7 @@ func odd(pick func(int) int) Candidate {
 	c := Candidate{
 		Down: pick(5) == 0, Broken: pick(5) == 0, Excluded: pick(5) == 0, Suspect: pick(3) == 0, Main: pick(2) == 0,
 		Ramp: v(), Usage: v(), Waiting: v(), Running: v(), MeanPrompt: v(), OwnRequests: v(), OwnQueued: v(), OwnHeld: v(),
-		OwnPrefill: v(), Placed: v(), Faults: v(), PrefillRate: v(), DecodeRate: v(),
+		OwnPrefill: v(), Placed: v(), FaultShare: v(), PrefillRate: v(), DecodeRate: v(),
 		Capacity: n(), BlockSize: n(), Cached: n(), Home: uint64(pick(4)),
 	}
 	if pick(2) == 0 {
@@ -163,16 +163,16 @@ func FuzzChoose(f *testing.F) {
 			return v
 		}
 		policy := policies[pick(len(policies))]
-		need := Need{PromptTokens: []int{0, -1, 1, 4000, 4001, math.MaxInt, math.MinInt}[pick(7)], OutputTokens: pick(300) - 20, Keyed: pick(2) == 0}
+		request := Request{PromptTokens: []int{0, -1, 1, 4000, 4001, math.MaxInt, math.MinInt}[pick(7)], OutputTokens: pick(300) - 20, HasHome: pick(2) == 0}
 		values := odd(pick)
-		cfg := Config{Policy: policy, Lambda: values.Usage, Spill: values.Waiting}
+		cfg := Config{Policy: policy, KVUsageWeight: values.Usage, MaxLoadRatio: values.Waiting}
 		cands := make([]Candidate, pick(10))
 		engines := make([]Engine, len(cands))
 		usable, sure := 0, 0
 		for i := range cands {
 			c := odd(pick)
 			cands[i], engines[i] = c, Engine{KVUsage: c.Usage, Requests: c.Running}
-			if c.Down || c.Broken || c.Excluded || c.TooSmall(need) {
+			if c.Down || c.Broken || c.Excluded || c.TooSmall(request) {
 				continue
 			}
 			usable++
@@ -180,22 +180,22 @@ func FuzzChoose(f *testing.F) {
 				sure++
 			}
 		}
-		got := Choose(cfg, cands, need, turn)
+		got := Choose(cfg, cands, request, turn)
 		switch {
 		case got < -1 || got >= len(cands):
 			t.Fatalf("%q: %d of %d", policy, got, len(cands))
 		case got < 0 && usable > 0:
-			t.Fatalf("%q chose nobody of %+v for %+v", policy, cands, need)
+			t.Fatalf("%q chose nobody of %+v for %+v", policy, cands, request)
 		case got >= 0:
-			if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect && sure > 0 {
-				t.Fatalf("%q chose %+v for %+v", policy, c, need)
+			if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(request) || c.Suspect && sure > 0 {
+				t.Fatalf("%q chose %+v for %+v", policy, c, request)
 			}
 		}
 		for i := range cands {
-			if w := Wait(cfg, cands[i], need); math.IsNaN(w) || w < 0 || math.IsInf(w, 0) {
+			if w := Wait(cfg, cands[i], request); math.IsNaN(w) || w < 0 || math.IsInf(w, 0) {
 				t.Fatalf("a wait of %v: %+v", w, cands[i])
 			}
-			_ = cands[i].Evicts(need)
+			_ = cands[i].Evicts(request)
 		}
 		if r := Rank(cfg, engines, turn); r < -1 || r >= len(engines) {
 			t.Fatalf("rank %d of %d", r, len(engines))

@@ -16,7 +16,7 @@ const (
 )
 
 // cost is what a policy minimises.
-type cost func(Config, *Candidate, Need) float64
+type cost func(Config, *Candidate, Request) float64
 
 // Wait is the number of seconds that a request is expected to lose on c, or to cost
 // others there:
@@ -34,17 +34,17 @@ type cost func(Config, *Candidate, Need) float64
 // if a step takes 1 + n/64 times as long as alone, that is the share n/(n+64)
 // of the time per token as observed. The fourth is a price, not a measurement:
 // what preemption and queueing for blocks will cost, growing without a step.
-func Wait(cfg Config, c Candidate, need Need) float64 { return wait(cfg, &c, need) }
+func Wait(cfg Config, c Candidate, request Request) float64 { return wait(cfg, &c, request) }
 
 // wait takes a pointer because it runs three times per backend and pick.
-func wait(cfg Config, c *Candidate, need Need) float64 {
-	prompt := float64(max(need.PromptTokens, 0))
-	seconds := (c.uncached(need) + c.Ahead() + c.displaced(need)) / c.PrefillRate
+func wait(cfg Config, c *Candidate, request Request) float64 {
+	prompt := float64(max(request.PromptTokens, 0))
+	seconds := (c.uncached(request) + c.Ahead() + c.displaced(request)) / c.PrefillRate
 	n := c.Running + c.OwnRequests
-	seconds += float64(max(need.OutputTokens, 0)) / c.DecodeRate * n / (n + doubleBatch)
+	seconds += float64(max(request.OutputTokens, 0)) / c.DecodeRate * n / (n + doubleBatch)
 	k := c.KVUsage()
-	seconds += max(cfg.Lambda, 0) * prompt / 1000 * k / (1 - k)
-	return sane(seconds + c.Faults*faultSeconds)
+	seconds += max(cfg.KVUsageWeight, 0) * prompt / 1000 * k / (1 - k)
+	return finiteCost(seconds + c.FaultShare*faultSeconds)
 }
 
 // Score maps a wait to 0..1; 1 is no wait.
@@ -57,13 +57,13 @@ func (c *Candidate) Ahead() float64 { return max(c.Waiting*c.MeanPrompt+c.OwnQue
 func (c *Candidate) KVUsage() float64 { return min(c.Filled(), maxUsage) }
 
 // crowd is the number of requests there: what the baselines minimise.
-func crowd(_ Config, c *Candidate, _ Need) float64 {
-	return sane(c.Waiting + c.Running + c.OwnRequests)
+func crowd(_ Config, c *Candidate, _ Request) float64 {
+	return finiteCost(c.Waiting + c.Running + c.OwnRequests)
 }
 
-// sane makes what is no cost the highest one, so that it neither wins nor
+// finiteCost makes what is no cost the highest one, so that it neither wins nor
 // poisons the comparison.
-func sane(v float64) float64 {
+func finiteCost(v float64) float64 {
 	if v >= 0 && v < math.MaxFloat64 {
 		return v
 	}

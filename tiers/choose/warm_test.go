@@ -8,7 +8,7 @@ import (
 )
 
 // long is a prompt that is worth keeping warm.
-var long = Need{PromptTokens: 8000, OutputTokens: 100, Keyed: true}
+var long = Request{PromptTokens: 8000, OutputTokens: 100, HasHome: true}
 
 // crowdOf are n idle candidates, with homes of their own, changed one by one.
 func crowdOf(n int, change func(i int, c *Candidate)) []Candidate {
@@ -24,7 +24,7 @@ func crowdOf(n int, change func(i int, c *Candidate)) []Candidate {
 	return cands
 }
 
-func fitOf(cands []Candidate, need Need) int { return Choose(DefaultConfig(), cands, need, 0) }
+func fitOf(cands []Candidate, request Request) int { return Choose(DefaultConfig(), cands, request, 0) }
 
 func TestAWarmBackendIsHeldWhileItIsNotCrowded(t *testing.T) {
 	// Its queue costs a second; what is warm there would cost nearly two elsewhere.
@@ -47,7 +47,7 @@ func TestAWarmBackendIsHeldWhileItIsNotCrowded(t *testing.T) {
 
 func TestRouteSpillSaysHowCrowdedAWarmBackendMayBe(t *testing.T) {
 	// Mean of the requests: (7×20+r)/8. With 1.25 it is crowded above 1.25 × (mean + 3).
-	at := func(spill, running float64) int {
+	at := func(maxLoadRatio, running float64) int {
 		cands := crowdOf(8, func(i int, c *Candidate) {
 			c.Running = 20
 			if i == 3 {
@@ -55,7 +55,7 @@ func TestRouteSpillSaysHowCrowdedAWarmBackendMayBe(t *testing.T) {
 				c.OwnQueued = 8000                  // two seconds of queue: more than is saved once, less than thrice
 			}
 		})
-		return Choose(Config{Lambda: 0.05, Spill: spill}, cands, long, 0)
+		return Choose(Config{KVUsageWeight: 0.05, MaxLoadRatio: maxLoadRatio}, cands, long, 0)
 	}
 	if got := at(1.25, 24); got != 3 {
 		t.Errorf("spill 1.25, 24 of about 20: went to %d", got)
@@ -82,9 +82,9 @@ func TestWhatIsColdElsewhereCountsTwiceAndThriceWhereItIsNotCrowded(t *testing.T
 				c.Running, c.Cached, c.OwnQueued = running, int(saved), queue
 			}
 		})
-		need := long
-		need.OutputTokens = 0
-		return Choose(Config{Spill: 1.25}, cands, need, 0) == 3
+		request := long
+		request.OutputTokens = 0
+		return Choose(Config{MaxLoadRatio: 1.25}, cands, request, 0) == 3
 	}
 	for _, c := range []struct {
 		running, times float64
@@ -176,7 +176,7 @@ func TestKeyedEqualsGoHomeAndUnkeyedInTurn(t *testing.T) {
 		if i := Choose(DefaultConfig(), cands, long, turn); i != home {
 			t.Fatalf("turn %d: %d, not home", turn, i)
 		}
-		got[Choose(DefaultConfig(), cands, Need{PromptTokens: 8000}, turn)]++
+		got[Choose(DefaultConfig(), cands, Request{PromptTokens: 8000}, turn)]++
 	}
 	for i := range cands {
 		if got[i] != 20 {
@@ -186,33 +186,33 @@ func TestKeyedEqualsGoHomeAndUnkeyedInTurn(t *testing.T) {
 }
 
 func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
-	need := Need{PromptTokens: 4000}
+	request := Request{PromptTokens: 4000}
 	roomy := with(func(c *Candidate) { c.Placed = 96_000 })
 	full := with(func(c *Candidate) { c.Placed = 98_000 }) // 2,000 tokens too much: half a second
 	cfg := DefaultConfig()
-	if d := Wait(cfg, full, need) - Wait(cfg, roomy, need); math.Abs(d-0.5) > 1e-9 {
+	if d := Wait(cfg, full, request) - Wait(cfg, roomy, request); math.Abs(d-0.5) > 1e-9 {
 		t.Errorf("2,000 tokens that are pushed out cost %v s, want 0.5", d)
 	}
 	over := with(func(c *Candidate) { c.Placed = 500_000 })
-	if d := Wait(cfg, over, need) - Wait(cfg, roomy, need); math.Abs(d-maxDisplaced) > 1e-9 {
+	if d := Wait(cfg, over, request) - Wait(cfg, roomy, request); math.Abs(d-maxDisplaced) > 1e-9 {
 		t.Errorf("the cost is bounded by %d prefills of the prompt: got %v s", maxDisplaced, d)
 	}
 	warm := with(func(c *Candidate) { c.Placed, c.Cached = 500_000, 4000 })
-	if got := Wait(cfg, warm, need); got != 0 {
+	if got := Wait(cfg, warm, request); got != 0 {
 		t.Errorf("a prompt that is warm pushes nothing out: %v s", got)
 	}
 	for turn := range uint64(4) {
-		if got := Choose(cfg, []Candidate{full, roomy}, need, turn); got != 1 {
+		if got := Choose(cfg, []Candidate{full, roomy}, request, turn); got != 1 {
 			t.Fatalf("got %d", got)
 		}
 	}
-	if roomy.Evicts(need) != 0 || full.Evicts(need) != 2000 || warm.Evicts(need) != 0 {
+	if roomy.Evicts(request) != 0 || full.Evicts(request) != 2000 || warm.Evicts(request) != 0 {
 		t.Error("Evicts does not tell them apart")
 	}
 	grows := with(func(c *Candidate) { c.Growth = 1e6 }) // what is there will fill it
-	grown := need
-	grown.Holds = need.PromptTokens
-	if grows.Evicts(need) != 0 || grows.Evicts(grown) < 900_000 {
+	grown := request
+	grown.HoldTokens = request.PromptTokens
+	if grows.Evicts(request) != 0 || grows.Evicts(grown) < 900_000 {
 		t.Error("what answers will grow to pushes something out, where that is asked")
 	}
 }
@@ -222,12 +222,12 @@ func TestABackendThatAnswersErrorsAtOnceLosesTraffic(t *testing.T) {
 	cands := crowdOf(4, func(i int, c *Candidate) {
 		c.Running = 8
 		if i == 1 {
-			c.Running, c.Faults = 0, 1
+			c.Running, c.FaultShare = 0, 1
 		}
 	})
 	for turn := range uint64(50) {
-		for _, need := range []Need{long, {PromptTokens: 100, OutputTokens: 100}} {
-			if got := Choose(DefaultConfig(), cands, need, turn); got == 1 {
+		for _, request := range []Request{long, {PromptTokens: 100, OutputTokens: 100}} {
+			if got := Choose(DefaultConfig(), cands, request, turn); got == 1 {
 				t.Fatal("the one that fails draws traffic")
 			}
 		}
@@ -297,7 +297,7 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 				}
 				n := 0.0
 				for turn := range uint64(turns) {
-					if Choose(Config{Policy: policy, Spill: 1.25}, cands, Need{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
+					if Choose(Config{Policy: policy, MaxLoadRatio: 1.25}, cands, Request{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
 						n++
 					}
 				}

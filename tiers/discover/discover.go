@@ -1,7 +1,7 @@
 // Package discover finds a pool's backends: by the addresses of a name, by the
 // service records of a name, or in a file that others write. Start at [New].
 //
-// It promises that an answer is sorted, has no duplicates, has at most [Most]
+// It promises that an answer is sorted, has no duplicates, has at most [MaxBackends]
 // base URLs in their one spelling and at least one: whoever asks may take it as
 // the pool's whole set. What to do when there is no answer is the caller's
 // matter; a Source keeps no old answers alive.
@@ -17,7 +17,7 @@ import (
 
 // Source answers which backends a pool has now. It is used by one goroutine.
 type Source interface {
-	// Find asks once: base URLs as [URL] spells them, 1 … [Most], sorted as text,
+	// Find asks once: base URLs as [URL] spells them, 1 … [MaxBackends], sorted as text,
 	// without duplicates; the caller may keep and change them. Nobody found is an
 	// error. Those that ask DNS return within 4 s.
 	Find(ctx context.Context) ([]string, error)

@@ -115,7 +115,7 @@ func TestOfThousandsTheSameFirstOnesAreTaken(t *testing.T) {
 	}
 	s := source(t, "dns://gpu.internal:8000", dns)
 	first, err := s.Find(t.Context())
-	if err != nil || len(first) != Most || !slices.IsSorted(first) {
+	if err != nil || len(first) != MaxBackends || !slices.IsSorted(first) {
 		t.Fatalf("%d found, %v", len(first), err)
 	}
 	slices.Reverse(dns.addrs)

@@ -209,7 +209,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if len(got) == 0 || len(got) > Most || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+		if len(got) == 0 || len(got) > MaxBackends || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 			t.Errorf("%q gave %q", data, got)
 		}
 		for _, u := range got {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxFile is the length of a list in bytes: some hundred times [Most] backends.
+// maxFile is the length of a list in bytes: some hundred times [MaxBackends] backends.
 const maxFile = 1 << 20
 
 // parse reads a list of backends, which name is called in errors: the JSON of

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Most bounds what one answer can make the gateway watch; of more, the first in
+// MaxBackends bounds what one answer can make the gateway watch; of more, the first in
 // order are taken, the same ones by every replica.
-const Most = 512
+const MaxBackends = 512
 
 // URL returns a base URL in its one spelling: lower case, no default port, no
 // trailing slash. It refuses what is no http or https URL with a host, and one
@@ -43,7 +43,7 @@ func URL(raw string) (string, error) {
 func tidy(urls []string) []string {
 	slices.Sort(urls)
 	urls = slices.Compact(urls)
-	return urls[:min(len(urls), Most)]
+	return urls[:min(len(urls), MaxBackends)]
 }
 
 // portOK tells whether s is a port that can be connected to, 1 … 65535.

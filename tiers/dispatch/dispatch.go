@@ -1,6 +1,6 @@
 // Package dispatch brings a call to a backend: it waits for its turn in the pool's queue, picks a
 // backend, asks that one's breaker, makes the attempt, and tries others within the retry budget when
-// it fails before its first byte. Start at [Dispatcher.Open] and [Dispatcher.Ask].
+// it fails before its first byte. Start at [Dispatcher.Open] and [Dispatcher.Do].
 //
 // It knows neither HTTP nor the clock: attempts are made by an [engine.Upstream] and time is a
 // [world.World]'s, so that the lab runs the same code.
@@ -44,7 +44,7 @@ func New(o Options) (*Dispatcher, error) {
 // Open sends a call to a backend of its pool, and to others when that fails before its first byte.
 // The error is the queue's; a *pool.NoBackendError or other of the pool's; an *[ExhaustedError]; or a
 // *engine.Failure that no other backend would mend.
-func (d *Dispatcher) Open(ctx context.Context, o Order) (*Exchange, error) {
+func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 	d.active.Add(1)
 	var t tries
 	defer func() {
@@ -57,45 +57,45 @@ func (d *Dispatcher) Open(ctx context.Context, o Order) (*Exchange, error) {
 		waited, err := x.acquire(ctx, &o)
 		o.Events.Waited(waited)
 		o.Ticket.Waited += waited
-		if d.again(&t, &o, x, err) {
+		if d.shouldRetry(&t, &o, x, err) {
 			continue
 		}
 		if err != nil {
-			return nil, t.giveUp(o.Pool.Name(), err)
+			return nil, t.exhausted(o.Pool.Name(), err)
 		}
-		x.stays, x.order = t.stays, o
+		x.keepsBackend, x.request = t.stays, o
 		failure := x.open(ctx, waited)
 		if failure == nil {
 			return x, nil
 		}
-		d.Metrics.Failed(failure)
+		d.Metrics.CountFailure(failure)
 		t.add(failure)
 		o.Demand.Exclude = append(o.Demand.Exclude, failure.Backend)
 		if !failure.Retryable() {
 			return nil, failure
 		}
-		if t.count > o.Retry.Attempts {
-			return nil, t.giveUp(o.Pool.Name(), nil)
+		if t.count > o.Retry.MaxRetries {
+			return nil, t.exhausted(o.Pool.Name(), nil)
 		}
-		if failure.Lost() {
+		if failure.IsBackendLost() {
 			continue // who is dead is not buried deeper, and all that it had come at once
 		}
-		if !d.retry(o.Retry.Budget) {
-			return nil, t.giveUp(o.Pool.Name(), nil)
+		if !d.takeRetry(o.Retry.Budget) {
+			return nil, t.exhausted(o.Pool.Name(), nil)
 		}
 		t.retries++
 	}
 }
 
-// Ask sends a call whose answer comes in one piece to one backend, once: whoever waits for the answer
+// Do sends a call whose answer comes in one piece to one backend, once: whoever waits for the answer
 // has others to go to. It names the backend that was asked, "" where none was. The error is as of
 // Open, but never an *ExhaustedError, or that of o.Before.
-func (d *Dispatcher) Ask(ctx context.Context, o Order) (backend string, err error) {
+func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err error) {
 	x := &Exchange{services: &d.services}
 	if _, err := x.acquire(ctx, &o); err != nil {
 		return "", err
 	}
-	x.order = o
+	x.request = o
 	defer x.Drop()
 	backend = x.lease.Backend()
 	if o.Before != nil {
@@ -104,36 +104,36 @@ func (d *Dispatcher) Ask(ctx context.Context, o Order) (backend string, err erro
 		}
 	}
 	if failure := x.open(ctx, 0); failure != nil {
-		d.Metrics.Failed(failure)
+		d.Metrics.CountFailure(failure)
 		return backend, failure
 	}
 	x.Close(nil, o.Call.Usage().Completion)
 	return backend, nil
 }
 
-// again reports whether no other backend is left than one that may be asked once more: its
+// shouldRetry reports whether no other backend is left than one that may be asked once more: its
 // call was lost, and it may be well. That takes a retry from the budget. A demand that is Spare
 // would not get it where it is suspect or broken.
-func (d *Dispatcher) again(t *tries, o *Order, x *Exchange, err error) bool {
+func (d *Dispatcher) shouldRetry(t *tries, o *Request, x *Exchange, err error) bool {
 	none, ok := errors.AsType[*pool.NoBackendError](err)
-	if t.maybe == "" || !ok || x.demand.Spare && none.Excluded == 0 || !d.retry(o.Retry.Budget) {
+	if t.canRetrySame == "" || !ok || x.demand.Optional && none.Excluded == 0 || !d.takeRetry(o.Retry.Budget) {
 		return false
 	}
 	t.retries++
-	o.Demand.Exclude = slices.DeleteFunc(o.Demand.Exclude, func(id string) bool { return id == t.maybe })
-	t.stays, t.maybe = true, ""
+	o.Demand.Exclude = slices.DeleteFunc(o.Demand.Exclude, func(id string) bool { return id == t.canRetrySame })
+	t.stays, t.canRetrySame = true, ""
 	return true
 }
 
-// retry takes one retry from the budget: a share of the calls under way, so
+// takeRetry takes one retry from the budget: a share of the calls under way, so
 // that a failing pool is not buried under its own retries (Envoy's and
 // Finagle's rule: 20 %; the floor is Finagle's). Calls whose backend is gone are tried elsewhere
 // without it, as often as any.
-func (d *Dispatcher) retry(budget float64) bool {
+func (d *Dispatcher) takeRetry(budget float64) bool {
 	allowed := max(int64(float64(d.active.Load())*budget), minRetries)
 	if d.retrying.Add(1) > allowed {
 		d.retrying.Add(-1)
-		d.Metrics.RetryBudgetSpent()
+		d.Metrics.CountRetryBudgetSpent()
 		return false
 	}
 	return true
@@ -141,19 +141,19 @@ func (d *Dispatcher) retry(budget float64) bool {
 
 // tries remembers what came of the attempts of one call.
 type tries struct {
-	count, busy int
-	retries     int64 // taken from the budget
-	hint        time.Duration
-	last        *engine.Failure
-	maybe       string // the backend of a call that was lost and says little of it; "" is none
-	stays       bool   // the last one left is asked once more: it is not given up when it seems to hang
+	count, busy  int
+	retries      int64 // taken from the budget
+	hint         time.Duration
+	last         *engine.Failure
+	canRetrySame string // the backend of a call that was lost and says little of it; "" is none
+	stays        bool   // the last one left is asked once more: it is not given up when it seems to hang
 }
 
 func (t *tries) add(f *engine.Failure) {
 	t.count++
 	t.last = f
-	if f.Maybe() {
-		t.maybe = f.Backend
+	if f.IsRetryableHere() {
+		t.canRetrySame = f.Backend
 	}
 	if f.Kind == engine.Backpressure {
 		t.busy++
@@ -161,8 +161,8 @@ func (t *tries) add(f *engine.Failure) {
 	}
 }
 
-// giveUp words the end: no backend at all, or none that answered.
-func (t *tries) giveUp(name string, err error) error {
+// exhausted words the end: no backend at all, or none that answered.
+func (t *tries) exhausted(name string, err error) error {
 	if t.last == nil {
 		return err
 	}

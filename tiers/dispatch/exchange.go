@@ -24,18 +24,18 @@ const (
 // Exchange is one call under way at one backend. It must be closed: whoever has it defers Drop, so that
 // a panic costs its request and nothing else. It is for one goroutine.
 type Exchange struct {
-	services *services
-	order    Order
-	lease    pool.Lease
-	permit   Permit
-	demand   pool.Demand // by which it was picked
-	stays    bool        // it stays where it is, though the backend seems to hang
+	services     *services
+	request      Request
+	lease        pool.Lease
+	permit       Permit
+	demand       pool.Demand // by which it was picked
+	keepsBackend bool        // it stays where it is, though the backend seems to hang
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	attempt engine.Attempt
 	stream  engine.Stream
-	form    form
+	form    responseForm
 
 	begun   time.Time
 	first   time.Time // when the first byte came; zero before
@@ -47,24 +47,24 @@ type Exchange struct {
 }
 
 // acquire picks a backend when it is the request's turn.
-func (x *Exchange) acquire(ctx context.Context, o *Order) (waited time.Duration, err error) {
+func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duration, err error) {
 	x.demand = o.Demand
-	x.demand.Spare = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
+	x.demand.Optional = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
 	tried := len(o.Demand.Exclude)
-	return x.services.Queue.Enter(ctx, o.Ticket, func(limit pool.Limit) error {
-		x.demand.Limit = limit
+	return x.services.Queue.Enter(ctx, o.Ticket, func(limit pool.Admission) error {
+		x.demand.Admission = limit
 		x.demand.Exclude = x.demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
 		return x.pick(o)
 	})
 }
 
 // pick picks a backend that its breaker lets through.
-func (x *Exchange) pick(o *Order) error {
+func (x *Exchange) pick(o *Request) error {
 	for {
 		if err := o.Pool.PickInto(&x.lease, &x.demand); err != nil {
 			return err
 		}
-		err := x.permitted(o)
+		err := x.acquirePermit(o)
 		if err == nil {
 			return nil
 		}
@@ -75,9 +75,9 @@ func (x *Exchange) pick(o *Order) error {
 	}
 }
 
-// permitted asks for a permit at the backend that was picked, and gives the place there back where there
+// acquirePermit asks for a permit at the backend that was picked, and gives the place there back where there
 // is none.
-func (x *Exchange) permitted(o *Order) error {
+func (x *Exchange) acquirePermit(o *Request) error {
 	permitted := false
 	defer func() {
 		if !permitted { // or it panicked
@@ -91,11 +91,11 @@ func (x *Exchange) permitted(o *Order) error {
 }
 
 // allow asks the backend's breaker; for a score, that of scoring.
-func (x *Exchange) allow(o *Order) (Permit, error) {
+func (x *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
 		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend())
 	}
-	leave, err := x.services.Scores.Enter(*o.Scoring.Config, o.Pool.Name(), x.lease.Backend(), o.Scoring.Tokens, x.services.World.Now())
+	leave, err := x.services.Scores.Acquire(*o.Scoring.Config, o.Pool.Name(), x.lease.Backend(), o.Scoring.Tokens, x.services.World.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +111,9 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 			x.Drop()
 		}
 	}()
-	x.form = formOf(x.order.Call)
+	x.form = formOf(x.request.Call)
 	x.begin(waited)
-	x.Movable(!x.stays)
+	x.SetMovable(!x.keepsBackend)
 	stream, err := x.services.Upstream.Open(x.ctx, x.prepare())
 	if err != nil {
 		f := x.failure(err)
@@ -122,13 +122,13 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 	}
 	x.stream, x.first = stream, x.services.World.Now()
 	switch x.form {
-	case streamed:
+	case formStream:
 		x.lease.FirstToken()
-	case raw:
-		x.Movable(false) // nobody could carry on with it
-	case inOnePiece: // its first byte is its last, too
-		x.lease.Answered()
-		x.count(x.order.Call.Usage())
+	case formRaw:
+		x.SetMovable(false) // nobody could carry on with it
+	case formBody: // its first byte is its last, too
+		x.lease.MarkAlive()
+		x.count(x.request.Call.Usage())
 	}
 	x.permit.Report(nil)
 	opened = true
@@ -137,7 +137,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 
 // begin enters the call into the record.
 func (x *Exchange) begin(waited time.Duration) {
-	o := &x.order
+	o := &x.request
 	x.begun = x.services.World.Now()
 	x.try = Try{
 		Pool: o.Pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
@@ -147,13 +147,13 @@ func (x *Exchange) begin(waited time.Duration) {
 
 // prepare fills in the attempt at the backend that was picked.
 func (x *Exchange) prepare() *engine.Attempt {
-	o, a := &x.order, &x.attempt
+	o, a := &x.request, &x.attempt
 	*a = engine.Attempt{
 		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Rank: x.lease.Rank(), Header: o.Header,
-		FirstByte: o.FirstByte, Silence: o.Silence, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
+		FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
 	}
-	if x.lease.Learns() {
-		a.Sent = x.lease.Sent
+	if x.lease.WantsBody() {
+		a.Sent = x.lease.LearnBody
 	}
 	if o.ID != "" {
 		n := x.services.calls.Add(1)
@@ -168,8 +168,8 @@ func (x *Exchange) prepare() *engine.Attempt {
 
 // MaxAnswer is how many tokens the answer can have.
 func (x *Exchange) MaxAnswer() int {
-	o := &x.order
-	if o.Answerless {
+	o := &x.request
+	if o.NoAnswer {
 		return 0
 	}
 	most := o.Demand.MaxOutput
@@ -186,11 +186,11 @@ func (x *Exchange) MaxAnswer() int {
 func (x *Exchange) Backend() string { return x.lease.Backend() }
 
 // Pool is the pool of the backend.
-func (x *Exchange) Pool() *pool.Pool { return x.order.Pool }
+func (x *Exchange) Pool() *pool.Pool { return x.request.Pool }
 
-// Movable says whether the call is given up as soon as its backend seems to hang: until the
+// SetMovable says whether the call is given up as soon as its backend seems to hang: until the
 // first byte any other backend can answer, after it somebody must be able to carry on.
-func (x *Exchange) Movable(may bool) {
+func (x *Exchange) SetMovable(may bool) {
 	if !may {
 		x.lease.OnLost(nil)
 		return
@@ -209,10 +209,10 @@ func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 	case err != nil:
 		return nil, x.failure(err)
 	}
-	if x.taken && x.form == streamed { // bytes that pass through are no tokens
-		x.lease.Came()
+	if x.taken && x.form == formStream { // bytes that pass through are no tokens
+		x.lease.CountToken()
 		if fresh {
-			x.lease.Answered()
+			x.lease.MarkAlive()
 		}
 	}
 	x.taken = true
@@ -229,13 +229,13 @@ func (x *Exchange) Buffered() bool { return x.stream.Buffered() }
 func (x *Exchange) count(u openai.Usage) {
 	if !x.counted && u.Prompt > 0 {
 		x.counted = true
-		x.lease.Counted(u.Prompt)
+		x.lease.SetPromptTokens(u.Prompt)
 	}
 }
 
 // Fail makes a failure of the backend out of an error of the gateway's own judgement of its answer.
 func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
-	return x.named(&engine.Failure{Kind: kind, Err: err})
+	return x.withBackend(&engine.Failure{Kind: kind, Err: err})
 }
 
 // failure is what an attempt's error says of its backend. One that is no failure is a connection's.
@@ -244,12 +244,12 @@ func (x *Exchange) failure(err error) *engine.Failure {
 	if !ok {
 		f = &engine.Failure{Kind: engine.Reset, Err: err}
 	}
-	return x.named(f)
+	return x.withBackend(f)
 }
 
-// named says of a failure whose it is.
-func (x *Exchange) named(f *engine.Failure) *engine.Failure {
-	f.Pool, f.Backend = x.order.Pool.Name(), x.lease.Backend()
+// withBackend says of a failure whose it is.
+func (x *Exchange) withBackend(f *engine.Failure) *engine.Failure {
+	f.Pool, f.Backend = x.request.Pool.Name(), x.lease.Backend()
 	return f
 }
 
@@ -263,7 +263,7 @@ func (x *Exchange) Close(f *engine.Failure, generated int) {
 		return
 	}
 	x.closed = true
-	defer x.leave(generated) // also when something before it panics
+	defer x.releaseLease(generated) // also when something before it panics
 	defer x.report(f)
 	if x.stream != nil {
 		x.stream.Close()
@@ -298,7 +298,7 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 	default:
 		t.Broke = f.Kind
 	}
-	x.order.Events.Settled(x.entry, *t)
+	x.request.Events.Settled(x.entry, *t)
 	x.entry = 0
 }
 
@@ -306,28 +306,28 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 // of the request that began it is complete, and is not touched any more.
 func (x *Exchange) HandOver(to Events, tokens int) {
 	x.Settle(nil, tokens)
-	x.order.Events = to
+	x.request.Events = to
 }
 
-// leave gives the place at the backend back.
-func (x *Exchange) leave(generated int) {
+// releaseLease gives the place at the backend back.
+func (x *Exchange) releaseLease(generated int) {
 	usd := x.lease.Done(generated)
-	x.order.Events.Cost(usd)
-	x.services.Metrics.Cost(x.order.Tier, usd)
+	x.request.Events.Cost(usd)
+	x.services.Metrics.AddCost(x.request.Tier, usd)
 }
 
 // report tells the pool and the breaker what came of the call.
 func (x *Exchange) report(f *engine.Failure) {
-	scores := x.order.Scoring != nil
+	scores := x.request.Scoring != nil
 	switch {
 	case x.first.IsZero() && f == nil:
 		x.permit.Report(&engine.Failure{Kind: engine.Gone})
 	case x.first.IsZero():
 		if f.Kind == engine.Refused {
-			x.lease.Refused(f)
+			x.lease.ReportRefused(f)
 		}
 		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {
-			x.lease.Failed() // however fast it says so
+			x.lease.ReportFailed() // however fast it says so
 		}
 		if f.Kind == engine.Expired { // not a byte in all that time is the backend's fault
 			f = &engine.Failure{Kind: engine.Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
@@ -335,33 +335,33 @@ func (x *Exchange) report(f *engine.Failure) {
 		x.permit.Report(f)
 	case f != nil && !scores:
 		// The outcome was told at the first byte; a later fault is one more sample.
-		if late, err := x.services.Breaker.Allow(x.order.Pool.Name(), x.lease.Backend()); err == nil {
+		if late, err := x.services.Breaker.Allow(x.request.Pool.Name(), x.lease.Backend()); err == nil {
 			late.Report(f)
 		}
-		x.services.Metrics.Failed(f)
+		x.services.Metrics.CountFailure(f)
 	}
 }
 
-// form is how an answer comes.
-type form uint8
+// responseForm is how an answer comes.
+type responseForm uint8
 
 const (
-	inOnePiece form = iota
-	streamed
-	raw
+	formBody responseForm = iota
+	formStream
+	formRaw
 )
 
 // formOf is how the answer to a call comes.
-func formOf(c engine.Call) form {
+func formOf(c engine.Call) responseForm {
 	switch c := c.(type) {
 	case *engine.Draft, *engine.ContinueIDs, *engine.ContinueText:
-		return streamed
+		return formStream
 	case *engine.Relay:
 		if c.Request.Stream {
-			return streamed
+			return formStream
 		}
-	case *engine.Pass:
-		return raw
+	case *engine.Forward:
+		return formRaw
 	}
-	return inOnePiece
+	return formBody
 }

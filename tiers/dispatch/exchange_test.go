@@ -17,7 +17,7 @@ import (
 )
 
 // begun is an exchange that has begun.
-func (r *rig) begun(o Order, s *stream) *Exchange {
+func (r *rig) begun(o Request, s *stream) *Exchange {
 	r.t.Helper()
 	r.answer = func(*engine.Attempt) (engine.Stream, error) { return s, nil }
 	x, err := r.d.Open(r.t.Context(), o)
@@ -32,7 +32,7 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		r := newRig(t, 1)
 		o := r.order()
 		if scores {
-			o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, AtOnce: 1}, Tokens: 5}
+			o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, MaxConcurrent: 1}, Tokens: 5}
 		}
 		s := &stream{chunks: make([]openai.Chunk, 3), err: &engine.Failure{Kind: engine.Stalled}}
 		x := r.begun(o, s)
@@ -108,7 +108,7 @@ func TestWhatAScoresEndSaysOfScoring(t *testing.T) {
 	}{
 		"it was answered":  {nil, scoring.Success},
 		"no failure":       {io.EOF, scoring.Neutral},
-		"a stale one":      {&engine.Failure{Kind: engine.Reset, Stale: true}, scoring.Neutral},
+		"a stale one":      {&engine.Failure{Kind: engine.Reset, StaleConnection: true}, scoring.Neutral},
 		"silent":           {&engine.Failure{Kind: engine.Silent}, scoring.Neutral},
 		"the client left":  {&engine.Failure{Kind: engine.Gone}, scoring.Neutral},
 		"out of time":      {&engine.Failure{Kind: engine.Expired}, scoring.Neutral},
@@ -116,9 +116,9 @@ func TestWhatAScoresEndSaysOfScoring(t *testing.T) {
 		"no connection":    {&engine.Failure{Kind: engine.Refused}, scoring.Neutral},
 		"busy":             {&engine.Failure{Kind: engine.Backpressure}, scoring.Neutral},
 		"a bad request":    {&engine.Failure{Kind: engine.Rejected}, scoring.Neutral},
-		"reset":            {&engine.Failure{Kind: engine.Reset}, scoring.Deadly},
-		"cut":              {&engine.Failure{Kind: engine.Cut}, scoring.Deadly},
-		"its engine died":  {&engine.Failure{Kind: engine.ServerError, Fault: died}, scoring.Deadly},
+		"reset":            {&engine.Failure{Kind: engine.Reset}, scoring.EngineDied},
+		"cut":              {&engine.Failure{Kind: engine.Cut}, scoring.EngineDied},
+		"its engine died":  {&engine.Failure{Kind: engine.ServerError, Fault: died}, scoring.EngineDied},
 		"an error":         {&engine.Failure{Kind: engine.ServerError}, scoring.Fault},
 		"another error":    {&engine.Failure{Kind: engine.ServerError, Fault: &openai.Fault{Message: "no"}}, scoring.Fault},
 		"no answer":        {&engine.Failure{Kind: engine.Timeout}, scoring.Fault},
@@ -134,8 +134,8 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	r := newRig(t, 2)
 	o := r.order()
 	o.Call = &engine.Score{}
-	o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, AtOnce: 1}, Tokens: 11}
-	if _, err := r.d.Ask(t.Context(), o); !errors.Is(err, scoring.ErrRefused) || len(r.attempts) > 0 {
+	o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, MaxConcurrent: 1}, Tokens: 11}
+	if _, err := r.d.Do(t.Context(), o); !errors.Is(err, scoring.ErrRefused) || len(r.attempts) > 0 {
 		t.Errorf("too long: %v, %d attempts", err, len(r.attempts))
 	}
 	o.Scoring.Tokens = 10
@@ -144,23 +144,23 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 		o.Before = func(context.Context) error {
 			o := o
 			o.Before = nil
-			if _, err := r.d.Ask(t.Context(), o); !errors.Is(err, pool.ErrNoBackend) {
+			if _, err := r.d.Do(t.Context(), o); !errors.Is(err, pool.ErrNoBackend) {
 				t.Errorf("the third: %v", err)
 			}
 			return nil
 		}
-		if _, err := r.d.Ask(t.Context(), o); err != nil {
+		if _, err := r.d.Do(t.Context(), o); err != nil {
 			t.Errorf("the second: %v", err)
 		}
 		return nil
 	}
-	if _, err := r.d.Ask(t.Context(), o); err != nil || len(r.attempts) != 2 || r.attempts[0].Backend == r.attempts[1].Backend {
+	if _, err := r.d.Do(t.Context(), o); err != nil || len(r.attempts) != 2 || r.attempts[0].Backend == r.attempts[1].Backend {
 		t.Errorf("%v, %d attempts", err, len(r.attempts))
 	}
 	o.Before = nil
 	r.fails(engine.Failure{Kind: engine.Reset})
-	_, _ = r.d.Ask(t.Context(), o)
-	if open, why, _ := r.d.Scores.State("p"); !open || why != scoring.WhyDeadly || len(r.reports) > 0 {
+	_, _ = r.d.Do(t.Context(), o)
+	if open, why, _ := r.d.Scores.State("p"); !open || why != scoring.OpenEngineDied || len(r.reports) > 0 {
 		t.Errorf("open %v, %s; the backends' breakers were told %v", open, why, r.reports)
 	}
 	if b := r.pool.Snapshot(); b[0].Down || b[1].Down {
@@ -258,31 +258,31 @@ func (c contexts) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, e
 
 func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 	for name, tc := range map[string]struct {
-		order  Order
+		order  Request
 		window int
 		want   int
 	}{
-		"max_tokens":           {Order{Demand: pool.Demand{MaxOutput: 50}}, 0, 50},
-		"several choices":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
-		"several prompts":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
-		"no limit":             {Order{}, 0, unknownWindow},
-		"what a context holds": {Order{}, 4096, 4096},
-		"an absurd context":    {Order{}, 1e12, maxWindow},
-		"no text":              {Order{Answerless: true, Demand: pool.Demand{MaxOutput: 50}}, 0, 0},
+		"max_tokens":           {Request{Demand: pool.Demand{MaxOutput: 50}}, 0, 50},
+		"several choices":      {Request{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
+		"several prompts":      {Request{Demand: pool.Demand{MaxOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
+		"no limit":             {Request{}, 0, unknownWindow},
+		"what a context holds": {Request{}, 4096, 4096},
+		"an absurd context":    {Request{}, 1e12, maxWindow},
+		"no text":              {Request{NoAnswer: true, Demand: pool.Demand{MaxOutput: 50}}, 0, 0},
 	} {
 		r := newRig(t, 1)
 		r.window = tc.window
 		tc.order.Pool = r.pool
-		x := &Exchange{services: &r.d.services, order: tc.order}
+		x := &Exchange{services: &r.d.services, request: tc.order}
 		if got := x.MaxAnswer(); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 		o := r.order()
-		o.Demand, o.Choices, o.Answerless, o.MaxPrompt = tc.order.Demand, tc.order.Choices, tc.order.Answerless, 77
-		o.FirstByte, o.Silence = time.Second, time.Minute
+		o.Demand, o.Choices, o.NoAnswer, o.MaxPrompt = tc.order.Demand, tc.order.Choices, tc.order.NoAnswer, 77
+		o.FirstByteTimeout, o.IdleTimeout = time.Second, time.Minute
 		r.begun(o, &stream{}).Drop()
 		a := r.attempts[0]
-		if a.MaxAnswer != tc.want || a.MaxPrompt != 77 || a.FirstByte != time.Second || a.Silence != time.Minute || a.Rank != -1 {
+		if a.MaxAnswer != tc.want || a.MaxPrompt != 77 || a.FirstByteTimeout != time.Second || a.IdleTimeout != time.Minute || a.Rank != -1 {
 			t.Errorf("%s: told %+v", name, a)
 		}
 	}

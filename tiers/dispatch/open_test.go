@@ -134,13 +134,13 @@ func TestTheOnlyBackendIsAskedAgainWhereItMayBeWell(t *testing.T) {
 		failure engine.Failure
 		tries   int
 	}{
-		{engine.Failure{Kind: engine.Reset, Kept: true}, 3}, {engine.Failure{Kind: engine.Silent}, 3},
+		{engine.Failure{Kind: engine.Reset, ReusedConnection: true}, 3}, {engine.Failure{Kind: engine.Silent}, 3},
 		{engine.Failure{Kind: engine.Reset}, 1}, {engine.Failure{Kind: engine.ServerError}, 1},
 	} {
 		r := newRig(t, 1)
 		r.fails(tc.failure)
 		o := r.order()
-		o.Retry.Attempts = 2
+		o.Retry.MaxRetries = 2
 		_, err := r.d.Open(t.Context(), o)
 		if e, ok := errors.AsType[*ExhaustedError](err); len(r.attempts) != tc.tries || !ok || e.Tries != tc.tries {
 			t.Errorf("%+v: %d tries, %v", tc.failure, len(r.attempts), err)
@@ -150,7 +150,7 @@ func TestTheOnlyBackendIsAskedAgainWhereItMayBeWell(t *testing.T) {
 	r := newRig(t, 1)
 	r.fails(engine.Failure{Kind: engine.Silent}, engine.Failure{})
 	x, err := r.d.Open(t.Context(), r.order())
-	if err != nil || !x.stays { // nobody else is left, however silent it is
+	if err != nil || !x.keepsBackend { // nobody else is left, however silent it is
 		t.Fatalf("%v", err)
 	}
 	x.Drop()
@@ -226,17 +226,17 @@ func TestAQuestionIsAskedOnce(t *testing.T) {
 		used.Used.Prompt, used.Used.Completion = 5, 3
 		return &stream{}, nil
 	}
-	backend, err := r.d.Ask(t.Context(), o)
+	backend, err := r.d.Do(t.Context(), o)
 	if err != nil || backend != r.attempts[0].Backend || r.tries[0].Tokens != 3 || r.tries[0].Waited != 0 || r.waited != 0 {
 		t.Errorf("%q, %v, %+v", backend, err, r.tries)
 	}
 	r.fails(engine.Failure{Kind: engine.ServerError})
-	backend, err = r.d.Ask(t.Context(), o)
+	backend, err = r.d.Do(t.Context(), o)
 	if f, ok := err.(*engine.Failure); !ok || f.Backend != backend || f.Pool != "p" || len(r.attempts) != 2 || len(r.failed) != 1 {
 		t.Errorf("%q, %v, %d attempts", backend, err, len(r.attempts))
 	}
 	r.enter = func() error { return pool.ErrFull }
-	if backend, err = r.d.Ask(t.Context(), o); err != pool.ErrFull || backend != "" || len(r.attempts) != 2 {
+	if backend, err = r.d.Do(t.Context(), o); err != pool.ErrFull || backend != "" || len(r.attempts) != 2 {
 		t.Errorf("%q, %v", backend, err)
 	}
 	r.given("at the end")
@@ -255,7 +255,7 @@ func TestBeforeAQuestionThereIsAPlaceForIt(t *testing.T) {
 			}
 			return end
 		}
-		backend, err := r.d.Ask(t.Context(), o)
+		backend, err := r.d.Do(t.Context(), o)
 		if err != end || (backend == "") != (end != nil) || (len(r.attempts) == 0) != (end != nil) || (len(r.tries) == 0) != (end != nil) {
 			t.Errorf("%q, %v, %d attempts, %d entries", backend, err, len(r.attempts), len(r.tries))
 		}
@@ -267,14 +267,14 @@ func TestBeforeAQuestionThereIsAPlaceForIt(t *testing.T) {
 }
 
 func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
-	for name, set := range map[string]func(*rig, *Order){
-		"of the engines": func(r *rig, _ *Order) {
+	for name, set := range map[string]func(*rig, *Request){
+		"of the engines": func(r *rig, _ *Request) {
 			r.answer = func(*engine.Attempt) (engine.Stream, error) { panic("of a test") }
 		},
-		"of the breaker": func(r *rig, _ *Order) { r.allow = func(string) error { panic("of a test") } },
-		"of the queue":   func(r *rig, _ *Order) { r.enter = func() error { panic("of a test") } },
-		"of the record":  func(_ *rig, o *Order) { o.Events = panicky{o.Events} },
-		"at the second try": func(r *rig, _ *Order) {
+		"of the breaker": func(r *rig, _ *Request) { r.allow = func(string) error { panic("of a test") } },
+		"of the queue":   func(r *rig, _ *Request) { r.enter = func() error { panic("of a test") } },
+		"of the record":  func(_ *rig, o *Request) { o.Events = panicky{o.Events} },
+		"at the second try": func(r *rig, _ *Request) {
 			r.answer = func(*engine.Attempt) (engine.Stream, error) {
 				if len(r.attempts) == 2 {
 					panic("of a test")
@@ -282,7 +282,7 @@ func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
 				return nil, &engine.Failure{Kind: engine.ServerError}
 			}
 		},
-		"before a question": func(_ *rig, o *Order) { o.Before = func(context.Context) error { panic("of a test") } },
+		"before a question": func(_ *rig, o *Request) { o.Before = func(context.Context) error { panic("of a test") } },
 	} {
 		r := newRig(t, 2)
 		o := r.order()
@@ -298,7 +298,7 @@ func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
 			"Ask": func() {
 				o := o
 				o.Call = &engine.FirstBlock{Into: &engine.Block{}}
-				if _, err := r.d.Ask(t.Context(), o); err != nil || name == "at the second try" {
+				if _, err := r.d.Do(t.Context(), o); err != nil || name == "at the second try" {
 					panic("none of its own")
 				}
 			},

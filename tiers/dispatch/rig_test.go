@@ -75,7 +75,7 @@ func newRig(t *testing.T, backends int) *rig {
 		t.Fatal(err)
 	}
 	r.d, err = New(Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: scoring.NewGate(), Metrics: counts{r},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: scoring.NewLimiter(), Metrics: counts{r},
 		Window: func(string) int { return r.window },
 	})
 	if err != nil {
@@ -85,10 +85,10 @@ func newRig(t *testing.T, backends int) *rig {
 }
 
 // order is a call for a streamed answer, which is tried at two backends.
-func (r *rig) order() Order {
-	return Order{
+func (r *rig) order() Request {
+	return Request{
 		Call: &engine.Draft{}, Pool: r.pool, Tier: plan.Target, Role: RoleTarget, Events: r,
-		Retry: Retry{Attempts: 1, Budget: 0.2}, Identity: Identity{ID: "own"},
+		Retry: Retry{MaxRetries: 1, Budget: 0.2}, Identity: Identity{ID: "own"},
 	}
 }
 
@@ -99,14 +99,14 @@ func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) 
 }
 
 // Enter implements [Queue].
-func (r *rig) Enter(_ context.Context, t Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (r *rig) Enter(_ context.Context, t Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	r.tickets = append(r.tickets, t)
 	if r.enter != nil {
 		if err := r.enter(); err != nil {
 			return time.Second, err
 		}
 	}
-	return time.Second, try(pool.Limit{})
+	return time.Second, try(pool.Admission{})
 }
 
 // Allow implements [Breaker].
@@ -132,9 +132,9 @@ func (p permit) Report(err error) {
 
 type counts struct{ *rig }
 
-func (c counts) Failed(f *engine.Failure)    { c.failed = append(c.failed, string(f.Kind)) }
-func (c counts) RetryBudgetSpent()           { c.spent++ }
-func (c counts) Cost(_ plan.Tier, _ float64) { c.priced++ }
+func (c counts) CountFailure(f *engine.Failure) { c.failed = append(c.failed, string(f.Kind)) }
+func (c counts) CountRetryBudgetSpent()         { c.spent++ }
+func (c counts) AddCost(_ plan.Tier, _ float64) { c.priced++ }
 
 // kindOf words an outcome: the kind of a failure, or "ok".
 func kindOf(err error) string {

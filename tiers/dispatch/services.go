@@ -15,7 +15,7 @@ type Options struct {
 	Upstream engine.Upstream
 	Queue    Queue
 	Breaker  Breaker
-	Scores   *scoring.Gate
+	Scores   *scoring.Limiter
 	Metrics  Metrics
 	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
 }

@@ -36,24 +36,24 @@ func NewAudit(o Options, floor accept.Nats) *Audit {
 	return a
 }
 
-// See takes a chunk, which the client's draft takes, too.
-func (a *Audit) See(c *openai.Chunk) {
-	if !a.Wants() {
+// Observe takes a chunk, which the client's draft takes, too.
+func (a *Audit) Observe(c *openai.Chunk) {
+	if !a.NeedsMore() {
 		return
 	}
 	a.over = a.Take(c) || a.Rejected()
 	a.shown = a.streams && a.Tokens() >= max(a.o.Config.HoldbackTokens, 1)
 }
 
-// SeeWhole takes a draft that came in one piece.
-func (a *Audit) SeeWhole(whole *openai.DraftAnswer) {
+// ObserveWhole takes a draft that came in one piece.
+func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	a.TakeWhole(whole)
 	v := a.Draft.Verdict()
 	a.verdict, a.over = &v, !v.Accept
 }
 
-// Decided notes what the draft was when it was decided whether the client gets it. On nil it does nothing.
-func (a *Audit) Decided() {
+// MarkDecided notes what the draft was when it was decided whether the client gets it. On nil it does nothing.
+func (a *Audit) MarkDecided() {
 	if a != nil && a.head.IDs == 0 && len(a.text.IDs()) == a.Tokens() {
 		a.head = Head{IDs: a.Tokens(), Score: float64(a.Score())}
 	}
@@ -62,8 +62,8 @@ func (a *Audit) Decided() {
 // Head is what the draft was when it was decided whether the client gets it.
 func (a *Audit) Head() Head { return a.head }
 
-// Wants reports whether more of the draft is to be read. On nil it does not.
-func (a *Audit) Wants() bool { return a != nil && !a.over && a.finish == "" }
+// NeedsMore reports whether more of the draft is to be read. On nil it does not.
+func (a *Audit) NeedsMore() bool { return a != nil && !a.over && a.finish == "" }
 
 // Verdict is that on the whole draft; zero where it was not read to its end.
 func (a *Audit) Verdict() accept.Verdict {
@@ -76,8 +76,8 @@ func (a *Audit) Verdict() accept.Verdict {
 	return a.Draft.Verdict()
 }
 
-// Faulty reports whether a draft whose shape turned out to be at fault would be with the client all
+// IsMalformed reports whether a draft whose shape turned out to be at fault would be with the client all
 // the same, because it was released as it came. Nobody needs to be asked: it is bad.
-func (a *Audit) Faulty(v accept.Verdict) bool {
+func (a *Audit) IsMalformed(v accept.Verdict) bool {
 	return a.shown && a.finish != "" && v.Tokens > 0 && v.Reason != accept.ReasonScore
 }

@@ -13,11 +13,11 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 	d, a := New(o), NewAudit(o, floor)
 	over := false
 	for _, c := range all {
-		a.See(c)
+		a.Observe(c)
 		over = over || d.Take(c) || d.Rejected()
-		if !over && d.Decide(false) == accept.Doubt {
-			a.Decided()
-			d.Heard(&accept.Check{Pass: true, Reason: accept.ReasonStandsBy})
+		if !over && d.Decide(false) == accept.CheckTarget {
+			a.MarkDecided()
+			d.ApplyCheck(&accept.Check{Pass: true, Reason: accept.ReasonTargetAgrees})
 		}
 	}
 	return d, a
@@ -31,15 +31,15 @@ func TestAnAuditGoesOnWhereTheClientsDraftWasGivenUp(t *testing.T) {
 	if !d.Rejected() || d.Finish() != "" {
 		t.Fatalf("the client's draft: rejected %v, finish %q", d.Rejected(), d.Finish())
 	}
-	if v := a.Verdict(); !v.Accept || v.Tokens != 21 || a.Wants() {
-		t.Errorf("the audit: %+v, wants more %v", v, a.Wants())
+	if v := a.Verdict(); !v.Accept || v.Tokens != 21 || a.NeedsMore() {
+		t.Errorf("the audit: %+v, wants more %v", v, a.NeedsMore())
 	}
 }
 
 func TestAnAuditEndsBelowItsFloor(t *testing.T) {
 	_, a := both(t, options(t, ""), -0.5, chunks(t, append(words(10, bad), ending("stop"))...))
-	if v := a.Verdict(); v != (accept.Verdict{}) || a.Wants() || a.Finish() != "" {
-		t.Errorf("%+v, wants more %v", v, a.Wants())
+	if v := a.Verdict(); v != (accept.Verdict{}) || a.NeedsMore() || a.Finish() != "" {
+		t.Errorf("%+v, wants more %v", v, a.NeedsMore())
 	}
 }
 
@@ -51,15 +51,15 @@ func TestAFaultOfShapeThatShowsTooLateIsOneOfTheAudits(t *testing.T) {
 		o := options(t, "")
 		o.Plan.Whole = c.whole
 		_, a := both(t, o, -3, chunks(t, append(append(words(10, sure), circles()...), ending("stop"))...))
-		if v := a.Verdict(); v.Accept || a.Faulty(v) != c.want {
-			t.Errorf("%s: %+v, faulty %v", name, v, a.Faulty(v))
+		if v := a.Verdict(); v.Accept || a.IsMalformed(v) != c.want {
+			t.Errorf("%s: %+v, faulty %v", name, v, a.IsMalformed(v))
 		}
 	}
 }
 
 func TestAnAuditKnowsTheHeadThatWasDecidedOn(t *testing.T) {
 	o := options(t, "")
-	o.Config.Accept.Threshold, o.Config.Accept.Band, o.Plan.Ask = 1, 2, accept.AskDoubt
+	o.Config.Accept.Threshold, o.Config.Accept.Band, o.Plan.CheckPolicy = 1, 2, accept.CheckDoubtful
 	all := words(10, sure)
 	d, a := both(t, o, -3, chunks(t, all...))
 	if got := a.Head(); got.IDs != 4 || !d.Committed() || got.Score != -0.2375 {
@@ -71,7 +71,7 @@ func TestAnAuditKnowsTheHeadThatWasDecidedOn(t *testing.T) {
 		t.Errorf("%+v of ids that are not all", a.Head())
 	}
 	var none *Audit
-	if none.Decided(); none.Wants() {
+	if none.MarkDecided(); none.NeedsMore() {
 		t.Error("no audit wants more")
 	}
 }
@@ -84,9 +84,9 @@ func TestAnAuditOfADraftInOnePieceIsDecidedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := NewAudit(options(t, ""), -3)
-		a.SeeWhole(&whole)
-		if v := a.Verdict(); v.Accept != want || a.Wants() {
-			t.Errorf("%s: %+v, wants more %v", finish, v, a.Wants())
+		a.ObserveWhole(&whole)
+		if v := a.Verdict(); v.Accept != want || a.NeedsMore() {
+			t.Errorf("%s: %+v, wants more %v", finish, v, a.NeedsMore())
 		}
 	}
 }

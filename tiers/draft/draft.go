@@ -16,8 +16,8 @@ import (
 
 // Why a draft is not kept, beside the reasons of accept.
 const (
-	ReasonLost  = "draft_lost"     // it broke off
-	ReasonShape = "not_plain_text" // it holds more than text
+	ReasonLost      = "draft_lost"     // it broke off
+	ReasonMalformed = "not_plain_text" // it holds more than text
 )
 
 // Options say how a draft is judged.
@@ -40,7 +40,7 @@ type Draft struct {
 	finish     string // finish_reason, "" while it is under way or broke off
 	stopReason []byte // of the engine, as raw JSON
 	usage      openai.Usage
-	guessed    bool // tokens were counted by their chunks, of which one may hold several
+	estimated  bool // tokens were counted by their chunks, of which one may hold several
 	past       int  // tokens that came with a stop string, behind it
 	whole      bool // it came in one piece
 	calls      int  // of tools
@@ -48,18 +48,18 @@ type Draft struct {
 	shown      bool // the client may have it, whatever this one comes to
 
 	json       accept.JSONState // of the text, where JSON was asked for
-	loops      accept.Loops
+	loops      accept.RepetitionDetector
 	promptText []byte // see prompt
-	track      track
+	track      scoreSeries
 }
 
 // New begins a draft.
 func New(o Options) *Draft {
 	d := &Draft{o: o}
 	d.judge = accept.NewState(o.Config.Accept, accept.State{
-		Holdback: o.Config.HoldbackTokens, Whole: o.Plan.Whole, Resumes: o.Plan.Resumes(), Ask: o.Plan.Ask,
-		Unscored: unscored(&o.Config).Reason(), Stays: !o.Config.Takeover,
-		Pressed: o.Plan.Pressed, PressedAt: o.Config.Risk.PressedAt, Warmup: o.Warmup,
+		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), CheckPolicy: o.Plan.CheckPolicy,
+		MissingLogprobsReason: missingLogprobsReason(&o.Config).Reason(), KeepCommitted: !o.Config.MidstreamFailover,
+		AllowLowScore: o.Plan.AllowLowScore, MinLowScore: o.Config.Risk.PressureThreshold, Warmup: o.Warmup,
 	})
 	d.text = transcript.New(transcript.Options{
 		Stop: o.Request.Stop, IncludeStop: o.Request.IncludeStop, WholeWords: o.Plan.Resume == plan.ResumeText,
@@ -67,12 +67,12 @@ func New(o Options) *Draft {
 	return d
 }
 
-// unscored says what becomes of a draft without logprobs: in the audited modes it is none.
-func unscored(cfg *plan.Config) plan.Unscored {
+// missingLogprobsReason says what becomes of a draft without logprobs: in the audited modes it is none.
+func missingLogprobsReason(cfg *plan.Config) plan.MissingLogprobs {
 	if cfg.Mode.Audited() {
-		return plan.UnscoredEscalate
+		return plan.MissingLogprobsEscalate
 	}
-	return cfg.Unscored
+	return cfg.OnMissingLogprobs
 }
 
 // Transcript is the draft's text with its ids. Who carries on with the answer goes on with it.
@@ -90,11 +90,11 @@ func (d *Draft) Score() accept.Nats { return d.judge.Score() }
 // Features are what a calibrated score is fitted to.
 func (d *Draft) Features() accept.Features { return d.judge.Features() }
 
-// Guessed reports whether the tokens are no more than their chunks, of which one may hold several.
-func (d *Draft) Guessed() bool { return d.guessed }
+// EstimatedTokens reports whether the tokens are no more than their chunks, of which one may hold several.
+func (d *Draft) EstimatedTokens() bool { return d.estimated }
 
-// WantsTop reports whether the alternatives of the next token matter.
-func (d *Draft) WantsTop() bool { return d.judge.WantsTop() }
+// NeedsTopLogprobs reports whether the alternatives of the next token matter.
+func (d *Draft) NeedsTopLogprobs() bool { return d.judge.NeedsTopLogprobs() }
 
 // Rejected reports whether the draft can no longer be kept.
 func (d *Draft) Rejected() bool { return d.judge.Rejected() }
@@ -102,8 +102,8 @@ func (d *Draft) Rejected() bool { return d.judge.Rejected() }
 // Committed reports whether the draft may be released as it comes.
 func (d *Draft) Committed() bool { return d.judge.Committed() }
 
-// Resumes reports whether the target can carry on from a part of the draft.
-func (d *Draft) Resumes() bool { return d.judge.Resumes }
+// CanResume reports whether the target can carry on from a part of the draft.
+func (d *Draft) CanResume() bool { return d.judge.CanResume }
 
 // EndsItself reports whether the draft ended by itself: by no stop string, and by no id that the
 // client named.
@@ -123,18 +123,18 @@ func (d *Draft) PromptTokens() int {
 	return d.o.Request.PromptTokens
 }
 
-// Track is how the score fell: at 8, 12, 16, 24, 32, 48 tokens and so on, where it was decided whether the
+// ScoreSeries is how the score fell: at 8, 12, 16, 24, 32, 48 tokens and so on, where it was decided whether the
 // client gets the draft, and now.
-func (d *Draft) Track() []accept.Mark {
-	d.mark()
+func (d *Draft) ScoreSeries() []accept.ScorePoint {
+	d.addScorePoint()
 	return d.track
 }
 
-// mark notes the score so far.
-func (d *Draft) mark() { d.track.note(d.Tokens(), d.Score()) }
+// addScorePoint notes the score so far.
+func (d *Draft) addScorePoint() { d.track.add(d.Tokens(), d.Score()) }
 
-// misshapen says what is wrong with the format of a text, "" is nothing.
-func (d *Draft) misshapen(text []byte) string {
+// malformed says what is wrong with the format of a text, "" is nothing.
+func (d *Draft) malformed(text []byte) string {
 	if format := d.o.Request.Raw("response_format"); format != nil {
 		return d.o.Schemas.CheckFormat(text, format)
 	}

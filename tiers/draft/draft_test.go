@@ -33,7 +33,7 @@ func options(t *testing.T, members string) Options {
 	return Options{
 		Request: r, Plan: plan.Plan{Tier: plan.Draft, Judged: true, Resume: plan.ResumeIDs},
 		Config: plan.Config{
-			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, Takeover: true, Unscored: plan.UnscoredEscalate,
+			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, OnMissingLogprobs: plan.MissingLogprobsEscalate,
 		},
 		EOS: []int32{2}, Schemas: &schema.Schemas{}, MaxBytes: 1 << 20,
 	}
@@ -146,16 +146,16 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		"the client's limit ends it":            {`,"max_tokens":21`, nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonConfident, "length", 0},
 		"a stop string ends it":                 {`,"stop":["w9 w1"]`, nil, long, false, accept.ReasonConfident, "stop", 0},
 		"the engine gave it up":                 {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []said{ending("abort")}), false, accept.ReasonCut, "abort", 0},
-		"it says more than text":                {"", nil, append(long[:12:12], said{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonShape, "", 12},
+		"it says more than text":                {"", nil, append(long[:12:12], said{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonMalformed, "", 12},
 		"it is too long":                        {"", func(o *Options) { o.MaxBytes = 30 }, long, false, accept.ReasonLong, "", 10},
 		"it is nothing":                         {"", nil, []said{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
 		"it is no JSON from the beginning":      {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Plan.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
 		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []said{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
 		"it runs in circles":                    {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
 		"it has no logprobs":                    {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
-		"it may be accepted without logprobs":   {"", func(o *Options) { o.Config.Unscored = plan.UnscoredAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
+		"it may be accepted without logprobs":   {"", func(o *Options) { o.Config.OnMissingLogprobs = plan.MissingLogprobsAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
 		"but in an audited mode it is not": {"", func(o *Options) {
-			o.Config.Unscored, o.Config.Mode = plan.UnscoredAccept, plan.ModeRisk
+			o.Config.OnMissingLogprobs, o.Config.Mode = plan.MissingLogprobsAccept, plan.ModeRisk
 		}, append(bare(20), ending("stop")), false, accept.ReasonNoLogprobs, "", 0},
 	} {
 		o := options(t, c.members)
@@ -165,7 +165,7 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		d := New(o)
 		take(d, chunks(t, c.said...))
 		if c.lost {
-			d.Lose()
+			d.Fail()
 		}
 		v := d.Verdict()
 		if v.Reason != c.reason || d.Finish() != c.finish {
@@ -212,7 +212,7 @@ func TestTheTokenThatEndsTheAnswerMayLackItsLogprob(t *testing.T) {
 		o.Plan.Whole = true
 		d := New(o)
 		take(d, chunks(t, append(words(3, sure), c.last)...))
-		if v := d.Early(); v.Reason != c.reason {
+		if v := d.EarlyVerdict(); v.Reason != c.reason {
 			t.Errorf("%s: %+v, want %s", name, v, c.reason)
 		}
 		if want := 3 + len(c.last.text); d.Tokens() != want {
@@ -238,8 +238,8 @@ func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
 		o.Plan.Whole = true
 		d := New(o)
 		take(d, chunks(t, c.said...))
-		if d.Tokens() != c.n || d.Guessed() != c.guessed {
-			t.Errorf("%s: %d tokens, guessed %v, want %d, %v", name, d.Tokens(), d.Guessed(), c.n, c.guessed)
+		if d.Tokens() != c.n || d.EstimatedTokens() != c.guessed {
+			t.Errorf("%s: %d tokens, guessed %v, want %d, %v", name, d.Tokens(), d.EstimatedTokens(), c.n, c.guessed)
 		}
 	}
 }
@@ -319,7 +319,7 @@ func TestADraftThatIsTheAnswerEndsAsItDid(t *testing.T) {
 	} {
 		d := New(options(t, c.members))
 		take(d, chunks(t, c.said...))
-		if v := d.Verdict(); !d.Keeps(v) {
+		if v := d.Verdict(); !d.IsAnswer(v) {
 			t.Errorf("%s: not kept: %+v", name, v)
 		}
 		if diff := cmp.Diff(c.want, d.Ending()); diff != "" {
@@ -334,20 +334,20 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		want accept.Verdict // its Reason and Lot
 		cut  int
 	}{
-		"it stands by it":      {&accept.Check{Pass: true, Kept: 20, Reason: accept.ReasonStandsBy}, accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Lot: accept.LotWhole}, 0},
-		"it stands by a part":  {&accept.Check{Kept: 7, Reason: accept.ReasonDisagrees}, accept.Verdict{Reason: accept.ReasonDisagrees}, 7},
+		"it stands by it":      {&accept.Check{Pass: true, Kept: 20, Reason: accept.ReasonTargetAgrees}, accept.Verdict{Accept: true, Reason: accept.ReasonTargetAgrees, Cohort: accept.CohortWhole}, 0},
+		"it stands by a part":  {&accept.Check{Kept: 7, Reason: accept.ReasonTargetDisagrees}, accept.Verdict{Reason: accept.ReasonTargetDisagrees}, 7},
 		"it could not say any": {nil, accept.Verdict{Reason: accept.ReasonNoVerdict}, 0},
 	} {
 		o := options(t, "")
-		o.Plan.Whole, o.Plan.Ask, o.Config.Accept.Threshold, o.Config.Accept.Band = true, accept.AskAlways, -1, 0.5
+		o.Plan.Whole, o.Plan.CheckPolicy, o.Config.Accept.Threshold, o.Config.Accept.Band = true, accept.CheckAlways, -1, 0.5
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
 		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {
 			t.Fatalf("%s: %+v", name, v)
 		}
-		d.Heard(c.said)
+		d.ApplyCheck(c.said)
 		v := d.Verdict()
-		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Lot != c.want.Lot || d.Keeps(v) != v.Accept {
+		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Cohort != c.want.Cohort || d.IsAnswer(v) != v.Accept {
 			t.Errorf("%s: %+v", name, v)
 		}
 		if at := d.CutPoint(v); !v.Accept && at.Tokens != c.cut {
@@ -360,7 +360,7 @@ func TestOnceItIsCommittedOnlyTheScoreTakesADraftBack(t *testing.T) {
 	d := New(options(t, ""))
 	all := append(words(10, sure), circles()...)
 	take(d, chunks(t, append(all, ending("stop"))...))
-	if v := d.Verdict(); v.Accept || v.Reason != accept.ReasonRepetition || !d.Keeps(v) || d.Finish() != "stop" {
+	if v := d.Verdict(); v.Accept || v.Reason != accept.ReasonRepetition || !d.IsAnswer(v) || d.Finish() != "stop" {
 		t.Errorf("%+v, finish %q", v, d.Finish())
 	}
 }
@@ -381,7 +381,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 		"its call is not of the schema": {call(`{"town":"Rome"}`), "tool_calls", 10, 10, schema.ReasonArguments},
 		"it is text":                    {`{"role":"assistant","content":"It rains."}`, "stop", 10, 10, accept.ReasonConfident},
 		"its own context ends it":       {`{"role":"assistant","content":"It rains"}`, "length", 10, 10, accept.ReasonCut},
-		"it reasons":                    {`{"role":"assistant","content":"It rains.","reasoning_content":"hm"}`, "stop", 10, 10, ReasonShape},
+		"it reasons":                    {`{"role":"assistant","content":"It rains.","reasoning_content":"hm"}`, "stop", 10, 10, ReasonMalformed},
 	} {
 		ids, _ := json.Marshal(make([]int32, c.ids))
 		lp := strings.Repeat(`,{"token":"x","logprob":-0.05,"top_logprobs":[]}`, c.scored)[1:]
@@ -410,13 +410,13 @@ func TestTheScoreIsToldAtPowersOfTwoAndHalfBetween(t *testing.T) {
 	d := New(o)
 	take(d, chunks(t, words(50, sure)...))
 	var at []int
-	for _, m := range d.Track() {
+	for _, m := range d.ScoreSeries() {
 		at = append(at, m.Tokens)
 	}
 	if want := []int{8, 12, 16, 24, 32, 48, 50}; !slices.Equal(at, want) {
 		t.Errorf("at %v, want %v", at, want)
 	}
-	if last := d.Track(); len(last) != len(at) || last[len(last)-1].Score != d.Score() {
+	if last := d.ScoreSeries(); len(last) != len(at) || last[len(last)-1].Score != d.Score() {
 		t.Errorf("at the end: %v", last)
 	}
 }

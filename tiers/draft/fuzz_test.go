@@ -22,7 +22,7 @@ func FuzzTake(f *testing.F) {
 			return
 		}
 		o := options(t, []string{"", `,"stop":["STOP","é"]`, `,"response_format":{"type":"json_object"}`, `,"max_tokens":4`}[kind%4])
-		o.Plan.Whole, o.Plan.Ask = kind&4 > 0, accept.Ask(kind>>3&3)
+		o.Plan.Whole, o.Plan.CheckPolicy = kind&4 > 0, accept.CheckPolicy(kind>>3&3)
 		if kind&32 > 0 {
 			o.Plan.Resume = plan.ResumeText
 		}
@@ -35,13 +35,13 @@ func FuzzTake(f *testing.F) {
 			if err != nil {
 				break
 			}
-			a.See(c)
+			a.Observe(c)
 			if d.Take(c) {
 				break
 			}
-			if d.Finish() == "" && d.Decide(false) == accept.Doubt {
-				a.Decided()
-				d.Heard(&accept.Check{Pass: kind&8 > 0, Kept: int(kind >> 4), Reason: accept.ReasonDisagrees})
+			if d.Finish() == "" && d.Decide(false) == accept.CheckTarget {
+				a.MarkDecided()
+				d.ApplyCheck(&accept.Check{Pass: kind&8 > 0, Kept: int(kind >> 4), Reason: accept.ReasonTargetDisagrees})
 			}
 			if d.Committed() && !d.Rejected() {
 				sent = append(sent, d.Release()...)
@@ -53,7 +53,7 @@ func FuzzTake(f *testing.F) {
 		if !bytes.HasPrefix(tr.Text(), sent) || len(sent) != tr.Sent() {
 			t.Fatalf("sent %q of %q", sent, tr.Text())
 		}
-		if d.Keeps(v) {
+		if d.IsAnswer(v) {
 			if rest := tr.Rest(); string(tr.Text()) != string(sent)+string(rest) || d.Ending().Finish == "" {
 				t.Fatalf("sent %q and %q of %q", sent, rest, tr.Text())
 			}

@@ -20,10 +20,10 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	}
 	switch {
 	case !c.Plain:
-		d.judge.Refuse(ReasonShape)
+		d.judge.Reject(ReasonMalformed)
 		return true
 	case int64(d.text.Len()+len(c.Text)) > d.o.MaxBytes:
-		d.judge.Refuse(accept.ReasonLong)
+		d.judge.Reject(accept.ReasonLong)
 		return true
 	}
 	for i, lp := range c.Logprobs {
@@ -31,8 +31,8 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
-	d.unscored(c)
-	if d.hopeless(c) {
+	d.addUnscored(c)
+	if d.isHopeless(c) {
 		return true
 	}
 	before := d.text.Len()
@@ -43,7 +43,7 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	}
 	d.cutPoints(c)
 	if d.Tokens() >= d.track.next() {
-		d.mark()
+		d.addScorePoint()
 	}
 	if len(c.Finish) > 0 {
 		d.finish = string(c.Finish)
@@ -52,19 +52,19 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	return false
 }
 
-// unscored counts the tokens of a chunk that came without logprobs. Where all but the last have
+// addUnscored counts the tokens of a chunk that came without logprobs. Where all but the last have
 // one, and that ended the answer, none is missing.
-func (d *Draft) unscored(c *openai.Chunk) {
+func (d *Draft) addUnscored(c *openai.Chunk) {
 	missing := len(c.IDs) - len(c.Logprobs)
 	switch {
 	case missing > 0 && d.endsIn(c):
-		d.judge.End()
+		d.judge.AddEnd()
 		missing--
 	case len(c.Logprobs) == 0 && len(c.IDs) == 0:
 		n, told := c.Tokens(d.Tokens())
-		missing, d.guessed = n, d.guessed || !told
+		missing, d.estimated = n, d.estimated || !told
 	}
-	d.judge.Missing(missing)
+	d.judge.AddMissing(missing)
 }
 
 // endsIn reports whether the last id of a chunk is the token that ended the answer: the chunk says
@@ -76,19 +76,19 @@ func (d *Draft) endsIn(c *openai.Chunk) bool {
 	return !d.o.Request.IgnoresEOS() && slices.Contains(d.o.EOS, c.IDs[len(c.IDs)-1])
 }
 
-// hopeless refuses what will not hold at the end, as soon as that shows and while nothing was
+// isHopeless refuses what will not hold at the end, as soon as that shows and while nothing was
 // sent: text that no JSON begins with, and running in circles.
-func (d *Draft) hopeless(c *openai.Chunk) bool {
+func (d *Draft) isHopeless(c *openai.Chunk) bool {
 	if d.Committed() || d.shown {
 		return false
 	}
 	if d.o.Request.JSON && !d.json.Write(c.Text) {
-		d.judge.Refuse(accept.ReasonInvalid)
+		d.judge.Reject(accept.ReasonInvalid)
 		return true
 	}
 	for _, id := range c.IDs {
 		if d.loops.Add(id) {
-			d.judge.Refuse(accept.ReasonRepetition)
+			d.judge.Reject(accept.ReasonRepetition)
 			return true
 		}
 	}
@@ -125,20 +125,20 @@ func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
 	}
 	missing := max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs)
 	if missing > 0 && (a.Finish == "stop" || a.Finish == "tool_calls") {
-		d.judge.End()
+		d.judge.AddEnd()
 		missing--
 	}
-	d.judge.Missing(missing)
-	d.mark()
+	d.judge.AddMissing(missing)
+	d.addScorePoint()
 	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {
-		d.judge.Refuse(ReasonShape)
-	} else if reason := d.unsound(a); reason != "" {
-		d.judge.Refuse(reason)
+		d.judge.Reject(ReasonMalformed)
+	} else if reason := d.isUnsound(a); reason != "" {
+		d.judge.Reject(reason)
 	}
 }
 
-// unsound says what is wrong with the calls of an answer, or its format; "" is nothing.
-func (d *Draft) unsound(a *openai.DraftAnswer) string {
+// isUnsound says what is wrong with the calls of an answer, or its format; "" is nothing.
+func (d *Draft) isUnsound(a *openai.DraftAnswer) string {
 	r := d.o.Request
 	calls := make([]schema.ToolCall, len(a.Calls))
 	for i, c := range a.Calls {
@@ -150,5 +150,5 @@ func (d *Draft) unsound(a *openai.DraftAnswer) string {
 	if len(calls) > 0 {
 		return ""
 	}
-	return d.misshapen(a.Text)
+	return d.malformed(a.Text)
 }

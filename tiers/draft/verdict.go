@@ -11,19 +11,19 @@ import (
 func (d *Draft) Decide(waited bool) accept.Decision {
 	decision := d.judge.Decide(waited)
 	if decision != accept.Wait {
-		d.mark()
+		d.addScorePoint()
 	}
 	return decision
 }
 
-// Heard takes the target's word on what came so far; nil is that it could not say.
-func (d *Draft) Heard(said *accept.Check) { d.judge.Heard(said) }
+// ApplyCheck takes the target's word on what came so far; nil is that it could not say.
+func (d *Draft) ApplyCheck(said *accept.Check) { d.judge.ApplyCheck(said) }
 
-// Early is the verdict on a draft that is under way.
-func (d *Draft) Early() accept.Verdict { return d.judge.Early() }
+// EarlyVerdict is the verdict on a draft that is under way.
+func (d *Draft) EarlyVerdict() accept.Verdict { return d.judge.EarlyVerdict() }
 
-// Lose notes that the draft broke off.
-func (d *Draft) Lose() { d.lost = true }
+// Fail notes that the draft broke off.
+func (d *Draft) Fail() { d.lost = true }
 
 // Verdict is that on a draft that is over. Where its reason is [accept.ReasonDoubtful] and nothing was
 // committed, the target is to be asked and the verdict to be taken again.
@@ -31,14 +31,14 @@ func (d *Draft) Verdict() accept.Verdict {
 	d.unlimited()
 	r := d.o.Request
 	if r.Structured && d.finish == "stop" && !d.whole && !d.Rejected() {
-		if reason := d.misshapen(d.text.Text()); reason != "" {
-			d.judge.Refuse(reason)
+		if reason := d.malformed(d.text.Text()); reason != "" {
+			d.judge.Reject(reason)
 		}
 	}
 	_, _, stopped := d.text.Stop()
-	v := d.judge.Final(accept.Draft{
+	v := d.judge.FinalVerdict(accept.Draft{
 		Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls,
-		Stopped: stopped, Refusals: d.o.Config.Refusals, PromptText: d.prompt(),
+		Stopped: stopped, Refusals: d.o.Config.EscalateRefusals, PromptText: d.prompt(),
 	})
 	if d.lost && v.Reason == accept.ReasonCut {
 		v.Reason = ReasonLost
@@ -46,8 +46,8 @@ func (d *Draft) Verdict() accept.Verdict {
 	return v
 }
 
-// Keeps reports whether a draft that is over is the answer.
-func (d *Draft) Keeps(v accept.Verdict) bool { return d.judge.Keeps(v, d.finish != "") }
+// IsAnswer reports whether a draft that is over is the answer.
+func (d *Draft) IsAnswer(v accept.Verdict) bool { return d.judge.IsAnswer(v, d.finish != "") }
 
 // CutPoint is where the target carries on with a draft that was not kept: the last clean place that may be
 // kept, at a sentence's end if one is near. What was released is before it. The zero value means afresh.

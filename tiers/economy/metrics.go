@@ -13,24 +13,24 @@ type Route struct {
 	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was. nil is Shape{Prompt: 500, Held: 32}
 }
 
-// usual is the request whose break-even is told: of a common length, and held back by the default.
-var usual = Shape{Prompt: 500, Held: 32}
+// typicalShape is the request whose break-even is told: of a common length, and held back by the default.
+var typicalShape = Shape{Prompt: 500, Held: 32}
 
-// Collector makes series of a [Book] when it is asked for them: of each route given, and
+// Collector makes series of a [Statistics] when it is asked for them: of each route given, and
 // of none that is learned besides, so their number is bounded by the configuration.
 type Collector struct {
-	book     *Book
-	routes   []Route
-	evens    *prometheus.Desc
-	expected *prometheus.Desc
+	statistics *Statistics
+	routes     []Route
+	breakEven  *prometheus.Desc
+	expected   *prometheus.Desc
 }
 
 // NewCollector returns a collector that is still to be registered. Prices and Shape of the
 // routes are called at every scrape.
-func NewCollector(book *Book, routes []Route) *Collector {
+func NewCollector(book *Statistics, routes []Route) *Collector {
 	return &Collector{
-		book: book, routes: routes,
-		evens: prometheus.NewDesc("foregate_break_even_acceptance",
+		statistics: book, routes: routes,
+		breakEven: prometheus.NewDesc("foregate_break_even_acceptance",
 			"Share of drafts that must be served for drafts to pay, for the route's mean request; above 1 they never do. Absent while prices are unknown.", []string{"route"}, nil),
 		expected: prometheus.NewDesc("foregate_expected_acceptance",
 			"Share of the late drafts that were served, by the length of the prompt.", []string{"route", "prompt"}, nil),
@@ -39,7 +39,7 @@ func NewCollector(book *Book, routes []Route) *Collector {
 
 // Describe implements [prometheus.Collector].
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.evens
+	to <- c.breakEven
 	to <- c.expected
 }
 
@@ -47,9 +47,9 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for i := range c.routes {
 		r := &c.routes[i]
-		var all [lengths]sums
-		var of sums
-		c.book.Each(func(b Bucket, e Expectation) {
+		var all [lengths]totals
+		var of totals
+		c.statistics.Each(func(b TrafficClass, e Expectation) {
 			if b.Route == r.Name {
 				all[b.Prompt].add(e)
 				of.add(e)
@@ -61,25 +61,25 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 		if p := r.Prices(); p.Known() {
-			to <- prometheus.MustNewConstMetric(c.evens, prometheus.GaugeValue, of.breakEven(p, r.shape()), r.Name)
+			to <- prometheus.MustNewConstMetric(c.breakEven, prometheus.GaugeValue, of.breakEven(p, r.shape()), r.Name)
 		}
 	}
 }
 
 func (r *Route) shape() Shape {
 	if r.Shape == nil {
-		return usual
+		return typicalShape
 	}
 	return r.Shape()
 }
 
-// sums add buckets up, each counting for the drafts that it rests on.
-type sums struct {
+// totals add buckets up, each counting for the drafts that it rests on.
+type totals struct {
 	drafts, served                 float64
 	prompt, output, held, salvaged float64
 }
 
-func (s *sums) add(e Expectation) {
+func (s *totals) add(e Expectation) {
 	s.drafts += e.Samples
 	s.served += e.Samples * e.Acceptance
 	s.prompt += e.Samples * e.Prompt
@@ -90,7 +90,7 @@ func (s *sums) add(e Expectation) {
 }
 
 // breakEven is that of the mean request.
-func (s *sums) breakEven(p Prices, shape Shape) float64 {
+func (s *totals) breakEven(p Prices, shape Shape) float64 {
 	if s.drafts == 0 {
 		return BreakEven(p, shape, outputDefault)
 	}
@@ -101,6 +101,6 @@ func (s *sums) breakEven(p Prices, shape Shape) float64 {
 	if s.prompt > 0 {
 		shape.Prompt = int(math.Round(s.prompt / s.drafts))
 	}
-	shape.Most = 0
-	return breakEven(p, reckon(shape, e), shape.Scored)
+	shape.MaxOutput = 0
+	return breakEven(p, termsOf(shape, e), shape.Scored)
 }

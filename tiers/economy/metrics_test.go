@@ -9,11 +9,11 @@ import (
 )
 
 func TestTheCollectorTellsOfTheRoutesItWasGiven(t *testing.T) {
-	var book Book
+	var book Statistics
 	for range 4 {
 		book.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 500, Output: 300})
-		book.Learn(Bucket{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Held: 32})
-		book.Learn(Bucket{Route: "stranger"}, Outcome{Drafted: true})
+		book.Learn(TrafficClass{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Held: 32})
+		book.Learn(TrafficClass{Route: "stranger"}, Outcome{Drafted: true})
 	}
 	c := NewCollector(&book, []Route{
 		{Name: "chat", Prices: func() Prices { return caseB }},
@@ -45,7 +45,7 @@ foregate_expected_acceptance{prompt="to_1k",route="chat"} 0.5
 			got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 		}
 	}
-	if len(got) != 2 || !near(got["chat"], BreakEven(caseB, usual, 300)) || got["dear"] <= 1 {
+	if len(got) != 2 || !near(got["chat"], BreakEven(caseB, typicalShape, 300)) || got["dear"] <= 1 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,6 +1,6 @@
 package economy
 
-// Mode is a way of answering that [Model] knows, by its letter in [Weigh].
+// Mode is a way of answering that [Model] knows, by its letter in [EstimateCost].
 type Mode string
 
 // The modes.
@@ -11,7 +11,7 @@ const (
 	HeadCheck  Mode = "head"       // H: the target scores the first m tokens
 )
 
-// Workload is what [Model] reckons with, by the symbols of [Weigh].
+// Workload is what [Model] reckons with, by the symbols of [EstimateCost].
 type Workload struct {
 	Prompt, Output float64 // P and L, tokens; the output is above 0
 	Held           float64 // m, tokens; WholeCheck does not use it
@@ -21,7 +21,7 @@ type Workload struct {
 
 // Model is what a million output tokens cost in a mode, in USD, by the textbook's
 // formulas. It is what measurements are held against; requests
-// are decided by [Weigh], which also knows salvage without a score. A mode that is not
+// are decided by [EstimateCost], which also knows salvage without a score. A mode that is not
 // one is the target alone.
 func Model(mode Mode, p Prices, w Workload) float64 {
 	cDP, cDD, cTP, cTD := p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode

@@ -1,6 +1,6 @@
 package economy
 
-// The bounds of [HeadPays] and [WholePays].
+// The bounds of [ShouldCheckHead] and [ShouldCheckWhole].
 const (
 	confidentFrom = 0.80 // from this AUROC on confidence alone is as good as a second opinion
 	minRatio      = 5.0  // of the pools' decode prices: below it a score saves too little
@@ -10,14 +10,14 @@ const (
 
 // Why a score does not pay.
 const (
-	WhyLoad       = "load"        // the target is too full
-	WhyLongPrompt = "long_prompt" // the prompt is longer than the answer
-	WhyConfidence = "confidence"  // confidence alone tells good from bad drafts well enough
-	WhyPriceRatio = "price_ratio" // the target's tokens are not dear enough
-	WhyScoreCost  = "score_cost"  // scoring costs more than half of answering
+	ReasonLoad       = "load"        // the target is too full
+	ReasonLongPrompt = "long_prompt" // the prompt is longer than the answer
+	ReasonConfidence = "confidence"  // confidence alone tells good from bad drafts well enough
+	ReasonPriceRatio = "price_ratio" // the target's tokens are not dear enough
+	ReasonScoreCost  = "score_cost"  // scoring costs more than half of answering
 )
 
-// HeadPays reports whether it is worth the target's time to score the first held tokens of
+// ShouldCheckHead reports whether it is worth the target's time to score the first held tokens of
 // a draft whose confidence is doubtful, and if not, why. Prompt and output are in tokens,
 // the output as expected. auroc is how well confidence tells good from bad drafts on the
 // route, as measured from audits (0.5 is not at all, 1 perfectly); 0 is not measured yet
@@ -28,30 +28,30 @@ const (
 // doubtful band wins if P ≤ L and the decode price ratio is ≥ 5; and do not verify where
 // the score costs more than half of the answer, for a head (P+m)·c_tp >
 // 0.5·(P·c_tp + L·c_td). Rules that need a price which is unknown do not apply.
-func HeadPays(p Prices, prompt, output, held, auroc, load float64) (pays bool, why string) {
-	return scorePays(p, prompt, output, min(held, output), auroc, load)
+func ShouldCheckHead(p Prices, prompt, output, held, auroc, load float64) (worthwhile bool, why string) {
+	return shouldCheck(p, prompt, output, min(held, output), auroc, load)
 }
 
-// WholePays is [HeadPays] for scoring a whole answer before anything of it is released:
+// ShouldCheckWhole is [ShouldCheckHead] for scoring a whole answer before anything of it is released:
 // the same rules with m = L.
-func WholePays(p Prices, prompt, output, auroc, load float64) (pays bool, why string) {
-	return scorePays(p, prompt, output, output, auroc, load)
+func ShouldCheckWhole(p Prices, prompt, output, auroc, load float64) (worthwhile bool, why string) {
+	return shouldCheck(p, prompt, output, output, auroc, load)
 }
 
-func scorePays(p Prices, prompt, output, scored, auroc, load float64) (pays bool, why string) {
+func shouldCheck(p Prices, prompt, output, scored, auroc, load float64) (worthwhile bool, why string) {
 	switch {
 	case load > maxLoad:
-		return false, WhyLoad
+		return false, ReasonLoad
 	case prompt > output:
-		return false, WhyLongPrompt
+		return false, ReasonLongPrompt
 	case auroc >= confidentFrom:
-		return false, WhyConfidence
+		return false, ReasonConfidence
 	case !p.Known():
 		return true, ""
 	case p.TargetDecode < minRatio*p.DraftDecode:
-		return false, WhyPriceRatio
+		return false, ReasonPriceRatio
 	case (prompt+scored)*p.TargetPrefill > maxScore*(prompt*p.TargetPrefill+output*p.TargetDecode):
-		return false, WhyScoreCost
+		return false, ReasonScoreCost
 	}
 	return true, ""
 }

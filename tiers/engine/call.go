@@ -187,16 +187,16 @@ type Detokenize struct {
 	Into  *[]byte
 }
 
-// Pass sends a body on as it is. Its answer comes byte by byte: [openai.Chunk].Raw.
-type Pass struct {
+// Forward sends a body on as it is. Its answer comes byte by byte: [openai.Chunk].Raw.
+type Forward struct {
 	uncounted
 	Path string
 	Body []byte
-	Into *Passed
+	Into *Forwarded
 }
 
-// Passed is the head of such an answer.
-type Passed struct {
+// Forwarded is the head of such an answer.
+type Forwarded struct {
 	Type   string // its media type, in the gateway's own words
 	Length int64  // of its body in bytes; less than 0 is unknown
 	Events bool   // it is a stream of events

@@ -55,8 +55,8 @@ type Attempt struct {
 	ID     string      // that the engine is to know the call by; "" names none
 	Header http.Header // to be sent along: the trace. It must not be changed
 
-	FirstByte time.Duration // the longest wait for the first byte; 0 is as long as ctx lives
-	Silence   time.Duration // the longest wait for the next chunk, or the next bytes
+	FirstByteTimeout time.Duration // the longest wait for the first byte; 0 is as long as ctx lives
+	IdleTimeout      time.Duration // the longest wait for the next chunk, or the next bytes
 
 	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 	MaxAnswer int // tokens that its answer can have
@@ -64,16 +64,16 @@ type Attempt struct {
 	Sent func(body []byte) // told what was sent, when the engine has begun to answer; nil tells nobody
 }
 
-// Finishes are the choices of one answer that have come to an end. The zero value waits for one
+// FinishTracker are the choices of one answer that have come to an end. The zero value waits for one
 // choice.
-type Finishes struct {
+type FinishTracker struct {
 	Want  int // choices of a whole answer; 0 is 1
 	ended []bool
 	count int
 }
 
 // Add notes that the choices with these indexes have ended.
-func (e *Finishes) Add(indexes []int) {
+func (e *FinishTracker) Add(indexes []int) {
 	want := max(e.Want, 1)
 	for _, i := range indexes {
 		if want == 1 {
@@ -93,4 +93,4 @@ func (e *Finishes) Add(indexes []int) {
 }
 
 // All reports whether every choice has ended.
-func (e *Finishes) All() bool { return e.count >= max(e.Want, 1) }
+func (e *FinishTracker) All() bool { return e.count >= max(e.Want, 1) }

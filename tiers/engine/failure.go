@@ -32,16 +32,16 @@ const (
 
 // Failure is why one call to a backend failed.
 type Failure struct {
-	Kind       FailureKind
-	Pool       string
-	Backend    string
-	Status     int           // that the failure is about: of the response, or as an error event names it; 0 is none
-	Responded  int           // status of the response, 200 too; 0 when there was none
-	Fault      *openai.Fault // what the backend said, nil when nothing
-	RetryAfter time.Duration // what the backend asked for
-	Err        error
-	Kept       bool // a kept connection broke before a byte came
-	Stale      bool // it did so at once: it may have been closed while it was idle
+	Kind             FailureKind
+	Pool             string
+	Backend          string
+	Status           int           // that the failure is about: of the response, or as an error event names it; 0 is none
+	Responded        int           // status of the response, 200 too; 0 when there was none
+	Fault            *openai.Fault // what the backend said, nil when nothing
+	RetryAfter       time.Duration // what the backend asked for
+	Err              error
+	ReusedConnection bool // a kept connection broke before a byte came
+	StaleConnection  bool // it did so at once: it may have been closed while it was idle
 }
 
 // Error names the backend and the cause; it is for operators.
@@ -72,14 +72,14 @@ func (f *Failure) Retryable() bool {
 	return true
 }
 
-// Lost reports whether the connection was refused or broke, or the backend hangs: the
+// IsBackendLost reports whether the connection was refused or broke, or the backend hangs: the
 // backend, not its work, is at fault.
-func (f *Failure) Lost() bool {
+func (f *Failure) IsBackendLost() bool {
 	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent
 }
 
-// Maybe reports whether the same backend may be asked once more where no other is left.
-func (f *Failure) Maybe() bool { return f.Kept || f.Kind == Silent }
+// IsRetryableHere reports whether the same backend may be asked once more where no other is left.
+func (f *Failure) IsRetryableHere() bool { return f.ReusedConnection || f.Kind == Silent }
 
 // Class is what a call's outcome says about the health of its backend.
 type Class uint8
@@ -100,7 +100,7 @@ func Classify(err error) Class {
 		return ClassSuccess
 	}
 	var f *Failure
-	if !errors.As(err, &f) || f.Stale {
+	if !errors.As(err, &f) || f.StaleConnection {
 		return ClassNeutral
 	}
 	switch f.Kind {

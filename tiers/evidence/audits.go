@@ -10,12 +10,12 @@ import (
 
 // Open books an audit as bad before anybody knows its outcome. It waits for Redis for a second at
 // most, whatever becomes of ctx. An error that is not [ErrAway] is of an audit that is none.
-func (b *Book) Open(ctx context.Context, a Audit) (risk.Fate, error) {
+func (b *Book) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
 	}
 	r := b.opts.Rule(a.Key.Route)
-	var fate risk.Fate
+	var fate risk.OpenResult
 	var err error
 	if b.local != nil {
 		fate, err = b.local.open(r, a)
@@ -23,12 +23,12 @@ func (b *Book) Open(ctx context.Context, a Audit) (risk.Fate, error) {
 		var word string
 		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
 			joined(a.Features), a.Tokens, a.Map)
-		fate = risk.Fate(word)
+		fate = risk.OpenResult(word)
 	}
 	switch {
 	case errors.Is(err, ErrAway):
 		b.metrics.count(a.Key, labelAway)
-	case err == nil && fate != risk.Booked:
+	case err == nil && fate != risk.Opened:
 		b.metrics.count(a.Key, string(fate))
 	}
 	return fate, err

@@ -31,7 +31,7 @@ func (b *Book) Map(route string, version int) (raw []byte, ok bool) {
 // SaveMap keeps a calibrated score of a route under the next number. Of more than 64 the oldest
 // goes.
 func (b *Book) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
-	if _, err := nameOf(risk.Key{Route: route, Bucket: "-", Lot: "-"}); err != nil {
+	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
 		return 0, err
 	}
 	if len(m) > maxMap || !json.Valid(m) {

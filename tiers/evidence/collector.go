@@ -59,7 +59,7 @@ func kindsOfSeries() []stateSeries {
 	gauge := func(name, help string, value func(k *Known, s *risk.Summary) float64) {
 		add(prometheus.GaugeValue, name, help, func(k *Known, s *risk.Summary) (float64, bool) { return value(k, s), true })
 	}
-	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, as promised.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.Eps })
+	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, as promised.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.MaxWrongRate })
 	gauge("upper_bound", "Share of the drafts accepted by the operating threshold that the target would refuse: proven to be less; 1 while nothing is proven.", bounded)
 	gauge("estimate", "The same share among the audits.", func(_ *Known, s *risk.Summary) float64 { return s.Estimate })
 	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability promised.", func(_ *Known, s *risk.Summary) float64 { return s.Low })
@@ -94,7 +94,7 @@ func kindsOfSeries() []stateSeries {
 // bounded is what the risk is proven to be below: a certificate stays a proof while audits go on.
 func bounded(k *Known, s *risk.Summary) float64 {
 	if s.Op > 0 {
-		return min(s.Bound, k.Rule.Eps)
+		return min(s.Bound, k.Rule.MaxWrongRate)
 	}
 	return s.Bound
 }
@@ -134,12 +134,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for i := range told {
 		k := &told[i]
 		if phase := phases[k.Key]; phase != "" {
-			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.Bucket, k.Key.Lot, phase)
+			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.TrafficClass, k.Key.Cohort, phase)
 		}
 		s := k.State.Summarise(k.Rule)
 		for j := range c.kinds {
 			if v, ok := c.kinds[j].value(k, &s); ok {
-				to <- prometheus.MustNewConstMetric(c.kinds[j].desc, c.kinds[j].kind, v, k.Key.Route, k.Key.Bucket, k.Key.Lot)
+				to <- prometheus.MustNewConstMetric(c.kinds[j].desc, c.kinds[j].kind, v, k.Key.Route, k.Key.TrafficClass, k.Key.Cohort)
 			}
 		}
 	}

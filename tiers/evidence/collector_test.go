@@ -21,20 +21,20 @@ func told(rule risk.Rule, n int) risk.State {
 	}
 	for i := range n {
 		v := s.View(rule)
-		s.Open(rule, v.Stamp(risk.Key{}, 1, 0), 1, fmt.Sprint("a", i), at)
+		s.Open(rule, v.Decide(risk.Key{}, 1, 0), 1, fmt.Sprint("a", i), at)
 		s.Close(rule, fmt.Sprint("a", i), false)
 	}
 	return s
 }
 
 func TestTheCollectorTellsOfStates(t *testing.T) {
-	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	certified, warned := told(rule, 150), told(rule, 0)
-	warned.Alarm, warned.Hopeless = 2, true
+	warned.Alarm, warned.Infeasible = 2, true
 	certified.Warmup = risk.Warmup{Began: 1e15, Drafts: 500, Served: 150, Audits: 101, Bad: 5, Open: 1, Ended: risk.WarmupCertified}
 	all := []Known{
-		{Key: risk.Key{Route: "chat", Bucket: "to_1k.0a1b2c3d", Lot: "conf"}, State: certified, Rule: rule},
-		{Key: risk.Key{Route: "chat", Bucket: "to_4k.0a1b2c3d", Lot: "head"}, State: warned, Rule: rule},
+		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "conf"}, State: certified, Rule: rule},
+		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d", Cohort: "head"}, State: warned, Rule: rule},
 	}
 	c := NewCollector(func() []Known { return all }, func(all []Known) map[string]int { return map[string]int{"chat": len(all)} },
 		func(all []Known) map[risk.Key]string {
@@ -109,10 +109,10 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 }
 
 func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
-	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	var all []Known
 	for i := range maxSeries + 44 {
-		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), Bucket: "b", Lot: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
+		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b", Cohort: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
 	c := NewCollector(func() []Known { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
@@ -134,11 +134,11 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 }
 
 func BenchmarkAScrapeOfAllStates(b *testing.B) {
-	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	s := told(rule, 1000)
 	var all []Known
 	for i := range maxSeries {
-		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), Bucket: "b", Lot: "conf"}, State: s, Rule: rule})
+		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b", Cohort: "conf"}, State: s, Rule: rule})
 	}
 	c := NewCollector(func() []Known { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()

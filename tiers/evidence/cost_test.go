@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // spent is what the scripts took at a Redis since its statistics were reset, by call.
@@ -35,13 +37,13 @@ func spent(t testing.TB, raw *redis.Client, of string) (calls int, µs float64) 
 func aged(t testing.TB, addr string, under int) *replica {
 	r := join(t, addr)
 	rule := plain
-	rule.Eps, rule.Delta, rule.Lease = .1, .05, 100000
+	rule.MaxWrongRate, rule.ErrorProbability, rule.LeaseAudits = .1, .05, 100000
 	r.by(rule)
 	r.teach()
-	rule.Lease = 100
+	rule.LeaseAudits = 100
 	r.by(rule)
 	r.audit(80, 0, 1)
-	rule.Lease = 100000
+	rule.LeaseAudits = 100000
 	r.by(rule)
 	for i := range under {
 		r.open(fmt.Sprint("under-", i), 1)
@@ -53,7 +55,7 @@ func aged(t testing.TB, addr string, under int) *replica {
 }
 
 func TestAScriptCostsRedisLittle(t *testing.T) {
-	s := serve(t)
+	s := redistest.Start(t)
 	ctx := t.Context()
 	const n = 300
 	told := func(what string, r *replica, do func(i int)) {
@@ -69,7 +71,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 			t.Errorf("%s: %d calls of scripts, not %d", what, calls, n)
 		}
 	}
-	r := join(t, s.addr)
+	r := join(t, s.Addr)
 	r.open("first", 0) // loads the scripts
 	told("a score learned", r, func(i int) {
 		if i%150 == 0 {
@@ -79,7 +81,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 		r.open(fmt.Sprint("l-", i), float64(i))
 	})
 	_ = r.Reset(ctx, chat)
-	r = aged(t, s.addr, 0)
+	r = aged(t, s.Addr, 0)
 	told("opened", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
 	told("closed", r, func(i int) { r.close(fmt.Sprint("o-", i), i%20 == 0) })
 	told("closed that is not under way", r, func(i int) { r.close(fmt.Sprint("o-", i), false) })
@@ -87,7 +89,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 	bytes, _ := r.raw.MemoryUsage(ctx, keyRisk+chat.String()).Result()
 	t.Logf("a key with nothing under way: %d fields, %d bytes", fields, bytes)
 	_ = r.Reset(ctx, chat)
-	r = aged(t, s.addr, maxOpen/2)
+	r = aged(t, s.Addr, maxOpen/2)
 	told("opened with 512 and more under way", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
 	bytes, _ = r.raw.MemoryUsage(ctx, keyRisk+chat.String(), 0).Result()
 	log, _ := r.raw.MemoryUsage(ctx, keyLog, 0).Result()
@@ -97,7 +99,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 
 // BenchmarkAudit is an audit opened and closed, with the way to Redis and back.
 func BenchmarkAudit(b *testing.B) {
-	r := aged(b, serve(b).addr, 0)
+	r := aged(b, redistest.Start(b).Addr, 0)
 	i := 0
 	for b.Loop() {
 		i++
@@ -111,17 +113,17 @@ func BenchmarkAudit(b *testing.B) {
 
 // BenchmarkView is what a request pays.
 func BenchmarkView(b *testing.B) {
-	r := aged(b, serve(b).addr, 0)
+	r := aged(b, redistest.Start(b).Addr, 0)
 	for b.Loop() {
 		r.View(chat)
 	}
 }
 
 func TestATickIsOneRoundTripOfWhatViewsNeed(t *testing.T) {
-	r := aged(t, serve(t).addr, 0)
+	r := aged(t, redistest.Start(t).Addr, 0)
 	for i := range 50 {
 		k := chat
-		k.Bucket = fmt.Sprint("b", i)
+		k.TrafficClass = fmt.Sprint("b", i)
 		r.View(k)
 	}
 	r.tick(t.Context())

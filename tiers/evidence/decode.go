@@ -125,8 +125,8 @@ func viewOf(f fields) (risk.State, error) {
 
 func (r *reader) view() risk.State {
 	s := risk.State{
-		Version: r.count("version"), Alarm: r.count("alarm"), Op: int(r.count("op")), Hopeless: r.fields["hopeless"] == "1",
-		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", maxGrid), Scores: r.reals("scores", risk.GridScores-1),
+		Version: r.count("version"), Alarm: r.count("alarm"), Op: int(r.count("op")), Infeasible: r.fields["hopeless"] == "1",
+		MaxWrongRate: r.real("eps"), ErrorProbability: r.real("delta"), Grid: r.reals("grid", maxGrid), Scores: r.reals("scores", risk.GridScores-1),
 		Warmup: r.warmup(),
 	}
 	drift := r.reals("drift", len(s.Drift))
@@ -157,7 +157,7 @@ func (r *reader) warmup() risk.Warmup {
 	if r.fields["warmup"] != "" {
 		r.counts("warmup", n[:])
 	}
-	w := risk.Warmup{Began: int64(n[0]), Drafts: n[1], Served: n[2], Audits: n[3], Bad: n[4], Open: n[5], Ended: risk.Ending(min(n[6], 255))}
+	w := risk.Warmup{Began: int64(n[0]), Drafts: n[1], Served: n[2], Audits: n[3], Bad: n[4], Open: n[5], Ended: risk.WarmupEnd(min(n[6], 255))}
 	if w.Open > w.Bad || w.Bad > w.Audits || w.Ended > risk.WarmupWrong {
 		r.wrong("warmup")
 	}
@@ -210,7 +210,7 @@ func wholeOf(f fields) (whole, error) {
 }
 
 // finding is a field of two counts; "" is none.
-func (r *reader) finding() risk.Finding {
+func (r *reader) finding() risk.Infeasibility {
 	var n [2]int
 	if r.fields["finding"] != "" {
 		r.counts("finding", n[:])
@@ -218,7 +218,7 @@ func (r *reader) finding() risk.Finding {
 	if n[1] > n[0] {
 		r.wrong("finding")
 	}
-	return risk.Finding{Audits: n[0], Bad: n[1]}
+	return risk.Infeasibility{Audits: n[0], Bad: n[1]}
 }
 
 // epoch is one of the two; false is none.

@@ -25,7 +25,7 @@ func FuzzFields(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+		r := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 		if s, err := viewOf(fs); err == nil {
 			if v := s.View(r); v.Op > len(s.Grid) || v.Hi > len(s.Grid) || len(s.Grid) > maxGrid || v.Version < 0 || v.Version == 0 && v.Serves() {
 				t.Fatalf("%+v", v)

@@ -68,6 +68,6 @@ func (d *drafted) untold(now time.Time) bool {
 
 // served is a key as audits of what its warm-up served are counted by.
 func served(k risk.Key) risk.Key {
-	k.Lot = "warmup"
+	k.Cohort = "warmup"
 	return k
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -28,7 +29,7 @@ type history struct {
 
 // decision is by the state of the moment, or at times an older one.
 func (h *history) decision() risk.Decision {
-	d := h.alone.View(h.rule).Stamp(chat, 1, 0)
+	d := h.alone.View(h.rule).Decide(chat, 1, 0)
 	h.stale = append(h.stale, d)
 	if h.rng.IntN(20) == 0 {
 		d = h.stale[max(0, len(h.stale)-1-h.rng.IntN(300))]
@@ -60,7 +61,7 @@ func (h *history) begin(i int) {
 	if h.alone.Version != was {
 		h.alone.Version = h.shared.state().Version // of Redis' clock
 	}
-	if want == risk.Booked {
+	if want == risk.Opened {
 		h.open = append(h.open, ticket)
 	}
 	h.seen[string(want)]++
@@ -87,7 +88,7 @@ func (h *history) warmup(i int) {
 		h.t.Fatalf("step %d: open %s in the warm-up is %s (%v), not %s", i, ticket, got, err, want)
 	}
 	h.begun()
-	if want == risk.Booked {
+	if want == risk.Opened {
 		h.open = append(h.open, ticket)
 	}
 	h.seen["warmup "+string(want)]++
@@ -140,7 +141,7 @@ func (h *history) same(i int) {
 	sound(h.t, got.State)
 	h.seen["op"] = max(h.seen["op"], got.Op)
 	h.seen[fmt.Sprint("warmup ended ", h.alone.Warmup.Ended)]++
-	if h.alone.Hopeless {
+	if h.alone.Infeasible {
 		h.seen["hopeless"]++
 	}
 }
@@ -150,7 +151,7 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 	seen := map[string]int{}
 	for seed := range uint64(seeds) {
 		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 5)), shared: join(t, addr), seen: seen}
-		h.rule = risk.Rule{Eps: .2, Delta: .05, Lease: 120 + 150*int(seed%3), Run: 30 + 100*float64(seed%2)}
+		h.rule = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 120 + 150*int(seed%3), DriftRunLength: 30 + 100*float64(seed%2)}
 		h.shared.by(h.rule)
 		if err := h.shared.Reset(t.Context(), chat); err != nil {
 			t.Fatal(err)
@@ -161,8 +162,8 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 				risky = []float64{0, 0, 0, 0, .03, .5}[h.rng.IntN(6)]
 			}
 			if h.rng.IntN(800) == 0 {
-				h.rule.Eps = []float64{.05, .1, .2, .45}[h.rng.IntN(4)]
-				h.rule.Delta = []float64{.05, .1}[h.rng.IntN(2)]
+				h.rule.MaxWrongRate = []float64{.05, .1, .2, .45}[h.rng.IntN(4)]
+				h.rule.ErrorProbability = []float64{.05, .1}[h.rng.IntN(2)]
 				h.shared.by(h.rule)
 			}
 			switch {
@@ -184,7 +185,7 @@ func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
 	if racing { // it is slower, and what it looks for comes in any history
 		seeds, least = 1, 0
 	}
-	seen := histories(t, serve(t).addr, seeds, 2500)
+	seen := histories(t, redistest.Start(t).Addr, seeds, 2500)
 	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1", "warmup ended 2"} {
 		if seen[what] < least {
 			t.Errorf("%d times %s", seen[what], what)
@@ -211,7 +212,7 @@ func edges(t *testing.T, r *replica, wants func(n, k int) bool, asked func(n, k 
 			}
 			for _, n := range []int{n, n + 1} {
 				if got := asked(n, k); got != wants(n, k) {
-					t.Errorf("ε %g: %d of %d is %v", r.rule.Eps, k, n, got)
+					t.Errorf("ε %g: %d of %d is %v", r.rule.MaxWrongRate, k, n, got)
 				}
 			}
 			break
@@ -223,7 +224,7 @@ func edges(t *testing.T, r *replica, wants func(n, k int) bool, asked func(n, k 
 func (r *replica) put(n, k, open int) {
 	r.t.Helper()
 	rest := strings.Repeat(" 0", maxGrid-1)
-	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.Eps+.001), "delta", exact(r.rule.Delta), "born", 1,
+	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.MaxWrongRate+.001), "delta", exact(r.rule.ErrorProbability), "born", 1,
 		"outcomes", 30, "op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
 	if err != nil {
 		r.t.Fatal(err)
@@ -231,21 +232,21 @@ func (r *replica) put(n, k, open int) {
 }
 
 func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
-	r := join(t, serve(t).addr)
-	for _, rule := range []risk.Rule{{Eps: .01, Delta: .05}, {Eps: .1, Delta: .1}, {Eps: .3, Delta: .02}} {
-		rule.Lease, rule.Run = 1<<30, 500
+	r := join(t, redistest.Start(t).Addr)
+	for _, rule := range []risk.Rule{{MaxWrongRate: .01, ErrorProbability: .05}, {MaxWrongRate: .1, ErrorProbability: .1}, {MaxWrongRate: .3, ErrorProbability: .02}} {
+		rule.LeaseAudits, rule.DriftRunLength = 1<<30, 500
 		r.by(rule)
-		need := math.Log(2 / rule.Delta)
-		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.Eps) >= need }, func(n, k int) bool {
+		need := math.Log(2 / rule.ErrorProbability)
+		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.MaxWrongRate) >= need }, func(n, k int) bool {
 			r.put(n, k, 0)
 			r.close("unknown", false)
 			return r.state().Op == 1
 		})
-		edges(t, r, func(n, k int) bool { return risk.LogUpperE(n, k, rule.Eps) >= need }, func(n, k int) bool {
+		edges(t, r, func(n, k int) bool { return risk.LogUpperE(n, k, rule.MaxWrongRate) >= need }, func(n, k int) bool {
 			r.put(n, max(k, 1), 1)
-			r.raw.HSet(t.Context(), keyRisk+chat.String(), "eps", exact(rule.Eps)) // else outcomes count from here on
+			r.raw.HSet(t.Context(), keyRisk+chat.String(), "eps", exact(rule.MaxWrongRate)) // else outcomes count from here on
 			r.close("x", k > 0)
-			return r.state().Hopeless
+			return r.state().Infeasible
 		})
 	}
 }

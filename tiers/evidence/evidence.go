@@ -30,6 +30,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -53,6 +54,7 @@ const callTime = time.Second
 // Book is what audits have shown. Its methods are safe for concurrent use.
 type Book struct {
 	opts     Options
+	scripts  *script.Runner // nil without Redis
 	now      func() time.Time
 	patience time.Duration // of an exchange with Redis
 	metrics  *metrics
@@ -79,6 +81,8 @@ func New(o Options) *Book {
 	b := &Book{opts: o, now: o.Now, patience: callTime, metrics: m, health: &health{log: o.Logger, now: o.Now, errors: m.errors}}
 	if o.Redis == nil {
 		b.local = &local{now: o.Now}
+	} else {
+		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript)
 	}
 	return b
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -18,32 +16,20 @@ func (b *Book) detached(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(context.WithoutCancel(ctx), b.patience)
 }
 
-// refusal says whether an error is the server's answer to one command.
-func refusal(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
-}
-
-// call runs a script. Where Redis does not know it (it was restarted, or another took over) all
-// are loaded, and it is run once more.
-func (b *Book) call(ctx context.Context, s lua, keys []string, args ...any) (any, error) {
+// call runs a script.
+func (b *Book) call(ctx context.Context, s *script.Script, keys []string, args ...any) (any, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
-	got, err := s.EvalSha(ctx, b.opts.Redis, keys, args...).Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err = b.load(ctx); err == nil {
-			got, err = s.EvalSha(ctx, b.opts.Redis, keys, args...).Result()
-		}
-	}
+	got, err := b.scripts.Run(ctx, s, keys, args...).Result()
 	if err != nil {
-		return nil, b.failed(s.explain(err))
+		return nil, b.failed(s.Explain(err))
 	}
 	return got, nil
 }
 
 // failed notes that something could not be done, and says so.
 func (b *Book) failed(err error) error {
-	if refusal(err) {
+	if script.Answered(err) {
 		b.health.note(refused, err)
 	} else {
 		b.health.note(away, err)
@@ -52,7 +38,7 @@ func (b *Book) failed(err error) error {
 }
 
 // change runs a script that changes a state, and takes over the view that it replies.
-func (b *Book) change(ctx context.Context, s lua, k risk.Key, r risk.Rule, more ...any) (string, error) {
+func (b *Book) change(ctx context.Context, s *script.Script, k risk.Key, r risk.Rule, more ...any) (string, error) {
 	name, err := nameOf(k)
 	if err != nil {
 		return "", err
@@ -61,7 +47,7 @@ func (b *Book) change(ctx context.Context, s lua, k risk.Key, r risk.Rule, more 
 		return "", err
 	}
 	asked := b.now()
-	args := append([]any{name, exact(r.Eps), exact(r.Delta), r.Lease, exact(r.Run)}, more...)
+	args := append([]any{name, exact(r.MaxWrongRate), exact(r.ErrorProbability), r.LeaseAudits, exact(r.DriftRunLength)}, more...)
 	got, err := b.call(ctx, s, []string{keyRisk + name, keyIndex, keyLog}, args...)
 	if err != nil {
 		return "", err
@@ -86,26 +72,6 @@ func (b *Book) change(ctx context.Context, s lua, k risk.Key, r risk.Rule, more 
 	return word, nil
 }
 
-// load gives Redis the scripts: in a cluster the node that has the keys.
-func (b *Book) load(ctx context.Context) error {
-	node := redis.Cmdable(b.opts.Redis)
-	if cluster, ok := b.opts.Redis.(*redis.ClusterClient); ok {
-		if master, err := cluster.MasterForKey(ctx, keyIndex); err == nil {
-			node = master
-		}
-	}
-	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, s := range scripts {
-			p.ScriptLoad(ctx, s.source)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("load the scripts: %w", err)
-	}
-	return nil
-}
-
 // pipeline sends commands in one round trip. An error is one of the connection; refusals are in
 // the commands.
 func (b *Book) pipeline(ctx context.Context, put func(ctx context.Context, p redis.Pipeliner)) error {
@@ -114,11 +80,11 @@ func (b *Book) pipeline(ctx context.Context, put func(ctx context.Context, p red
 	p := b.opts.Redis.Pipeline()
 	put(ctx, p)
 	cmds, err := p.Exec(ctx)
-	if err != nil && !refusal(err) {
+	if err != nil && !script.Answered(err) {
 		return b.failed(err)
 	}
 	for _, c := range cmds {
-		if err := c.Err(); err != nil && !refusal(err) {
+		if err := c.Err(); err != nil && !script.Answered(err) {
 			return b.failed(err)
 		}
 	}
@@ -161,22 +127,4 @@ func fieldsOf(names []string, cmd *redis.SliceCmd) (fields, error) {
 		return nil, err
 	}
 	return named(names, cmd.Val())
-}
-
-// scriptLine is where Redis says in which line of a script something went wrong.
-var scriptLine = regexp.MustCompile(`@user_script:(\d+)`)
-
-// explain adds that line to an error: of a command that an ACL denies to a script, Redis tells
-// the client no more than where it stands.
-func (s lua) explain(err error) error {
-	m := scriptLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return err
-	}
-	n, _ := strconv.Atoi(m[1])
-	lines := strings.Split(s.source, "\n")
-	if n < 1 || n > len(lines) {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", err, strings.TrimSpace(lines[n-1]))
 }

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -22,7 +22,7 @@ func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score,
 // shut fails unless nothing can be opened.
 func (r *replica) shut() {
 	r.t.Helper()
-	_, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: "away", Score: 1})
+	_, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "away", Score: 1})
 	if !errors.Is(err, ErrAway) {
 		r.t.Errorf("open: %v", err)
 	}
@@ -38,12 +38,13 @@ func (r *replica) away() {
 }
 
 func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	t.Parallel()
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.certify()
 	r.tick(t.Context())
 	was := r.View(chat)
-	s.stop()
+	s.Kill()
 	r.later(10 * time.Second)
 	r.tick(t.Context())
 	r.away()
@@ -53,7 +54,7 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	}
 	r.later(51 * time.Second)
 	v := r.View(chat)
-	if v.Serves() || v.Stamp(chat, 1, 0).Threshold < 1e9 || v.Seen != was.Seen || v.Version != was.Version {
+	if v.Serves() || v.Decide(chat, 1, 0).Threshold < 1e9 || v.Seen != was.Seen || v.Version != was.Version {
 		t.Errorf("after a minute %+v", v)
 	}
 	r.mu.Lock()
@@ -70,15 +71,15 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	}
 	// It comes back, and knows nothing.
 	r.tick(t.Context())
-	s.start()
-	within(t, 20*time.Second, "Redis is back", func() bool {
+	s.Restart()
+	redistest.Within(t, 20*time.Second, "Redis is back", func() bool {
 		r.tick(t.Context())
 		return r.View(chat).Version == 0
 	})
 	if v := r.View(chat); v.Serves() || v.Version != 0 {
 		t.Errorf("of an empty Redis: %+v", v)
 	}
-	within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", false) == nil })
+	redistest.Within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", false) == nil })
 	r.certify() // the scripts are loaded anew
 	r.later(calm)
 	r.tick(t.Context())
@@ -91,8 +92,8 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 }
 
 func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.certify()
 	for i := range 10 {
 		r.open(fmt.Sprint("kept-", i), 1)
@@ -100,7 +101,7 @@ func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
 	if err := r.raw.Save(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := os.ReadFile(filepath.Join(s.dir, "dump.rdb"))
+	snapshot, err := os.ReadFile(filepath.Join(s.Dir, "dump.rdb"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +110,12 @@ func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
 		r.open(fmt.Sprint("lost-", i), 1)
 		r.close(fmt.Sprint("kept-", i), false)
 	}
-	s.stop()
-	if err := os.WriteFile(filepath.Join(s.dir, "dump.rdb"), snapshot, 0o600); err != nil {
+	s.Kill()
+	if err := os.WriteFile(filepath.Join(s.Dir, "dump.rdb"), snapshot, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.start()
-	within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
+	s.Restart()
+	redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
 	if d := differ(was.State, r.state().State); d != "" {
 		t.Fatalf("it is not as it was:\n%s", d)
 	}
@@ -138,12 +139,13 @@ func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
 }
 
 func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
-	old := serve(t)
-	heir := serve(t, "--replicaof", "127.0.0.1", old.port())
-	r, next := join(t, old.addr), join(t, heir.addr)
+	t.Parallel()
+	old := redistest.Start(t)
+	promoted := redistest.Start(t, "--replicaof", "127.0.0.1", old.Port())
+	r, next := join(t, old.Addr), join(t, promoted.Addr)
 	r.certify()
 	r.open("told", 1)
-	within(t, 20*time.Second, "the replica follows", func() bool {
+	redistest.Within(t, 20*time.Second, "the replica follows", func() bool {
 		w, err := next.whole(t.Context(), chat)
 		return err == nil && !w.gone && differ(r.state().State, w.State) == ""
 	})
@@ -151,16 +153,12 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 		t.Errorf("a replica takes writes: %v", err)
 	}
 	was := next.state()
-	if err := heir.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // it hears no more
-		t.Fatal(err)
-	}
+	promoted.Freeze() // it hears no more
 	r.open("untold", 1)
 	r.close("told", false)
-	old.stop()
-	if err := heir.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	within(t, 20*time.Second, "the replica is promoted", func() bool { return next.raw.ReplicaOf(t.Context(), "NO", "ONE").Err() == nil })
+	old.Kill()
+	promoted.Thaw()
+	redistest.Within(t, 20*time.Second, "the replica is promoted", func() bool { return next.raw.ReplicaOf(t.Context(), "NO", "ONE").Err() == nil })
 	// It may have been told all that was in its buffers, or nothing of it: both are sound.
 	next.close("untold", false)
 	next.close("untold", true)
@@ -175,23 +173,24 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 }
 
 func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	t.Parallel()
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.certify()
 	was := r.state()
 	if err := r.raw.Do(t.Context(), "CLIENT", "PAUSE", "2000", "ALL").Err(); err != nil {
 		t.Fatal(err)
 	}
-	brisk := joinBy(t, options(s.addr))
+	brisk := joinBy(t, redistest.Background(s.Addr))
 	began := time.Now()
-	_, err := brisk.Open(t.Context(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: "slow", Score: 1})
+	_, err := brisk.Open(t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "slow", Score: 1})
 	if took := time.Since(began); !errors.Is(err, ErrAway) || took > callTime+200*time.Millisecond {
 		t.Errorf("open: %v after %v", err, took)
 	}
 	if err := brisk.Close(t.Context(), chat, "slow", false); !errors.Is(err, ErrAway) {
 		t.Errorf("close: %v", err)
 	}
-	within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
+	redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
 	// What was sent may have been done when Redis woke: opened it is bad, closed it is not.
 	w := r.state()
 	sound(t, w.State)
@@ -203,12 +202,12 @@ func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
 }
 
 func TestACallerThatLeavesCutsNothing(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.teach()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	fate, err := r.Open(ctx, Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: "x", Score: 1})
-	if err != nil || fate != risk.Booked {
+	fate, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "x", Score: 1})
+	if err != nil || fate != risk.Opened {
 		t.Errorf("open: %s, %v", fate, err)
 	}
 	if err := r.Close(ctx, chat, "x", false); err != nil {
@@ -220,7 +219,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 	ctx := t.Context()
 	for name, key := range map[string]string{"the state": keyRisk + chat.String(), "the index": keyIndex} {
 		t.Run(name, func(t *testing.T) {
-			r := join(t, serve(t).addr)
+			r := join(t, redistest.Start(t).Addr)
 			r.raw.Set(ctx, key, "banana", 0)
 			r.tick(ctx)
 			r.shut()
@@ -247,7 +246,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 		})
 	}
 	t.Run("the log", func(t *testing.T) {
-		r := join(t, serve(t).addr)
+		r := join(t, redistest.Start(t).Addr)
 		r.raw.Set(ctx, keyLog, "banana", 0)
 		r.certify() // audits go on
 		if n := r.log.count("the log: WRONGTYPE"); n != 1 {
@@ -258,7 +257,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 		}
 	})
 	t.Run("the scores", func(t *testing.T) {
-		r := join(t, serve(t).addr)
+		r := join(t, redistest.Start(t).Addr)
 		r.raw.Set(ctx, keyMaps, "banana", 0)
 		r.certify()
 		r.tick(ctx)
@@ -275,7 +274,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 }
 
 func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	ctx, key := t.Context(), keyRisk+chat.String()
 	n19 := strings.TrimSpace(strings.Repeat("5 ", maxGrid))
 	r.certify()
@@ -326,7 +325,7 @@ func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
 }
 
 func TestATicketThatIsNotOursClosesNothing(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.certify()
 	ctx, key := t.Context(), keyRisk+chat.String()
 	for i, v := range []string{"", "x", "1 3", "0 3 1 5 1", "3 1 1 5 1", "1 99 1 5 1", "1 3 2 5 1", "1 3 1 5 1", "1 3 1 5 1 2 3 4", "-1 3 1 5 1", strings.Repeat("1 ", 1<<16)} {
@@ -357,8 +356,8 @@ func TestATicketThatIsNotOursClosesNothing(t *testing.T) {
 }
 
 func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.certify()
 	r.open("under-way", 1)
 	was := r.state()
@@ -382,15 +381,15 @@ func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 }
 
 func TestManyReplicasThroughARestartStaySound(t *testing.T) {
-	s := serve(t)
+	s := redistest.Start(t)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for n := range 3 {
-		r := join(t, s.addr)
+		r := join(t, s.Addr)
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				ticket := fmt.Sprintf("r%d-%d", n, i)
-				if _, err := r.Open(ctx, Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
+				if _, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
 					t.Errorf("open: %v", err)
 				}
 				if err := r.Close(ctx, chat, ticket, i%50 == 0); err != nil && !errors.Is(err, ErrAway) {
@@ -399,7 +398,7 @@ func TestManyReplicasThroughARestartStaySound(t *testing.T) {
 			}
 		})
 	}
-	watch := join(t, s.addr)
+	watch := join(t, s.Addr)
 	grown := func() bool {
 		w, err := watch.whole(ctx, chat)
 		if err != nil {
@@ -408,10 +407,10 @@ func TestManyReplicasThroughARestartStaySound(t *testing.T) {
 		sound(t, w.State)
 		return len(w.Epochs) > 0 && w.Epochs[0].N[0] > 20
 	}
-	within(t, 20*time.Second, "audits are booked", grown)
-	s.stop()
-	s.start()
-	within(t, 20*time.Second, "audits are booked again", grown)
+	redistest.Within(t, 20*time.Second, "audits are booked", grown)
+	s.Kill()
+	s.Restart()
+	redistest.Within(t, 20*time.Second, "audits are booked again", grown)
 	cancel()
 	wg.Wait()
 }

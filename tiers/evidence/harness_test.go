@@ -1,15 +1,10 @@
 package evidence
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,31 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // chat is the key of most tests.
-var chat = risk.Key{Route: "org/chat", Bucket: "to_1k.0a1b2c3d", Lot: "confidence"}
+var chat = risk.Key{Route: "org/chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "confidence"}
 
 // plain is a rule by which little evidence goes far.
-var plain = risk.Rule{Eps: .2, Delta: .05, Lease: 400, Run: 500}
-
-// options are those of cmd/foregate's control client.
-func options(addr string) *redis.Options {
-	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
-		PoolSize: 4, MaxActiveConns: 8, PoolTimeout: 50 * time.Millisecond, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
+var plain = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
 
 // lines is a log that may be read while it is written.
 type lines struct {
@@ -77,7 +58,7 @@ type replica struct {
 // in the process.
 func join(t testing.TB, addr string) *replica {
 	t.Helper()
-	o := options(addr)
+	o := redistest.Background(addr)
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 20*time.Second, 20*time.Second, 20*time.Second, 20*time.Second
 	r := joinBy(t, o)
 	r.patience = 20 * time.Second
@@ -112,9 +93,9 @@ func (r *replica) by(rule risk.Rule) { r.mu.Lock(); defer r.mu.Unlock(); r.rule 
 func (r *replica) later(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.skew += d }
 
 // open opens an audit by the view of the moment.
-func (r *replica) open(ticket string, score float64) risk.Fate {
+func (r *replica) open(ticket string, score float64) risk.OpenResult {
 	r.t.Helper()
-	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
+	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
 	if err != nil {
 		r.t.Fatalf("open %s: %v", ticket, err)
 	}
@@ -143,7 +124,7 @@ func (r *replica) audit(n, every int, score float64) {
 	r.t.Helper()
 	for i := range n {
 		ticket := fmt.Sprintf("a-%d-%d", i, rand.Uint64())
-		if fate := r.open(ticket, score); fate != risk.Booked {
+		if fate := r.open(ticket, score); fate != risk.Opened {
 			r.t.Fatalf("audit %d is %s", i, fate)
 		}
 		r.close(ticket, every > 0 && i%every == every-1)
@@ -171,7 +152,7 @@ func (r *replica) state() whole {
 }
 
 func (r *replica) counted(label string) int {
-	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Lot, label)))
+	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Cohort, label)))
 }
 
 // differ is how two states differ, but for the audits under way and the last digits of what is a
@@ -197,80 +178,8 @@ func sound(t testing.TB, s risk.State) {
 	}
 }
 
-// server is a real redis-server.
-type server struct {
-	t    testing.TB
-	addr string
-	dir  string
-	args []string
-	cmd  *exec.Cmd
-}
-
-// serve starts a real redis-server, which ends with the test.
-func serve(t testing.TB, args ...string) *server {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, addr: ln.Addr().String(), dir: t.TempDir(), args: args}
-	_ = ln.Close() // the port is for the server
-	s.start()
-	t.Cleanup(s.stop)
-	return s
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	exe, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			s.t.Fatal("redis-server is not in PATH, and CI must run this test")
-		}
-		s.t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
-	}
-	args := append([]string{"--bind", "127.0.0.1", "--port", s.port(), "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
-	s.cmd = exec.Command(exe, args...)
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	redis.SetLogger(silent{})
-	c := redis.NewClient(options(s.addr))
-	defer func() { _ = c.Close() }()
-	within(s.t, 20*time.Second, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
-}
-
-func (s *server) port() string {
-	_, port, _ := net.SplitHostPort(s.addr)
-	return port
-}
-
-// stop kills the server: it has no time to say goodbye.
-func (s *server) stop() {
-	if s.cmd == nil || s.cmd.Process == nil {
-		return
-	}
-	_ = s.cmd.Process.Signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // it says that it was killed
-	s.cmd = nil
-}
-
 // stores runs a test on a real Redis and on none.
 func stores(t *testing.T, test func(t *testing.T, r *replica)) {
-	t.Run("redis", func(t *testing.T) { test(t, join(t, serve(t).addr)) })
+	t.Run("redis", func(t *testing.T) { test(t, join(t, redistest.Start(t).Addr)) })
 	t.Run("process", func(t *testing.T) { test(t, join(t, "")) })
-}
-
-// within polls until ok, or fails.
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline, tick := time.After(limit), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("after %v still not: %s", limit, what)
-		}
-	}
 }

@@ -6,8 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -46,8 +45,7 @@ var (
 	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )
 
-// The scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
-// ACL may deny. Those that change a state begin with what they share.
+// Scripts that change a state begin with what they share.
 var (
 	//go:embed state.lua
 	stateSource string
@@ -64,23 +62,13 @@ var (
 	//go:embed map.lua
 	mapSource string
 
-	openScript   = newLua(stateSource + openSource)
-	closeScript  = newLua(stateSource + closeSource)
-	warmupScript = newLua(stateSource + warmupSource)
-	priorScript  = newLua(stateSource + priorSource)
-	forgetScript = newLua(forgetSource)
-	mapScript    = newLua(mapSource)
-
-	scripts = []lua{openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript}
+	openScript   = script.New(stateSource + openSource)
+	closeScript  = script.New(stateSource + closeSource)
+	warmupScript = script.New(stateSource + warmupSource)
+	priorScript  = script.New(stateSource + priorSource)
+	forgetScript = script.New(forgetSource)
+	mapScript    = script.New(mapSource)
 )
-
-// lua is a script that knows its lines.
-type lua struct {
-	*redis.Script
-	source string
-}
-
-func newLua(source string) lua { return lua{redis.NewScript(source), source} }
 
 var (
 	wordShape   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -92,8 +80,8 @@ func nameOf(k risk.Key) (string, error) {
 	if k.Route == "" || len(k.Route) > maxName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
 		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, maxName)
 	}
-	if !wordShape.MatchString(k.Bucket) || !wordShape.MatchString(k.Lot) {
-		return "", fmt.Errorf("evidence: bucket %.80q or lot %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.Bucket, k.Lot)
+	if !wordShape.MatchString(k.TrafficClass) || !wordShape.MatchString(k.Cohort) {
+		return "", fmt.Errorf("evidence: bucket %.80q or lot %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass, k.Cohort)
 	}
 	return k.String(), nil
 }
@@ -104,20 +92,20 @@ func keyOf(name string) (risk.Key, bool) {
 	if at < 0 {
 		return risk.Key{}, false
 	}
-	k := risk.Key{Lot: name[at+1:]}
+	k := risk.Key{Cohort: name[at+1:]}
 	name = name[:at]
 	if at = strings.LastIndexByte(name, '/'); at < 0 {
 		return risk.Key{}, false
 	}
-	k.Route, k.Bucket = name[:at], name[at+1:]
+	k.Route, k.TrafficClass = name[:at], name[at+1:]
 	_, err := nameOf(k)
 	return k, err == nil
 }
 
 // checkRule says what is wrong with a rule.
 func checkRule(r risk.Rule) error {
-	if !(r.Eps > 0 && r.Eps < 1 && r.Delta > 0 && r.Delta < 1 && r.Lease >= 2 && r.Run >= 1 && r.Run <= 1e15) {
-		return fmt.Errorf("evidence: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.Eps, r.Delta, r.Lease, r.Run)
+	if !(r.MaxWrongRate > 0 && r.MaxWrongRate < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
+		return fmt.Errorf("evidence: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.MaxWrongRate, r.ErrorProbability, r.LeaseAudits, r.DriftRunLength)
 	}
 	return nil
 }

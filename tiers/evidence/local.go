@@ -60,7 +60,7 @@ func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 	return v
 }
 
-func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
+func (l *local) open(r risk.Rule, a Audit) (risk.OpenResult, error) {
 	if err := checked(r, a.Key); err != nil {
 		return "", err
 	}
@@ -72,7 +72,7 @@ func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
 	}
 	fate := known.Open(r, a.Decision, a.Score, a.Ticket, l.now())
 	switch fate {
-	case risk.Booked:
+	case risk.Opened:
 		l.opened(a)
 		known.calib = joined([]float64{float64(a.Map)})
 	case risk.Learned:
@@ -81,7 +81,7 @@ func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
 	return fate, nil
 }
 
-func (l *local) openWarmup(r risk.Rule, k risk.Key, ticket string) (risk.Fate, error) {
+func (l *local) openWarmup(r risk.Rule, k risk.Key, ticket string) (risk.OpenResult, error) {
 	if err := checked(r, k); err != nil {
 		return "", err
 	}
@@ -202,8 +202,8 @@ func (l *local) all(rule func(string) risk.Rule) []Known {
 // apart is a copy of a state that nobody else changes: all but the audits under way.
 func apart(s *risk.State) risk.State {
 	return risk.State{
-		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), Eps: s.Eps, Delta: s.Delta,
-		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Hopeless: s.Hopeless, Cold: s.Cold,
+		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
+		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Infeasible: s.Infeasible, Cold: s.Cold,
 		Outcomes: s.Outcomes, Finding: s.Finding, Warmup: s.Warmup,
 	}
 }
@@ -213,7 +213,7 @@ func (l *local) add(r risk.Rule, k risk.Key, p portion) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.of(k)
-	if known == nil || known.prior != p.was || !known.Take(r, p.Prior, l.now()) {
+	if known == nil || known.prior != p.was || !known.ApplyImport(r, p.Import, l.now()) {
 		return false
 	}
 	known.prior, known.calib = p.newest, joined([]float64{float64(p.calib)})
@@ -232,5 +232,5 @@ func (l *local) whole(k risk.Key) whole {
 }
 
 func compare(a, b risk.Key) int {
-	return cmp.Or(strings.Compare(a.Route, b.Route), strings.Compare(a.Bucket, b.Bucket), strings.Compare(a.Lot, b.Lot))
+	return cmp.Or(strings.Compare(a.Route, b.Route), strings.Compare(a.TrafficClass, b.TrafficClass), strings.Compare(a.Cohort, b.Cohort))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -22,8 +23,8 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 	r.certify()
 	for _, fate := range []struct {
 		score float64
-		want  risk.Fate
-	}{{.01, risk.Outside}, {1, risk.Booked}, {math.NaN(), risk.Outside}} {
+		want  risk.OpenResult
+	}{{.01, risk.OutOfRange}, {1, risk.Opened}, {math.NaN(), risk.OutOfRange}} {
 		if got := r.open(fmt.Sprintf("x-%.0f", fate.score), fate.score); got != fate.want {
 			t.Errorf("a score of %g is %s, not %s", fate.score, got, fate.want)
 		}
@@ -51,9 +52,9 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 
 func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	r := join(t, "")
-	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), Bucket: "b", Lot: "l"} }
-	open := func(i int) risk.Fate {
-		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Stamp(key(i), 1, 0), Ticket: "t", Score: 1})
+	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"} }
+	open := func(i int) risk.OpenResult {
+		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Decide(key(i), 1, 0), Ticket: "t", Score: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +93,8 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 			"a long ticket":     func(a *Audit) { a.Ticket = strings.Repeat("x", 65) },
 			"many features":     func(a *Audit) { a.Features = make([]float64, 9) },
 			"no route":          func(a *Audit) { a.Key.Route = "" },
-			"a bucket of two":   func(a *Audit) { a.Key.Bucket = "a/b" },
-			"no lot":            func(a *Audit) { a.Key.Lot = "" },
+			"a bucket of two":   func(a *Audit) { a.Key.TrafficClass = "a/b" },
+			"no lot":            func(a *Audit) { a.Key.Cohort = "" },
 			"a route of lines":  func(a *Audit) { a.Key.Route = "a\nb" },
 			"an index below 0":  func(a *Audit) { a.Hi = -1 },
 		} {
@@ -106,7 +107,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 		if err := r.Close(t.Context(), chat, "a b", false); err == nil || errors.Is(err, ErrAway) {
 			t.Errorf("close: %v", err)
 		}
-		r.by(risk.Rule{Eps: 1, Delta: .05, Lease: 10, Run: 10})
+		r.by(risk.Rule{MaxWrongRate: 1, ErrorProbability: .05, LeaseAudits: 10, DriftRunLength: 10})
 		if _, err := r.Open(t.Context(), good); err == nil || errors.Is(err, ErrAway) {
 			t.Errorf("a rule that promises nothing: %v", err)
 		}
@@ -117,7 +118,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 }
 
 func TestANameTellsKeysApart(t *testing.T) {
-	for _, k := range []risk.Key{chat, {Route: "a/b/c", Bucket: "x.y-z_0", Lot: "head"}, {Route: "Größe", Bucket: "b", Lot: "l"}} {
+	for _, k := range []risk.Key{chat, {Route: "a/b/c", TrafficClass: "x.y-z_0", Cohort: "head"}, {Route: "Größe", TrafficClass: "b", Cohort: "l"}} {
 		name, err := nameOf(k)
 		if err != nil {
 			t.Fatal(err)
@@ -135,10 +136,10 @@ func TestANameTellsKeysApart(t *testing.T) {
 
 func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
-		other := risk.Key{Route: "aaa", Bucket: "b", Lot: "l"}
+		other := risk.Key{Route: "aaa", TrafficClass: "b", Cohort: "l"}
 		r.certify()
 		r.open("under-way", 1)
-		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Stamp(other, 1, 0), Ticket: "t", Score: .5}); err != nil {
+		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Decide(other, 1, 0), Ticket: "t", Score: .5}); err != nil {
 			t.Fatal(err)
 		}
 		if r.raw != nil { // what somebody else put there is left out
@@ -170,7 +171,7 @@ func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
 func TestAKeyThatWasResetBeginsAnew(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		r.certify()
-		old := r.View(chat).Stamp(chat, 1, 0)
+		old := r.View(chat).Decide(chat, 1, 0)
 		r.open("under-way", 1)
 		if err := r.Reset(t.Context(), chat); err != nil {
 			t.Fatal(err)
@@ -289,8 +290,8 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 }
 
 func TestACalibratedScoreThatAnotherReplicaSavedIsKnownAfterTheNextReading(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	if _, ok := b.Map("r", 1); ok {
 		t.Error("known before")
 	}

@@ -39,5 +39,5 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) count(k risk.Key, label string) {
-	m.audits.WithLabelValues(k.Route, k.Lot, label).Inc()
+	m.audits.WithLabelValues(k.Route, k.Cohort, label).Inc()
 }

@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // importTries is how often it is reckoned anew because of an audit in between.
 const importTries = 8
 
-// Import adds the audits of a log to the evidence of a key (see [risk.State.Reckon]): all of them or
+// Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]): all of them or
 // none. Entries of another key or another calibrated score are refused ([Refused]). Those that
 // were lost are bad.
 //
@@ -59,7 +60,7 @@ func (b *Book) whole(ctx context.Context, k risk.Key) (whole, error) {
 	if err != nil {
 		return whole{}, err
 	}
-	if err := states[0].err; err != nil && refusal(err) {
+	if err := states[0].err; err != nil && script.Answered(err) {
 		return whole{}, b.failed(err)
 	} else if err != nil {
 		b.health.note(foreign, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -38,17 +39,17 @@ func TestAnImportedLogIsEvidenceAsTheStateReckonsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var alone risk.State
-		var past []risk.Past
+		var past []risk.PastAudit
 		for _, e := range old {
-			past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
+			past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
 		}
-		p := alone.Reckon(plain, past)
-		alone.Take(plain, p, time.Now())
+		p := alone.PlanImport(plain, past)
+		alone.ApplyImport(plain, p, time.Now())
 		alone.Version = r.state().Version
 		if d := differ(alone, r.state().State); d != "" {
 			t.Error(d)
 		}
-		if im.Taken != p.Audits || im.Taken != plain.Lease || im.Bad != p.Bad || im.Older != p.Older || im.Outside != p.Outside || !im.Placed || im.Op == 0 ||
+		if im.Taken != p.Audits || im.Taken != plain.LeaseAudits || im.Bad != p.Bad || im.Older != p.Older || im.Outside != p.Outside || !im.Placed || im.Op == 0 ||
 			im.Op != alone.Op || !im.Through.Equal(old[499].When) || im.Known != 0 {
 			t.Errorf("%+v", im)
 		}
@@ -60,7 +61,7 @@ func TestAnImportedLogIsEvidenceAsTheStateReckonsIt(t *testing.T) {
 		if v := r.View(chat); v.Op != im.Op {
 			t.Errorf("%+v", v)
 		}
-		r.audit(plain.Lease/2-1, 0, 1)
+		r.audit(plain.LeaseAudits/2-1, 0, 1)
 		if !r.View(chat).Serves() || r.state().Epochs[0].ID != 1 {
 			t.Error("it is over before half a lease")
 		}
@@ -137,8 +138,8 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		for what, spoil := range map[string]func(e *LogEntry){
 			"route":  func(e *LogEntry) { e.Key.Route = "other" },
-			"bucket": func(e *LogEntry) { e.Key.Bucket = "other" },
-			"lot":    func(e *LogEntry) { e.Key.Lot = "head" },
+			"bucket": func(e *LogEntry) { e.Key.TrafficClass = "other" },
+			"lot":    func(e *LogEntry) { e.Key.Cohort = "head" },
 			"map":    func(e *LogEntry) { e.Map = 5 },
 			"entry":  func(e *LogEntry) { e.Score = math.NaN() },
 		} {
@@ -177,7 +178,7 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 		if _, err := r.Import(t.Context(), chat, low, plain); !errors.Is(err, ErrOutside) {
 			t.Errorf("below all thresholds: %v", err)
 		}
-		r.audit(plain.Lease/2, 0, 1)
+		r.audit(plain.LeaseAudits/2, 0, 1)
 		for i := range low {
 			low[i].Score = 1
 		}
@@ -188,7 +189,7 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 }
 
 func TestAnAuditBetweenReckoningAndTakingIsNotOverwritten(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.teach()
 	w := r.state()
 	log := entries(300, 100)

@@ -45,7 +45,7 @@ var (
 
 // portion is a prior, and for which of the store's own fields.
 type portion struct {
-	risk.Prior
+	risk.Import
 	was, newest int64 // µs
 	calib       int
 }
@@ -59,8 +59,8 @@ func fits(k risk.Key, entries []LogEntry, calib string) error {
 		}
 		for _, c := range [...]Refused{
 			{What: "route", Has: e.Key.Route, Not: k.Route},
-			{What: "bucket", Has: e.Key.Bucket, Not: k.Bucket},
-			{What: "lot", Has: e.Key.Lot, Not: k.Lot},
+			{What: "bucket", Has: e.Key.TrafficClass, Not: k.TrafficClass},
+			{What: "lot", Has: e.Key.Cohort, Not: k.Cohort},
 			{What: "map", Has: strconv.Itoa(e.Map), Not: calib},
 		} {
 			if c.Has != c.Not {
@@ -81,7 +81,7 @@ func reckon(w whole, entries []LogEntry, rule risk.Rule) (portion, Imported, err
 	inOrder := slices.Clone(entries)
 	slices.SortStableFunc(inOrder, func(a, b LogEntry) int { return a.When.Compare(b.When) })
 	p := portion{was: w.prior, newest: w.prior}
-	var past []risk.Past
+	var past []risk.PastAudit
 	for _, e := range inOrder {
 		at := e.When.UnixMicro()
 		if at <= w.prior || w.Version != 0 && e.Version == w.Version || at > maxCount {
@@ -89,9 +89,9 @@ func reckon(w whole, entries []LogEntry, rule risk.Rule) (portion, Imported, err
 			continue
 		}
 		p.newest, p.calib = max(p.newest, at), e.Map
-		past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
+		past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
 	}
-	p.Prior = w.Reckon(rule, past)
+	p.Import = w.PlanImport(rule, past)
 	im.Taken, im.Bad, im.Outside, im.Older = p.Audits, p.Bad, p.Outside, p.Older
 	im.Placed = len(p.Grid) > 0
 	if p.newest > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -117,7 +118,7 @@ func (b *Book) tick(ctx context.Context) {
 // where it is not ours.
 func (b *Book) doubt(k risk.Key, err error, now time.Time) {
 	err = fmt.Errorf("%.200s: %w", k, err)
-	if refusal(err) {
+	if script.Answered(err) {
 		b.health.note(refused, err)
 		return
 	}
@@ -190,7 +191,7 @@ func (b *Book) All(ctx context.Context) ([]Known, error) {
 		}
 		for i, k := range some {
 			switch s := states[i]; {
-			case s.err != nil && refusal(s.err):
+			case s.err != nil && script.Answered(s.err):
 				b.health.note(refused, s.err)
 			case s.err != nil:
 				b.health.note(foreign, s.err)

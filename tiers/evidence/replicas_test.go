@@ -9,21 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
-	s := serve(t)
-	first := join(t, s.addr)
+	s := redistest.Start(t)
+	first := join(t, s.Addr)
 	rule := plain
-	rule.Lease, rule.Run = 100000, 1e6 // nothing expires and nothing alarms
+	rule.LeaseAudits, rule.DriftRunLength = 100000, 1e6 // nothing expires and nothing alarms
 	first.by(rule)
 	first.teach()
 	const replicas, each = 4, 150
 	var booked, bad, left atomic.Int64
 	var wg sync.WaitGroup
 	for n := range replicas {
-		r := join(t, s.addr)
+		r := join(t, s.Addr)
 		r.by(rule)
 		r.tick(t.Context())
 		for half := range 2 {
@@ -31,8 +32,8 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					ticket := fmt.Sprintf("r%d-%d-%d", n, half, i)
-					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: 1})
-					if err != nil || fate != risk.Booked {
+					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: 1})
+					if err != nil || fate != risk.Opened {
 						t.Errorf("open: %s, %v", fate, err)
 						return
 					}
@@ -67,15 +68,16 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 }
 
 func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.Run(ctx) })
 	defer func() { cancel(); wg.Wait() }()
 	a.certify()
 	began := time.Now()
-	within(t, 20*time.Second, "the other serves, too", func() bool { return b.View(chat).Serves() })
+	redistest.Within(t, 20*time.Second, "the other serves, too", func() bool { return b.View(chat).Serves() })
 	if took := time.Since(began); took > 3*period {
 		t.Errorf("after %v", took)
 	}
@@ -94,11 +96,11 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 }
 
 func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, s.addr), join(t, s.addr)
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
 	a.certify()
 	b.tick(t.Context())
-	old := b.View(chat).Stamp(chat, 1, 0)
+	old := b.View(chat).Decide(chat, 1, 0)
 	b.open("under-way", 1)
 	for i := 0; a.state().Alarm == 0; i++ {
 		a.audit(1, 1, 1)
@@ -124,9 +126,9 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 }
 
 func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	rule := plain
-	rule.Lease = 5000
+	rule.LeaseAudits = 5000
 	r.by(rule)
 	r.teach()
 	name := keyRisk + chat.String()
@@ -141,7 +143,7 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 		}
 	}
 	r.later(-24 * time.Hour) // a replica's clock says nothing
-	if fate := r.open("new", 1); fate != risk.Booked {
+	if fate := r.open("new", 1); fate != risk.Opened {
 		t.Errorf("open: %s", fate)
 	}
 	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+maxOpen/2+1 {
@@ -160,11 +162,11 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 const maxOpen, openFor = 1024, 900
 
 func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	ctx := t.Context()
 	now := float64(time.Now().Unix())
 	put := func(i int, age time.Duration) string {
-		k := risk.Key{Route: fmt.Sprint("route-", i), Bucket: "b", Lot: "l"}
+		k := risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"}
 		r.raw.ZAdd(ctx, keyIndex, redisZ(now-age.Seconds(), k.String()))
 		r.raw.HSet(ctx, keyRisk+k.String(), "eps", "0.2")
 		return k.String()

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // TestAStateTellsWhenItWasUsedLast reads one that nobody used for an hour: the kind of request that a route has now is told
 // from those of former models by that.
 func TestAStateTellsWhenItWasUsedLast(t *testing.T) {
-	s := serve(t)
-	for name, r := range map[string]*replica{"Redis": join(t, s.addr), "the process": join(t, "")} {
+	s := redistest.Start(t)
+	for name, r := range map[string]*replica{"Redis": join(t, s.Addr), "the process": join(t, "")} {
 		r.teach()
 		if r.raw != nil {
 			an := float64(time.Now().Add(-time.Hour).Unix())

@@ -37,7 +37,7 @@ func (b *Book) tellDrafted(ctx context.Context) {
 
 // OpenWarmup books the audit of a draft that the warm-up of a key served, as bad before anybody knows its outcome.
 // [Book.Close] ends it. Errors are those of [Book.Open].
-func (b *Book) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+func (b *Book) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(ticket) {
 		return "", fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}
@@ -49,8 +49,8 @@ func (b *Book) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.
 	switch {
 	case errors.Is(err, ErrAway):
 		b.metrics.count(served(k), labelAway)
-	case err == nil && risk.Fate(word) != risk.Booked:
+	case err == nil && risk.OpenResult(word) != risk.Opened:
 		b.metrics.count(served(k), word)
 	}
-	return risk.Fate(word), err
+	return risk.OpenResult(word), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -24,7 +25,7 @@ func pair(t *testing.T, addr string) *history {
 // audited opens an audit of a score, and closes it.
 func (h *history) audited(ticket string, score float64, bad bool) {
 	h.t.Helper()
-	d, was := h.alone.View(h.rule).Stamp(chat, 1, 0), h.alone.Version
+	d, was := h.alone.View(h.rule).Decide(chat, 1, 0), h.alone.Version
 	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
 	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
 	if err != nil || got != want {
@@ -38,7 +39,7 @@ func (h *history) audited(ticket string, score float64, bad bool) {
 }
 
 // opened opens an audit of the warm-up.
-func (h *history) opened(ticket string) (fate risk.Fate) {
+func (h *history) opened(ticket string) (fate risk.OpenResult) {
 	h.t.Helper()
 	want := h.alone.OpenWarmup(h.rule, ticket, time.Now())
 	got, err := h.shared.OpenWarmup(h.t.Context(), chat, ticket)
@@ -60,7 +61,7 @@ func (h *history) learns() {
 // endings are the ways in which a warm-up ends, and what does not end it.
 var endings = []struct {
 	what  string
-	ended risk.Ending
+	ended risk.WarmupEnd
 	tell  func(h *history)
 }{
 	{"certified", risk.WarmupCertified, func(h *history) {
@@ -87,7 +88,7 @@ var endings = []struct {
 		}
 	}},
 	{"outcomes that never come", risk.WarmupWrong, func(h *history) {
-		for i := 0; h.opened(fmt.Sprint("w-", i)) == risk.Booked; i++ {
+		for i := 0; h.opened(fmt.Sprint("w-", i)) == risk.Opened; i++ {
 			if i > 300 {
 				h.t.Fatal("300 audits are open")
 			}
@@ -103,7 +104,7 @@ var endings = []struct {
 }
 
 func TestTheScriptsEndAWarmupAsTheStateDoes(t *testing.T) {
-	for name, addr := range map[string]string{"redis": serve(t).addr, "embedded": miniredis.RunT(t).Addr()} {
+	for name, addr := range map[string]string{"redis": redistest.Start(t).Addr, "embedded": miniredis.RunT(t).Addr()} {
 		for _, tc := range endings {
 			t.Run(name+" "+tc.what, func(t *testing.T) {
 				h := pair(t, addr)
@@ -113,7 +114,7 @@ func TestTheScriptsEndAWarmupAsTheStateDoes(t *testing.T) {
 				if v := h.shared.View(chat); v.Warmup.Ended != tc.ended || h.alone.Warmup.Ended != tc.ended {
 					t.Errorf("ended %d", v.Warmup.Ended)
 				}
-				h.rule.Eps = .4 // another ε begins nothing anew
+				h.rule.MaxWrongRate = .4 // another ε begins nothing anew
 				h.shared.by(h.rule)
 				h.alone.Close(h.rule, "unknown", false)
 				h.shared.close("unknown", false)
@@ -127,13 +128,13 @@ func TestTheScriptsEndAWarmupAsTheStateDoes(t *testing.T) {
 }
 
 func TestEpsilonThatChangesTenTimesInAMinuteIsNoEvidence(t *testing.T) {
-	for name, addr := range map[string]string{"redis": serve(t).addr, "embedded": miniredis.RunT(t).Addr()} {
+	for name, addr := range map[string]string{"redis": redistest.Start(t).Addr, "embedded": miniredis.RunT(t).Addr()} {
 		t.Run(name, func(t *testing.T) {
 			h := pair(t, addr)
 			h.opened("first")
 			h.learns()
 			for i := range 10 {
-				h.rule.Eps = []float64{.05, .2, .01, .3, .1}[i%5]
+				h.rule.MaxWrongRate = []float64{.05, .2, .01, .3, .1}[i%5]
 				h.shared.by(h.rule)
 				for j := range 4 {
 					h.audited(fmt.Sprint("a-", i, "-", j), 1, j%2 == 0)
@@ -148,11 +149,11 @@ func TestEpsilonThatChangesTenTimesInAMinuteIsNoEvidence(t *testing.T) {
 }
 
 func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	for i := range 8 {
 		ticket := fmt.Sprint("w-", i)
-		if fate, err := r.OpenWarmup(t.Context(), chat, ticket); err != nil || fate != risk.Booked {
+		if fate, err := r.OpenWarmup(t.Context(), chat, ticket); err != nil || fate != risk.Opened {
 			t.Fatal(fate, err)
 		}
 		r.close(ticket, true)
@@ -165,10 +166,10 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.tick(t.Context())
-	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.Warmup.Runs(time.Now(), time.Hour) || v.Warmup.Began != began.Began || v.Version != 0 {
+	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.Warmup.IsRunning(time.Now(), time.Hour) || v.Warmup.Began != began.Began || v.Version != 0 {
 		t.Errorf("emptied: %+v", v)
 	}
-	if err := join(t, s.addr).Reset(t.Context(), chat); err != nil {
+	if err := join(t, s.Addr).Reset(t.Context(), chat); err != nil {
 		t.Fatal(err)
 	}
 	r.tick(t.Context())
@@ -178,7 +179,7 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 }
 
 func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
 	r.tick(t.Context())
@@ -213,8 +214,8 @@ func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
 
 // While Redis is told, which may take as long as it does not answer, nobody knows whether it takes it.
 func TestAWarmupServesNothingWhileRedisIsToldForTheSecondTime(t *testing.T) {
-	s := serve(t)
-	r := join(t, s.addr)
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
 	r.Drafted(chat, 1, 1)
@@ -243,7 +244,7 @@ func TestAKindThatThereIsNoRoomForHasNoWarmup(t *testing.T) {
 		for i := range maxKeys {
 			k := chat
 			k.Route = fmt.Sprint("r-", i)
-			if fate, err := r.OpenWarmup(t.Context(), k, "t"); err != nil || fate != risk.Booked {
+			if fate, err := r.OpenWarmup(t.Context(), k, "t"); err != nil || fate != risk.Opened {
 				t.Fatal(i, fate, err)
 			}
 		}

@@ -111,8 +111,8 @@ var byName = func() map[string]*Field {
 	return m
 }()
 
-// Of is what becomes of a field; the zero Field is forwarded.
-func Of(name string) Field {
+// Lookup is what becomes of a field; the zero Field is forwarded.
+func Lookup(name string) Field {
 	if f, ok := byName[name]; ok {
 		return *f
 	}
@@ -125,9 +125,9 @@ var expected = map[string][]string{
 	"/v1/score": {"documents"}, "/score": {"documents"},
 }
 
-// At is what becomes of a field of a request to a path.
-func At(path, name string) Field {
-	f := Of(name)
+// LookupIn is what becomes of a field of a request to a path.
+func LookupIn(path, name string) Field {
+	f := Lookup(name)
 	if f.Verdict == Refused && slices.Contains(expected[path], name) {
 		return Field{}
 	}

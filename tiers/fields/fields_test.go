@@ -78,7 +78,7 @@ func TestARouteMayListWhatIsRefusedAndNothingElse(t *testing.T) {
 
 func TestWhatIsRankedIsNoRefusedField(t *testing.T) {
 	for path, want := range map[string]Verdict{"/v1/rerank": Forwarded, "/v1/score": Forwarded, "/v1/responses": Refused, "/v1/chat/completions": Refused} {
-		if got := At(path, "documents").Verdict; got != want {
+		if got := LookupIn(path, "documents").Verdict; got != want {
 			t.Errorf("%s: documents are %s, want %s", path, got, want)
 		}
 	}

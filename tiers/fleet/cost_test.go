@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // cost is what a fleet asked of Redis.
@@ -25,14 +27,13 @@ type load struct{ replicas, pools, backends, placing int }
 // measure has a fleet tick so often, every reading taken once a tick, and asks Redis what it did.
 func measure(t *testing.T, l load, n int) cost {
 	t.Helper()
-	redis.SetLogger(quiet{})
-	s := serve(t)
-	raw := redis.NewClient(options(s.addr))
+	s := redistest.Start(t)
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	defer func() { _ = raw.Close() }()
 	var fleet []*member
 	for i := range l.replicas {
 		m := &member{trips: &trips{}}
-		c := redis.NewClient(options(s.addr))
+		c := redis.NewClient(redistest.Background(s.Addr))
 		t.Cleanup(func() { _ = c.Close() })
 		c.AddHook(m.trips)
 		var pools []Pool

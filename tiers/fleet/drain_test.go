@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
@@ -45,7 +47,7 @@ func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
 
 func TestADrainEndsByItselfEvenWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		b.run(t)
@@ -101,7 +103,7 @@ func TestWhatPeopleTypeAsADrainIsReadKindly(t *testing.T) {
 }
 
 func TestDrainRefusesWhatItCannotKeep(t *testing.T) {
-	_, o := embedded(t)
+	_, o := redistest.Embedded(t, redistest.Background)
 	a := join(t, o, "a")
 	for _, c := range []struct {
 		pool, backend string

@@ -36,13 +36,12 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
 	args := []any{maxDrains, field, `{"why":` + string(head) + `,"until":`, d.Milliseconds()}
-	note := ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return drainScript.EvalSha(ctx, p, []string{keyDrain}, args...)
-	}}
-	if err := f.once(ctx, &note); err != nil {
+	pipe := f.scripts.Pipeline()
+	cmd := drainScript.EvalSha(ctx, pipe, []string{keyDrain}, args...)
+	if err := f.once(ctx, pipe, cmd); err != nil {
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
-	if c, ok := note.cmd.(*redis.Cmd); ok && c.Val() == int64(0) {
+	if cmd.Val() == int64(0) {
 		return ErrFull
 	}
 	return nil
@@ -54,20 +53,18 @@ func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
 	if err != nil {
 		return err
 	}
-	undo := ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder { return p.HDel(ctx, keyDrain, field) }}
-	if err := f.once(ctx, &undo); err != nil {
+	pipe := f.scripts.Pipeline()
+	if err := f.once(ctx, pipe, pipe.HDel(ctx, keyDrain, field)); err != nil {
 		return fmt.Errorf("fleet: undrain: %w", err)
 	}
 	return nil
 }
 
-// once asks one thing outside a tick, and has a tick hear of it.
-func (f *Fleet) once(ctx context.Context, a *ask) error {
-	asks := []ask{*a}
-	err := f.exchange(ctx, asks)
-	*a = asks[0]
+// once sends a pipeline of one command outside a tick, and starts a tick that reads the change.
+func (f *Fleet) once(ctx context.Context, pipe redis.Pipeliner, cmd redis.Cmder) error {
+	err := f.exchange(ctx, pipe)
 	if err == nil {
-		err = a.err()
+		err = cmd.Err()
 	}
 	f.wake()
 	return err
@@ -86,10 +83,10 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 	return pool + "/" + backend, nil
 }
 
-// askDrains asks for all drains. They are people's word: unlike readings, too many of them
+// queueDrains asks for all drains. Operators made them: unlike readings, too many of them
 // are left alone.
-func (f *Fleet) askDrains() ask {
-	return script(shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
+func (f *Fleet) queueDrains(pipe redis.Pipeliner) call {
+	return queue(pipe, shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
 		if wrong != "" {
 			f.note(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
 			return
@@ -134,7 +131,7 @@ func (f *Fleet) tellDrains(now int64) {
 		}
 		if !maps.Equal(drained, p.drained) {
 			p.drained = drained
-			p.HearDrains(maps.Clone(drained))
+			p.ReceiveDrains(maps.Clone(drained))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -32,15 +33,15 @@ const (
 // [Fleet.Run]'s, and must not wait.
 type Pool interface {
 	Name() string
-	// Hear tells of a reading that another replica took. Its At is local time. It may be
+	// ReceiveReading tells of a reading that another replica took. Its At is local time. It may be
 	// older than what the pool has. False is: no such backend.
-	Hear(backend string, r pressure.Reading) bool
-	// HearPlaced tells what other replicas placed, in the order of the log, the same for
+	ReceiveReading(backend string, r pressure.Reading) bool
+	// ReceivePlacements tells what other replicas placed, in the order of the log, the same for
 	// all. At start that includes what was placed before. said is only lent.
-	HearPlaced(said []prefix.Placement)
-	// HearDrains tells which of the pool's backends are drained, and why: all of them, each
+	ReceivePlacements(said []prefix.Placement)
+	// ReceiveDrains tells which of the pool's backends are drained, and why: all of them, each
 	// time that changed. Backends that the pool does not have may be among them.
-	HearDrains(drained map[string]string)
+	ReceiveDrains(drained map[string]string)
 }
 
 // Options are what a [Fleet] needs to know.
@@ -65,6 +66,7 @@ type Options struct {
 // Fleet is this replica's end. Its methods are safe for concurrent use.
 type Fleet struct {
 	redis    redis.UniversalClient
+	scripts  *script.Runner // nil without Redis
 	self     string
 	pools    []*pool
 	byName   map[string]*pool
@@ -148,6 +150,9 @@ func New(o Options) (*Fleet, error) {
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, byName: map[string]*pool{}, interval: o.Interval, log: o.Logger, now: o.Now,
 		kick: make(chan struct{}, 1), troubled: map[string]bool{}, expect: max(o.Expect, 1),
+	}
+	if o.Redis != nil {
+		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
 	}
 	f.begun = f.now()
 	for _, p := range o.Pools {

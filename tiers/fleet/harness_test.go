@@ -4,21 +4,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -37,7 +32,7 @@ type ears struct {
 
 func (e *ears) Name() string { return e.name }
 
-func (e *ears) Hear(backend string, r pressure.Reading) bool {
+func (e *ears) ReceiveReading(backend string, r pressure.Reading) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard++
@@ -48,13 +43,13 @@ func (e *ears) Hear(backend string, r pressure.Reading) bool {
 	return true
 }
 
-func (e *ears) HearPlaced(said []prefix.Placement) {
+func (e *ears) ReceivePlacements(said []prefix.Placement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.placed = append(e.placed, said...)
 }
 
-func (e *ears) HearDrains(drained map[string]string) {
+func (e *ears) ReceiveDrains(drained map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drained, e.told = drained, e.told+1
@@ -136,20 +131,9 @@ func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// options are those of cmd/foregate's control client.
-func options(addr string) *redis.Options {
-	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
-		PoolSize: 4, MaxActiveConns: 8, PoolTimeout: 50 * time.Millisecond, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
 // join makes a replica with two pools. It runs when the test says so.
 func join(t *testing.T, o *redis.Options, id string) *member {
 	t.Helper()
-	redis.SetLogger(quiet{})
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	m := &member{small: &ears{name: "small"}, large: &ears{name: "large"}, log: &lines{}, trips: &trips{}}
@@ -161,10 +145,6 @@ func join(t *testing.T, o *redis.Options, id string) *member {
 	}
 	return m
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // run runs a replica until stop, or the test's end.
 func (m *member) run(t *testing.T) (stop func()) {
@@ -193,148 +173,15 @@ func (m *member) count(kind string) int {
 	return int(testutil.ToFloat64(m.metrics.errors.WithLabelValues(kind)))
 }
 
-// embedded is a miniredis reached through a pipe. Its clock is the bubble's in one.
-func embedded(t *testing.T) (*miniredis.Miniredis, *redis.Options) {
-	t.Helper()
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	t.Cleanup(m.Close)
-	o := options("127.0.0.1:1")
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		c, err := m.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newPatient(c), nil
-	}
-	return m, o
-}
-
-// patient is one end of a net.Pipe whose Write does not wait for the reader: a pipeline of
-// more than the 4 kB that miniredis reads ahead would wait for an answer to be read, and the
-// answer for the pipeline to be written.
-type patient struct {
-	net.Conn
-	out  chan []byte
-	done chan struct{}
-	once sync.Once
-}
-
-func newPatient(c net.Conn) *patient {
-	p := &patient{Conn: c, out: make(chan []byte, 1<<10), done: make(chan struct{})}
-	go func() {
-		for {
-			select {
-			case b := <-p.out:
-				if _, err := c.Write(b); err != nil {
-					_ = p.Close()
-				}
-			case <-p.done:
-				return
-			}
-		}
-	}()
-	return p
-}
-
-func (p *patient) Write(b []byte) (int, error) {
-	select {
-	case p.out <- append([]byte(nil), b...):
-		return len(b), nil
-	case <-p.done:
-		return 0, net.ErrClosed
-	}
-}
-
-func (p *patient) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return p.Conn.Close()
-}
-
-// server is a real redis-server.
-type server struct {
-	t    testing.TB
-	addr string
-	cmd  *exec.Cmd
-}
-
-// serve starts a real redis-server, which ends with the test.
-func serve(t testing.TB) *server {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, addr: ln.Addr().String()}
-	_ = ln.Close() // the port is for the server
-	s.start()
-	t.Cleanup(s.stop)
-	return s
-}
-
-func (s *server) start() {
-	s.t.Helper()
-	exe, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			s.t.Fatal("redis-server is not in PATH, and CI must run this test")
-		}
-		s.t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
-	}
-	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command(exe, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	c := redis.NewClient(options(s.addr))
-	defer func() { _ = c.Close() }()
-	within(s.t, 10*time.Second, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
-}
-
-// stop kills the server: it has no time to say goodbye.
-func (s *server) stop() {
-	if s.cmd == nil || s.cmd.Process == nil {
-		return
-	}
-	_ = s.cmd.Process.Signal(syscall.SIGKILL)
-	_ = s.cmd.Wait() // it says that it was killed
-	s.cmd = nil
-}
-
 // stores runs a test on miniredis and on a real Redis. raw is for the test's own hands.
 func stores(t *testing.T, test func(t *testing.T, o *redis.Options, raw *redis.Client)) {
-	hands := func(o *redis.Options) *redis.Client {
-		c := redis.NewClient(o)
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	t.Run("miniredis", func(t *testing.T) {
-		_, o := embedded(t)
-		test(t, o, hands(o))
-	})
-	t.Run("redis", func(t *testing.T) {
-		o := options(serve(t).addr)
-		test(t, o, hands(o))
-	})
-}
-
-// within polls until ok, or fails.
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
-	t.Helper()
-	start := time.Now()
-	for !ok() {
-		if time.Since(start) > limit {
-			t.Fatalf("after %v still not: %s", limit, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return time.Since(start)
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) { test(t, redistest.Background(addr), raw) })
 }
 
 // nextMillisecond waits for the clock, which Redis shares, to go on.
 func nextMillisecond(t testing.TB) {
 	now := time.Now().UnixMilli()
-	within(t, time.Second, "the clock goes on", func() bool { return time.Now().UnixMilli() > now })
+	redistest.Within(t, time.Second, "the clock goes on", func() bool { return time.Now().UnixMilli() > now })
 }
 
 // owners tells who of the members scrapes each of n backends of a pool.

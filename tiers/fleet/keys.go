@@ -3,7 +3,7 @@ package fleet
 import (
 	_ "embed" // the scripts
 
-	"github.com/redis/go-redis/v9"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // The keys share the hash tag {fg}, so that a cluster answers a tick from one node.
@@ -20,8 +20,7 @@ const (
 	keyDrain = "foregate:{fg}:drain"
 )
 
-// Every script touches one key. They are run by EVALSHA and loaded by SCRIPT LOAD, never by
-// EVAL, which an operator's ACL may deny.
+// Every script touches one key.
 var (
 	//go:embed beat.lua
 	beatSource string
@@ -32,21 +31,11 @@ var (
 	//go:embed drain.lua
 	drainSource string
 
-	beatScript  = newLua(beatSource)
-	shareScript = newLua(shareSource)
-	tidyScript  = newLua(tidySource)
-	drainScript = newLua(drainSource)
-
-	sources = []string{beatSource, shareSource, tidySource, drainSource}
+	beatScript  = script.New(beatSource)
+	shareScript = script.New(shareSource)
+	tidyScript  = script.New(tidySource)
+	drainScript = script.New(drainSource)
 )
-
-// lua is a script that knows its lines.
-type lua struct {
-	*redis.Script
-	source string
-}
-
-func newLua(source string) lua { return lua{redis.NewScript(source), source} }
 
 const (
 	maxMembers  = 1024 // replicas believed in

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // atFour has ticks come four times a second, as they do by default.
@@ -19,7 +21,7 @@ func (m *member) atFour() *member {
 
 func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a := join(t, o, "a").atFour()
 		ticks(t, a)
 		for i := range 600 {
@@ -46,7 +48,7 @@ func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
 	for _, share := range []float64{0.02, 0.1, 0.3, 0.5, 0.9} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, o := embedded(t)
+				r, o := redistest.Embedded(t, redistest.Background)
 				a := join(t, o, "a").atFour()
 				dice := rand.New(rand.NewPCG(1, 2))
 				for range 400 {
@@ -95,7 +97,7 @@ func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
 
 func TestSinceIsWhenTheModeWasEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a := join(t, o, "a").atFour()
 		begun := time.Now()
 		since := func(want time.Time, mode Mode) {
@@ -133,7 +135,7 @@ func TestSinceIsWhenTheModeWasEntered(t *testing.T) {
 
 func TestWhoWasKnownStaysKnownWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
 		if a.Known() != 1 {
 			t.Errorf("knows %d before it heard of any", a.Known())
@@ -194,7 +196,7 @@ func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
 	} {
 		t.Run(strings.Fields(says)[0], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, o := embedded(t)
+				r, o := redistest.Embedded(t, redistest.Background)
 				a, b := join(t, o, "a").atFour(), join(t, o, "b").atFour()
 				a.run(t)
 				b.run(t)
@@ -219,11 +221,12 @@ func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
 }
 
 func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
-	s := serve(t)
-	a, b := join(t, options(s.addr), "a"), join(t, options(s.addr), "b")
-	raw := redis.NewClient(options(s.addr))
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
-	within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared && len(b.Members()) == 2 })
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared && len(b.Members()) == 2 })
 	a.Place("small", placements(1))
 	ticks(t, a)
 	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
@@ -235,24 +238,24 @@ func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
 	}
 	b.Publish("small", "b1", busy(time.Now(), 0.5))
 	b.Place("small", placements(1))
-	within(t, 5*time.Second, "it does not share, and hears", func() bool {
+	redistest.Within(t, 5*time.Second, "it does not share, and hears", func() bool {
 		ticks(t, b)
 		return b.Mode() != Shared && b.small.drains()["b0"] == "why" && len(b.small.places()) == 1
 	})
-	within(t, 5*time.Second, "it works alone", func() bool { ticks(t, b); return b.Mode() == Local && b.Mine("small", "b0") })
+	redistest.Within(t, 5*time.Second, "it works alone", func() bool { ticks(t, b); return b.Mode() == Local && b.Mine("small", "b0") })
 	if n := b.log.count("\n") - before; n != 2 || b.log.count("ZADD: OOM command not allowed") == 0 { // one may tell of a stall
 		t.Errorf("%d lines, of which %d tell why", n, b.log.count("ZADD: OOM command not allowed"))
 	}
 	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return b.Mode() == Shared && len(b.Members()) == 2 })
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return b.Mode() == Shared && len(b.Members()) == 2 })
 }
 
 func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
-	s := serve(t)
-	a := join(t, options(s.addr), "a")
-	raw := redis.NewClient(options(s.addr))
+	s := redistest.Start(t)
+	a := join(t, redistest.Background(s.Addr), "a")
+	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
 	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
 		t.Fatal(err)
@@ -264,11 +267,11 @@ func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
 	if err := raw.Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "it is told why it does not share, and hears", func() bool {
+	redistest.Within(t, 5*time.Second, "it is told why it does not share, and hears", func() bool {
 		ticks(t, a)
 		return a.Mode() != Shared && a.small.drains()["b0"] == "why" && a.log.count("READONLY") > 0
 	})
-	within(t, 5*time.Second, "it dials anew", func() bool {
+	redistest.Within(t, 5*time.Second, "it dials anew", func() bool {
 		ticks(t, a)
 		info, err := raw.Info(t.Context(), "stats").Result()
 		return err == nil && strings.Contains(info, "total_connections_received:") && !strings.Contains(info, "total_connections_received:0\r")

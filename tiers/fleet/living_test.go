@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestWhoIsNoneOfTheReplicasIsToldHowManyLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, o := embedded(t)
+		m, o := redistest.Embedded(t, redistest.Background)
 		c := redis.NewClient(o)
 		defer func() { _ = c.Close() }()
 		want := func(n int, when string) {
@@ -39,7 +41,7 @@ func TestWhoIsNoneOfTheReplicasIsToldHowManyLive(t *testing.T) {
 }
 
 func TestASetOfReplicasThatIsNoneIsAnErrorThatNamesIt(t *testing.T) {
-	m, o := embedded(t)
+	m, o := redistest.Embedded(t, redistest.Background)
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	if err := m.Set(keyReplicas, "x"); err != nil {

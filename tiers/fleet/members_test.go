@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // takeover is how long the backends of a replica that died may be without an owner.
@@ -18,7 +20,7 @@ const takeover = goneAfter + 550*time.Millisecond
 
 func TestEveryBackendHasOneOwnerAmongThreeReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
 		for _, m := range []*member{a, b, c} {
 			m.run(t)
@@ -75,7 +77,7 @@ func TestOwnersAreTheSameInEveryVersion(t *testing.T) {
 
 func TestWhoLeavesIsFollowedByTheNextTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		stop := b.run(t)
@@ -92,7 +94,7 @@ func TestWhoLeavesIsFollowedByTheNextTick(t *testing.T) {
 
 func TestWhoDiesIsFollowedWithinOneAndAHalfSecondsAndATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		ticks(t, b) // its last
@@ -131,7 +133,7 @@ func TestAReplicaWithoutRedisOwnsEverything(t *testing.T) {
 
 func TestRedisAwayMakesADegradedAndThenALocalReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, o := embedded(t)
+		m, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		b.run(t)
@@ -176,7 +178,7 @@ func TestAClockThatJumpsAnHourCostsOneTickOfDoubt(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, o := embedded(t)
+				r, o := redistest.Embedded(t, redistest.Background)
 				a, b := join(t, o, "a"), join(t, o, "b")
 				skew := time.Duration(0)
 				step := func() {
@@ -211,7 +213,7 @@ func TestAClockThatJumpsAnHourCostsOneTickOfDoubt(t *testing.T) {
 }
 
 func TestAForeignSetOfReplicasIsNotBelieved(t *testing.T) {
-	_, o := embedded(t)
+	_, o := redistest.Embedded(t, redistest.Background)
 	a := join(t, o, "a")
 	for i, id := range []string{"", "with space", "ünïcode", string(make([]byte, 65)), "b"} {
 		if err := a.redis.ZAdd(t.Context(), keyReplicas, z(float64(time.Now().UnixMilli()-int64(i)), id)).Err(); err != nil {

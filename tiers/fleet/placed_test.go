@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -136,7 +137,7 @@ func TestAFreshReplicaHearsTheLastEntriesOnly(t *testing.T) {
 }
 
 func TestPlacementsBeyondTheBoundAreDroppedAndCounted(t *testing.T) {
-	_, o := embedded(t)
+	_, o := redistest.Embedded(t, redistest.Background)
 	a, b := join(t, o, "a"), join(t, o, "b")
 	ticks(t, a, b)
 	for range 3 {
@@ -157,7 +158,7 @@ func TestPlacementsBeyondTheBoundAreDroppedAndCounted(t *testing.T) {
 }
 
 func TestALogFarBehindIsReadInBoundedParts(t *testing.T) {
-	_, o := embedded(t)
+	_, o := redistest.Embedded(t, redistest.Background)
 	a, b := join(t, o, "a"), join(t, o, "b")
 	ticks(t, b)
 	for i := range readEntries + 10 {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestARealRedisThatRefusesMakesLocalAndItsReturnSharedAgain(t *testing.T) {
@@ -63,24 +65,24 @@ func TestARealRedisThatRefusesMakesLocalAndItsReturnSharedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t)
-			o := options(s.addr)
+			s := redistest.Start(t)
+			o := redistest.Background(s.Addr)
 			o.PoolSize, o.MinIdleConns = 1, 1
 			hand := redis.NewClient(o)
 			t.Cleanup(func() { _ = hand.Close() })
 			do(t, hand, "PING")
-			a := join(t, options(s.addr), "a").atFour()
+			a := join(t, redistest.Background(s.Addr), "a").atFour()
 			a.run(t)
-			within(t, 5*time.Second, "it shares", func() bool { return a.Mode() == Shared })
+			redistest.Within(t, 5*time.Second, "it shares", func() bool { return a.Mode() == Shared })
 			before := a.log.count("\n")
 			c.spoil(t, hand)
-			within(t, 5*time.Second, "it is alone", func() bool { return a.Mode() == Local && a.log.count("\n") > before+1 })
-			within(t, 5*time.Second, "somebody says "+c.tells, func() bool { return a.log.count(c.tells) > 0 })
+			redistest.Within(t, 5*time.Second, "it is alone", func() bool { return a.Mode() == Local && a.log.count("\n") > before+1 })
+			redistest.Within(t, 5*time.Second, "somebody says "+c.tells, func() bool { return a.log.count(c.tells) > 0 })
 			if n := a.log.count("\n") - before; n > 2 {
 				t.Errorf("%d lines", n)
 			}
 			c.mend(t, hand)
-			within(t, 5*time.Second, "it shares again", func() bool { return a.Mode() == Shared })
+			redistest.Within(t, 5*time.Second, "it shares again", func() bool { return a.Mode() == Shared })
 		})
 	}
 }

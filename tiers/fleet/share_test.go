@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 func TestAReadingIsHeardByOthersWithItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		at := time.Now()
 		time.Sleep(300 * time.Millisecond)
@@ -58,7 +59,7 @@ func TestALateOldReadingDoesNotBeatANewerOne(t *testing.T) {
 
 func TestTwoOwnersAreHarmless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, o := embedded(t)
+		_, o := redistest.Embedded(t, redistest.Background)
 		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
 		last := time.Time{}
 		for i := range 200 {
@@ -167,7 +168,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				told := b.log.count(well) + 1
-				within(t, 5*time.Second, "all is shared again", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared })
+				redistest.Within(t, 5*time.Second, "all is shared again", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared })
 				if members, readings, placed, drains := works(); !members || !readings || !placed || !drains {
 					t.Errorf("mended: members %v, readings %v, placements %v, drains %v", members, readings, placed, drains)
 				}
@@ -230,7 +231,7 @@ func TestLostScriptsHealWithinTheTickAndNothingIsToldTwice(t *testing.T) {
 
 func TestFieldsThatNobodyRenewsAreDeletedByTheFirstReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		b.run(t)
@@ -324,7 +325,7 @@ func TestAThousandBackendsAreToldInOneTick(t *testing.T) {
 
 func TestReadingsWaitForRedisAndOldOnesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := embedded(t)
+		r, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
 		ticks(t, a, b)
 		r.SetError("LOADING")

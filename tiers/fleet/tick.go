@@ -14,26 +14,27 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// turn is one tick's.
+// turn is what one tick exchanges with Redis.
 type turn struct {
-	at   time.Time // local, before anything was sent
-	asks []ask
-	sent []parcel // by pool
+	at    time.Time // local, before anything was sent
+	pipe  redis.Pipeliner
+	calls []call    // the heartbeat first
+	sent  []message // by pool
 }
 
-// parcel is what was taken from a pool's queues.
-type parcel struct {
+// message is what was taken from a pool's queues.
+type message struct {
 	readings map[string]pressure.Reading
 	places   int
 }
 
 // beat is why the heartbeat was refused, if it was.
 func (t *turn) beat() error {
-	err := t.asks[0].err()
+	err := t.calls[0].cmd.Err()
 	if err == nil {
 		return nil
 	}
-	return beatScript.explain(err)
+	return beatScript.Explain(err)
 }
 
 // Run ticks at once and then every interval until ctx ends, and returns nil. It then leaves
@@ -74,7 +75,7 @@ func (f *Fleet) pause() time.Duration {
 // refuses the heartbeat, what it does answer is heard all the same.
 func (f *Fleet) tick(ctx context.Context) {
 	t := f.turn()
-	err := f.exchange(ctx, t.asks)
+	err := f.exchange(ctx, t.pipe)
 	answered := err == nil
 	if answered {
 		err = t.beat()
@@ -83,37 +84,37 @@ func (f *Fleet) tick(ctx context.Context) {
 	if err != nil {
 		f.failed(t)
 	}
-	for i := range t.asks {
-		if answered && (err == nil || t.asks[i].err() == nil) {
-			t.asks[i].heard()
+	for _, c := range t.calls {
+		if answered && (err == nil || c.cmd.Err() == nil) {
+			c.receive()
 		}
 	}
 	f.tellDrains(f.clock.when(f.now()))
 	f.settle()
 }
 
-// turn makes the list of what a tick asks, the heartbeat first.
+// turn queues what a tick asks, the heartbeat first.
 func (f *Fleet) turn() *turn {
-	t := &turn{at: f.now()}
-	t.asks = append(t.asks, f.beat(t), f.askDrains())
+	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
+	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
 	tidy := f.tidies(t.at)
 	for _, p := range f.pools {
 		readings, places := p.take()
 		packed, left := encodePlacements(places)
 		f.metrics.dropped.Add(float64(left))
-		t.sent = append(t.sent, parcel{readings, len(places) - left})
-		t.asks = append(t.asks, f.share(t, p, readings))
+		t.sent = append(t.sent, message{readings, len(places) - left})
+		t.calls = append(t.calls, f.queueReadings(t, p, readings))
 		if packed != "" {
-			t.asks = append(t.asks, f.tellPlaced(p, packed))
+			t.calls = append(t.calls, f.queuePlacements(t.pipe, p, packed))
 		}
-		t.asks = append(t.asks, f.askPlaced(t, p))
+		t.calls = append(t.calls, f.queueLog(t, p))
 		if tidy {
-			t.asks = f.tidy(t.asks, errPressure, p.pressure, stale(p.heard, f.clock.when(t.at)))
+			f.queueTidy(t, errPressure, p.pressure, stale(p.heard, f.clock.when(t.at)))
 		}
 	}
 	if tidy {
 		f.tidied = t.at
-		t.asks = f.tidy(t.asks, errDrain, keyDrain, f.over(f.clock.when(t.at)))
+		f.queueTidy(t, errDrain, keyDrain, f.over(f.clock.when(t.at)))
 	}
 	return t
 }
@@ -196,10 +197,10 @@ func (f *Fleet) settle() {
 	f.told, f.mode = true, mode
 }
 
-// beat is the heartbeat, which tells who lives and what time it is.
-func (f *Fleet) beat(t *turn) ask {
+// queueHeartbeat queues the heartbeat, whose reply tells who lives and what time it is.
+func (f *Fleet) queueHeartbeat(t *turn) call {
 	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), maxMembers}
-	return script(beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
+	return queue(t.pipe, beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
 		f.clock = clock{ms: now, at: t.at}
 		if wrong != "" {
 			f.metrics.errors.WithLabelValues(errReplicas).Inc()
@@ -220,8 +221,8 @@ func (f *Fleet) beat(t *turn) ask {
 	})
 }
 
-// share tells of a pool's readings and asks for all.
-func (f *Fleet) share(t *turn, p *pool, readings map[string]pressure.Reading) ask {
+// queueReadings tells of a pool's readings and asks for all.
+func (f *Fleet) queueReadings(t *turn, p *pool, readings map[string]pressure.Reading) call {
 	args := []any{maxBackends, "drop"}
 	for backend, r := range readings {
 		age := max(t.at.Sub(r.At), 0)
@@ -231,7 +232,7 @@ func (f *Fleet) share(t *turn, p *pool, readings map[string]pressure.Reading) as
 		}
 		args = append(args, backend, age.Milliseconds(), tail)
 	}
-	return script(shareScript, p.pressure, args, func(now int64, wrong string, told []any) {
+	return queue(t.pipe, shareScript, p.pressure, args, func(now int64, wrong string, told []any) {
 		if wrong == "" {
 			f.note(errPressure, p.pressure, nil)
 		} else {
@@ -265,7 +266,7 @@ func (f *Fleet) hear(t *turn, p *pool, now int64, told []any) {
 			f.metrics.errors.WithLabelValues(errReading).Inc()
 		case seq <= now && source != f.self:
 			r.At = t.at.Add(-time.Duration(now-seq) * time.Millisecond)
-			p.Hear(id, r) // a pool that has no such backend may have it later
+			p.ReceiveReading(id, r) // a pool that has no such backend may have it later
 		}
 	}
 	clear(p.heard)
@@ -279,21 +280,20 @@ func (f *Fleet) tidies(at time.Time) bool {
 	return v.mode(at) == Shared && v.members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
 }
 
-// tidy appends the deletion of fields, if there are any.
-func (f *Fleet) tidy(asks []ask, kind, key string, args []any) []ask {
-	if len(args) == 0 {
-		return asks
+// queueTidy queues the deletion of fields, if there are any.
+func (f *Fleet) queueTidy(t *turn, kind, key string, args []any) {
+	if len(args) > 0 {
+		t.calls = append(t.calls, f.counted(tidyScript.EvalSha(context.Background(), t.pipe, []string{key}, args...), kind))
 	}
-	return append(asks, ask{
-		send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return tidyScript.EvalSha(ctx, p, []string{key}, args...)
-		},
-		got: func(cmd redis.Cmder) {
-			if err := cmd.Err(); err != nil {
-				f.metrics.errors.WithLabelValues(kind).Inc() // logged by who reads the key
-			}
-		},
-	})
+}
+
+// counted is a call of which only an error matters, which is counted. Who reads the key logs it.
+func (f *Fleet) counted(cmd redis.Cmder, kind string) call {
+	return call{cmd, func() {
+		if cmd.Err() != nil {
+			f.metrics.errors.WithLabelValues(kind).Inc()
+		}
+	}}
 }
 
 // stale are the fields of a hash of readings that nobody renews, with their values.
@@ -311,41 +311,33 @@ func stale(heard map[string]field, now int64) []any {
 	return old
 }
 
-// tellPlaced is this replica's entry in a pool's log.
-func (f *Fleet) tellPlaced(p *pool, packed string) ask {
-	return ask{
-		send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
-			return pipe.XAdd(ctx, &redis.XAddArgs{Stream: p.placed, MaxLen: keptEntries, Approx: true, Values: []any{"by", f.self, "said", packed}})
-		},
-		got: func(cmd redis.Cmder) {
-			if cmd.Err() != nil {
-				f.metrics.errors.WithLabelValues(errPlaced).Inc() // logged by the reading
-			}
-		},
-	}
+// queuePlacements queues this replica's entry in a pool's log.
+func (f *Fleet) queuePlacements(pipe redis.Pipeliner, p *pool, packed string) call {
+	return f.counted(pipe.XAdd(context.Background(), &redis.XAddArgs{
+		Stream: p.placed, MaxLen: keptEntries, Approx: true, Values: []any{"by", f.self, "said", packed},
+	}), errPlaced)
 }
 
-// askPlaced asks for what is new in a pool's log. A fresh replica begins at its end, and so does
+// queueLog asks for what is new in a pool's log. A fresh replica begins at its end, and so does
 // one whose last entry is ahead of Redis' clock: after a jump back, a log that was begun
 // anew would stay behind it for hours.
-func (f *Fleet) askPlaced(t *turn, p *pool) ask {
+func (f *Fleet) queueLog(t *turn, p *pool) call {
 	ahead := p.last.ms > uint64(max(f.clock.ms, 0))+slack
 	back := !p.read || ahead
-	return ask{
-		send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
-			if back {
-				return pipe.XRevRangeN(ctx, p.placed, "+", "-", firstRead)
-			}
-			return pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.placed, p.last.String()}, Count: readEntries, Block: -1})
-		},
-		got: func(cmd redis.Cmder) {
-			entries, err := entriesOf(cmd)
-			f.note(errPlaced, p.placed, err)
-			if err == nil {
-				f.hearPlaced(t, p, entries, back)
-			}
-		},
+	ctx := context.Background()
+	var cmd redis.Cmder
+	if back {
+		cmd = t.pipe.XRevRangeN(ctx, p.placed, "+", "-", firstRead)
+	} else {
+		cmd = t.pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.placed, p.last.String()}, Count: readEntries, Block: -1})
 	}
+	return call{cmd, func() {
+		entries, err := entriesOf(cmd)
+		f.note(errPlaced, p.placed, err)
+		if err == nil {
+			f.hearPlaced(t, p, entries, back)
+		}
+	}}
 }
 
 // hearPlaced tells a pool what others placed.
@@ -375,7 +367,7 @@ func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
 		f.turned(errPlacement+" "+p.name, p.placed, wrong)
 	}
 	if len(said) > 0 {
-		p.HearPlaced(said)
+		p.ReceivePlacements(said)
 	}
 }
 

@@ -19,11 +19,11 @@ import (
 
 // Request is what is known of a request when its answer begins. It is never changed.
 type Request struct {
-	Body   *openai.Request
-	Config plan.Config
-	Plan   plan.Plan
-	Trial  *plan.Trial // how its draft is judged in an audited mode; nil in others
-	Views  plan.Views  // that this was decided by
+	Body          *openai.Request
+	Config        plan.Config
+	Plan          plan.Plan
+	AuditDecision *plan.AuditDecision // how its draft is judged in an audited mode; nil in others
+	Views         plan.Views          // that this was decided by
 
 	Route  string // the model that clients ask for
 	Draft  Pool   // none where its Pool is nil
@@ -35,17 +35,17 @@ type Request struct {
 	Salt   string // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
 	Demand pool.Demand
 
-	*Tools
+	*Services
 }
 
-// Draw is a random draw from [0, 1).
-func (r *Request) Draw(p Purpose) float64 { return r.Random(r.ID, p) }
+// RandomFor is a random draw from [0, 1).
+func (r *Request) RandomFor(p Purpose) float64 { return r.Random(r.ID, p) }
 
 // Pool is one tier's pool, with what its engines can do; nil is unknown.
 type Pool struct {
 	*pool.Pool
-	Card *probe.Card
-	Tier plan.Tier
+	Capabilities *probe.Capabilities
+	Tier         plan.Tier
 }
 
 // Purpose is what a random draw is for. Draws for one purpose do not move those for another.
@@ -58,16 +58,16 @@ const (
 	DrawSample                 // rejection sampling
 )
 
-// Tools are what all requests of a cascade share.
-type Tools struct {
-	World    world.World
-	Dispatch *dispatch.Dispatcher
-	Schemas  *schema.Schemas
-	Random   func(request string, p Purpose) float64 // draws from [0, 1)
-	MaxBody  int64                                   // bytes of an answer
-	Window   func(pool string) int                   // a pool's context length in tokens; 0 while it is unknown
+// Services are what all requests of a cascade share.
+type Services struct {
+	World         world.World
+	Dispatch      *dispatch.Dispatcher
+	Schemas       *schema.Schemas
+	Random        func(request string, p Purpose) float64 // draws from [0, 1)
+	MaxBody       int64                                   // bytes of an answer
+	ContextWindow func(pool string) int                   // a pool's context length in tokens; 0 while it is unknown
 
-	Checked func(route string, c receipt.Checked) // counts what the target said of drafts
+	OnCheck func(route string, c receipt.Check) // counts what the target said of drafts
 }
 
 // Caller makes calls in a request's name.
@@ -80,30 +80,30 @@ type Caller struct {
 // Caller returns the request's own.
 func (r *Request) Caller(events dispatch.Events) Caller { return Caller{r, r.Identity, events} }
 
-// Order prepares a call to one of the request's pools. It is tried as often as the configuration says.
-func (c Caller) Order(p Pool, call engine.Call) dispatch.Order {
+// NewRequest prepares a call to one of the request's pools. It is tried as often as the configuration says.
+func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	role := dispatch.RoleTarget
 	if p.Tier == plan.Draft {
 		role = dispatch.RoleDraft
 	}
-	return dispatch.Order{
+	return dispatch.Request{
 		Call: call, Pool: p.Pool, Tier: p.Tier, Role: role, Demand: c.Demand,
 		Ticket: dispatch.Ticket{
 			Route: c.Route, Pool: p.Name(), Tenant: c.Tenant, Class: c.Class, Tokens: c.Demand.PromptTokens + c.Demand.OutputTokens,
 		},
-		Silence:  c.Config.Timeouts.Chunk,
-		Retry:    dispatch.Retry{Attempts: c.Config.RetryAttempts, Budget: c.Config.RetryBudget},
-		Identity: c.Identity, Events: c.Events,
+		IdleTimeout: c.Config.Timeouts.StreamIdle,
+		Retry:       dispatch.Retry{MaxRetries: c.Config.MaxRetries, Budget: c.Config.RetryBudget},
+		Identity:    c.Identity, Events: c.Events,
 	}
 }
 
-// FrontEnd prepares a call that an engine's front end answers, which costs its GPU nothing.
-func (c Caller) FrontEnd(p Pool, call engine.Call) dispatch.Order {
-	o := c.Order(p, call)
+// NewFrontEndRequest prepares a call that an engine's front end answers, which costs its GPU nothing.
+func (c Caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
+	o := c.NewRequest(p, call)
 	o.Role = dispatch.RoleTokenize
 	o.Ticket.MidStream = true // it takes no memory
 	o.Demand = pool.Demand{Whole: true}
-	o.FirstByte = FrontEndTimeout
+	o.FirstByteTimeout = FrontEndTimeout
 	return o
 }
 
@@ -112,13 +112,13 @@ func (c Caller) FrontEnd(p Pool, call engine.Call) dispatch.Order {
 const FrontEndTimeout = 2 * time.Second
 
 // Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open].
-func (c Caller) Open(ctx context.Context, o dispatch.Order) (*dispatch.Exchange, error) {
+func (c Caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchange, error) {
 	return c.Dispatch.Open(ctx, o)
 }
 
-// Ask sends a question to one backend, once; see [dispatch.Dispatcher.Ask].
-func (c Caller) Ask(ctx context.Context, o dispatch.Order) (backend string, err error) {
-	return c.Dispatch.Ask(ctx, o)
+// Do sends a question to one backend, once; see [dispatch.Dispatcher.Do].
+func (c Caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
+	return c.Dispatch.Do(ctx, o)
 }
 
 // Terms are what the request tells the engines of a pool with every question.
@@ -131,8 +131,8 @@ func (r *Request) Terms(p Pool) engine.Terms {
 	return t
 }
 
-// FirstByte scales a first-byte timeout with the request's prompt.
-func (r *Request) FirstByte(base time.Duration) time.Duration {
+// FirstByteTimeout scales a first-byte timeout with the request's prompt.
+func (r *Request) FirstByteTimeout(base time.Duration) time.Duration {
 	return plan.FirstByte(base, r.Body.PromptTokens)
 }
 

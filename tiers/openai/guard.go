@@ -74,7 +74,7 @@ func (w *walker) sampling() *RequestError {
 	}
 	for raw := range w.cur.object() {
 		name := string(raw)
-		f := fields.Of(name)
+		f := fields.Lookup(name)
 		if f.Verdict == fields.Stripped {
 			f.Verdict = fields.Forbidden
 		}

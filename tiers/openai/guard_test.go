@@ -46,7 +46,7 @@ func sent(path string, body []byte, lim Limits) (map[string]json.RawMessage, err
 func TestEachFieldOfTheTableHasItsVerdictOnEveryPath(t *testing.T) {
 	for path, input := range inputs {
 		for _, f := range fields.Table {
-			if fields.At(path, f.Name).Verdict != f.Verdict {
+			if fields.LookupIn(path, f.Name).Verdict != f.Verdict {
 				continue
 			}
 			listed := DefaultLimits()

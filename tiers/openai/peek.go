@@ -70,7 +70,7 @@ func (e *Envelope) read(w *walker, path string) *RequestError {
 		return badField(clip(m.name, maxName), "duplicate_key", "The field %q must be written \"model\".", clip(m.name, maxName))
 	default:
 		var err *RequestError
-		if m.drop, m.value, err = w.field(m.name, fields.At(path, m.name)); err != nil {
+		if m.drop, m.value, err = w.field(m.name, fields.LookupIn(path, m.name)); err != nil {
 			return err
 		}
 	}

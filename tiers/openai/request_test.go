@@ -247,7 +247,7 @@ func FuzzScan(f *testing.F) {
 		}
 		_ = json.Unmarshal(body, &before)
 		for name, raw := range before {
-			if name != "model" && fields.Of(name).Verdict == fields.Forwarded && string(after[name]) != string(raw) {
+			if name != "model" && fields.Lookup(name).Verdict == fields.Forwarded && string(after[name]) != string(raw) {
 				t.Fatalf("field %q changed from %s to %s", name, raw, after[name])
 			}
 		}

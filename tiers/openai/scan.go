@@ -63,7 +63,7 @@ func (s *scanner) member() *RequestError {
 	}
 	m := member{name: name}
 	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null everywhere means absent
-		m.drop, m.value, err = s.field(name, fields.Of(name))
+		m.drop, m.value, err = s.field(name, fields.Lookup(name))
 	} else {
 		m.value, err = read(s, name)
 	}
@@ -115,7 +115,7 @@ func (s *scanner) check() *RequestError {
 // extras notes what is sent on only because it was allowed.
 func (s *scanner) extras() {
 	for _, m := range s.req.members {
-		if f := fields.Of(m.name); f.Verdict == fields.Refused && !m.drop {
+		if f := fields.Lookup(m.name); f.Verdict == fields.Refused && !m.drop {
 			s.req.Extras = true
 			s.req.shows = s.req.shows || !f.Prompt
 		}

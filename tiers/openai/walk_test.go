@@ -303,7 +303,7 @@ func FuzzNoAddressPasses(f *testing.F) {
 		}
 		for name, value := range request {
 			_, constrains := topModes[name]
-			if constrains || name == "stream_options" || fields.At(path, name).Verdict == fields.Stripped {
+			if constrains || name == "stream_options" || fields.LookupIn(path, name).Verdict == fields.Stripped {
 				continue
 			}
 			naive(t, name, value, name == "tools" || name == "functions")

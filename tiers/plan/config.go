@@ -14,23 +14,21 @@ import (
 // Mode says how a route uses its draft pool.
 type Mode string
 
-// The modes (setting speculation.mode), from the one that promises most of what a draft
-// is kept by.
+// The modes (setting speculation.mode).
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeVerify     Mode = "verify"     // a draft is kept as far as it is what the target would have written itself; above temperature 0 see Config.Sampled
-	ModeLenient    Mode = "lenient"    // a draft is kept when every token of it is plausible to the target
-	ModeJudge      Mode = "judge"      // a draft is kept when the target, asked in words, calls it right
-	ModeConfidence Mode = "confidence" // a draft is kept when its own logprobs are good enough; doubtful ones may be checked
-	ModeRisk       Mode = "risk"       // the same, by thresholds that audits have certified: see package risk
+	ModeVerify     Mode = "verify"     // a draft is kept up to the first token that the target would not have written; above temperature 0 see Config.VerifySampled
+	ModeLenient    Mode = "lenient"    // a draft is kept if every token is plausible to the target
+	ModeJudge      Mode = "judge"      // a draft is kept if the target, asked in words, calls it correct
+	ModeConfidence Mode = "confidence" // a draft is kept if its own logprobs are good enough; the target may check doubtful ones
+	ModeRisk       Mode = "risk"       // the same, with thresholds that audits have certified (package risk)
 	ModeShadow     Mode = "shadow"     // drafts are made and audited in the background; every answer is the target's
 )
 
-// Audited reports whether drafts are judged by what audits have shown.
+// Audited reports whether the thresholds of the mode come from audits.
 func (m Mode) Audited() bool { return m == ModeRisk || m == ModeShadow }
 
-// Demand is what a request may ask of the acceptance logic: nothing, or something stricter
-// than its route has (header X-Acceptance-Mode).
+// Demand is what a request may demand (header X-Acceptance-Mode): its route's mode or a stricter one.
 type Demand string
 
 // The demands.
@@ -40,7 +38,7 @@ const (
 	DemandTarget  Demand = "target"  // no draft
 )
 
-// Stricter is the mode for a request with a demand on a route with a mode.
+// Stricter returns the mode for a request with a demand on a route with mode m.
 func (m Mode) Stricter(d Demand) Mode {
 	switch {
 	case d == DemandTarget:
@@ -51,90 +49,88 @@ func (m Mode) Stricter(d Demand) Mode {
 	return m
 }
 
-// HeadCheck says when the first tokens of a draft are checked by the target before they are
-// released.
+// HeadCheck says whether the target checks the first tokens of a draft before they are sent.
 type HeadCheck string
 
-// When.
+// The values of speculation.head_check.
 const (
 	HeadOff    HeadCheck = "off"
-	HeadAuto   HeadCheck = "auto"   // of doubtful drafts, where it is expected to pay
-	HeadAlways HeadCheck = "always" // of doubtful drafts, whether it pays or not
+	HeadAuto   HeadCheck = "auto"   // doubtful drafts, if a check is expected to save cost
+	HeadAlways HeadCheck = "always" // all doubtful drafts
 )
 
-// Unscored says what becomes of a draft whose tokens came without logprobs.
-type Unscored string
+// MissingLogprobs says what happens to a draft whose tokens have no logprobs.
+type MissingLogprobs string
 
-// What.
+// The values of speculation.on_missing_logprobs.
 const (
-	UnscoredEscalate Unscored = "escalate" // the target answers
-	UnscoredAsk      Unscored = "ask"      // the target is asked about the whole of it
-	UnscoredAccept   Unscored = "accept"   // it is kept, if its structure is sound
+	MissingLogprobsEscalate MissingLogprobs = "escalate" // the target answers
+	MissingLogprobsCheck    MissingLogprobs = "ask"      // the target checks the whole draft
+	MissingLogprobsAccept   MissingLogprobs = "accept"   // it is kept if its structure is valid
 )
 
 // Reason is the word for it that a course of accept understands.
-func (u Unscored) Reason() string {
+func (u MissingLogprobs) Reason() string {
 	switch u {
-	case UnscoredAsk:
+	case MissingLogprobsCheck:
 		return accept.ReasonDoubtful
-	case UnscoredAccept:
+	case MissingLogprobsAccept:
 		return accept.ReasonConfident
 	}
 	return accept.ReasonNoLogprobs
 }
 
-// Config is what an operator may tune of one route's cascade, live. A request
-// reads it once, when it is planned.
+// Config holds the live settings of one route's cascade. A request reads them once, when it is planned.
 type Config struct {
 	Mode   Mode
 	Accept accept.Config
 
-	HoldbackTokens int           // a stream's tokens held back before the decision (speculation.holdback_tokens, 0 … 1024)
-	Holdback       time.Duration // the decision is taken after this long at the latest (speculation.holdback_ms, 0 … 60000)
-	MaxPrompt      int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
+	HoldbackTokens  int           // tokens of a stream held back before the decision (speculation.holdback_tokens, 0 … 1024)
+	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
+	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
-	Strictness accept.Strictness // by which the target judges a draft leniently (speculation.strictness)
-	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tolerance_nats, 0 … 1; 0 lets exact ties pass)
-	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
-	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.allow_uncached_blocks)
-	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_threshold_nats, −20 … 20)
-	Head       HeadCheck         // speculation.head_check
-	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.score_auroc)
-	Takeover   bool              // whether the target carries on where an answer that has begun is lost or doubted (speculation.midstream_failover)
-	Unscored   Unscored          // speculation.on_missing_logprobs
-	Refusals   bool              // whether drafts that open like refusals go to the target (speculation.escalate_refusals)
+	Strictness          accept.Strictness // how plausible a draft must be to the target (speculation.strictness)
+	TieTolerance        accept.Nats       // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
+	BlockTokens         int               // mode verify: tokens between two checks; 0: the whole answer (speculation.verify_block_tokens, 0 … 256)
+	AllowUncachedBlocks bool              // use blocks even if engines recompute the prompt for each (speculation.allow_uncached_blocks)
+	JudgeThreshold      accept.Nats       // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
+	HeadCheck           HeadCheck         // speculation.head_check
+	ScoreAUROC          float64           // AUROC of the draft's own score: the chance that a good draft scores higher than a bad one, 0.5 … 1 (speculation.score_auroc)
+	MidstreamFailover   bool              // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
+	OnMissingLogprobs   MissingLogprobs   // speculation.on_missing_logprobs
+	EscalateRefusals    bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
 
-	Sampled bool // mode verify above temperature 0, where that can be exact (speculation.verify_sampled)
+	VerifySampled bool // mode verify above temperature 0, if the engines allow exact sampling (speculation.verify_sampled)
 
 	Risk    Risk           // of the modes risk and shadow
-	Economy economy.Policy // economy.guard, .explore, .max_extra_ttft_ms
-	Scoring scoring.Config // speculation.max_score_tokens, .score_at_once, .score_timeout
+	Economy economy.Policy // economy.guard, economy.explore_rate, speculation.max_extra_ttft_ms
+	Scoring scoring.Config // speculation.max_score_tokens, .max_concurrent_scores, .score_timeout
 
-	RetryAttempts int     // further backends tried after the first, before the first byte (retry.max_retries, 0 … 10)
-	RetryBudget   float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
+	MaxRetries  int     // retries on other backends before the first byte (retry.max_retries, 0 … 10)
+	RetryBudget float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
 
 	Timeouts Timeouts
 }
 
-// Risk is how audits are taken, and what is promised by them.
+// Risk configures audits and the promise.
 type Risk struct {
-	Rule   risk.Rule  // risk.max_wrong_rate, .delta; risk.lease_audits, .drift_run
-	Rates  risk.Rates // risk.audit_rate; risk.cold_start_rate, .cold_per_minute, .boost, .explore
-	Label  Label      // what makes an audited draft good (risk.label)
-	Prefix float64    // share of it that must be the target's own first choices, with LabelPrefix (risk.min_prefix_share, 0 … 1)
-	Spend  float64    // share of what the target costs that audits may cost on top (risk.audit_budget, 0 … 1; 0 is no bound)
-	AtOnce int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
-	Map    int        // version of the calibrated score; 0 is the plain one (risk.score_version)
+	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits, .drift_average_run_length
+	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .audit_boost, .explore_rate
+	Label               Label      // what makes an audited draft good (risk.label)
+	MinPrefixShare      float64    // with LabelPrefix: least share of the draft that must be the target's first choices (risk.min_prefix_share, 0 … 1)
+	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
+	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
+	ScoreVersion        int        // version of the calibrated score; 0 is the plain one (risk.score_version)
 
-	Warmup    bool          // in the warm-up of a kind of request drafts above a cautious threshold are served (risk.warmup)
-	WarmupFor time.Duration // how long it lasts at most (risk.warmup_duration, 1 minute … 24 hours)
+	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)
+	WarmupDuration time.Duration // how long it lasts at most (risk.warmup_duration, 1 minute … 24 hours)
 
-	Inherit    bool          // requests whose own kind has no certified threshold go by that of the whole route (risk.inherit_from_route)
-	Stale      time.Duration // how long thresholds hold that nobody could look up (risk.max_staleness)
-	StaleServe bool          // they hold for longer, too (risk.on_stale)
+	InheritFromRoute bool          // traffic classes without a certified threshold use the one of the whole route (risk.inherit_from_route)
+	MaxStaleness     time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
+	ServeStale       bool          // they stay valid after that, too (risk.on_stale)
 
-	Pressed   bool        // tenants that allow it may get drafts beyond the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
-	PressedAt accept.Nats // the least score of these (speculation.pressure_threshold_nats, −20 … 20)
+	AllowLowScore     bool        // tenants that permit it may get drafts below the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
+	PressureThreshold accept.Nats // least score of such drafts (speculation.pressure_threshold_nats, −20 … 20)
 }
 
 // Label says what makes an audited draft good.
@@ -142,45 +138,45 @@ type Label string
 
 // The labels (setting risk.label).
 const (
-	LabelLenient    Label = "lenient"       // every token of it is plausible to the target, by speculation.strictness
-	LabelJudge      Label = "judge"         // the target, asked in words, calls it right
-	LabelRegenerate Label = "regenerate"    // the target's own answer says the same, or it calls the draft right
-	LabelPrefix     Label = "greedy_prefix" // the target's own first choices go as far as risk.min_prefix_share of it
+	LabelLenient    Label = "lenient"       // every token is plausible to the target, by speculation.strictness
+	LabelJudge      Label = "judge"         // the target, asked in words, calls it correct
+	LabelRegenerate Label = "regenerate"    // the target's own answer is the same, or the target calls the draft correct
+	LabelPrefix     Label = "greedy_prefix" // at least risk.min_prefix_share of it are the target's first choices
 )
 
-// Judged says in a few characters how drafts are judged: equal for equal rules.
-func (c *Config) Judged() string {
+// Fingerprint returns a short text that is equal for equal judging rules.
+func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
-	for _, word := range [...]string{string(c.Strictness), string(c.Head), string(c.Unscored)} {
+	for _, word := range [...]string{string(c.Strictness), string(c.HeadCheck), string(c.OnMissingLogprobs)} {
 		b = append(append(b, ' '), word...)
 	}
-	b = strconv.AppendBool(append(b, ' '), c.Refusals)
-	b = strconv.AppendBool(append(b, ' '), c.Sampled)
-	// Without takeover a draft that has begun is kept though its score falls.
-	b = strconv.AppendBool(append(b, ' '), c.Takeover)
-	// The threshold of an audited mode is not the setting's.
+	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
+	b = strconv.AppendBool(append(b, ' '), c.VerifySampled)
+	// Without mid-stream failover a draft that has begun is kept even if its score falls.
+	b = strconv.AppendBool(append(b, ' '), c.MidstreamFailover)
+	// In an audited mode the threshold does not come from the setting.
 	if c.Mode.Audited() {
 		r := &c.Risk
 		b = append(append(append(b, ' '), r.Label...), ' ')
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.Eps), 16)
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.Delta), 16)
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Prefix), 16)
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.JudgeOdds)), 16)
-		return string(strconv.AppendInt(append(b, ' '), int64(r.Map), 10))
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxWrongRate), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.ErrorProbability), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.MinPrefixShare), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.JudgeThreshold)), 16)
+		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}
 	a := &c.Accept
-	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie, c.JudgeOdds} {
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long
+	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.TieTolerance, c.JudgeThreshold} {
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // ten times as fast as decimals
 	}
 	return string(b)
 }
 
-// Timeouts bound every phase of an upstream call.
+// Timeouts bound the phases of an upstream call.
 type Timeouts struct {
-	DraftFirstByte  time.Duration // timeout.draft_first_token: the draft's first token
-	TargetFirstByte time.Duration // timeout.target_first_token: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
-	Chunk           time.Duration // timeout.stream_idle: the longest silence inside a stream
-	Total           time.Duration // timeout.total: the whole request
-	MaxTotal        time.Duration // timeout.max_total: the same where max_tokens need longer than Total; not above Total, and 0, is off
-	MinRate         float64       // timeout.min_tokens_per_s: of one answer, on a healthy backend; 0 is 5
+	DraftFirstToken    time.Duration // timeout.draft_first_token: the draft's first token
+	TargetFirstToken   time.Duration // timeout.target_first_token: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
+	StreamIdle         time.Duration // timeout.stream_idle: between two events of a stream
+	Total              time.Duration // timeout.total: the whole request
+	MaxTotal           time.Duration // timeout.max_total: the whole request if max_tokens needs longer than Total; off if it is not above Total
+	MinTokensPerSecond float64       // timeout.min_tokens_per_s: of one answer, on a healthy backend; 0 is 5
 }

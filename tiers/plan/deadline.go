@@ -21,7 +21,7 @@ const (
 
 // Deadline is how long a request may take from its begin to its last byte: at least Total, at most the
 // larger of Total and MaxTotal. Between these it is the first-byte timeout of the target, the time
-// for its answer at MinRate, and a margin of a minute. The prompt has so many tokens; the answer has
+// for its answer at MinTokensPerSecond, and a margin of a minute. The prompt has so many tokens; the answer has
 // at most so many, and -1 is one that only the context bounds: it may take MaxTotal.
 func (t Timeouts) Deadline(prompt, answer int) time.Duration {
 	switch {
@@ -30,13 +30,13 @@ func (t Timeouts) Deadline(prompt, answer int) time.Duration {
 	case answer < 0:
 		return t.MaxTotal
 	}
-	need := FirstByte(t.TargetFirstByte, prompt) + t.generating(answer) + deadlineMargin
+	need := FirstByte(t.TargetFirstToken, prompt) + t.generating(answer) + deadlineMargin
 	return min(max(need, t.Total), t.MaxTotal)
 }
 
 // generating is how long so many tokens take at the slowest.
 func (t Timeouts) generating(tokens int) time.Duration {
-	rate := t.MinRate
+	rate := t.MinTokensPerSecond
 	if rate <= 0 {
 		rate = defaultMinRate
 	}
@@ -47,20 +47,20 @@ func (t Timeouts) generating(tokens int) time.Duration {
 // for as long as the request lives. An answer that is not streamed comes all at
 // once, so its whole generation counts.
 func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
-	base := t.TargetFirstByte
+	base := t.TargetFirstToken
 	if tier == Draft {
-		base = t.DraftFirstByte
+		base = t.DraftFirstToken
 	}
 	wait := FirstByte(base, r.PromptTokens)
 	if r.Stream {
 		return wait
 	}
-	return t.Whole(wait, r)
+	return t.WholeAnswer(wait, r)
 }
 
-// Whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
+// WholeAnswer is how long to wait for an answer in one piece whose prompt may take as long as wait:
 // as long as its tokens need at the slowest, 0 for as long as the request lives.
-func (t Timeouts) Whole(wait time.Duration, r *openai.Request) time.Duration {
+func (t Timeouts) WholeAnswer(wait time.Duration, r *openai.Request) time.Duration {
 	limit := AnswerLimit(r)
 	if limit < 0 {
 		return 0

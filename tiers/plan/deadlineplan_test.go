@@ -9,9 +9,9 @@ import (
 )
 
 func TestADeadlineFollowsWhatTheAnswerMayNeed(t *testing.T) {
-	follows := Timeouts{TargetFirstByte: 30 * time.Second, Total: 10 * time.Minute, MaxTotal: time.Hour, MinRate: 10}
+	follows := Timeouts{TargetFirstToken: 30 * time.Second, Total: 10 * time.Minute, MaxTotal: time.Hour, MinTokensPerSecond: 10}
 	off, below, unset := follows, follows, follows
-	off.MaxTotal, below.MaxTotal, unset.MinRate = 0, time.Minute, 0
+	off.MaxTotal, below.MaxTotal, unset.MinTokensPerSecond = 0, time.Minute, 0
 	for name, tc := range map[string]struct {
 		t              Timeouts
 		prompt, answer int
@@ -38,7 +38,7 @@ func TestADeadlineFollowsWhatTheAnswerMayNeed(t *testing.T) {
 }
 
 func TestAnAnswerInOnePieceIsWaitedForAtTheSlowestRate(t *testing.T) {
-	to := Timeouts{DraftFirstByte: time.Second, TargetFirstByte: 30 * time.Second, Total: 10 * time.Minute, MaxTotal: time.Hour, MinRate: 2}
+	to := Timeouts{DraftFirstToken: time.Second, TargetFirstToken: 30 * time.Second, Total: 10 * time.Minute, MaxTotal: time.Hour, MinTokensPerSecond: 2}
 	for _, tc := range []struct {
 		max  int
 		want time.Duration

@@ -6,11 +6,11 @@ import (
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// TypicalOutput is the expected length in tokens of an answer whose length nobody told: about
-// the mean of public conversation traces.
+// TypicalOutput is the expected length of an answer in tokens before any was seen: about the mean of public conversation
+// traces.
 const TypicalOutput = 200
 
-// DemandOf is what a request asks of a backend; head is what its prompt begins with.
+// DemandOf returns what a request needs of a backend. head is the beginning of its prompt.
 func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	d := pool.Demand{PromptTokens: r.PromptTokens, PromptBytes: r.PromptBytes, OutputTokens: TypicalOutput}
 	if r.MaxTokens >= 0 {
@@ -24,6 +24,6 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	return d
 }
 
-// EnginePriority is what an engine is told of a class: vLLM's priority scheduler takes the
-// lower number first, and 0 is what a request has that names none. The middle class is 0.
+// EnginePriority returns vLLM's priority for a class: its priority scheduler takes lower numbers first, and requests
+// without a priority have 0, as has the middle class.
 func EnginePriority(class int8) int64 { return 10 * (1 - int64(class)) }

@@ -17,19 +17,19 @@ const (
 	Mixed  Tier = "mixed"
 )
 
-// Facts are what a plan is made from.
+// Facts are the inputs of a plan.
 type Facts struct {
 	Request       *openai.Request
 	Demanded      Tier
 	HasDraft      bool // the route has a draft pool
 	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
 
-	Apart         string      // the tenant that a promise is kept for alone; "" is for all together
-	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
+	EvidenceTenant string              // the tenant for which a promise of its own is kept; "": all tenants together
+	Draft, Target  *probe.Capabilities // what the pools' engines support; nil: unknown
 }
 
-// sameTokens is whether ids can be handed from the draft to the target: as the engines
-// tell, and as long as they have not, as the configuration says.
+// sameTokens reports whether draft ids are valid for the target: as the engines were probed, and until then as the
+// configuration says.
 func (f Facts) sameTokens() bool {
 	if same, known := probe.SameTokens(f.Draft, f.Target); known {
 		return same

@@ -4,20 +4,20 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// ModeState says whether a route's engines allow a mode.
+// ModeState says whether a route's engines support a mode.
 type ModeState struct {
-	Mode  Mode
-	Lacks string // the reason with which requests bypass the draft; "" where the mode works
-	Why   string // in words
+	Mode    Mode
+	Missing string // reason by which requests bypass the draft; "": the mode works
+	Reason  string // the same as a sentence
 }
 
-// WhyLacking words the reason of a plan that a card is behind.
-func (f Facts) WhyLacking(reason, target string) string {
+// MissingReason returns a sentence for a plan's reason that comes from a missing capability.
+func (f Facts) MissingReason(reason, target string) string {
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,
 		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenize,
 	}[reason]
-	why := f.Target.Lacks(what)
+	why := f.Target.MissingReason(what)
 	if reason == "tokenizers_differ" && why == "" {
 		why = "the pools' tokenizers or templates differ"
 	}

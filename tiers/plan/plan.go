@@ -1,7 +1,7 @@
-// Package plan decides how a request is answered, before anything is sent: pure functions of the
-// settings, the request, what the engines can do, prices and evidence. Start at [Make].
+// Package plan decides how a request is answered, before anything is sent. It holds pure functions of the settings, the
+// request, the engines' capabilities, prices and evidence. Start at [Make].
 //
-// A [Plan] is made once and never changed. What becomes of the request in flight is told elsewhere.
+// A [Plan] is made once and never changed. The progress of a request is recorded elsewhere (tiers/receipt).
 package plan
 
 import (
@@ -11,53 +11,50 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Resume is how the target can carry on from a part of a draft.
+// Resume says how the target can continue a part of a draft.
 type Resume uint8
 
-// How.
+// The ways.
 const (
-	resumeNever Resume = iota // only from scratch
+	resumeNever Resume = iota // not at all
 	ResumeText                // by text: the accepted words as the start of the answer
 	ResumeIDs                 // by token ids: exact
 )
 
-// Plan is how a request will be answered. It is decided once, before anything
-// is sent.
+// Plan says how a request is answered. It is decided once, before anything is sent.
 type Plan struct {
-	Tier    Tier         // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
-	Judged  bool         // the draft is judged, and escalates when it does not hold
-	Reason  string       // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode    Mode         // by which it is judged
-	Whole   bool         // nothing is released before the whole draft was judged
-	Calls   bool         // the draft may call tools: it is asked for in one piece
-	Ask     accept.Ask   // when the target is asked about it
-	Scorer  Scorer       // and how
-	Auditor Scorer       // modes risk and shadow: how it is asked about a draft that is audited
-	Block   int          // mode verify: tokens drafted between two checks; 0 is all of them
-	Pressed bool         // a draft below the threshold may be the answer: the target is short of memory
-	Sampled bool         // mode verify above temperature 0: by rejection sampling
-	Sums    economy.Sums // what it was expected to cost, where prices are known
+	Tier          Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
+	Judged        bool               // the draft is judged, and the target answers if it is rejected
+	Reason        string             // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode          Mode               // the mode by which the draft is judged
+	Whole         bool               // nothing is released before the whole draft was judged
+	Calls         bool               // the draft may call tools: it is requested in one piece
+	CheckPolicy   accept.CheckPolicy // when the target checks the draft
+	Scorer        Scorer             // how the target checks it
+	Auditor       Scorer             // modes risk and shadow: how the target checks an audited draft
+	Block         int                // mode verify: tokens between two checks; 0: the whole answer
+	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
+	Sampled       bool               // mode verify above temperature 0: by rejection sampling
+	Estimate      economy.Estimate   // expected cost; zero without prices
 
-	Resume Resume // how the target can carry on from a part of the draft
+	Resume Resume // how the target can continue a part of the draft
 }
 
-// Resumes reports whether the target can carry on from a part of the draft.
-func (p Plan) Resumes() bool { return p.Resume != resumeNever }
+// CanResume reports whether the target can continue a part of the draft.
+func (p Plan) CanResume() bool { return p.Resume != resumeNever }
 
-// Alone reports whether a draft may be the answer though the target cannot be asked.
-func (p Plan) Alone() bool {
-	return p.Judged && p.Ask <= accept.AskDoubt && p.Mode != ModeShadow
+// MayServeUnchecked reports whether a draft may be served without a check by the target.
+func (p Plan) MayServeUnchecked() bool {
+	return p.Judged && p.CheckPolicy <= accept.CheckDoubtful && p.Mode != ModeShadow
 }
 
-// Make decides how to answer: a pure function of the settings, the request and what the
-// engines can do. The first rule that matches wins; what is not drafted for its price comes after
-// ([Plan.Weigh]).
+// Make decides how to answer a request. The first rule that matches wins. [Plan.Weigh] then decides by cost.
 func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
 		return Plan{Tier: Draft, Reason: "demanded"}
 	}
-	if reason := bypass(cfg, f); reason != "" {
+	if reason := bypassReason(cfg, f); reason != "" {
 		return Plan{Tier: Target, Reason: reason}
 	}
 	p := Plan{Tier: Draft, Judged: true, Mode: cfg.Mode, Whole: r.Structured || !r.Stream || r.Tools, Calls: r.Tools}
@@ -66,65 +63,65 @@ func Make(cfg Config, f Facts) Plan {
 		// A continuation would count penalties from its own start, a grammar begins anew at the
 		// first generated token, and half a call is none: such answers are never switched.
 		p.Whole = true
-	case f.sameTokens() && (f.Target == nil || f.Target.Lacks(probe.MissingContinue) == "") && Repeats(r):
+	case f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
 		p.Resume = ResumeIDs
 	default:
 		p.Resume = ResumeText
 	}
-	return p.asked(cfg, f)
+	return p.withCheck(cfg, f)
 }
 
-// asked decides when and how the target is asked.
-func (p Plan) asked(cfg Config, f Facts) Plan {
-	scorer, lacks := ScorerFor(cfg, f)
+// withCheck decides when and how the target checks the draft.
+func (p Plan) withCheck(cfg Config, f Facts) Plan {
+	scorer, missing := ScorerFor(cfg, f)
 	p.Scorer = scorer
 	switch {
 	case cfg.Mode.Audited():
-		if p.Auditor, lacks = AuditorFor(cfg, f); lacks != "" {
-			return Plan{Tier: Target, Reason: lacks}
+		if p.Auditor, missing = AuditorFor(cfg, f); missing != "" {
+			return Plan{Tier: Target, Reason: missing}
 		}
 		if p.Calls && p.Auditor != ScorerIDs {
 			return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be audited
 		}
 		fallthrough
 	case cfg.Mode == ModeConfidence:
-		p.Ask = accept.AskDoubt
-		if cfg.Head == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
-			p.Ask, p.Scorer = accept.AskNever, ScorerNone
+		p.CheckPolicy = accept.CheckDoubtful
+		if cfg.HeadCheck == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
+			p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
 		}
 		return p
-	case lacks != "":
-		return Plan{Tier: Target, Reason: lacks}
+	case missing != "":
+		return Plan{Tier: Target, Reason: missing}
 	case p.Calls && scorer != ScorerIDs:
 		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
-	p.Whole, p.Ask = true, accept.AskAlways
+	p.Whole, p.CheckPolicy = true, accept.CheckAlways
 	if cfg.Mode != ModeVerify {
 		return p
 	}
-	p.Ask = accept.AskExact
+	p.CheckPolicy = accept.CheckExact
 	if f.Request.Temperature > 0 {
 		p.Sampled = true
 		return p
 	}
-	if cfg.Block > 0 && f.blocks(cfg, p) {
-		p.Block = cfg.Block
+	if cfg.BlockTokens > 0 && f.canCheckBlocks(cfg, p) {
+		p.Block = cfg.BlockTokens
 	}
 	return p
 }
 
-// blocks reports whether an answer may be drafted and checked block by block: from ids, on
-// both sides, where scoring does not compute the prompt anew each time, and where nothing but
-// the engines' own end ids and the gateway's stop strings ends it.
-func (f Facts) blocks(cfg Config, p Plan) bool {
+// canCheckBlocks reports whether an answer may be drafted and checked block by block: both pools work on ids, scoring
+// reuses the KV cache of the prompt, and the answer ends only by the engines' own end ids or by stop strings that the
+// gateway finds.
+func (f Facts) canCheckBlocks(cfg Config, p Plan) bool {
 	r := f.Request
-	return (f.Target.Reuse || cfg.Costly) && p.Scorer == ScorerIDs && p.Resume == ResumeIDs && !p.Calls && !r.Structured &&
-		f.Draft.Lacks(probe.MissingContinue) == "" && f.Target.Lacks(probe.MissingWords) == "" && len(f.Target.EOS) > 0 &&
+	return (f.Target.Reuse || cfg.AllowUncachedBlocks) && p.Scorer == ScorerIDs && p.Resume == ResumeIDs && !p.Calls && !r.Structured &&
+		f.Draft.MissingReason(probe.MissingContinue) == "" && f.Target.MissingReason(probe.MissingWords) == "" && len(f.Target.EOS) > 0 &&
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
-// bypass names why a request goes straight to the target, "" when it does not.
-func bypass(cfg Config, f Facts) string {
+// bypassReason returns why a request goes straight to the target, or "".
+func bypassReason(cfg Config, f Facts) string {
 	r := f.Request
 	switch {
 	case f.Demanded == Target:
@@ -133,10 +130,10 @@ func bypass(cfg Config, f Facts) string {
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
-	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate) && f.Draft != nil && f.Draft.Unscored:
+	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence && cfg.OnMissingLogprobs == MissingLogprobsEscalate) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
 	case cfg.Mode.Audited() && f.Draft == nil:
-		return "draft_unprobed" // nobody knows which model's evidence would count, nor whose drafts would be evidence
+		return "draft_unprobed" // without a probe the evidence's models are unknown
 	case !r.SinglePlain:
 		return "prompt_kind"
 	case r.Logprobs:
@@ -148,37 +145,37 @@ func bypass(cfg Config, f Facts) string {
 	case r.HasSeed && r.Temperature > 0:
 		return "seed"
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
-		return "penalties" // in mode verify: scores do not know of them
+		return "penalties" // mode verify: scores do not include penalties
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return SampledLacks(cfg, f) // others cannot be checked token by token
+		return SampledMissing(cfg, f) // other sampling parameters cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
-		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
+		return "min_tokens" // engines ignore stop strings before min_tokens; the gateway's matcher does not count tokens
 	case r.Extras:
 		return "output_fields"
-	case r.PromptTokens > cfg.MaxPrompt:
+	case r.PromptTokens > cfg.MaxPromptTokens:
 		return "prompt_length"
 	}
 	return ""
 }
 
-// Shape is the request as economy sees it.
+// Shape returns the request as package economy needs it.
 func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	return economy.Shape{
-		Prompt: r.PromptTokens, Most: r.Limit(), Held: cfg.HoldbackTokens,
-		Whole: p.Whole, Scored: p.Ask >= accept.AskAlways,
+		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Held: cfg.HoldbackTokens,
+		Whole: p.Whole, Scored: p.CheckPolicy >= accept.CheckAlways,
 	}
 }
 
-// Weights are by what a plan is weighed.
+// Weights are the inputs of [Plan.Weigh].
 type Weights struct {
 	Prices   economy.Prices      // of the route
-	Expected economy.Expectation // of such requests
+	Expected economy.Expectation // statistics of the request's traffic class
 	Load     float64             // the target's KV usage, 0..1
-	Draw     float64             // a random one from [0, 1)
+	Draw     float64             // random number from [0, 1)
 }
 
-// Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// target about a doubtful one is. A plan without a judged draft stays as it is.
+// Weigh drops the draft if it is not expected to save cost, and the check of doubtful drafts if that is not. A plan
+// without a judged draft is returned unchanged.
 func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if !p.Judged {
 		return p
@@ -186,20 +183,20 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	shape := p.Shape(cfg, r)
 	sums, reason := economy.Decide(cfg.Economy, w.Prices, shape, w.Expected, w.Draw)
 	if reason != "" {
-		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Sums: sums}
+		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Estimate: sums}
 	}
-	p.Sums = sums
-	if p.Ask != accept.AskDoubt || cfg.Head != HeadAuto {
+	p.Estimate = sums
+	if p.CheckPolicy != accept.CheckDoubtful || cfg.HeadCheck != HeadAuto {
 		return p
 	}
-	var pays bool
+	var worthwhile bool
 	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
-		pays, _ = economy.WholePays(w.Prices, prompt, sums.Output, cfg.AUROC, w.Load)
+		worthwhile, _ = economy.ShouldCheckWhole(w.Prices, prompt, sums.Output, cfg.ScoreAUROC, w.Load)
 	} else {
-		pays, _ = economy.HeadPays(w.Prices, prompt, sums.Output, held, cfg.AUROC, w.Load)
+		worthwhile, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, held, cfg.ScoreAUROC, w.Load)
 	}
-	if !pays {
-		p.Ask, p.Scorer = accept.AskNever, ScorerNone
+	if !worthwhile {
+		p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
 	}
 	return p
 }

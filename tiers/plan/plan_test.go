@@ -13,8 +13,8 @@ import (
 )
 
 // able is the card of an engine that lacks nothing but reuse.
-func able() *probe.Card {
-	return &probe.Card{
+func able() *probe.Capabilities {
+	return &probe.Capabilities{
 		Tokenizer: "t", Template: "c", EOS: []int32{2}, RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true,
 		Scoring: openai.ScoreCompletions, Continues: true,
 	}
@@ -35,7 +35,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	if p.Tier == Target {
 		return "target:" + p.Reason
 	}
-	words := []string{map[accept.Ask]string{accept.AskNever: "never", accept.AskDoubt: "doubt", accept.AskAlways: "always", accept.AskExact: "exact"}[p.Ask]}
+	words := []string{map[accept.CheckPolicy]string{accept.CheckNever: "never", accept.CheckDoubtful: "doubt", accept.CheckAlways: "always", accept.CheckExact: "exact"}[p.CheckPolicy]}
 	if p.Scorer != ScorerNone {
 		words = append(words, string(p.Scorer))
 	}
@@ -57,7 +57,7 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		more  string // fields of the request
-		draft *probe.Card
+		draft *probe.Capabilities
 		cfg   func(*Config)
 		want  [3]string // by mode
 	}{
@@ -77,15 +77,15 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
 		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"doubt, ids, by text", "always, ids, whole, by text", "exact, ids, whole, by text"}},
 		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
-		{"a long prompt", ``, able(), func(c *Config) { c.MaxPrompt = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
+		{"a long prompt", ``, able(), func(c *Config) { c.MaxPromptTokens = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
 		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},
-		{"no head checks", `,"stream":true`, able(), func(c *Config) { c.Head = HeadOff }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"no head checks", `,"stream":true`, able(), func(c *Config) { c.HeadCheck = HeadOff }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"no band", `,"stream":true`, able(), func(c *Config) { c.Accept.Band = 0 }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.Block = 8 }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.Block, c.Costly = 8, true }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
+		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.BlockTokens = 8 }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.BlockTokens, c.AllowUncachedBlocks = 8, true }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
 	} {
 		for i, mode := range modes {
-			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, Head: HeadAlways, MaxPrompt: 1000}
+			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAlways, MaxPromptTokens: 1000}
 			if row.cfg != nil {
 				row.cfg(&cfg)
 			}
@@ -135,32 +135,32 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
 
 func TestAPlanIsWeighed(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, Accept: accept.Config{Band: 0.5}, Head: HeadAuto, AUROC: 0.75, MaxPrompt: 1e6, HoldbackTokens: 32, Economy: economy.Policy{On: true, Explore: 0.02}}
+	cfg := Config{Mode: ModeConfidence, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAuto, ScoreAUROC: 0.75, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true, ExploreRate: 0.02}}
 	plain, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0,"stream":true}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
-	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, Upper: 0.01, Output: 300, Held: 60}
-	good := economy.Expectation{Samples: 200, Acceptance: 0.7, Upper: 0.75, Output: 300, Held: 40}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
+	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, UpperBound: 0.01, Output: 300, Held: 60}
+	good := economy.Expectation{Samples: 200, Acceptance: 0.7, UpperBound: 0.75, Output: 300, Held: 40}
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.01}); got.Tier != Draft || !got.Sums.Explored {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.01}); got.Tier != Draft || !got.Estimate.Explored {
 		t.Errorf("the dice say explore: %+v", got)
 	}
 	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0, 0.5}); got.Tier != Draft {
 		t.Errorf("without prices: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0, 0.5}); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0, 0.5}); got.Tier != Draft || got.CheckPolicy != accept.CheckDoubtful || got.Estimate.SavingUSD() <= 0 {
 		t.Errorf("a draft that mostly holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.9, 0.5}); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.9, 0.5}); got.CheckPolicy != accept.CheckNever || got.Scorer != ScorerNone {
 		t.Errorf("a target that is full is asked all the same: %+v", got)
 	}
 	sure := cfg
-	sure.AUROC = 0.85
-	if got := p.Weigh(sure, plain, Weights{priceA, good, 0, 0.5}); got.Ask != accept.AskNever {
+	sure.ScoreAUROC = 0.85
+	if got := p.Weigh(sure, plain, Weights{priceA, good, 0, 0.5}); got.CheckPolicy != accept.CheckNever {
 		t.Errorf("a score that is good enough is checked all the same: %+v", got)
 	}
 }
@@ -170,17 +170,17 @@ func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T)
 		ModeOff: false, ModeVerify: false, ModeLenient: false, ModeJudge: false, ModeShadow: false, ModeConfidence: true, ModeRisk: true,
 	} {
 		for head, band := range map[HeadCheck]accept.Nats{HeadOff: 0, HeadAlways: 1} {
-			cfg := Config{Mode: mode, Head: head, Accept: accept.Config{Band: band}, Risk: Risk{Label: LabelLenient}}
+			cfg := Config{Mode: mode, HeadCheck: head, Accept: accept.Config{Band: band}, Risk: Risk{Label: LabelLenient}}
 			f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}
-			if got := Make(cfg, f).Alone(); got != want {
+			if got := Make(cfg, f).MayServeUnchecked(); got != want {
 				t.Errorf("mode %s, head %s: %t", mode, head, got)
 			}
 			f.Target = nil // never probed: nobody could audit
-			if got := Make(cfg, f).Alone(); got != (mode == ModeConfidence) {
+			if got := Make(cfg, f).MayServeUnchecked(); got != (mode == ModeConfidence) {
 				t.Errorf("mode %s, head %s, target unprobed: %t", mode, head, got)
 			}
 			f.HasDraft = false
-			if Make(cfg, f).Alone() {
+			if Make(cfg, f).MayServeUnchecked() {
 				t.Errorf("mode %s without a draft pool", mode)
 			}
 		}
@@ -190,10 +190,10 @@ func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T)
 // planConfig is a config of mode confidence as it comes out of the box.
 func planConfig() Config {
 	return Config{
-		Takeover: true, Mode: ModeConfidence,
+		MidstreamFailover: true, Mode: ModeConfidence,
 		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
-		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,
-		RetryAttempts: 2, RetryBudget: 0.2,
-		Timeouts: Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
+		HoldbackTokens: 16, Holdback: time.Second, MaxPromptTokens: 100000,
+		MaxRetries: 2, RetryBudget: 0.2,
+		Timeouts: Timeouts{DraftFirstToken: 5 * time.Second, TargetFirstToken: 5 * time.Second, StreamIdle: 5 * time.Second, Total: time.Minute},
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// SampledLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
+// SampledMissing says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
 // can. What is refused goes to the target: nothing is approximated in silence.
-func SampledLacks(cfg Config, f Facts) string {
+func SampledMissing(cfg Config, f Facts) string {
 	r := f.Request
 	switch {
-	case !cfg.Sampled:
+	case !cfg.VerifySampled:
 		return "sampled"
 	case r.Penalties:
 		return "penalties"
@@ -24,16 +24,16 @@ func SampledLacks(cfg Config, f Facts) string {
 		return "tools"
 	case r.Extras:
 		return "output_fields"
-	case slices.ContainsFunc(unsampled, func(name string) bool { return r.Raw(name) != nil }), !Repeats(r):
+	case slices.ContainsFunc(unsampled, func(name string) bool { return r.Raw(name) != nil }), !ContinuesExactly(r):
 		return "sampled_fields"
 	case !plainSampling(r):
 		return "sampled_temperature"
-	case r.PromptTokens > cfg.MaxPrompt:
+	case r.PromptTokens > cfg.MaxPromptTokens:
 		return "prompt_length"
-	case cfg.Scoring.AtOnce == 0 || cfg.Scoring.MaxTokens <= r.PromptTokens:
+	case cfg.Scoring.MaxConcurrent == 0 || cfg.Scoring.MaxTokens <= r.PromptTokens:
 		return "sampled_score_tokens"
 	}
-	return f.SampledEngines()
+	return f.SampledEngineMissing()
 }
 
 // unsampled are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn,
@@ -42,14 +42,14 @@ var unsampled = []string{
 	"min_p", "stop_token_ids", "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens",
 }
 
-// coldest is the lowest temperature that vLLM samples by: it draws by this one where a request asks for less.
-const coldest = .01
+// minTemperature is the lowest temperature that vLLM samples by: it draws by this one where a request asks for less.
+const minTemperature = .01
 
 // plainSampling reports whether temperature, top_p and top_k are such as engines take by their word.
 func plainSampling(r *openai.Request) bool {
 	k := string(r.Raw("top_k"))
 	_, err := strconv.Atoi(k)
-	return r.Temperature >= coldest && SamplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
+	return r.Temperature >= minTemperature && SamplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
 }
 
 // SamplingOf is by which law the target draws for a request; its top_k of −1 or 0 is all.
@@ -79,8 +79,8 @@ const (
 	SampledDraws = 8
 )
 
-// SampledEngines says what the engines of both pools lack.
-func (f Facts) SampledEngines() string {
+// SampledEngineMissing says what the engines of both pools lack.
+func (f Facts) SampledEngineMissing() string {
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
 	case f.Target == nil:
@@ -93,9 +93,9 @@ func (f Facts) SampledEngines() string {
 		return "target_without_scoring"
 	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < SampledTop:
 		return "sampled_scores" // too few alternatives, or in another shape
-	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < SampledTop:
+	case !f.Draft.TokenIDs || f.Draft.MissingReason(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < SampledTop:
 		return "sampled_draft_logprobs"
-	case f.Target.Lacks(probe.MissingContinue) != "" || f.Target.Lacks(probe.MissingWords) != "" || !f.Target.TokenIDs:
+	case f.Target.MissingReason(probe.MissingContinue) != "" || f.Target.MissingReason(probe.MissingWords) != "" || !f.Target.TokenIDs:
 		return "sampled_continuation"
 	case len(f.Target.EOS) == 0 || slices.ContainsFunc(f.Draft.EOS, func(id int32) bool { return !slices.Contains(f.Target.EOS, id) }):
 		return "sampled_ends"

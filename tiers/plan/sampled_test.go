@@ -9,7 +9,7 @@ import (
 )
 
 // sampledCards are cards of engines that allow rejection sampling.
-func sampledCards() (draft, target *probe.Card) {
+func sampledCards() (draft, target *probe.Capabilities) {
 	draft, target = able(), able()
 	target.RawLogprobs, target.Processed, target.Plain, target.ScoreTop = false, true, true, 20
 	return draft, target
@@ -19,13 +19,13 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 	const sampled = `{"model":"m","messages":[{"role":"user","content":"x"}]`
 	for _, row := range []struct {
 		name, more string
-		change     func(cfg *Config, draft, target *probe.Card)
+		change     func(cfg *Config, draft, target *probe.Capabilities)
 		want       string
 	}{
 		{"all there", ``, nil, "exact, ids, whole, by ids"},
 		{"a stream with a limit and stop strings", `,"stream":true,"temperature":0.7,"top_p":0.9,"max_tokens":10,"stop":["x"],"top_k":40`, nil, "exact, ids, whole, by ids"},
-		{"not asked for", ``, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "target:sampled"},
-		{"greedy without it", `,"temperature":0`, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "exact, ids, whole, by ids"},
+		{"not asked for", ``, func(c *Config, _, _ *probe.Capabilities) { c.VerifySampled = false }, "target:sampled"},
+		{"greedy without it", `,"temperature":0`, func(c *Config, _, _ *probe.Capabilities) { c.VerifySampled = false }, "exact, ids, whole, by ids"},
 		{"a seed", `,"seed":1`, nil, "target:seed"},
 		{"penalties", `,"presence_penalty":1`, nil, "target:penalties"},
 		{"a bias", `,"logit_bias":{"1":2}`, nil, "target:penalties"},
@@ -40,24 +40,24 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		{"colder than engines sample", `,"temperature":0.001`, nil, "target:sampled_temperature"},
 		{"no top_p at all", `,"top_p":0`, nil, "target:sampled_temperature"},
 		{"half a top_k", `,"top_k":1.5`, nil, "target:sampled_temperature"},
-		{"a long prompt", ``, func(c *Config, _, _ *probe.Card) { c.MaxPrompt = 0 }, "target:prompt_length"},
-		{"nothing is scored", ``, func(c *Config, _, _ *probe.Card) { c.Scoring.MaxTokens = 0 }, "target:sampled_score_tokens"},
-		{"another tokenizer", ``, func(_ *Config, d, _ *probe.Card) { d.Tokenizer = "u" }, "target:tokenizers_differ"},
-		{"an unknown template", ``, func(_ *Config, d, _ *probe.Card) { d.Template = "" }, "target:tokenizers_differ"},
-		{"no scores", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = "" }, "target:target_without_scoring"},
-		{"SGLang", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = openai.ScoreSGLang }, "target:sampled_scores"},
-		{"few alternatives in scores", ``, func(_ *Config, _, c *probe.Card) { c.ScoreTop = 5 }, "target:sampled_scores"},
-		{"few alternatives of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.TopLogprobs = 5 }, "target:sampled_draft_logprobs"},
-		{"processed ones of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.RawLogprobs = false }, "target:sampled_draft_logprobs"},
-		{"no continuation", ``, func(_ *Config, _, c *probe.Card) {
-			c.Missing = []probe.Missing{{What: probe.MissingContinue, Why: "x"}}
+		{"a long prompt", ``, func(c *Config, _, _ *probe.Capabilities) { c.MaxPromptTokens = 0 }, "target:prompt_length"},
+		{"nothing is scored", ``, func(c *Config, _, _ *probe.Capabilities) { c.Scoring.MaxTokens = 0 }, "target:sampled_score_tokens"},
+		{"another tokenizer", ``, func(_ *Config, d, _ *probe.Capabilities) { d.Tokenizer = "u" }, "target:tokenizers_differ"},
+		{"an unknown template", ``, func(_ *Config, d, _ *probe.Capabilities) { d.Template = "" }, "target:tokenizers_differ"},
+		{"no scores", ``, func(_ *Config, _, c *probe.Capabilities) { c.Scoring = "" }, "target:target_without_scoring"},
+		{"SGLang", ``, func(_ *Config, _, c *probe.Capabilities) { c.Scoring = openai.ScoreSGLang }, "target:sampled_scores"},
+		{"few alternatives in scores", ``, func(_ *Config, _, c *probe.Capabilities) { c.ScoreTop = 5 }, "target:sampled_scores"},
+		{"few alternatives of the draft", ``, func(_ *Config, d, _ *probe.Capabilities) { d.TopLogprobs = 5 }, "target:sampled_draft_logprobs"},
+		{"processed ones of the draft", ``, func(_ *Config, d, _ *probe.Capabilities) { d.RawLogprobs = false }, "target:sampled_draft_logprobs"},
+		{"no continuation", ``, func(_ *Config, _, c *probe.Capabilities) {
+			c.Missing = []probe.MissingCapability{{Name: probe.MissingContinue, Reason: "x"}}
 		}, "target:sampled_continuation"},
-		{"unknown ends", ``, func(_ *Config, _, c *probe.Card) { c.EOS = nil }, "target:sampled_ends"},
-		{"another end of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.EOS = []int32{2, 9} }, "target:sampled_ends"},
-		{"raw logprobs of the target", ``, func(_ *Config, _, c *probe.Card) { c.RawLogprobs, c.Processed = true, false }, "target:sampled_raw_target"},
-		{"defaults of the target", ``, func(_ *Config, _, c *probe.Card) { c.Plain = false }, "target:sampled_defaults"},
+		{"unknown ends", ``, func(_ *Config, _, c *probe.Capabilities) { c.EOS = nil }, "target:sampled_ends"},
+		{"another end of the draft", ``, func(_ *Config, d, _ *probe.Capabilities) { d.EOS = []int32{2, 9} }, "target:sampled_ends"},
+		{"raw logprobs of the target", ``, func(_ *Config, _, c *probe.Capabilities) { c.RawLogprobs, c.Processed = true, false }, "target:sampled_raw_target"},
+		{"defaults of the target", ``, func(_ *Config, _, c *probe.Capabilities) { c.Plain = false }, "target:sampled_defaults"},
 	} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 1}}
+		cfg := Config{Mode: ModeVerify, VerifySampled: true, MaxPromptTokens: 100, Scoring: scoring.Config{MaxTokens: 8192, MaxConcurrent: 1}}
 		draft, target := sampledCards()
 		if row.change != nil {
 			row.change(&cfg, draft, target)
@@ -67,7 +67,7 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]Facts{"target_unprobed": {Draft: able()}, "draft_unprobed": {Target: able()}} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 1}}
+		cfg := Config{Mode: ModeVerify, VerifySampled: true, MaxPromptTokens: 100, Scoring: scoring.Config{MaxTokens: 8192, MaxConcurrent: 1}}
 		if got := planned(t, cfg, f, sampled+"}"); got != "target:"+name {
 			t.Errorf("%s, want target:%s", got, name)
 		}

@@ -2,23 +2,23 @@ package plan
 
 import "github.com/foregate/foregate/tiers/probe"
 
-// Scorer is how the target is asked about a draft.
+// Scorer says how the target checks a draft.
 type Scorer string
 
 // The scorers.
 const (
 	ScorerNone  Scorer = ""
 	ScorerIDs   Scorer = "ids"   // it scores the draft's own tokens
-	ScorerText  Scorer = "text"  // it scores the draft's text in tokens of its own: the pools' tokenizers differ
-	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is right
+	ScorerText  Scorer = "text"  // it scores the draft's text in its own tokens, because the tokenizers differ
+	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is correct
 )
 
-// ScorerFor finds a way to ask the target, or says what it lacks for the mode.
-func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+// ScorerFor returns how the target can check drafts, or the capability that it lacks for the mode.
+func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
-	judge := f.Target.Lacks(probe.MissingLogprobs) == ""
+	judge := f.Target.MissingReason(probe.MissingLogprobs) == ""
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
 	case cfg.Mode == ModeJudge && judge:
@@ -29,9 +29,9 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 		return ScorerJudge, ""
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
-	case known && same && f.Draft.TokenIDs && f.Draft.Lacks(probe.MissingPromptIDs) == "":
+	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
-	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
+	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
 		return ScorerText, ""
 	case judge && cfg.Mode != ModeVerify:
 		return ScorerJudge, ""
@@ -39,8 +39,8 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
-// AuditorFor finds a way to make the label that audits are by, or says what the target lacks.
-func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+// AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
+func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
@@ -50,10 +50,10 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	case LabelPrefix:
 		cfg.Mode = ModeVerify
 	case LabelRegenerate:
-		if f.Target.Lacks(probe.MissingLogprobs) == "" {
+		if f.Target.MissingReason(probe.MissingLogprobs) == "" {
 			return ScorerJudge, ""
 		}
-		return ScorerNone, "" // then only an answer that says the same is good
+		return ScorerNone, "" // then a draft is good only if the target's answer is the same
 	default:
 		cfg.Mode = ModeLenient
 	}

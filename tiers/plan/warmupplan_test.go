@@ -24,7 +24,7 @@ func TestTryInAWarmup(t *testing.T) {
 		own       risk.View
 		route     risk.View
 		change    func(*Config)
-		dice      float64
+		random    float64
 		warmup    bool
 		waits     bool // for outcomes
 		threshold accept.Nats
@@ -32,28 +32,28 @@ func TestTryInAWarmup(t *testing.T) {
 	}{
 		{what: "by the prior", own: early, warmup: true, threshold: cautiousScore, audited: true},
 		{what: "by the best third", own: known, warmup: true, threshold: 0.4, audited: true},
-		{what: "no audit is to be had", own: known, dice: 1, warmup: true, threshold: 0.4},
-		{what: "by a calibrated score of which nothing is known", own: early, change: func(c *Config) { c.Risk.Map = 1 }, threshold: 1e9, audited: true},
-		{what: "by a calibrated score", own: known, change: func(c *Config) { c.Risk.Map = 1 }, warmup: true, threshold: 0.4, audited: true},
+		{what: "no audit is to be had", own: known, random: 1, warmup: true, threshold: 0.4},
+		{what: "by a calibrated score of which nothing is known", own: early, change: func(c *Config) { c.Risk.ScoreVersion = 1 }, threshold: 1e9, audited: true},
+		{what: "by a calibrated score", own: known, change: func(c *Config) { c.Risk.ScoreVersion = 1 }, warmup: true, threshold: 0.4, audited: true},
 		{what: "the evidence is not known", own: with(known, func(v *risk.View) { v.Seen = time.Time{} }), threshold: 1e9, audited: true},
 		{what: "the evidence is too old", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute - 1) }), threshold: 1e9, audited: true},
 		{what: "it is as old as it may be", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute) }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has not begun", own: with(known, func(v *risk.View) { v.Warmup.Began = 0 }), threshold: 1e9, audited: true},
 		{what: "it has not begun, and this is the first request", own: with(known, func(v *risk.View) { v.Warmup.Began, v.New = 0, true }), warmup: true, threshold: 0.4, audited: true},
 		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), warmup: true, waits: true, threshold: 0.4, audited: true},
-		{what: "too few audits have an outcome, and the dice say no", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), dice: .9, warmup: true, waits: true, threshold: 0.4},
+		{what: "too few audits have an outcome, and the dice say no", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), random: .9, warmup: true, waits: true, threshold: 0.4},
 		{what: "as many were served as outcomes allow", own: with(known, func(v *risk.View) { v.Warmup.Served, v.Warmup.Audits = 69, 1 }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupWrong }), threshold: 1e9, audited: true},
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
-		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.NoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
-		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.NoSaving, Auditor: ScorerIDs}, own: known, dice: .9, threshold: 1e9},
-		{what: "the route's threshold is certified", own: known, route: certified, change: func(c *Config) { c.Risk.Inherit = true }, threshold: 0.3, audited: true},
+		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
+		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, random: .9, threshold: 1e9},
+		{what: "the route's threshold is certified", own: known, route: certified, change: func(c *Config) { c.Risk.InheritFromRoute = true }, threshold: 0.3, audited: true},
 		{what: "certified", own: certified, threshold: 0.3, audited: true},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			cfg := planConfig()
 			cfg.Mode = ModeRisk
-			cfg.Risk = Risk{AtOnce: 4, Warmup: true, WarmupFor: time.Hour, Stale: 24 * time.Hour, Rates: risk.Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 1e9, Explore: .02}}
+			cfg.Risk = Risk{MaxConcurrentAudits: 4, Warmup: true, WarmupDuration: time.Hour, MaxStaleness: 24 * time.Hour, Rates: risk.Rates{Audit: .05, ColdStart: .5, ColdStartPerMinute: 1e9, Explore: .02}}
 			if tc.change != nil {
 				tc.change(&cfg)
 			}
@@ -61,8 +61,8 @@ func TestTryInAWarmup(t *testing.T) {
 				tc.plan = drafted
 			}
 			v := Views{Own: tc.own, Route: tc.route, Now: now}
-			p, got, trial := tc.plan.Try(cfg, Kind{}, v, tc.dice)
-			if trial.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || trial.Audited() != tc.audited {
+			p, got, trial := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, v, tc.random)
+			if trial.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || trial.IsAudited() != tc.audited {
 				t.Errorf("%+v by %g: %+v", trial, got.Accept.Threshold, p)
 			}
 			if tc.waits && trial.Shadow != tc.audited {
@@ -80,9 +80,9 @@ func TestTryInAWarmup(t *testing.T) {
 
 func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := Risk{WarmupFor: time.Hour, Rates: risk.Rates{Serving: .05, Boost: 4, ColdShare: .5, ColdPerMinute: 1, Explore: .02}}
+	r := Risk{WarmupDuration: time.Hour, Rates: risk.Rates{Audit: .05, Boost: 4, ColdStart: .5, ColdStartPerMinute: 1, Explore: .02}}
 	early := Views{Own: risk.View{Version: 1, Hi: 3}, PerMinute: 1000, Now: now}
-	usual := r.Rates.Of(early.Own, early.PerMinute)
+	usual := r.Rates.AuditRate(early.Own, early.PerMinute)
 	for what, tc := range map[string]struct {
 		change func(*Views)
 		load   float64
@@ -103,10 +103,10 @@ func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T
 	} {
 		v := early
 		tc.change(&v)
-		v = v.Under(&r, tc.load)
+		v = v.UnderLoad(&r, tc.load)
 		kind, _ := v.rates(&r, v.Own, false)
-		if v.Spare != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
-			t.Errorf("%s: spare %v, %g of the drafts", what, v.Spare, kind)
+		if v.SpareCapacity != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
+			t.Errorf("%s: spare %v, %g of the drafts", what, v.SpareCapacity, kind)
 		}
 	}
 }

@@ -11,44 +11,44 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// backend is one vLLM server. All but its names and what its vitals allow at any time is
-// guarded by Pool.mu.
+// backend is one vLLM server. Pool.mu guards its fields, except its names and the methods of health.Monitor that may be
+// called at any time.
 type backend struct {
 	id, url string
 	hash    uint64 // of the id
-	number  int    // in the table of warm prefixes
+	number  int    // its index in the prefix table
 	at      int    // its index in the set
-	gone    bool   // it is not in the set any more
+	gone    bool   // removed from the set
 	metrics backendMetrics
 
-	down    error // why it is down; nil is up
-	downAt  time.Time
-	drained drains         // why it gets no new requests
-	probed  time.Time      // when it was last asked for a token
-	blind   bool           // it was logged that there are no readings
-	contact health.Contact // when it last answered
-	life    uint64         // how often it was seen to have been restarted
+	down         error // why it is down; nil: up
+	downAt       time.Time
+	drained      drains              // why it gets no new requests
+	probed       time.Time           // when it was last asked for a token
+	blind        bool                // the lack of readings was logged
+	reachability health.Reachability // its last answer over HTTP
+	life         uint64              // number of observed restarts
 
 	reading pressure.Reading
-	vitals  health.Vitals
-	hits    estimate.Hits
+	health  health.Monitor
+	hits    estimate.CacheHits
 	speed   estimate.Speed
-	pace    float64 // seconds per token of one request between the last two readings, 0 is unknown
+	pace    float64 // seconds per token of one request between the last two readings; 0: unknown
 
-	account capacity.Account // of what we have under way there
+	account capacity.Account // our requests there
 }
 
-// take stores a reading. restarted says that the backend's cache is empty since.
+// take stores a reading. restarted says that the server has restarted, so that its cache is empty.
 func (b *backend) take(r pressure.Reading) (restarted bool) {
 	b.account.Read(r.At)
-	b.pace = estimate.Pace(b.reading, r)
+	b.pace = estimate.SpeedRatio(b.reading, r)
 	b.reading = r
-	restarted = b.vitals.See(r, b.load())
+	restarted = b.health.Observe(r, b.load())
 	b.hits.See(r, restarted)
 	return restarted
 }
 
-// load is what we have there that the reading could know.
+// load returns our load there that a reading could include.
 func (b *backend) load() health.Load {
 	all, recent := b.account.All(), b.account.Recent()
 	return health.Load{
@@ -58,24 +58,26 @@ func (b *backend) load() health.Load {
 }
 
 // out reports whether it gets no new requests.
-func (b *backend) out(now time.Time) bool { return b.down != nil || b.gone || b.drained.why(now) != "" }
-
-// order is one to drain a backend.
-type order struct {
-	why   string
-	until time.Time // zero is without end
+func (b *backend) out(now time.Time) bool {
+	return b.down != nil || b.gone || b.drained.reason(now) != ""
 }
 
-// drains are why a backend gets no new requests: what all replicas know, and what only
-// this one could be told because the others were out of reach.
+// drainOrder is an instruction to drain a backend.
+type drainOrder struct {
+	why   string
+	until time.Time // zero: no end
+}
+
+// drains are the reasons why a backend gets no new requests: from the fleet, and from this replica alone while the
+// others are unreachable.
 type drains struct {
 	fleet string
-	here  order
-	told  string // what was logged last
+	here  drainOrder
+	told  string // the reason that was logged last
 }
 
-// why is "" when it is not drained.
-func (d *drains) why(now time.Time) string {
+// reason returns why the backend is drained, or "".
+func (d *drains) reason(now time.Time) string {
 	switch {
 	case d.fleet != "":
 		return d.fleet
@@ -85,11 +87,11 @@ func (d *drains) why(now time.Time) string {
 	return ""
 }
 
-// errSilent is why a backend is down that answers nothing. Where the whole pool is so
-// silent, its backends are used all the same.
+// errSilent is the reason of a backend that answers nothing. If the whole pool is silent, its backends are used all the
+// same.
 var errSilent = errors.New("answers nothing")
 
-// moment is what holds for all backends in one look at them.
+// moment holds the values that are common to all backends in one round.
 type moment struct {
 	now      time.Time
 	config   choose.Config
@@ -97,22 +99,20 @@ type moment struct {
 	replicas int // at least 1
 }
 
-// mean is what the pool's backends with a fresh reading have in common; it
-// stands in where a reading is old or missing.
+// mean holds averages over the pool's backends with a fresh reading. They replace readings that are old or missing.
 type mean struct {
 	usage, waiting, running float64
 	known                   bool
-	own                     float64        // requests of ours, over all backends that are up
-	prompt                  float64        // tokens to be computed of the requests that were picked for
-	output, variance        float64        // tokens of answers
+	own                     float64        // our requests per backend that is up
+	prompt                  float64        // prompt tokens to compute per request
+	output, variance        float64        // length of answers in tokens
 	speed                   estimate.Speed // of all backends
 }
 
-// unknownUsage stands in for the pool's mean where no backend has a reading:
-// neither idle nor full.
+// unknownUsage replaces the pool's mean if no backend has a reading: neither idle nor full.
 const unknownUsage = 0.5
 
-// meanOf averages over the backends that are up and freshly and truly read.
+// meanOf averages over the backends that are up and have a fresh, reliable reading.
 func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	var m mean
 	n, up := 0.0, 0.0
@@ -123,7 +123,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 			up++
 			m.own += float64(b.account.All().Requests)
 		}
-		if b.down != nil || b.vitals.Standing() || b.vitals.Untrue() || !b.fresh(now, &c) {
+		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now, &c) {
 			continue
 		}
 		n++
@@ -142,29 +142,28 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	return m
 }
 
-// fresh reports whether the reading is so young that it counts as it is.
+// fresh reports whether the reading is young enough to count as it is.
 func (b *backend) fresh(now time.Time, c *pressure.Config) bool {
-	return now.Sub(b.reading.At) <= c.Fresh
+	return now.Sub(b.reading.At) <= c.FreshFor
 }
 
-// weigh is how much the reading counts: [pressure.Weight], and nothing of one that is
-// not to be believed.
+// weigh returns the weight of the reading ([pressure.Weight]); 0 for an unreliable one.
 func (b *backend) weigh(now time.Time, c *pressure.Config) (weight float64, known bool) {
 	switch {
-	case b.vitals.Untrue():
+	case b.health.IsUnreliable():
 		return 0, false
-	case b.fresh(now, c): // the usual case, and this is on every request's way
+	case b.fresh(now, c): // the usual case; this runs for every request
 		return 1, true
 	}
 	return pressure.Weight(b.reading.At, now, *c)
 }
 
-// candidate fills in what Choose is to know of b's state and load.
+// candidate sets b's state and load for package choose.
 func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 	c.Down = b.out(at.now)
-	c.Suspect = b.vitals.Suspect()
-	c.Ramp = b.vitals.Ramp(at.now)
-	c.Faults = b.vitals.Failing(at.now)
+	c.Suspect = b.health.IsSuspect()
+	c.Ramp = b.health.Ramp(at.now)
+	c.FaultShare = b.health.FaultShare(at.now)
 	c.Capacity, c.BlockSize = b.reading.Capacity(), b.reading.BlockSize
 	c.MeanPrompt = m.prompt
 	speed := b.speed.Within(m.speed)
@@ -172,19 +171,19 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 
 	weight, known := b.weigh(at.now, &at.age)
 	all := b.account.All()
-	c.Blind, c.Own = !known, float64(all.Requests)
+	c.UsageUnknown, c.OwnTotal = !known, float64(all.Requests)
 	if known {
 		b.seen(c, m, weight)
 		c.OwnPrefill = b.account.Uncomputed(at.now, c.PrefillRate)
 	} else {
-		// Our own requests are all we know. The mean stands in for what others may have
-		// sent, and as far as ours differ from our own mean, so will theirs.
+		// Only our own requests are known. The mean replaces those of other replicas, and theirs
+		// are assumed to differ from it as ours do.
 		c.Usage, c.Waiting, c.Running = m.usage, m.waiting, m.running
-		more := (c.Own - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
+		more := (c.OwnTotal - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
 		c.Running = max(c.Running+more, 0)
 		c.OwnQueued = max(float64(all.Queued)-m.waiting*m.prompt, 0)
 	}
-	o := b.account.Outlook(at.now, &capacity.Facts{
+	o := b.account.Forecast(at.now, &capacity.Inputs{
 		ReadAt: b.reading.At, Running: c.Running, Waiting: c.Waiting,
 		Capacity: c.Capacity, BlockSize: c.BlockSize, Engines: b.reading.Engines, Replicas: at.replicas,
 		Speed: b.speed, Pooled: speed, Pace: b.pace, Prompt: m.prompt, Output: m.output, Variance: m.variance,
@@ -192,16 +191,16 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 	c.Growth, c.Margin, c.OwnPartly, c.OthersHeld = o.Growth, o.Margin, o.OwnPartly, o.OthersHeld
 }
 
-// seen fills in what b's reading tells, as far as it counts, and what it cannot include.
+// seen sets what b's reading says, by its weight, and what it cannot include yet.
 func (b *backend) seen(c *choose.Candidate, m *mean, weight float64) {
 	if !m.known {
-		weight = 1 // nothing to move toward
+		weight = 1 // no mean to mix with
 	}
 	c.Usage = b.reading.KVUsage*weight + m.usage*(1-weight)
 	c.Waiting = float64(b.reading.Waiting)*weight + m.waiting*(1-weight)
 	c.Running = float64(b.reading.Running)*weight + m.running*(1-weight)
 	own := b.account.Recent()
-	// A request that the reading could know and does not show has not got so far.
+	// A request that the reading could include but does not show has not started yet.
 	unseen := b.account.All().Requests - b.reading.Running - b.reading.Waiting
 	c.OwnRequests, c.OwnQueued = float64(max(own.Requests, unseen)), float64(own.Queued)
 	c.OwnHeld = float64(own.Held) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's

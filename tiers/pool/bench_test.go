@@ -48,7 +48,7 @@ func BenchmarkReadingsApplied(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		now = now.Add(time.Microsecond)
 		r.At, r.Iterations = now, float64(i)
-		p.Hear(ids[i%len(ids)], r)
+		p.ReceiveReading(ids[i%len(ids)], r)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
 }

@@ -7,33 +7,32 @@ import (
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// Demand is what a request asks of a backend.
+// Demand describes a request that needs a backend.
 type Demand struct {
-	PromptTokens int            // counted, or estimated by somebody who knows no better
+	PromptTokens int            // counted or estimated
 	PromptBytes  int            // of text from which the pool estimates the tokens; 0: PromptTokens is exact
-	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
-	Salt         string         // that keeps the prompt's blocks apart from others' in an engine's cache; "" is none. Only an Index asks
+	IDs          func() []int32 // the prompt's token ids for the Index; nil: unknown
+	Salt         string         // cache_salt of the prompt, for the Index; "": none
 	OutputTokens int            // expected
-	MaxOutput    int            // tokens that the answer may have at most; 0 is unknown
-	Answers      int            // how many are asked for; 0 is 1
-	Whole        bool           // it comes in one piece, so that one does not see it begin
+	MaxOutput    int            // max_tokens of the answer; 0: unknown
+	Answers      int            // requested answers (n); 0 means 1
+	Whole        bool           // the answer comes in one piece, so its first token is not seen
 
-	Limit Limit // of the backend that it goes to
+	Admission Admission // limits for the chosen backend
 
-	Parts [prefix.MaxParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
+	Parts [prefix.MaxParts]prefix.Part // prefixes of the prompt; entries with Key 0 are unused
 
-	Spare bool // it is of no use where it may wait: neither at a suspect nor at one whose breaker is open, though all of the pool were
+	Optional bool // the request is useless if it waits: never use a suspect backend or one with an open breaker, even if no other is left
 
-	Warm    string   // id of a backend that has computed this very prompt a moment ago; "" is none
-	Exclude []string // ids of backends that were tried already
+	WarmBackend string   // id of a backend that has just computed this prompt; "": none
+	Exclude     []string // ids of backends that were tried already
 }
 
-// Limit is how full a backend may be, or become, that a request goes to; see
-// [choose.Candidate.Above].
-type Limit struct {
-	Usage float64 // share of the KV cache, 0..1; 0 is no limit
-	Queue int     // requests that may wait there; 0 is any number
-	Now   bool    // only what is in use now counts, not what it will grow to
+// Admission limits how full a backend may be, or become, to get a request; see [choose.Candidate.Above].
+type Admission struct {
+	MaxUsage float64 // share of the KV cache, 0..1; 0: no limit
+	MaxQueue int     // requests that may wait there; 0: no limit
+	Now      bool    // count current use only, not the forecast
 
 	// Patient says that the request can wait for room where it is warm, although there
 	// is some elsewhere; Waited is how long it has done so.
@@ -41,7 +40,7 @@ type Limit struct {
 	Waited  time.Duration
 }
 
-// key names the longest part of the prompt, 0 where nothing is known of it.
+// key returns the key of the prompt's longest known prefix; 0 if none is known.
 func (d *Demand) key() prefix.Key {
 	for i := len(d.Parts) - 1; i >= 0; i-- {
 		if k := d.Parts[i].Key; k != 0 {
@@ -53,7 +52,7 @@ func (d *Demand) key() prefix.Key {
 
 func (d *Demand) answers() int { return max(d.Answers, 1) }
 
-// parts are those that are there.
+// parts returns the used entries of Parts.
 func (d *Demand) parts() []prefix.Part {
 	n := 0
 	for n < len(d.Parts) && d.Parts[n].Key != 0 {
@@ -62,7 +61,7 @@ func (d *Demand) parts() []prefix.Part {
 	return d.Parts[:n]
 }
 
-// kind is the kind of the request's answer, −1 where its prompt does not tell.
+// kind returns the kind of the answer for length estimates, −1 if the prompt does not tell.
 func (d *Demand) kind() int {
 	if first := d.Parts[0]; first.Key != 0 && first.Share < 1 {
 		return int(first.Key % estimate.Kinds)

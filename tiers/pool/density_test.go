@@ -16,17 +16,17 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	if got := b.warm.Placed(0); got != 2001 {
 		t.Fatalf("placed %v", got)
 	}
-	l.Counted(4000)
+	l.SetPromptTokens(4000)
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 1e-6 {
 		t.Errorf("placed %v after it was counted", got)
 	}
 	l.Done(1)
 	// The next one is estimated by what was learned, and found warm.
 	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
-	if n.request.Tally().Held != 4001 || n.request.Tally().Queued > 1 {
-		t.Errorf("held %d, to be computed %d", n.request.Tally().Held, n.request.Tally().Queued)
+	if n.request.Totals().Held != 4001 || n.request.Totals().Queued > 1 {
+		t.Errorf("held %d, to be computed %d", n.request.Totals().Held, n.request.Totals().Queued)
 	}
-	n.Counted(4100)
+	n.SetPromptTokens(4100)
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
 		t.Errorf("the second sample rescaled: %v", got)
 	}
@@ -36,7 +36,7 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 func TestAnExactLengthTeachesNothing(t *testing.T) {
 	b := newBench(t, Options{})
 	l := pick(t, b.Pool, Demand{PromptTokens: 4000})
-	l.Counted(9000)
+	l.SetPromptTokens(9000)
 	if b.length != 0 {
 		t.Errorf("learned %v", b.length)
 	}
@@ -63,16 +63,16 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		if c.first {
 			l.FirstToken()
 		}
-		l.Counted(c.counted)
+		l.SetPromptTokens(c.counted)
 		other.Done(0)
-		for _, a := range []*capacity.Tally{b.first().account.All(), b.first().account.Recent()} {
+		for _, a := range []*capacity.Totals{b.first().account.All(), b.first().account.Recent()} {
 			if a.Requests != 1 || a.Queued != c.queue || a.Held != c.held || a.Tokens != c.used {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}
 		l.Done(0)
-		l.Counted(77)
-		if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
+		l.SetPromptTokens(77)
+		if a := b.first(); *a.account.All() != (capacity.Totals{}) || *a.account.Recent() != (capacity.Totals{}) {
 			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
 		}
 	}
@@ -84,13 +84,13 @@ func TestCountedOfAWarmPromptNeverQueuesLessThanNothing(t *testing.T) {
 	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
 	for range 3 {
 		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
-		l.Counted(1000)
+		l.SetPromptTokens(1000)
 		if q := b.first().account.All().Queued; q < 0 {
 			t.Fatalf("%d tokens are queued", q)
 		}
 		l.Done(1)
 	}
-	if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
+	if a := b.first(); *a.account.All() != (capacity.Totals{}) || *a.account.Recent() != (capacity.Totals{}) {
 		t.Errorf("left behind %+v, %+v", a.account.All(), a.account.Recent())
 	}
 }

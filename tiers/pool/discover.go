@@ -15,14 +15,12 @@ import (
 	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
-// keepGood is how long the last good answer of a name server stands in for empty and
-// failed ones: its restart must not empty a pool whose backends run.
+// keepGood is how long the last good answer of a name server is used after empty and failed ones, so that a restart of
+// the name server does not empty a running pool.
 const keepGood = 60 * time.Second
 
-// discover asks once where the backends are and replaces the set by the answer. One
-// that names nobody leaves the set as it is: for a minute where a name server fails,
-// and for good where a file cannot be read, because nothing but its next version
-// says otherwise.
+// discover reads the backend list once and replaces the set. An empty or failed answer leaves the set as it is: for a
+// minute if a name server fails, and until the next good version if a file cannot be read.
 func (p *Pool) discover(ctx context.Context) {
 	urls, err := p.source.Find(ctx)
 	if ctx.Err() != nil {
@@ -48,8 +46,8 @@ func (p *Pool) discover(ctx context.Context) {
 	}
 }
 
-// replace makes the set consist of the given base URLs. A backend that stays
-// keeps what is known of it. It is called by New and by Run's goroutine only.
+// replace sets the backends to the given base URLs. A backend that stays keeps its state. Only New and Run's goroutine
+// call it.
 func (p *Pool) replace(urls []string) {
 	old := *p.set.Load()
 	kept := map[string]*backend{}
@@ -68,7 +66,7 @@ func (p *Pool) replace(urls []string) {
 				taken[id] = true
 				b = p.join(id, u, now)
 				if len(old) > 0 {
-					b.vitals.Came(now)
+					b.health.MarkStarted(now)
 				}
 			}
 			b.at = len(set)
@@ -88,14 +86,14 @@ func (p *Pool) replace(urls []string) {
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
 }
 
-// join makes a backend known. The caller holds mu.
+// join adds a backend. The caller holds mu.
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
 		id: id, url: url, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
 		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
 		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}
-	b.vitals.Begin(now)
+	b.health.Begin(now)
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
 		b.number = p.warm.Join(b.hash)
@@ -108,7 +106,7 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 	return b
 }
 
-// remove forgets a backend; its leases live on. The caller holds mu.
+// remove removes a backend; its leases stay valid. The caller holds mu.
 func (p *Pool) remove(b *backend) {
 	b.gone = true
 	p.warm.Forget(b.number)
@@ -118,11 +116,10 @@ func (p *Pool) remove(b *backend) {
 	}
 }
 
-// maxID is the longest id; the ids are parts of Redis keys and of metrics.
+// maxID bounds the length of an id; ids are parts of Redis keys and metric labels.
 const maxID = 64
 
-// idOf makes an id of a URL's host and port. Where that is taken or too long,
-// a hash of the URL tells them apart.
+// idOf returns an id from a URL's host and port. If that is taken or too long, a hash of the URL is added.
 func idOf(base string, taken func(string) bool) string {
 	host := base
 	if u, err := url.Parse(base); err == nil {
@@ -140,7 +137,7 @@ func idOf(base string, taken func(string) bool) string {
 		return id
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(base)) // a hash takes everything
+	_, _ = h.Write([]byte(base)) // a hash never fails
 	suffix := fmt.Sprintf("-%016x", h.Sum64())
 	return id[:min(len(id), maxID-len(suffix))] + suffix
 }

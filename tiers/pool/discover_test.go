@@ -54,7 +54,7 @@ func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
 			}
 		}
 		step("") // no answer yet
-		if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
+		if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Readiness() != Down {
 			t.Fatalf("picked of nothing: %v", err)
 		}
 		dns.addrs = []string{"10.0.0.2", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1%eth0", "nonsense"}
@@ -94,7 +94,7 @@ func TestAnswerOfThousandsIsBounded(t *testing.T) {
 	}
 	p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
 	p.discover(t.Context())
-	if n := len(p.Snapshot()); n != discover.Most {
+	if n := len(p.Snapshot()); n != discover.MaxBackends {
 		t.Errorf("%d backends", n)
 	}
 }

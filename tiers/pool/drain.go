@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// maxDrains bounds the orders that a pool keeps for backends that may yet come.
+// maxDrains bounds the drains that are kept for backends that are not in the pool yet.
 const maxDrains = 4096
 
-// redrain changes what is known of b's drain, under the lock, and logs it where that makes a
-// difference, or where a drain has run out. A backend that has come back takes its turns gradually.
+// redrain changes b's drains under the lock and logs a change. A backend that is undrained takes traffic gradually.
 func (p *Pool) redrain(b *backend, change func()) {
 	now := p.o.Now()
 	var was, why string
 	inflight := 0
 	p.locked(func() {
 		change()
-		was, why, inflight = b.drained.told, b.drained.why(now), b.account.All().Requests
+		was, why, inflight = b.drained.told, b.drained.reason(now), b.account.All().Requests
 		b.drained.told = why
 		switch why {
 		case was:
 		case "":
-			b.vitals.Came(now)
+			b.health.MarkStarted(now)
 			b.metrics.drained.Set(0)
 		default:
 			b.metrics.drained.Set(1)
@@ -32,10 +31,9 @@ func (p *Pool) redrain(b *backend, change func()) {
 	}
 }
 
-// HearDrains takes in which backends are drained, by id, and why: all of them, such as
-// are to come among them. Those that are not named get requests again. What all know
-// of a backend stands in the place of what only this replica was told.
-func (p *Pool) HearDrains(drained map[string]string) {
+// ReceiveDrains sets all drained backends of the fleet by id, with the reasons. It may name backends that are not in the
+// pool yet. Backends that it does not name get requests again. It replaces drains that only this replica knew.
+func (p *Pool) ReceiveDrains(drained map[string]string) {
 	p.locked(func() {
 		p.fleetDrains = maps.Clone(drained)
 		for id := range drained {
@@ -47,10 +45,10 @@ func (p *Pool) HearDrains(drained map[string]string) {
 	}
 }
 
-// Drain gives a backend no new requests for d (0: until Undrain), and lets what runs
-// there finish. Only this replica knows. It reports whether there is such a backend.
+// Drain gives a backend no new requests for d (0: until Undrain) and lets running requests finish. Only this replica
+// knows. It reports whether the backend exists.
 func (p *Pool) Drain(backend, why string, d time.Duration) bool {
-	o := order{why: why}
+	o := drainOrder{why: why}
 	if d > 0 {
 		o.until = p.o.Now().Add(d)
 	}
@@ -60,20 +58,20 @@ func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 	}
 	p.redrain(b, func() {
 		if len(p.ownDrains) < maxDrains {
-			p.ownDrains[backend] = o // it may leave and come back
+			p.ownDrains[backend] = o // kept, because the backend may leave and come back
 		}
 		b.drained.here = o
 	})
 	return true
 }
 
-// Undrain ends this replica's own Drain. It reports whether the backend gets requests
-// now: not if all replicas hold it drained, or there is none such.
+// Undrain ends this replica's own Drain. It reports whether the backend gets requests now: not if the fleet holds it
+// drained, or it does not exist.
 func (p *Pool) Undrain(backend string) (undrained bool) {
 	p.locked(func() { delete(p.ownDrains, backend) })
 	if b := p.named(backend); b != nil {
 		p.redrain(b, func() {
-			b.drained.here = order{}
+			b.drained.here = drainOrder{}
 			undrained = b.drained.fleet == ""
 		})
 	}

@@ -24,7 +24,7 @@ func (f *told) Place(_ string, said []prefix.Placement) {
 	f.placed = append(f.placed, said...)
 }
 
-func (b *bench) drainOf(i int) string { return (*b.set.Load())[i].drained.why(b.now) }
+func (b *bench) drainOf(i int) string { return (*b.set.Load())[i].drained.reason(b.now) }
 
 func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 	b := newBench(t, Options{})
@@ -39,7 +39,7 @@ func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 		t.Errorf("foregate_backend_drained is %g", shown)
 	}
 	s := b.Snapshot()[0]
-	if !s.Drained || s.Why != "upgrade" || s.InFlight != 1 || s.Down {
+	if !s.Drained || s.DrainReason != "upgrade" || s.InFlight != 1 || s.Down {
 		t.Errorf("got %+v", s)
 	}
 	l.Done(1)
@@ -58,29 +58,29 @@ func TestADrainEndsByItself(t *testing.T) {
 	}
 	b.now = b.now.Add(1)
 	b.show(b.first())
-	if b.drainOf(0) != "" || b.first().vitals.Ramp(b.now) != health.MinRamp {
-		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().vitals.Ramp(b.now))
+	if b.drainOf(0) != "" || b.first().health.Ramp(b.now) != health.MinRamp {
+		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().health.Ramp(b.now))
 	}
 }
 
 func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 	b := newBench(t, Options{})
-	b.HearDrains(map[string]string{"a": "fleet", "nobody": "x"})
+	b.ReceiveDrains(map[string]string{"a": "fleet", "nobody": "x"})
 	b.Drain("a", "here", 0)
 	if b.drainOf(0) != "fleet" || b.drainOf(1) != "" {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
-	b.HearDrains(nil)
-	if b.drainOf(0) != "here" || b.first().vitals.Ramp(b.now) != 1 {
+	b.ReceiveDrains(nil)
+	if b.drainOf(0) != "here" || b.first().health.Ramp(b.now) != 1 {
 		t.Errorf("the fleet's is over, the own one is not: %q", b.drainOf(0))
 	}
-	b.HearDrains(map[string]string{"a": "fleet"})
+	b.ReceiveDrains(map[string]string{"a": "fleet"})
 	b.Undrain("a")
 	if b.drainOf(0) != "fleet" {
 		t.Errorf("the own one is over, the fleet's is not: %q", b.drainOf(0))
 	}
-	b.HearDrains(map[string]string{"b": "other"})
-	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().vitals.Ramp(b.now) != health.MinRamp {
+	b.ReceiveDrains(map[string]string{"b": "other"})
+	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().health.Ramp(b.now) != health.MinRamp {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
 }
@@ -91,7 +91,7 @@ func TestAnUndrainedBackendTakesItsTurnsGradually(t *testing.T) {
 	b.Drain("a", "x", 0)
 	b.now = b.now.Add(time.Minute)
 	b.Undrain("a")
-	b.HearDrains(nil) // says nothing new
+	b.ReceiveDrains(nil) // says nothing new
 	last := -1
 	for s := range 11 {
 		b.tick(0, func(int) pressure.Reading { return works(0, float64(s+2)) })
@@ -111,7 +111,7 @@ func TestAnUndrainedBackendTakesItsTurnsGradually(t *testing.T) {
 func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.Drain("a", "x", 0)
-	b.HearDrains(map[string]string{"b": "y", "c": "y"})
+	b.ReceiveDrains(map[string]string{"b": "y", "c": "y"})
 	l := pick(t, b.Pool, Demand{})
 	if l.Backend() != "d" {
 		t.Fatal(l.Backend())
@@ -120,11 +120,11 @@ func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
 	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Drained != 3 || e.Excluded != 1 || e.Down != 0 {
 		t.Errorf("got %v", err)
 	}
-	if b.Reach() != Unreached {
+	if b.Readiness() != Unknown {
 		t.Error("d is healthy")
 	}
 	b.Drain("d", "x", 0)
-	if b.Reach() != Down {
+	if b.Readiness() != Down {
 		t.Error("all are drained")
 	}
 	l.Done(0)
@@ -134,26 +134,26 @@ func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
 	b := newBench(t, Options{})
 	r := works(4, 10)
 	r.At = b.now
-	if !b.Hear("a", r) || b.Hear("nobody", r) {
+	if !b.ReceiveReading("a", r) || b.ReceiveReading("nobody", r) {
 		t.Error("known and unknown")
 	}
 	for _, age := range []time.Duration{0, time.Second, time.Hour} {
 		old := works(99, 99)
 		old.At = b.now.Add(-age)
-		if !b.Hear("a", old) || b.first().reading.Running != 4 {
+		if !b.ReceiveReading("a", old) || b.first().reading.Running != 4 {
 			t.Errorf("%v old: %+v", age, b.first().reading)
 		}
 	}
 	// That another replica reaches it does not say that this one does.
 	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
-	l.Refused(nil)
+	l.ReportRefused(nil)
 	b.now = b.now.Add(time.Second)
 	r.At = b.now
-	if b.Hear("a", r); !b.Snapshot()[0].Down || !b.Looks("a", false, b.now) {
+	if b.ReceiveReading("a", r); !b.Snapshot()[0].Down || !b.ShouldScrape("a", false, b.now) {
 		t.Error("up by another's word, or not looked at by this one")
 	}
 	b.Observe("a", r, nil)
-	if b.Snapshot()[0].Down || b.first().vitals.Ramp(b.now) != health.MinRamp || b.Looks("a", false, b.now) {
+	if b.Snapshot()[0].Down || b.first().health.Ramp(b.now) != health.MinRamp || b.ShouldScrape("a", false, b.now) {
 		t.Error("not up by its own, or at once in full")
 	}
 }
@@ -167,7 +167,7 @@ func TestPlacementsAreToldAndHeardByID(t *testing.T) {
 		t.Fatalf("told %+v", fleet.placed)
 	}
 	other := newBench(t, Options{Backends: []string{"http://d", "http://c", "http://b", "http://a", "http://e"}})
-	other.HearPlaced(append(fleet.placed, prefix.Placement{Key: 5, Backend: "nobody", Tokens: 900, Own: 900, Cold: true}))
+	other.ReceivePlacements(append(fleet.placed, prefix.Placement{Key: 5, Backend: "nobody", Tokens: 900, Own: 900, Cold: true}))
 	if m := pick(t, other.Pool, Demand{PromptTokens: 4000, Parts: parts}); m.Backend() != l.Backend() {
 		t.Errorf("placed on %s, the other replica picks %s", l.Backend(), m.Backend())
 	}

@@ -73,7 +73,7 @@ func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
 
 func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 	all := map[string]int{}
-	for _, n := range []int{3, 2 * maxLooked} {
+	for _, n := range []int{3, 2 * maxCandidates} {
 		f, p := newForeign(t, urls(n))
 		set := *p.set.Load()
 		for i := range set {
@@ -82,30 +82,30 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 			p.give(i, r)
 		}
 		l := pick(t, p, conversation("x", 4000))
-		l.Sent([]byte("{}"))
-		l.Counted(4100)
-		l.Answered()
+		l.LearnBody([]byte("{}"))
+		l.SetPromptTokens(4100)
+		l.MarkAlive()
 		l.FirstToken()
-		l.Failed()
+		l.ReportFailed()
 		l.Done(3)
-		pick(t, p, Demand{Spare: true}).Refused(nil)
-		if _, err := p.pick(Demand{PromptTokens: 1 << 30, Limit: Limit{Usage: 0.1}}); !errors.Is(err, ErrNoBackend) {
+		pick(t, p, Demand{Optional: true}).ReportRefused(nil)
+		if _, err := p.pick(Demand{PromptTokens: 1 << 30, Admission: Admission{MaxUsage: 0.1}}); !errors.Is(err, ErrNoBackend) {
 			t.Error(err)
 		}
 		id := set[0].id
 		p.Drain(id, "x", time.Hour)
 		p.Undrain(id)
-		p.HearDrains(map[string]string{id: "y"})
-		p.HearDrains(nil)
-		p.HearPlaced([]prefix.Placement{{Key: 5, Backend: id, Tokens: 900, Own: 900}})
+		p.ReceiveDrains(map[string]string{id: "y"})
+		p.ReceiveDrains(nil)
+		p.ReceivePlacements([]prefix.Placement{{Key: 5, Backend: id, Tokens: 900, Own: 900}})
 		p.Observe(id, pressure.Reading{}, errors.New("refused"))
 		p.Observe(id, works(3, 2), nil)
-		p.Hear(id, works(3, 3))
-		p.Looks(id, false, time.Time{})
+		p.ReceiveReading(id, works(3, 3))
+		p.ShouldScrape(id, false, time.Time{})
 		p.Snapshot()
 		p.Load()
-		p.Reach()
-		p.ReachSpare()
+		p.Readiness()
+		p.OptionalReadiness()
 		p.replace(urls(n + 1))
 		if len(f.locked) > 0 {
 			t.Errorf("%d backends: under the lock: %v", n, f.locked)
@@ -134,15 +134,15 @@ func watched(t *testing.T) (calls map[string]int) {
 	f.published = cancel
 	b := (*p.set.Load())[0]
 	p.watch(ctx, b)
-	l, moved := pick(t, p, Demand{PromptTokens: 10, Spare: true}), 0
+	l, moved := pick(t, p, Demand{PromptTokens: 10, Optional: true}), 0
 	l.OnLost(func(error) { moved++; f.call("OnLost") })
 	for range 3 {
 		asked := f.now
 		f.now = f.now.Add(500 * time.Millisecond)
-		p.unanswered(b, asked)
+		p.noteUnanswered(b, asked)
 	}
-	p.missed(b, unresolved)
-	p.doubts(b)
+	p.noteMissed(b, unresolved)
+	p.needsProbe(b)
 	p.pause(b, false)
 	if moved != 1 || len(f.locked) > 0 {
 		t.Errorf("moved %d times; under the lock: %v", moved, f.locked)

@@ -17,29 +17,29 @@ func TestASharedPrefixCountsOnceWhileItIsInUseAndAgainAfter(t *testing.T) {
 		return d
 	}
 	first := pick(t, b.Pool, d(1))
-	if first.request.Tally().Held != 1000 || first.request.Shared != 0 {
-		t.Fatalf("the first holds %d of its 1000 tokens", first.request.Tally().Held)
+	if first.request.Totals().Held != 1000 || first.request.Shared != 0 {
+		t.Fatalf("the first holds %d of its 1000 tokens", first.request.Totals().Held)
 	}
 	second, third := pick(t, b.Pool, d(2)), pick(t, b.Pool, d(3))
 	for _, l := range []*Lease{second, third} {
-		if l.request.Tally().Held != 250 || l.request.Shared != 750 {
-			t.Errorf("holds %d beside the first", l.request.Tally().Held)
+		if l.request.Totals().Held != 250 || l.request.Shared != 750 {
+			t.Errorf("holds %d beside the first", l.request.Totals().Held)
 		}
 	}
 	same := pick(t, b.Pool, d(1)) // all of it, up to what the engine computes anew
-	if same.request.Tally().Held > 250 {
-		t.Errorf("the same prompt holds %d", same.request.Tally().Held)
+	if same.request.Totals().Held > 250 {
+		t.Errorf("the same prompt holds %d", same.request.Totals().Held)
 	}
 	other := pick(t, b.Pool, prompted("another system prompt", 1))
-	if other.request.Tally().Held != 1000 {
-		t.Errorf("another holds %d", other.request.Tally().Held)
+	if other.request.Totals().Held != 1000 {
+		t.Errorf("another holds %d", other.request.Totals().Held)
 	}
 	for _, l := range []*Lease{first, second, third, same} {
 		l.Done(1)
 	}
 	again := pick(t, b.Pool, d(4)) // it is warm, but nobody holds it: it may have to be taken from what is free
-	if again.request.Tally().Held != 1000 || again.request.Tally().Queued != 250 {
-		t.Errorf("after their end it holds %d and computes %d", again.request.Tally().Held, again.request.Tally().Queued)
+	if again.request.Totals().Held != 1000 || again.request.Totals().Queued != 250 {
+		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().Held, again.request.Totals().Queued)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestWhatOtherReplicasUseOfAPrefixIsAsLikelyAsWhatWeDo(t *testing.T) {
 	for n, others := range map[int]float64{1: 0, 2: 0.5, 3: 0.75} {
 		fleet.known, b.inUse = n, 0.5
 		l := pick(t, b.Pool, d(2+n))
-		cached := 1000 - l.request.Tally().Queued
+		cached := 1000 - l.request.Totals().Queued
 		if want := int(others * float64(cached)); cached == 0 || l.request.Shared != want {
 			t.Errorf("%d replicas: %d of %d tokens are shared, want %d", n, l.request.Shared, cached, want)
 		}

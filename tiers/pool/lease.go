@@ -9,78 +9,70 @@ import (
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// Lease is one request's place on a backend. Done must be called always. All
-// methods may be called from any goroutine. It must not be copied once picked.
+// Lease is one request's slot on a backend. Call Done in any case. All methods may be called from any goroutine. It must
+// not be copied after the pick.
 type Lease struct {
 	pool    *Pool
 	backend *backend
 	rank    int
 	key     prefix.Key
-	bytes   int  // of the prompt's text; 0 where its length was exact
-	answers int  // that it is asked for, at least 1
-	kind    int  // of the answer
-	spare   bool // nobody waits for it at this pool alone
+	bytes   int  // of the prompt's text; 0: the token count was exact
+	answers int  // requested answers, at least 1
+	kind    int  // of the answer, for length estimates
+	spare   bool // Demand.Optional
 
-	request capacity.Request        // guarded by Pool.mu, like what follows
-	lost    context.CancelCauseFunc // called when the request is to move; nil is not at all
+	request capacity.Request        // guarded by Pool.mu, like the fields below
+	lost    context.CancelCauseFunc // called when the request must move to another backend; nil: it cannot
 }
 
-// Backend is the backend's id: its host and port within [a-z0-9.-]{1,64},
-// stable, and unique in the pool.
+// Backend returns the backend's id: host and port in [a-z0-9.-]{1,64}, stable and unique in the pool.
 func (l *Lease) Backend() string { return l.backend.id }
 
-// URL is the backend's base URL without a trailing slash.
+// URL returns the backend's base URL without a trailing slash.
 func (l *Lease) URL() string { return l.backend.url }
 
-// Rank is the engine behind the URL that the request should go to, −1 where the
-// server may choose.
+// Rank returns the data-parallel rank that the request should go to, −1 if the server may choose.
 func (l *Lease) Rank() int { return l.rank }
 
-// ErrLost is the cause with which a call is cancelled whose backend seems to hang.
+// ErrLost is the cause with which calls to a hanging backend are cancelled.
 var ErrLost = errors.New("the backend seems to hang")
 
-// OnLost has cancel called with [ErrLost], once at most, when the backend answers nothing
-// for a second, or its engine makes no step for longer than any should take, and another
-// backend would do better; of a demand that is Spare, whether there is another or not. It
-// holds until the first token; who can carry on elsewhere behind that says so again. nil
-// takes it back.
+// OnLost registers cancel. It is called with [ErrLost], at most once, if the backend answers nothing for a second, or
+// its engine makes no step for too long, and another backend would do better; for an Optional demand also if none would.
+// It is valid until the first token. A caller that can continue an answer elsewhere calls OnLost again after that. nil
+// removes it.
 func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	l.lost = cancel
 }
 
-// Answered says that a token has just come. It costs next to nothing and may be called
-// for every read.
-func (l *Lease) Answered() { l.pool.heard(l.backend) }
+// MarkAlive says that a token has come. It is cheap and may be called for every read.
+func (l *Lease) MarkAlive() { l.pool.noteTokens(l.backend) }
 
-// Came says that one more token, or chunk of the answer, has come. It costs next to
-// nothing.
-func (l *Lease) Came() { l.request.Came() }
+// CountToken counts one token, or chunk, of the answer. It is cheap.
+func (l *Lease) CountToken() { l.request.CountToken() }
 
-// Learns reports whether somebody wants to know what is sent.
-func (l *Lease) Learns() bool {
+// WantsBody reports whether LearnBody needs the request's body.
+func (l *Lease) WantsBody() bool {
 	_, nobody := l.pool.o.Index.(unindexed)
 	return !nobody && l.key != 0
 }
 
-// Sent tells what was sent there, where somebody wants to know; body must not change
-// any more.
-func (l *Lease) Sent(body []byte) {
+// LearnBody passes the sent body to the Index, which keeps it; it must not change.
+func (l *Lease) LearnBody(body []byte) {
 	if l.key != 0 {
 		l.pool.o.Index.Learn(l.key, l.URL(), body)
 	}
 }
 
-// FirstToken says that the prefill has finished: the prompt no longer queues,
-// and what it took is learned. It is for the first generated token as it comes;
-// for an answer that comes in one piece, and so after the decoding too, call
-// Done alone.
+// FirstToken says that the prefill has finished: the prompt no longer queues, and the prefill speed is learned. Call it
+// at the first generated token of a stream. For an answer in one piece call Done only.
 func (l *Lease) FirstToken() {
 	now := l.pool.o.Now()
-	l.Answered()
+	l.MarkAlive()
 	l.began(now)
-	l.pool.o.OnCapacity() // the next prompt may come
+	l.pool.o.OnCapacity() // there may be capacity for the next prompt
 }
 
 func (l *Lease) began(now time.Time) {
@@ -92,15 +84,14 @@ func (l *Lease) began(now time.Time) {
 	if !first {
 		return
 	}
-	b.vitals.Served(now)
-	b.contact.Answered(now)
+	b.health.MarkServed(now)
+	b.reachability.MarkAnswered(now)
 	b.speed.LearnPrefill(tokens, now.Sub(l.request.Began))
 	p.units.Prompt(tokens, now.Sub(l.request.Began))
 }
 
-// Counted tells how many tokens the prompt really had: what is held is put right, and
-// the next estimates.
-func (l *Lease) Counted(prompt int) {
+// SetPromptTokens sets the exact length of the prompt. It corrects the held tokens and later estimates.
+func (l *Lease) SetPromptTokens(prompt int) {
 	if prompt <= 0 {
 		return
 	}
@@ -115,10 +106,9 @@ func (l *Lease) Counted(prompt int) {
 	l.backend.account.Count(&l.request, prompt)
 }
 
-// Refused says that no connection could be made (refused, no such host): the
-// backend is out at once, until a scrape or a probe of its health succeeds. A
-// client that left is no refusal and changes nothing.
-func (l *Lease) Refused(err error) {
+// ReportRefused says that no connection could be made (refused, no such host). The backend is out at once, until a
+// scrape or a health probe succeeds. A client's cancellation changes nothing.
+func (l *Lease) ReportRefused(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -128,21 +118,20 @@ func (l *Lease) Refused(err error) {
 	l.pool.setDown(l.backend, err)
 }
 
-// Failed says that the call failed by the backend's fault: until it answers again it
-// draws less traffic, however fast it fails.
-func (l *Lease) Failed() {
+// ReportFailed says that the backend failed the call. It draws less traffic until it answers again.
+func (l *Lease) ReportFailed() {
 	p := l.pool
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.backend.vitals.Fault(true, now)
+	l.backend.health.RecordCall(true, now)
 }
 
-// Done gives the place back; generated is the number of tokens that came, 0 if
-// unknown. Only the first call counts. usd is what the request cost: its share of the
-// backend's price while it was there, with as many others as are there now.
+// Done releases the slot. generated is the number of tokens of the answer, 0 if unknown. Only the first call counts. usd
+// is the request's cost: its share of the backend's price over its time there, divided by the requests that run there
+// now.
 func (l *Lease) Done(generated int) (usd float64) {
-	usd, first := l.leave(generated)
+	usd, first := l.release(generated)
 	if first {
 		l.backend.metrics.inflight.Dec()
 		l.pool.o.OnCapacity()
@@ -150,21 +139,21 @@ func (l *Lease) Done(generated int) (usd float64) {
 	return usd
 }
 
-// leave is Done within the pool. It reports whether this is the first call.
-func (l *Lease) leave(generated int) (usd float64, first bool) {
+// release is Done inside the pool. It reports whether this is the first call.
+func (l *Lease) release(generated int) (usd float64, first bool) {
 	p, b, r := l.pool, l.backend, &l.request
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.Ended() {
+	if r.IsEnded() {
 		return 0, false
 	}
 	all := b.account.All()
 	usd = now.Sub(r.Began).Hours() * p.o.USDPerHour / float64(max(all.Requests, b.reading.Running, 1))
-	if !r.First().IsZero() {
-		tokens, took := float64(generated-1), now.Sub(r.First())
+	if !r.FirstToken().IsZero() {
+		tokens, took := float64(generated-1), now.Sub(r.FirstToken())
 		b.speed.LearnDecode(tokens, took)
-		if b.pace == 0 { // readings tell it of all requests, and better
+		if b.pace == 0 { // readings measure the speed over all requests
 			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)
 		}
 	}
@@ -174,7 +163,7 @@ func (l *Lease) leave(generated int) (usd float64, first bool) {
 	if generated > 0 {
 		p.outputs.Learn(l.kind, r.MaxOutput/l.answers, generated/l.answers)
 	}
-	p.freed.Add(float64(r.Tally().Held+generated), now)
+	p.freed.Add(float64(r.Totals().Held+generated), now)
 	b.account.End(r)
 	return usd, true
 }

@@ -17,18 +17,18 @@ func (poisoned) Unwrap() error { panic("of an error") }
 func TestAPanicUnderAPoolsLockLeavesItUnlocked(t *testing.T) {
 	err := errors.New("refused")
 	for name, call := range map[string]func(p *Pool, l *Lease){
-		"taken":      func(p *Pool, _ *Lease) { p.taken(nil, pressure.Reading{}) },
+		"taken":      func(p *Pool, _ *Lease) { p.storeReading(nil, pressure.Reading{}) },
 		"show":       func(p *Pool, _ *Lease) { p.show(nil) },
 		"forgetOld":  func(p *Pool, _ *Lease) { p.forgetOld(nil) },
 		"setDown":    func(p *Pool, _ *Lease) { p.setDown(nil, err) },
 		"setUp":      func(p *Pool, _ *Lease) { p.setUp(nil, time.Time{}) },
-		"unanswered": func(p *Pool, _ *Lease) { p.unanswered(nil, time.Time{}) },
-		"settled":    func(p *Pool, _ *Lease) { p.settled(nil, nil) },
+		"unanswered": func(p *Pool, _ *Lease) { p.noteUnanswered(nil, time.Time{}) },
+		"settled":    func(p *Pool, _ *Lease) { p.noteAnswer(nil, nil) },
 		"release":    func(p *Pool, _ *Lease) { p.release(nil) },
 		"replace":    func(p *Pool, _ *Lease) { p.warm = nil; p.replace([]string{"http://c:8000"}) },
 		"Done":       func(_ *Pool, l *Lease) { l.backend = nil; l.Done(9) },
-		"Failed":     func(_ *Pool, l *Lease) { l.backend = nil; l.Failed() },
-		"missed":     func(p *Pool, l *Lease) { p.missed(l.backend, poisoned{err}) },
+		"Failed":     func(_ *Pool, l *Lease) { l.backend = nil; l.ReportFailed() },
+		"missed":     func(p *Pool, l *Lease) { p.noteMissed(l.backend, poisoned{err}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := fixed(t, Options{})

@@ -10,8 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// metrics are the package's series. Pools that share a registry share them;
-// the label pool tells them apart.
+// metrics are the package's series. Pools with one registry share them; the label pool separates them.
 type metrics struct {
 	kvUsage      *prometheus.GaugeVec
 	up           *prometheus.GaugeVec
@@ -60,8 +59,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// register returns c, or the collector of its kind that another pool has
-// registered. A clash with somebody else's metric panics, as MustRegister does.
+// register returns c, or the equal collector that another pool has registered. A conflict with another metric panics, as
+// MustRegister does.
 func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	if reg == nil {
 		return c
@@ -78,8 +77,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	panic(err)
 }
 
-// backendMetrics are one backend's series that are touched on a request's way;
-// bound once so that nothing is looked up there.
+// backendMetrics are one backend's series that every request updates, bound once to avoid lookups.
 type backendMetrics struct {
 	up           prometheus.Gauge
 	drained      prometheus.Gauge
@@ -102,14 +100,14 @@ func (m *metrics) of(pool, backend string) backendMetrics {
 	return b
 }
 
-// reading shows what a reading told.
+// reading shows a reading.
 func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 	m.kvUsage.WithLabelValues(pool, backend).Set(r.KVUsage)
 	m.hits.set(pool, backend, r.PrefixHits)
 	m.queries.set(pool, backend, r.PrefixQueries)
 }
 
-// suspected shows what a backend is suspected of, if of anything.
+// suspected shows the suspected condition of a backend.
 func (m *metrics) suspected(pool, backend string, condition health.Condition) {
 	for _, c := range [...]struct {
 		condition health.Condition
@@ -137,8 +135,8 @@ func (m *metrics) forget(pool, backend string) {
 	}
 }
 
-// engineCounter shows a counter of the engines as each was last read. It starts from 0 again when
-// its engine does, as counters may. One entry for each backend there is.
+// engineCounter shows a counter of the engines at its last reading, one entry per backend. It restarts from 0 when the
+// engine does.
 type engineCounter struct {
 	desc *prometheus.Desc
 
@@ -168,7 +166,7 @@ func (c *engineCounter) forget(pool, backend string) {
 // Describe implements [prometheus.Collector].
 func (c *engineCounter) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
-// Collect implements [prometheus.Collector]. The reader must not hold up who sets.
+// Collect implements [prometheus.Collector]. It does not block set.
 func (c *engineCounter) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	all := make([]prometheus.Metric, 0, len(c.last))

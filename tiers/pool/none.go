@@ -8,23 +8,22 @@ import (
 	"github.com/foregate/foregate/tiers/choose"
 )
 
-// What a failed pick is, for errors.Is. The types below carry the numbers.
+// The errors of a failed pick, for errors.Is. The types below have the details.
 var (
 	ErrNoBackend = errors.New("no backend")
 	ErrFull      = errors.New("pool full")
 )
 
-// NoBackendError tells why nothing could be picked. Each backend is counted
-// once, under the first that applies.
+// NoBackendError says why no backend could be picked. Each backend is counted once, by the first reason that applies.
 type NoBackendError struct {
 	Pool     string
 	Total    int
 	Down     int   // refused a connection, or answers nothing
 	Drained  int   // an operator or a spot notice took it out
-	Broken   int   // breaker open; of a demand that is Spare, or suspect
+	Broken   int   // breaker open; for an Optional demand also suspect
 	Excluded int   // tried already
 	Full     int   // the prompt is longer than the whole KV cache
-	Last     error // why the one that went down last did; nil when none is down
+	Last     error // reason of the one that went down last; nil: none is down
 }
 
 // Error carries the numbers.
@@ -40,29 +39,26 @@ func (e *NoBackendError) Error() string {
 // Is matches ErrNoBackend.
 func (e *NoBackendError) Is(target error) bool { return target == ErrNoBackend }
 
-// Unwrap is why the last backend went down.
+// Unwrap returns why the last backend went down.
 func (e *NoBackendError) Unwrap() error { return e.Last }
 
-// FullError tells that backends would do, but for the demand's limit: one may wait for
-// capacity.
+// FullError says that backends exceed the demand's limits only: the caller may wait for capacity.
 type FullError struct {
-	Pool      string
-	Limit     float64 // the demand's
-	Usage     float64 // the least KV usage of those that would do, own tokens included
-	Elsewhere bool    // there is capacity, but not where the prompt is warm; only for a patient request
-	Large     bool    // the request needs more than half of the memory of each of these
+	Pool          string
+	Limit         float64 // the demand's
+	Usage         float64 // least KV usage of those backends, own tokens included
+	FreeElsewhere bool    // there is capacity, but not where the prefix is cached; only with WaitForCapacity
+	Large         bool    // the request needs more than half of the memory of each
 
-	Partial bool // it excluded a backend, so that this is not said of the whole pool
+	Partial bool // backends were excluded, so this is not true of the whole pool
 
-	// Peak is the share of the memory that the least full one may come to with the
-	// request, and PeakLimit what that must not pass.
+	// Peak is the forecast usage of the least full backend with the request; PeakLimit is its bound.
 	Peak, PeakLimit float64
 
-	Waiting int // the fewest requests that wait at one of them
-	Queue   int // the demand's limit of these, 0 is none
+	Waiting int // fewest waiting requests at one of them
+	Queue   int // the demand's limit of waiting requests; 0: none
 
-	// Wait is how long requests at the rate of the last seconds take to free what is
-	// missing, by what one has seen here of it; 0 is unknown.
+	// Wait is the expected time until enough memory is free, by the rate of the last seconds; 0: unknown.
 	Wait time.Duration
 }
 
@@ -75,10 +71,10 @@ func (e *FullError) Error() string {
 // Is matches ErrFull.
 func (e *FullError) Is(target error) bool { return target == ErrFull }
 
-// none says why no candidate would do. The caller holds mu.
-func (p *Pool) none(r *round, d *Demand) error {
-	if d.Limit.Usage > 0 {
-		e := &FullError{Pool: p.o.Name, Limit: d.Limit.Usage, Queue: d.Limit.Queue, Partial: len(d.Exclude) > 0}
+// noBackendError returns why no candidate can be used. The caller holds mu.
+func (p *Pool) noBackendError(r *round, d *Demand) error {
+	if d.Admission.MaxUsage > 0 {
+		e := &FullError{Pool: p.o.Name, Limit: d.Admission.MaxUsage, Queue: d.Admission.MaxQueue, Partial: len(d.Exclude) > 0}
 		if e.of(r.cands, r.need, p.freed.PerSecond(r.now)) {
 			return e
 		}
@@ -106,9 +102,9 @@ func (p *Pool) none(r *round, d *Demand) error {
 	return e
 }
 
-// of takes the numbers from the candidates that would do but for the limit, and reports whether
-// there is one. The pool frees so many tokens per second; 0 is unknown.
-func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64) bool {
+// of sets the numbers from the candidates that only exceed the limits, and reports whether there is one. freed is the
+// rate of freed tokens per second; 0: unknown.
+func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed float64) bool {
 	e.Usage, e.Large = 1, true
 	least, n := 0.0, 0
 	for i := range cands {
@@ -117,7 +113,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64
 			continue
 		}
 		n++
-		e.Elsewhere = e.Elsewhere || need.Patient && !c.Above(need)
+		e.FreeElsewhere = e.FreeElsewhere || need.WaitForCapacity && !c.Above(need)
 		if over := c.Over(need); n == 1 || over < least {
 			least = over
 			e.Peak, e.PeakLimit = c.Peak(need)
@@ -125,7 +121,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64
 		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
-		e.Large = e.Large && c.Capacity > 0 && 2*need.Holds > c.Capacity
+		e.Large = e.Large && c.Capacity > 0 && 2*need.HoldTokens > c.Capacity
 		e.Usage = min(e.Usage, c.Filled())
 	}
 	if rate := freed / float64(max(n, 1)); rate > 0 {

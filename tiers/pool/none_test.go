@@ -33,7 +33,7 @@ func TestAPoolThatIsFullTellsTheNumbersOfTheLeastFull(t *testing.T) {
 		r.Waiting = waiting[i]
 		return r
 	})
-	e := refused(t, b.Pool, Demand{PromptTokens: 1000, Limit: Limit{Usage: 0.85, Queue: 9, Now: true}})
+	e := refused(t, b.Pool, Demand{PromptTokens: 1000, Admission: Admission{MaxUsage: 0.85, MaxQueue: 9, Now: true}})
 	if e.Pool != "big" || e.Limit != 0.85 || e.Queue != 9 || math.Abs(e.Usage-0.9) > 1e-9 || e.Waiting != 2 || e.Wait != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -46,18 +46,18 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b", "http://c", "http://d"}, Open: func(id string) bool { return id == "b" }})
 	b.tick(0, func(int) pressure.Reading { return at(0.2) })
 	b.give(3, at(0.9))
-	pick(t, b.Pool, Demand{Exclude: []string{"c", "d"}}).Refused(nil) // a is down, b broken, c tried
-	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
+	pick(t, b.Pool, Demand{Exclude: []string{"c", "d"}}).ReportRefused(nil) // a is down, b broken, c tried
+	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Admission: Admission{MaxUsage: 0.85}}); e.Usage < 0.9 {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(1500 * time.Millisecond)
 	b.give(2, at(0.2)) // c has made no step
-	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
+	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Admission: Admission{MaxUsage: 0.85}}); e.Usage < 0.9 {
 		t.Errorf("one that seems to hang: %+v", e)
 	}
 	b.give(2, at(0.21))
 	// Where nobody would do whatever the limit, that is what is told.
-	if _, err := b.pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
+	if _, err := b.pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Admission: Admission{MaxUsage: 0.85}}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })
-	d := Demand{PromptTokens: 77_000, MaxOutput: 3000, Limit: Limit{Usage: 0.85}}
+	d := Demand{PromptTokens: 77_000, MaxOutput: 3000, Admission: Admission{MaxUsage: 0.85}}
 	for range 400 { // answers of such requests fill their limit
 		b.outputs.Learn(-1, 3000, 3000)
 	}
@@ -82,7 +82,7 @@ func TestTheWaitIsWhatIsMissingAtTheRateOfTheLastSeconds(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
 	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
 	b.tick(0, func(int) pressure.Reading { return idle })
-	full := Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}
+	full := Demand{PromptTokens: 100, Admission: Admission{MaxUsage: 0.85}}
 	b.tick(time.Second, func(int) pressure.Reading { return at(0.9) })
 	if e := refused(t, b.Pool, full); e.Wait != 0 {
 		t.Errorf("nothing was freed yet: %v", e.Wait)
@@ -111,7 +111,7 @@ func TestARateOfOtherTimesSaysNothing(t *testing.T) {
 			pick(t, b.Pool, Demand{PromptTokens: 900}).Done(100)
 		}
 		b.tick(silence, func(int) pressure.Reading { return at(0.9) })
-		if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); (e.Wait > 0) != known || e.Wait < 0 || e.Wait > time.Minute {
+		if e := refused(t, b.Pool, Demand{PromptTokens: 100, Admission: Admission{MaxUsage: 0.85}}); (e.Wait > 0) != known || e.Wait < 0 || e.Wait > time.Minute {
 			t.Errorf("after an idle time of %v a wait of %v is foreseen", silence, e.Wait)
 		}
 	}
@@ -120,12 +120,12 @@ func TestARateOfOtherTimesSaysNothing(t *testing.T) {
 func TestALimitOfWhatIsInUseNowLooksAtNothingElse(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.8) })
-	long := Demand{PromptTokens: 60_000, MaxOutput: 60_000, Limit: Limit{Usage: 0.85}}
+	long := Demand{PromptTokens: 60_000, MaxOutput: 60_000, Admission: Admission{MaxUsage: 0.85}}
 	refused(t, b.Pool, long)
-	long.Limit.Now = true
+	long.Admission.Now = true
 	pick(t, b.Pool, long).Done(0)
 	b.tick(time.Second, func(int) pressure.Reading { return at(0.86) })
-	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85, Now: true}}); e.Usage != 0.86 {
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Admission: Admission{MaxUsage: 0.85, Now: true}}); e.Usage != 0.86 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -134,9 +134,9 @@ func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
 	b.tick(0, func(int) pressure.Reading { return idle })
-	huge := Demand{PromptTokens: 155_000, MaxOutput: 100_000, Limit: Limit{Usage: 0.1}}
+	huge := Demand{PromptTokens: 155_000, MaxOutput: 100_000, Admission: Admission{MaxUsage: 0.1}}
 	l := pick(t, b.Pool, huge)
-	if e := refused(t, b.Pool, Demand{PromptTokens: 1000, Limit: Limit{Usage: 0.85}}); e.Peak < 0.9 {
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1000, Admission: Admission{MaxUsage: 0.85}}); e.Peak < 0.9 {
 		t.Errorf("behind it: %+v", e)
 	}
 	l.Done(10)
@@ -150,21 +150,21 @@ func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
 func TestWithoutReadingsNoLimitHolds(t *testing.T) {
 	p := fixed(t, Options{})
 	for range 60 {
-		pick(t, p, Demand{PromptTokens: 10_000, Limit: Limit{Usage: 0.01, Queue: 1}})
+		pick(t, p, Demand{PromptTokens: 10_000, Admission: Admission{MaxUsage: 0.01, MaxQueue: 1}})
 	}
 	for range 200 {
-		pick(t, p, Demand{PromptTokens: 10_000, Limit: Limit{Usage: 0.95, Queue: 1}})
+		pick(t, p, Demand{PromptTokens: 10_000, Admission: Admission{MaxUsage: 0.95, MaxQueue: 1}})
 	}
 	// But low does not pile up where nothing is known.
-	refused(t, p, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85}})
+	refused(t, p, Demand{PromptTokens: 1, Admission: Admission{MaxUsage: 0.85}})
 }
 
 func TestWhereTheSizeOfTheCacheIsUnknownTheUsageAloneCounts(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return pressure.Reading{Running: 3, KVUsage: 0.84, Iterations: 1} })
-	pick(t, b.Pool, Demand{PromptTokens: 1 << 20, Limit: Limit{Usage: 0.85}}).Done(0)
+	pick(t, b.Pool, Demand{PromptTokens: 1 << 20, Admission: Admission{MaxUsage: 0.85}}).Done(0)
 	b.tick(time.Second, func(int) pressure.Reading { return pressure.Reading{Running: 3, KVUsage: 0.85, Iterations: 2} })
-	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85}}); e.Usage != 0.85 || e.Peak != 0.85 || e.Wait != 0 {
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Admission: Admission{MaxUsage: 0.85}}); e.Usage != 0.85 || e.Peak != 0.85 || e.Wait != 0 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -173,20 +173,20 @@ func TestAPatientRequestIsToldThatThereIsRoomElsewhere(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.1) })
 	talk := conversation("x", 8000)
-	talk.Limit = Limit{Usage: 0.5, Patient: true}
+	talk.Admission = Admission{MaxUsage: 0.5, Patient: true}
 	warm := pick(t, b.Pool, talk)
 	warm.FirstToken()
 	warm.Done(10)
 	b.give(int(warm.Backend()[0]-'a'), at(0.6))
-	if e := refused(t, b.Pool, talk); !e.Elsewhere || e.Wait != 0 || e.Usage >= 0.5 {
+	if e := refused(t, b.Pool, talk); !e.FreeElsewhere || e.Wait != 0 || e.Usage >= 0.5 {
 		t.Errorf("%+v", e)
 	}
-	talk.Limit.Waited = time.Minute
+	talk.Admission.Waited = time.Minute
 	if l := pick(t, b.Pool, talk); l.Backend() == warm.Backend() {
 		t.Error("it went where there is no room")
 	}
 	b.tick(0, func(int) pressure.Reading { return at(0.6) })
-	if e := refused(t, b.Pool, talk); e.Elsewhere {
+	if e := refused(t, b.Pool, talk); e.FreeElsewhere {
 		t.Errorf("there is no room anywhere: %+v", e)
 	}
 }

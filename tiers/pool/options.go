@@ -15,42 +15,40 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// Options wires a Pool. Either Backends or Discover is set.
+// Options configure a Pool. Set either Backends or Discover.
 type Options struct {
 	Name       string
 	Model      string
 	Backends   []string // base URLs
-	Discover   string   // where the backends are found instead, see [discover.New]
-	USDPerHour float64  // of one backend
-	Priorities bool     // its engines schedule by the priority that a request has (vLLM's --scheduling-policy priority)
+	Discover   string   // a source of backends instead, see [discover.New]
+	USDPerHour float64  // price of one backend
+	Priorities bool     // the engines use request priorities (vLLM's --scheduling-policy priority)
 
-	Config   func() choose.Config   // live; nil is choose.DefaultConfig
-	Pressure func() pressure.Config // live; nil is pressure.DefaultConfig
+	Config   func() choose.Config   // live; nil: choose.DefaultConfig
+	Pressure func() pressure.Config // live; nil: pressure.DefaultConfig
 
-	// Open is the breaker's view: true means do not pick. It is asked once per
-	// backend and pick, so it must be cheap; nil is never open.
+	// Open reports whether a backend's breaker is open. It runs once per backend and pick, so it must be cheap; nil:
+	// never open.
 	Open func(backend string) bool
-	// Shut is Open without what is kept open for want of others; nil is Open.
+	// Shut is Open without the exception for the last usable backends; nil: the same as Open.
 	Shut func(backend string) bool
-	// Ramp is the share of its turns, 0..1, that a backend may take by the breaker's word,
-	// beside its own after a start. It is asked as often as Open; nil is always 1.
+	// Ramp is the share of traffic, 0..1, that the breaker grants a backend after it was open. It runs as often as
+	// Open; nil: always 1.
 	Ramp func(backend string) float64
 
-	// OnCapacity is called whenever a backend may have more free capacity than before: a request
-	// ended, or a reading came. It is called often, without the pool's lock, and must be quick;
-	// nil is nobody waits.
+	// OnCapacity is called whenever a backend may have more free capacity than before: after a request's end and after
+	// each reading. It is called often, without the pool's lock, and must be fast; may be nil.
 	OnCapacity func()
 
-	Fleet      Fleet             // the other replicas; nil: there are none
-	Index      Index             // nil: what is warm is estimated
+	Fleet      Fleet             // the other replicas; nil: none
+	Index      Index             // nil: cached prefixes are estimated
 	Resolver   discover.Resolver // nil is net.DefaultResolver
 	Logger     zerolog.Logger
-	Registerer prometheus.Registerer // nil registers nothing; pools may share one
+	Registerer prometheus.Registerer // nil: no metrics; pools may share one
 	Now        func() time.Time      // nil is time.Now
 }
 
-// validate refuses what would go wrong later and returns the backends' URLs in
-// their one spelling, or where they are found.
+// validate checks the options and returns the backends' normalized URLs, or the source of backends.
 func (o Options) validate() ([]string, discover.Source, error) {
 	switch {
 	case o.Name == "":
@@ -83,7 +81,7 @@ func (o Options) validate() ([]string, discover.Source, error) {
 	return urls, nil, nil
 }
 
-// withDefaults fills in what is not set, and has Pressure tell what is within its bounds.
+// withDefaults sets missing options and limits the values of Pressure.
 func (o Options) withDefaults() Options {
 	if o.Config == nil {
 		o.Config = choose.DefaultConfig

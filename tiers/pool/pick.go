@@ -7,18 +7,17 @@ import (
 	"github.com/foregate/foregate/tiers/pool/capacity"
 )
 
-// PickInto chooses a backend, and makes l a lease on it: the request counts as under way there until
-// its Done. The error is a *NoBackendError, or a *FullError where some would do but for the demand's
-// limit; then l is untouched. Of a large pool it looks at a sample first, and at all where none of the
-// sample would do. A look has four steps: which backends (sample, all), what others say of them (ask),
-// the decision, which alone is made under the lock (decide), and who is told of it (tell).
+// PickInto chooses a backend and makes l a lease on it; the request counts there until Done. The error is a
+// *NoBackendError, or a *FullError if backends only exceed the demand's limits; l is then unchanged. In a large pool it
+// tries a sample first, then all. A round has four steps: select backends (sample, all), query breaker, index and fleet
+// (ask), decide under the lock (decide), and notify (tell).
 func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	r := p.scratch.Get().(*round)
 	defer p.scratch.Put(r)
 	r.begin(p, d)
 	r.turn = p.turn.Add(1) - 1
-	err := errNotLooked
-	if len(r.set) > maxLooked {
+	err := errNotScraped
+	if len(r.set) > maxCandidates {
 		p.sample(r, d)
 		r.ask(p, d)
 		err = p.decide(r, d, l)
@@ -35,7 +34,7 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	return nil
 }
 
-// decide chooses among the backends that the round looks at, and commits to the choice.
+// decide chooses one of the round's backends and commits the choice.
 func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,30 +45,30 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	p.shared(r, d)
 	r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
 	if r.picked < 0 {
-		return p.none(r, d)
+		return p.noBackendError(r, d)
 	}
 	p.commit(r, d, l)
 	return nil
 }
 
-// need is the demand as Choose sees it. The caller holds mu.
-func (p *Pool) need(r *round, d *Demand) choose.Need {
-	n := choose.Need{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), Keyed: r.keyed}
+// need converts the demand for package choose. The caller holds mu.
+func (p *Pool) need(r *round, d *Demand) choose.Request {
+	n := choose.Request{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), HasHome: r.keyed}
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.Of(d.PromptBytes)
 	}
-	if d.Limit.Usage > 0 {
-		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
-		n.Patient, n.Waited = d.Limit.Patient, d.Limit.Waited.Seconds()
-		if !d.Limit.Now {
+	if d.Admission.MaxUsage > 0 {
+		n.MaxUsage, n.MaxQueue = d.Admission.MaxUsage, d.Admission.MaxQueue
+		n.WaitForCapacity, n.WaitedSeconds = d.Admission.Patient, d.Admission.Waited.Seconds()
+		if !d.Admission.Now {
 			output, _ := p.outputs.Of(d.kind(), d.MaxOutput)
-			n.Holds = n.PromptTokens + int(output)*d.answers()
+			n.HoldTokens = n.PromptTokens + int(output)*d.answers()
 		}
 	}
 	return n
 }
 
-// fill makes a candidate of each backend, with what is known of its load. The caller holds mu.
+// fill makes a candidate of each backend with its load. The caller holds mu.
 func (p *Pool) fill(r *round) {
 	m := p.meanNow(r.now, r.age)
 	m.output, m.variance = p.outputs.Of(-1, 0)
@@ -83,10 +82,9 @@ func (p *Pool) fill(r *round) {
 	r.silence()
 }
 
-// shared fills in what each candidate need not hold a second time of a prompt: the parts
-// that are warm there and in use by other requests. Of ours that is known; that another
-// replica's request uses a part is as likely for each of them as it has been of ours.
-// The caller holds mu.
+// shared sets the prompt tokens that each candidate need not hold twice: cached prefixes that other requests use now.
+// Our own requests are known; other replicas' requests are assumed to use a prefix as often as ours have. The caller
+// holds mu.
 func (p *Pool) shared(r *round, d *Demand) {
 	others := 1 - math.Pow(1-float64(p.inUse), float64(r.replicas-1))
 	for i, b := range r.backends {
@@ -97,7 +95,7 @@ func (p *Pool) shared(r *round, d *Demand) {
 	}
 }
 
-// commit makes l a lease on the backend that was picked, and counts it. The caller holds mu.
+// commit makes l a lease on the chosen backend and counts it. The caller holds mu.
 func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	b, c, prompt := r.backends[r.picked], &r.cands[r.picked], r.need.PromptTokens
 	p.meanPrompt.Learn(float64(max(prompt-c.Cached, 0)))
@@ -108,14 +106,14 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	output, variance := p.outputs.Of(kind, d.MaxOutput)
 	held := max(prompt-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Spare,
+		pool: p, backend: b, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
 		rank: r.rank(b, d),
 		request: capacity.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),
 			Variance: variance * float64(d.answers()), MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
-	b.account.Start(&l.request, capacity.Tally{
+	b.account.Start(&l.request, capacity.Totals{
 		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), Held: held, Tokens: held + r.need.OutputTokens/2,
 	})
 	p.leave(r, d)
@@ -123,7 +121,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	b.hits.Expect(float64(r.raw[r.picked]), float64(prompt))
 }
 
-// tell has everybody know of a pick who is to.
+// tell shares the placement with the fleet and the metrics.
 func (p *Pool) tell(r *round, l *Lease) {
 	if len(r.placed) > 0 {
 		p.o.Fleet.Place(p.o.Name, r.placed)

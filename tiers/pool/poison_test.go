@@ -10,7 +10,7 @@ import (
 func TestSeveralAnswersHoldSeveralTimesAsMuch(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.8) })
-	d := Demand{PromptTokens: 100, MaxOutput: 1000, Limit: Limit{Usage: 0.85}}
+	d := Demand{PromptTokens: 100, MaxOutput: 1000, Admission: Admission{MaxUsage: 0.85}}
 	for range 200 {
 		b.outputs.Learn(-1, 1000, 1000)
 	}
@@ -31,10 +31,10 @@ func TestSeveralAnswersHoldSeveralTimesAsMuch(t *testing.T) {
 func TestARequestThatNeedsMostOfTheMemoryIsToldToBeLarge(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.1) })
-	if e := refused(t, b.Pool, Demand{PromptTokens: 150_000, Limit: Limit{Usage: 0.95}}); !e.Large {
+	if e := refused(t, b.Pool, Demand{PromptTokens: 150_000, Admission: Admission{MaxUsage: 0.95}}); !e.Large {
 		t.Errorf("%#v", *e)
 	}
-	if l := pick(t, b.Pool, Demand{PromptTokens: 143_000, Limit: Limit{Usage: 0.95, Now: true}}); l == nil {
+	if l := pick(t, b.Pool, Demand{PromptTokens: 143_000, Admission: Admission{MaxUsage: 0.95, Now: true}}); l == nil {
 		t.Error("by what is in use there is room")
 	}
 }

@@ -1,22 +1,17 @@
-// Package pool knows the backends that serve one model: which there are, which
-// are up, how loaded they are, and which one a request should go to.
+// Package pool holds the backends that serve one model: which exist, which are up, how loaded they are, and which one a
+// request goes to.
 //
-// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a
-// pure function; Pool gathers the values it judges. What requests hold of a backend is
-// reckoned in package capacity, what is learned of it in package estimate, and whether it is
-// well in package health: pure, all three. Pool has the lock, the clock and the network.
+// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a pure function; Pool collects
+// its inputs. The subpackages are pure, too: capacity computes the KV memory that requests hold, estimate holds learned
+// values, and health decides whether a backend is well. Pool has the lock, the clock and the network.
 //
-// A backend that refuses a
-// connection is out at once and comes back when a probe finds it. One that answers
-// nothing for a second, or makes no steps though it has work, is suspect: it gets
-// requests only where no other is left, and those under way there move. After two
-// silent seconds it is out. One whose metrics cannot be read, or
-// cannot be true, stays in with an unknown reading, which counts as neither idle nor
-// full.
+// A backend that refuses a connection is out at once and returns when a probe succeeds. One that answers nothing for a
+// second, or makes no steps although it has work, is suspect: it gets requests only if no other is left, and running
+// requests move away. After two seconds of silence it is out. One whose metrics cannot be read, or cannot be true, stays
+// in with an unknown reading, which counts as neither idle nor full.
 //
-// Under the pool's lock nothing runs but the pool's own arithmetic. What others are asked (the
-// clock, settings, the breaker, the index, the fleet) is asked before it is taken; what they are
-// told (the fleet, waiting requests, the log) is told after it is given back.
+// Only the pool's own arithmetic runs under its lock. The clock, settings, breaker, index and fleet are queried before
+// it is taken; the fleet, waiting requests and the log are notified after it is released.
 package pool
 
 import (
@@ -41,56 +36,55 @@ type Pool struct {
 	score     prometheus.Observer
 	prevented prometheus.Counter
 	scraper   *pressure.Scraper
-	source    discover.Source // nil: the set is fixed
-	found     found
-	slots     chan struct{} // one per scrape under way
+	source    discover.Source // nil: the backends are fixed
+	found     discovered
+	slots     chan struct{} // bounds concurrent scrapes
 	running   atomic.Bool
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	turn    atomic.Uint64              // picks so far
-	scratch sync.Pool                  // of *round, so that a pick need not allocate it
+	scratch sync.Pool                  // of *round, to avoid allocations
 
 	mu          sync.Mutex // guards the backends' state and what follows
 	byID        map[string]*backend
-	numbered    []*backend        // by number in warm; nil: gone
-	fleetDrains map[string]string // by id: why; never changed, only replaced
-	ownDrains   map[string]order  // by id: what only this replica was told
+	numbered    []*backend            // by number in warm; nil: removed
+	fleetDrains map[string]string     // reason by id; never changed, only replaced
+	ownDrains   map[string]drainOrder // by id; known to this replica only
 	warm        *prefix.Table
 	length      estimate.Density
-	meanPrompt  estimate.Average // of what was to be computed of the prompts picked for
+	meanPrompt  estimate.Average // prompt tokens to compute per pick
 	outputs     estimate.Outputs
-	inUse       estimate.Average // share of warm prompts whose prefix another request of ours was using
-	freed       estimate.Flow    // tokens that ended requests have freed
+	inUse       estimate.Average // share of cached prompts whose prefix another own request was using
+	freed       estimate.Flow    // tokens freed by ended requests
 	units       estimate.UnitCosts
 	mean        mean
 	meanAt      time.Time
 }
 
-// found is what came of asking; one goroutine uses it.
-type found struct {
-	good    time.Time // when an answer last named somebody
-	failing string    // what was logged of the failure under way
-	forGood bool      // the last good answer stands until there is another
+// discovered is the result of discovery; one goroutine uses it.
+type discovered struct {
+	good    time.Time // time of the last answer with backends
+	failing string    // the failure that was logged last
+	forGood bool      // the last good answer stays valid until the next one
 }
 
-// locked runs f with the lock. A panic of f's leaves the pool unlocked.
+// locked runs f with the lock. A panic of f releases the lock.
 func (p *Pool) locked(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
 }
 
-// Name is the pool's name.
+// Name returns the pool's name.
 func (p *Pool) Name() string { return p.o.Name }
 
-// Model is the model that the pool's backends serve.
+// Model returns the model that the pool's backends serve.
 func (p *Pool) Model() string { return p.o.Model }
 
-// Priorities reports whether the pool's engines schedule by priority, and take a request
-// that has one.
+// Priorities reports whether the pool's engines use request priorities.
 func (p *Pool) Priorities() bool { return p.o.Priorities }
 
-// named is the backend that has an id, nil where there is none.
+// named returns the backend with an id, or nil.
 func (p *Pool) named(id string) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()

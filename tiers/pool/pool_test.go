@@ -38,7 +38,7 @@ func (p *Pool) give(i int, r pressure.Reading) {
 	if r.At.IsZero() {
 		r.At = p.o.Now()
 	}
-	p.taken(b, r)
+	p.storeReading(b, r)
 }
 
 func pick(t testing.TB, p *Pool, d Demand) *Lease {
@@ -135,23 +135,23 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	second := pick(t, p, Demand{PromptTokens: 10})
 	want(2, 110, 110)
 	now = now.Add(700 * time.Millisecond) // its reading comes by way of another replica
-	p.Hear("a", pressure.Reading{At: begun})
+	p.ReceiveReading("a", pressure.Reading{At: begun})
 	want(1, 10, 10) // the first is in the reading, the second may not be
-	p.Hear("a", pressure.Reading{At: begun.Add(-time.Second)})
+	p.ReceiveReading("a", pressure.Reading{At: begun.Add(-time.Second)})
 	want(1, 10, 10) // an older one changes nothing
 	first.FirstToken()
 	want(1, 10, 10)
 	second.FirstToken()
 	second.FirstToken()
 	want(1, 0, 10)
-	second.Counted(16)
+	second.SetPromptTokens(16)
 	want(1, 0, 16)
 	first.Done(5)
 	first.Done(5)
 	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
-	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || *b.account.All() != (capacity.Tally{}) {
+	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || *b.account.All() != (capacity.Totals{}) {
 		t.Errorf("left over: %+v, %+v", s, b.account.All())
 	}
 }
@@ -202,7 +202,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 		Backends: []string{"http://a", "http://b", "http://c", "http://d"},
 		Open:     func(id string) bool { return id == "b" },
 	})
-	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).Refused(errors.New("dial a: connection refused"))
+	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).ReportRefused(errors.New("dial a: connection refused"))
 	p.give(3, pressure.Reading{BlockSize: 16, Blocks: 11})
 	_, err := p.pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
 	const want = "pool big: no backend among 4: 1 down, 0 drained, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
@@ -213,7 +213,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 	if !ok || !errors.Is(err, ErrNoBackend) || e.Total != 4 || e.Full != 1 {
 		t.Errorf("got %+v", e)
 	}
-	if p.Reach() != Reached {
+	if p.Readiness() != Ready {
 		t.Error("d is healthy")
 	}
 }
@@ -221,20 +221,20 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 func TestRefusedBackendIsOutAtOnceButAClientThatLeftRefusesNothing(t *testing.T) {
 	p := fixed(t, Options{})
 	l := pick(t, p, Demand{})
-	l.Refused(context.Canceled)
+	l.ReportRefused(context.Canceled)
 	if s := p.Snapshot(); s[0].Down || s[1].Down {
 		t.Fatal("a client that left took a backend out")
 	}
-	l.Refused(nil)
+	l.ReportRefused(nil)
 	l.Done(0)
 	for range 10 {
 		if other := pick(t, p, Demand{}); other.Backend() == l.Backend() {
 			t.Fatal("picked again")
 		}
 	}
-	pick(t, p, Demand{}).Refused(errors.New("no such host"))
-	if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
-		t.Errorf("reach %v, %v", p.Reach(), err)
+	pick(t, p, Demand{}).ReportRefused(errors.New("no such host"))
+	if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Readiness() != Down {
+		t.Errorf("reach %v, %v", p.Readiness(), err)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if *b.account.All() != (capacity.Tally{}) || *b.account.Recent() != (capacity.Tally{}) {
+		if *b.account.All() != (capacity.Totals{}) || *b.account.Recent() != (capacity.Totals{}) {
 			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Probe asks a backend whether it is well, without a request of a user's: its health, where
-// it tells of that, and one token of the pool's model. nil is: it is. The context bounds
-// it; a server's answer other than 200 is a *pressure.StatusError, and an id that the pool
-// does not have is an error, too. It changes nothing of what the pool knows.
+// Probe checks one backend without a user's request: its health endpoint, if it has one, and one generated token of the
+// pool's model. nil means well. The context bounds it. A status other than 200 is a *pressure.StatusError; an unknown id
+// is an error, too. It does not change the pool's state.
 func (p *Pool) Probe(ctx context.Context, backend string) error {
 	b := p.named(backend)
 	if b == nil {

@@ -22,7 +22,7 @@ func TestAProbeWaitsAsLongAsTheSettingSays(t *testing.T) {
 	age := pressure.DefaultConfig()
 	p := fixed(t, Options{Backends: []string{srv.URL}, Pressure: func() pressure.Config { return age }})
 	for _, wait := range []time.Duration{50 * time.Millisecond, 900 * time.Millisecond} {
-		age.Probe = wait
+		age.ProbeTimeout = wait
 		began := time.Now()
 		p.probe(t.Context(), (*p.set.Load())[0])
 		if took := time.Since(began); took < wait || took > wait+2*time.Second {

@@ -82,7 +82,7 @@ func TestTheNextPromptInTheQueueHasOnlyBegunWhenTheOneBeforeItHasEnded(t *testin
 	}
 	second.Done(0)
 	first.Done(1)
-	if left := *set[0].account.All(); left != (capacity.Tally{}) {
+	if left := *set[0].account.All(); left != (capacity.Totals{}) {
 		t.Errorf("left behind: %+v", left)
 	}
 }

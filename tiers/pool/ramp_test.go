@@ -13,7 +13,7 @@ func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
 	b := newBench(t, Options{})
 	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
 	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
-	l.Refused(nil)
+	l.ReportRefused(nil)
 	l.Done(0)
 	b.now = b.now.Add(5 * time.Second)
 	if !b.Observe("a", works(0, 2), nil) {
@@ -28,14 +28,14 @@ func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
 func TestBackendsOfTheStartTakeTheirShareAtOnceAndLaterOnesDoNot(t *testing.T) {
 	b := newBench(t, Options{})
 	for i, x := range *b.set.Load() {
-		if x.vitals.Ramp(b.now) != 1 {
+		if x.health.Ramp(b.now) != 1 {
 			t.Errorf("backend %d ramps at the start of everything", i)
 		}
 	}
 	b.replace([]string{"http://a", "http://new"})
 	set := *b.set.Load()
-	if set[0].vitals.Ramp(b.now) != 1 || set[1].vitals.Ramp(b.now) != health.MinRamp {
-		t.Errorf("ramps %v and %v", set[0].vitals.Ramp(b.now), set[1].vitals.Ramp(b.now))
+	if set[0].health.Ramp(b.now) != 1 || set[1].health.Ramp(b.now) != health.MinRamp {
+		t.Errorf("ramps %v and %v", set[0].health.Ramp(b.now), set[1].health.Ramp(b.now))
 	}
 }
 
@@ -52,7 +52,7 @@ func TestANumberThatIsGivenAgainBringsNothingAlong(t *testing.T) {
 		t.Errorf("number %d, want %d; placed %v", c.number, number, b.warm.Placed(number))
 	}
 	l.Done(10) // of one that is gone
-	if *c.account.All() != (capacity.Tally{}) {
+	if *c.account.All() != (capacity.Totals{}) {
 		t.Errorf("%+v", c.account.All())
 	}
 }

@@ -11,59 +11,59 @@ import (
 )
 
 const (
-	// maxLooked is how many backends a pick looks at: the least loaded of 64 drawn at
-	// random is among the best 5 % of a pool of any size in 96 of 100 picks.
-	maxLooked = 64
-	// maxHomes is how many of these are the nearest to the prompt's home.
+	// maxCandidates bounds the backends that a pick considers. The least loaded of 64 random ones is among the best
+	// 5 % of any pool in 96 % of picks.
+	maxCandidates = 64
+	// maxHomes of them are the first by rendezvous hashing of the prompt.
 	maxHomes = 4
 )
 
-// errNotLooked says that no backend was looked at yet.
-var errNotLooked = errors.New("no backend was looked at")
+// errNotScraped says that a backend was not scraped yet.
+var errNotScraped = errors.New("no backend was looked at")
 
-// round is one look at the backends, for a pick or a snapshot, and the memory of it.
+// round is one pass over the backends, for a pick or a snapshot, and its reusable memory.
 type round struct {
-	// By begin and ask, which call others and hold no lock.
+	// Set by begin and ask without the lock.
 	moment
-	keyed    bool // see choose.Need
+	keyed    bool // see choose.Request
 	set      []*backend
 	turn     uint64
-	chain    []uint64   // the prompt's blocks, by the index
-	backends []*backend // those that are looked at
+	chain    []uint64   // hashes of the prompt's blocks, from the Index
+	backends []*backend // the considered backends
 	views    []view     // of each of these
 
-	// By decide, which holds the lock.
-	need   choose.Need
+	// Set by decide with the lock.
+	need   choose.Request
 	cands  []choose.Candidate // of each of the backends
-	raw    []int              // what was expected to be cached there, before it was compared with what comes true
-	picked int                // −1 is none
-	placed []prefix.Placement // to be told
+	raw    []int              // expected cached tokens, before the correction by the observed hit rate
+	picked int                // −1: none
+	placed []prefix.Placement // to share with the fleet
 }
 
-// view is what the breaker and the index say of one backend.
+// view is a backend as the breaker and the Index see it.
 type view struct {
 	broken       bool
 	ramp         float64
-	cached       int // by the index, see [Index].Cached
+	cached       int // see [Index].Cached
 	whole, known bool
 }
 
-// begin takes in what holds for all backends.
+// begin reads the values that hold for all backends.
 func (r *round) begin(p *Pool, d *Demand) {
 	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Known(), 1)}
-	// Replicas that hear of each other need not guess where the others would send it.
+	// Replicas that share placements need not guess where the others would send it.
 	r.keyed = d.key() != 0 && !p.o.Fleet.Sharing()
 	r.chain = p.o.Index.Chain(r.chain[:0], d)
 	r.set = *p.set.Load()
 }
 
-// all looks at every backend.
+// all considers every backend.
 func (r *round) all() { r.backends = append(r.backends[:0], r.set...) }
 
-// ask takes in what others say of the backends that are looked at.
+// ask queries the breaker and the Index for the considered backends.
 func (r *round) ask(p *Pool, d *Demand) {
 	broken := p.o.Open
-	if d.Spare {
+	if d.Optional {
 		broken = p.o.Shut
 	}
 	r.views = r.views[:0]
@@ -76,17 +76,16 @@ func (r *round) ask(p *Pool, d *Demand) {
 	}
 }
 
-// sample looks at those where the prompt is warm or at home, and at some in a row
-// from a place drawn by the turn.
+// sample considers the backends that hold the prompt's prefix or are its homes, and some in a row from a random start.
 func (p *Pool) sample(r *round, d *Demand) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.backends = r.backends[:0]
-	if b := p.byID[d.Warm]; b != nil {
+	if b := p.byID[d.WarmBackend]; b != nil {
 		r.add(b)
 	}
 	p.warm.Find(d.parts(), 1<<30, func(number, _ int, _ bool) {
-		if b := p.numbered[number]; b != nil && len(r.backends) < maxLooked/2 {
+		if b := p.numbered[number]; b != nil && len(r.backends) < maxCandidates/2 {
 			r.add(b)
 		}
 	})
@@ -94,14 +93,14 @@ func (p *Pool) sample(r *round, d *Demand) {
 		r.homes(key)
 	}
 	n := uint64(len(r.set))
-	for i, from := uint64(0), prefix.Rendezvous(prefix.Key(r.turn), 0); i < n && len(r.backends) < maxLooked; i++ {
+	for i, from := uint64(0), prefix.Rendezvous(prefix.Key(r.turn), 0); i < n && len(r.backends) < maxCandidates; i++ {
 		if b := r.set[(from+i)%n]; !b.out(r.now) {
 			r.add(b)
 		}
 	}
 }
 
-// homes adds those nearest to a prompt's home.
+// homes adds the backends nearest to a prompt's home.
 func (r *round) homes(key prefix.Key) {
 	var nearest [maxHomes]*backend
 	var ranks [maxHomes]uint64
@@ -129,30 +128,29 @@ func (r *round) add(b *backend) {
 	}
 }
 
-// index is where a backend stands among those looked at, −1 when it does not.
+// index returns a backend's index in the round, −1 if it is not considered.
 func (r *round) index(b *backend) int {
 	if b.at < len(r.backends) && r.backends[b.at] == b {
-		return b.at // all are looked at
+		return b.at // all are considered
 	}
 	return slices.Index(r.backends, b)
 }
 
-// meanFor is how long the mean of a large pool is good for.
+// meanFor is how long the cached mean of a large pool is valid.
 const meanFor = 20 * time.Millisecond
 
-// meanNow is the pool's mean; that of a large pool is a little old. The caller holds
-// mu.
+// meanNow returns the pool's mean, in a large pool possibly meanFor old. The caller holds mu.
 func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
 	set := *p.set.Load()
-	if old := now.Sub(p.meanAt); len(set) <= maxLooked || old < 0 || old > meanFor {
+	if old := now.Sub(p.meanAt); len(set) <= maxCandidates || old < 0 || old > meanFor {
 		p.mean, p.meanAt = meanOf(set, now, age), now
 	}
 	p.mean.prompt = float64(p.meanPrompt)
 	return p.mean
 }
 
-// silence has backends that are down for their silence alone count as suspects where
-// none is up: it may be this replica that hears nothing.
+// silence treats backends that are down for silence as suspects if none is up: the network of this replica may have
+// failed.
 func (r *round) silence() {
 	for _, b := range r.backends {
 		if !b.out(r.now) {
@@ -160,18 +158,18 @@ func (r *round) silence() {
 		}
 	}
 	for i, b := range r.backends {
-		if b.down == errSilent && !b.gone && b.drained.why(r.now) == "" {
+		if b.down == errSilent && !b.gone && b.drained.reason(r.now) == "" {
 			r.cands[i].Down, r.cands[i].Suspect = false, true
 		}
 	}
 }
 
-// usable fills in which candidates may not be used, and how near home the prompt is at each.
+// usable sets which candidates may be used, and their distance from the prompt's home.
 func (r *round) usable(d *Demand) {
 	key := d.key()
 	for i, b := range r.backends {
 		c := &r.cands[i]
-		c.Broken = r.views[i].broken || d.Spare && c.Suspect
+		c.Broken = r.views[i].broken || d.Optional && c.Suspect
 		c.Excluded = slices.Contains(d.Exclude, b.id)
 		if key != 0 {
 			c.Home = prefix.Rendezvous(key, b.hash)
@@ -179,11 +177,11 @@ func (r *round) usable(d *Demand) {
 	}
 }
 
-// minRanked is the prompt tokens below which the server's own balance is worth more.
+// minRanked is the prompt length in tokens below which the server's own balancing is better.
 const minRanked = 256
 
-// rank is the engine behind b's URL that is to take the prompt, so that its next turn
-// finds it warm; −1 leaves it to the server.
+// rank returns the data-parallel rank of b for the prompt, so that the conversation's next turn finds its prefix; −1
+// lets the server choose.
 func (r *round) rank(b *backend, d *Demand) int {
 	key := d.key()
 	if len(b.reading.Ranks) == 0 || r.need.PromptTokens < minRanked || key == 0 {
@@ -201,8 +199,8 @@ func (r *round) rank(b *backend, d *Demand) int {
 	return choose.Rank(r.config, engines[:n], uint64(key))
 }
 
-// prevented reports whether the pick avoided an eviction: it pushes out less than half of what
-// it would have on the backend whose turn it was, which is a block at least.
+// prevented reports whether the pick avoided an eviction: it evicts less than half of what the round-robin choice would
+// have, which is at least one block.
 func (r *round) prevented() bool {
 	other := &r.cands[r.turn%uint64(len(r.cands))]
 	out := other.Evicts(r.need)

@@ -14,9 +14,8 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// New checks the options and returns a Pool that may be picked from at once;
-// readings, discovery and recovery need Run. Until discovery has answered, a
-// discovered pool has no backends.
+// New checks the options and returns a Pool. Picks work at once; readings, discovery and recovery need Run. A discovered
+// pool has no backends until discovery has answered.
 func New(o Options) (*Pool, error) {
 	urls, source, err := o.validate()
 	if err != nil {
@@ -28,12 +27,12 @@ func New(o Options) (*Pool, error) {
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
-		source:  source, found: found{forGood: strings.HasPrefix(o.Discover, "file:")},
+		source:  source, found: discovered{forGood: strings.HasPrefix(o.Discover, "file:")},
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
-		ownDrains:  map[string]order{},
+		ownDrains:  map[string]drainOrder{},
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),
 	}
@@ -44,8 +43,8 @@ func New(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Run scrapes, probes and discovers until ctx ends, and returns nil after all
-// that it started has ended. It may run once at a time.
+// Run scrapes, probes and discovers until ctx ends. It returns nil after all its goroutines have ended. Only one Run may
+// be active.
 func (p *Pool) Run(ctx context.Context) error {
 	if p.running.Swap(true) {
 		return fmt.Errorf("pool %s: runs already", p.o.Name)
@@ -79,20 +78,20 @@ func (p *Pool) Run(ctx context.Context) error {
 type watchers struct {
 	pool *Pool
 	all  sync.WaitGroup
-	ends map[*backend]func() // ends a watcher and waits for it
+	ends map[*backend]func() // stops a watcher and waits for it
 }
 
-// follow starts watchers for new backends and ends those of backends that left.
+// follow starts watchers for new backends and stops those of removed ones.
 func (w *watchers) follow(ctx context.Context) {
 	set := *w.pool.set.Load()
 	for b, end := range w.ends {
 		if slices.Contains(set, b) {
 			continue
 		}
-		// Only then, or the watcher might bring a series back.
+		// After the watcher's end, because the watcher could create the series again.
 		end()
 		delete(w.ends, b)
-		if w.pool.named(b.id) == nil { // another URL may have the id now
+		if w.pool.named(b.id) == nil { // another URL may use the id now
 			w.pool.metrics.forget(w.pool.o.Name, b.id)
 		}
 	}

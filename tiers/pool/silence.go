@@ -6,38 +6,35 @@ import (
 	"time"
 )
 
-// late is by how much of its time a question may end late before it is this replica
-// that is slow, and not the backend that is silent.
+// late is the relative delay of a timeout from which this replica counts as slow, not the backend as silent.
 const late = 0.2
 
-// asksHealth asks a backend whose metrics did not come in time for its health: slow metrics
-// are no silence. Any answer is one.
-func (p *Pool) asksHealth(ctx context.Context, b *backend) {
+// checkHealth asks for the health of a backend whose metrics were late. Any answer shows that it is alive.
+func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 	asked := p.o.Now()
 	err := p.scraper.Health(ctx, b.url)
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		p.unanswered(b, asked)
+		p.noteUnanswered(b, asked)
 	default:
-		p.settled(b, err)
+		p.noteAnswer(b, err)
 	}
 }
 
-// unanswered notes that b has not answered a question that was asked at the given time.
-// A question that ended late says that this replica is slow, and nothing of b: it is as if
-// nothing had been asked. Who has been silent for twice as long as a suspect is down.
-func (p *Pool) unanswered(b *backend, asked time.Time) {
+// noteUnanswered records that b did not answer a question asked at the given time. If the timeout itself fired late,
+// this replica is slow and nothing is recorded. A backend that is silent for twice the suspect time is down.
+func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	now, timeout := p.o.Now(), p.o.Pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
 	out := false
-	p.judge(b, func() {
+	p.updateHealth(b, func() {
 		if slow {
-			b.vitals.Speaks()
+			b.health.MarkAnswered()
 		} else {
-			b.vitals.Unanswered(asked, now, b.load())
+			b.health.MarkUnanswered(asked, now, b.load())
 		}
-		out = b.vitals.Out()
+		out = b.health.IsOut()
 	})
 	p.release(b)
 	if out {
@@ -45,21 +42,20 @@ func (p *Pool) unanswered(b *backend, asked time.Time) {
 	}
 }
 
-// release has the requests that are under way at a backend that is lost move to others,
-// where there are such, or where nobody waits for this pool.
+// release cancels the requests at a lost backend so that they move, if there is another backend or the request is
+// Optional.
 func (p *Pool) release(b *backend) {
 	lost := false
-	p.locked(func() { lost = b.vitals.Lost() })
+	p.locked(func() { lost = b.health.IsLost() })
 	if !lost {
 		return
 	}
-	for _, move := range p.moves(b, p.better(b)) {
+	for _, move := range p.moves(b, p.hasBetter(b)) {
 		move(ErrLost)
 	}
 }
 
-// moves are what has the requests at b move, each told once; better says that there is a better
-// backend for them.
+// moves returns the cancel functions of the requests at b, each once. better says that another backend would do better.
 func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,16 +68,15 @@ func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) 
 	return moves
 }
 
-// better reports whether another backend answers, is neither out nor suspect nor broken, and
-// owes no answer.
-func (p *Pool) better(than *backend) (found bool) {
-	now, absent := p.o.Now(), p.o.Pressure().Absent
+// hasBetter reports whether another backend answers and is neither out, suspect, broken nor late.
+func (p *Pool) hasBetter(than *backend) (found bool) {
+	now, absent := p.o.Now(), p.o.Pressure().UnknownAfter
 	for _, b := range *p.set.Load() {
 		if b == than || p.o.Open(b.id) {
 			continue
 		}
 		p.locked(func() {
-			found = b.contact.Reached(now, absent) && !b.out(now) && !b.vitals.Suspect() && !b.vitals.Owes()
+			found = b.reachability.IsReachable(now, absent) && !b.out(now) && !b.health.IsSuspect() && !b.health.HasPending()
 		})
 		if found {
 			return true

@@ -18,7 +18,7 @@ func (b *bench) silent(times int, backends ...int) {
 		asked := b.now
 		b.now = b.now.Add(500 * time.Millisecond)
 		for _, i := range backends {
-			b.unanswered((*b.set.Load())[i], asked)
+			b.noteUnanswered((*b.set.Load())[i], asked)
 		}
 	}
 }
@@ -32,11 +32,11 @@ func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *
 	b := newBench(t, Options{Registerer: reg})
 	b.well()
 	for i, want := range []BackendState{
-		{}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Down: true, Why: "answers nothing"},
+		{}, {Suspect: true, DrainReason: "answers nothing"}, {Suspect: true, DrainReason: "answers nothing"}, {Suspect: true, Down: true, DrainReason: "answers nothing"},
 	} {
 		b.silent(1, 0)
 		b.show(b.first())
-		if s := b.Snapshot()[0]; s.Suspect != want.Suspect || s.Down != want.Down || s.Why != want.Why {
+		if s := b.Snapshot()[0]; s.Suspect != want.Suspect || s.Down != want.Down || s.DrainReason != want.DrainReason {
 			t.Errorf("after question %d: %+v", i+1, s)
 		}
 		if n := b.picks(40); n > 0 && want.Suspect {
@@ -47,7 +47,7 @@ func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *
 	if testutil.ToFloat64(suspect) != 1 || testutil.ToFloat64(b.first().metrics.up) != 0 {
 		t.Error("the metrics do not show it")
 	}
-	b.settled(b.first(), nil)
+	b.noteAnswer(b.first(), nil)
 	b.setUp(b.first(), b.now)
 	b.show(b.first())
 	if s := b.Snapshot()[0]; s.Suspect || s.Down || testutil.ToFloat64(suspect) != 0 {
@@ -59,20 +59,20 @@ func TestAnAnswerOfAnyKindEndsASilence(t *testing.T) {
 	b := newBench(t, Options{})
 	b.well()
 	b.silent(1, 0)
-	b.settled(b.first(), nil) // metrics are slow, its health is told
+	b.noteAnswer(b.first(), nil) // metrics are slow, its health is told
 	b.silent(1, 0)
 	if b.Snapshot()[0].Suspect {
 		t.Error("suspect for slow metrics")
 	}
 	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
-	l.Answered() // a token came
+	l.MarkAlive() // a token came
 	if b.silent(1, 0); b.Snapshot()[0].Suspect {
 		t.Error("suspect though a token came")
 	}
 	if b.silent(2, 0); !b.Snapshot()[0].Suspect {
 		t.Error("one token speaks for ever")
 	}
-	if l.Answered(); b.Snapshot()[0].Suspect {
+	if l.MarkAlive(); b.Snapshot()[0].Suspect {
 		t.Error("suspect though a token came just now")
 	}
 }
@@ -84,7 +84,7 @@ func TestAQuestionThatEndsLateSaysNothingOfTheBackend(t *testing.T) {
 		asked := b.now
 		b.now = b.now.Add(700 * time.Millisecond)
 		for _, o := range *b.set.Load() {
-			b.unanswered(o, asked)
+			b.noteUnanswered(o, asked)
 		}
 	}
 	for _, s := range b.Snapshot() {
@@ -98,16 +98,16 @@ func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
 	b := newBench(t, Options{})
 	b.well()
 	b.silent(4, 0, 1, 2, 3)
-	if b.Reach() == Reached {
+	if b.Readiness() == Ready {
 		t.Error("the pool is reached")
 	}
 	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
 	var none *NoBackendError
-	if _, err := b.pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
+	if _, err := b.pick(Demand{PromptTokens: 10, Optional: true}); !errors.As(err, &none) {
 		t.Errorf("one that need not be made here: %v", err)
 	}
 	b.setUp(b.first(), b.now.Add(1))
-	b.settled(b.first(), nil)
+	b.noteAnswer(b.first(), nil)
 	if n := b.picks(40); n != 40 {
 		t.Errorf("%d of 40 picks for the only one that answers", n)
 	}
@@ -115,7 +115,7 @@ func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
 
 // under way is a lease on a backend, with what becomes of its call.
 func (b *bench) underWay(only string, spare bool) (*Lease, context.Context) {
-	d := Demand{PromptTokens: 10, Spare: spare}
+	d := Demand{PromptTokens: 10, Optional: spare}
 	for _, o := range *b.set.Load() {
 		if o.id != only {
 			d.Exclude = append(d.Exclude, o.id)
@@ -155,7 +155,7 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 	if draft.Err() == nil {
 		t.Error("a draft waits for a pool that is silent")
 	}
-	b.settled((*b.set.Load())[1], nil)
+	b.noteAnswer((*b.set.Load())[1], nil)
 	b.setUp((*b.set.Load())[1], b.now.Add(1))
 	b.silent(1, 0)
 	if waits.Err() == nil {
@@ -168,7 +168,7 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 func TestNothingMovesToABackendThatHasNeverAnswered(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
 	b.give(0, works(0, 5))
-	b.missed((*b.set.Load())[1], unresolved)
+	b.noteMissed((*b.set.Load())[1], unresolved)
 	l, waits := b.underWay("a", false)
 	if b.silent(3, 0); waits.Err() != nil {
 		t.Error("moved to one whose host does not resolve")

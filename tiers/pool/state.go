@@ -9,11 +9,11 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// taken stores a reading, unless there is a newer one.
-func (p *Pool) taken(b *backend, r pressure.Reading) {
+// storeReading stores a reading, unless there is a newer one.
+func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 	now := p.o.Now()
 	var older, restarted, wasBlind bool
-	p.judge(b, func() {
+	p.updateHealth(b, func() {
 		if older = r.At.Before(b.reading.At); older {
 			return
 		}
@@ -23,10 +23,10 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
 		}
 		if restarted {
-			p.cold(b)
+			p.clearCache(b)
 		}
 		wasBlind, b.blind = b.blind, false
-		b.contact.Answered(now)
+		b.reachability.MarkAnswered(now)
 	})
 	if older {
 		return
@@ -41,46 +41,45 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	}
 }
 
-// judge runs f with the lock, and logs the change of b's condition that comes of it.
-func (p *Pool) judge(b *backend, f func()) {
+// updateHealth runs f under the lock and logs a change of b's condition.
+func (p *Pool) updateHealth(b *backend, f func()) {
 	var was, is health.Condition
 	p.locked(func() {
-		was = b.vitals.Condition()
+		was = b.health.Condition()
 		f()
-		is = b.vitals.Condition()
+		is = b.health.Condition()
 	})
 	if was != is {
 		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Msg("backend's condition changed")
 	}
 }
 
-// heard notes that b gives tokens, where somebody wants to know.
-func (p *Pool) heard(b *backend) {
-	if b.vitals.Listening() {
-		b.vitals.Heard(p.o.Now())
+// noteTokens records that b gives tokens, if the health monitor needs it.
+func (p *Pool) noteTokens(b *backend) {
+	if b.health.NeedsTokens() {
+		b.health.MarkTokens(p.o.Now())
 	}
 }
 
-// settled notes that a question to b had an end in time, without an error an answer. An error that came instead of an
-// answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
-func (p *Pool) settled(b *backend, err error) {
+// noteAnswer records that a question to b ended in time; without an error that is an answer. An error without an HTTP
+// answer, such as a name that does not resolve, is neither silence nor contact.
+func (p *Pool) noteAnswer(b *backend, err error) {
 	now := p.o.Now()
-	p.judge(b, func() {
-		b.vitals.Speaks()
-		b.contact.Ended(err, now)
+	p.updateHealth(b, func() {
+		b.health.MarkAnswered()
+		b.reachability.MarkEnded(err, now)
 	})
 }
 
-// missed notes a scrape that gave nothing. The backend stays in, with a reading
-// that ages, unless it refused the connection: that a request would find, too.
-// A name that cannot be resolved is not held against it here, because requests
-// may still have connections.
-func (p *Pool) missed(b *backend, err error) {
+// noteMissed records a failed scrape. The backend stays in with an ageing reading, unless it refused the connection,
+// because requests would be refused, too. A name that does not resolve is ignored here: requests may still have
+// connections.
+func (p *Pool) noteMissed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known, now := p.forgetOld(b), p.o.Now()
 	goesBlind := false
 	p.locked(func() {
-		b.contact.Ended(err, now)
+		b.reachability.MarkEnded(err, now)
 		goesBlind = !known && !b.blind
 		b.blind = b.blind || !known
 	})
@@ -93,8 +92,7 @@ func (p *Pool) missed(b *backend, err error) {
 	}
 }
 
-// forgetOld takes a reading that has grown too old to mean anything out of the
-// metrics, and tells whether b still has one that does.
+// forgetOld removes a reading that is too old from the metrics. It reports whether b still has a valid one.
 func (p *Pool) forgetOld(b *backend) bool {
 	age, now := p.o.Pressure(), p.o.Now()
 	known := false
@@ -105,7 +103,7 @@ func (p *Pool) forgetOld(b *backend) bool {
 	return known
 }
 
-// setDown takes b out.
+// setDown marks b as down.
 func (p *Pool) setDown(b *backend, err error) {
 	now := p.o.Now()
 	var was error
@@ -119,9 +117,8 @@ func (p *Pool) setDown(b *backend, err error) {
 	}
 }
 
-// setUp takes b back in, on the word of a question that was asked at the given
-// time; a refusal since then is newer. What refused connections was restarted, so its
-// cache is taken to be empty; what could not be reached may have it still.
+// setUp marks b as up, by an answer to a question sent at the given time; a later refusal wins. A server that refused
+// connections was restarted, so its cache is assumed to be empty; one that was unreachable may still have its cache.
 func (p *Pool) setUp(b *backend, asked time.Time) {
 	now := p.o.Now()
 	var since time.Time
@@ -132,10 +129,10 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 			return
 		}
 		if errors.Is(b.down, syscall.ECONNREFUSED) {
-			p.cold(b)
+			p.clearCache(b)
 		}
 		b.down = nil
-		b.vitals.Came(now)
+		b.health.MarkStarted(now)
 		b.metrics.up.Set(1)
 	})
 	if comes {
@@ -143,8 +140,8 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 	}
 }
 
-// cold says that b's cache is empty, because it was restarted. The caller holds mu.
-func (p *Pool) cold(b *backend) {
+// clearCache records that b's cache is empty after a restart. The caller holds mu.
+func (p *Pool) clearCache(b *backend) {
 	b.life++
 	if !b.gone {
 		p.warm.Forget(b.number)

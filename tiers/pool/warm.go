@@ -1,11 +1,10 @@
 package pool
 
-// maxPrefixes is how many prefixes a pool remembers: with a few places each, about
-// 4 MB.
+// maxPrefixes bounds the prefixes that a pool remembers: about 4 MB with a few backends each.
 const maxPrefixes = 1 << 14
 
-// warmth fills in how much of the prompt each candidate has in its cache: as placements say, or as
-// the index does, and all of it where it was computed a moment ago. The caller holds mu.
+// warmth sets how much of the prompt each candidate has in its cache: by placements or by the Index, and all of it on
+// the backend that has just computed it. The caller holds mu.
 func (p *Pool) warmth(r *round, d *Demand) {
 	prompt := r.need.PromptTokens
 	r.raw = append(r.raw[:0], make([]int, len(r.backends))...)
@@ -30,20 +29,19 @@ func (p *Pool) warmth(r *round, d *Demand) {
 		case v.known:
 			c.Cached = min(v.cached, prompt)
 		}
-		if d.Warm != "" && b.id == d.Warm {
+		if d.WarmBackend != "" && b.id == d.WarmBackend {
 			c.Cached, c.Main = max(prompt-1, 0), true
 		}
 	}
 }
 
-// leave gives up a place that the engine has no room for: where a prompt was expected
-// to be warm, most such expectations were wrong, and so it goes elsewhere. One at a
-// time: those that stay may fit now. The caller holds mu.
+// leave removes an expected prefix that the engine has no space for: most such expectations on that backend were wrong.
+// It removes one at a time, because the remaining ones may fit now. The caller holds mu.
 func (p *Pool) leave(r *round, d *Demand) {
 	for i, b := range r.backends {
 		if i != r.picked && r.raw[i] > r.raw[r.picked] && b.hits.Trust() < 1 {
 			b.hits.Forgive()
-			p.warm.Leave(d.parts(), b.number)
+			p.warm.Remove(d.parts(), b.number)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestOfHundredsOfBackendsAPickAlwaysSeesTheWarmOnes(t *testing.T) {
 		for i := range 300 {
 			d := conversation(fmt.Sprint(i), 4000)
 			at := set[(i*7919)%n]
-			b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: at.id, Tokens: 4000, Own: 4000, Cold: true}})
+			b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: at.id, Tokens: 4000, Own: 4000, Cold: true}})
 			l := pick(t, b.Pool, d)
 			if l.backend != at {
 				t.Fatalf("%d backends, pick %d: %s, warm is %s", n, i, l.Backend(), at.id)
@@ -67,7 +67,7 @@ func TestASampleHasWarmOnesHomesAndOthersAndEachOnce(t *testing.T) {
 	set := *b.set.Load()
 	d := conversation("x", 4000)
 	for i := range prefixPlaces {
-		b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: set[i].id, Tokens: 4000, Own: 4000, Cold: true}})
+		b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: set[i].id, Tokens: 4000, Own: 4000, Cold: true}})
 	}
 	seen := map[*backend]bool{}
 	for turn := range uint64(400) {
@@ -78,7 +78,7 @@ func TestASampleHasWarmOnesHomesAndOthersAndEachOnce(t *testing.T) {
 		for _, x := range s.backends {
 			once[x], seen[x] = true, true
 		}
-		if len(once) != len(s.backends) || len(once) > maxLooked {
+		if len(once) != len(s.backends) || len(once) > maxCandidates {
 			t.Fatalf("%d backends, %d of them different", len(s.backends), len(once))
 		}
 		for i := range prefixPlaces {
@@ -205,14 +205,14 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		reading func(int) pressure.Reading
 		drained bool
-		limit   Limit
+		limit   Admission
 		want    float64
 	}{
-		"one is full":                  {full, false, Limit{}, 5}, // of ten picks, five were its turn
-		"one is full, and has a limit": {full, false, Limit{Usage: 0.85}, 5},
-		"one is full, by usage alone":  {full, false, Limit{Usage: 0.85, Now: true}, 5},
-		"both have room":               {roomy, false, Limit{Usage: 0.85}, 0},
-		"the full one is out anyway":   {full, true, Limit{Usage: 0.85}, 0},
+		"one is full":                  {full, false, Admission{}, 5}, // of ten picks, five were its turn
+		"one is full, and has a limit": {full, false, Admission{MaxUsage: 0.85}, 5},
+		"one is full, by usage alone":  {full, false, Admission{MaxUsage: 0.85, Now: true}, 5},
+		"both have room":               {roomy, false, Admission{MaxUsage: 0.85}, 0},
+		"the full one is out anyway":   {full, true, Admission{MaxUsage: 0.85}, 0},
 	} {
 		b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Registerer: prometheus.NewPedanticRegistry()})
 		b.tick(0, c.reading)
@@ -220,7 +220,7 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 			b.Drain("a", "x", 0)
 		}
 		for range 10 {
-			pick(t, b.Pool, Demand{PromptTokens: 4000, Limit: c.limit}).Done(0)
+			pick(t, b.Pool, Demand{PromptTokens: 4000, Admission: c.limit}).Done(0)
 		}
 		if n := testutil.ToFloat64(b.prevented); n != c.want {
 			t.Errorf("%s: %v picks are counted, want %v", name, n, c.want)
@@ -247,22 +247,22 @@ func TestWhatAnEngineTellsItselfStandsBeforeTheEstimate(t *testing.T) {
 	d := conversation("x", 4000)
 	b := newBench(t, Options{Index: sure{"c", 9000, false}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.request.Tally().Queued != 0 {
-		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.request.Tally().Queued)
+	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.request.Totals().Queued != 0 {
+		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.request.Totals().Queued)
 	}
 	// Told that nothing is there, the estimate is not believed.
 	b = newBench(t, Options{Index: sure{"c", 0, false}})
-	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 4000, Own: 4000, Cold: true}})
+	b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 4000, Own: 4000, Cold: true}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
 	d.Exclude = []string{"a", "b", "d"}
-	if l := pick(t, b.Pool, d); l.request.Tally().Queued != 4000 {
-		t.Errorf("%d tokens to be computed", l.request.Tally().Queued)
+	if l := pick(t, b.Pool, d); l.request.Totals().Queued != 4000 {
+		t.Errorf("%d tokens to be computed", l.request.Totals().Queued)
 	}
 	// A conversation has grown since its blocks were learned.
 	b = newBench(t, Options{Index: sure{"c", 160, true}})
-	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 3900, Own: 3900, Cold: true}})
+	b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 3900, Own: 3900, Cold: true}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-	if l := pick(t, b.Pool, d); l.request.Tally().Queued != 100 {
-		t.Errorf("%d tokens to be computed", l.request.Tally().Queued)
+	if l := pick(t, b.Pool, d); l.request.Totals().Queued != 100 {
+		t.Errorf("%d tokens to be computed", l.request.Totals().Queued)
 	}
 }

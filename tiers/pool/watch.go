@@ -12,27 +12,23 @@ import (
 )
 
 const (
-	// maxScrapes bounds the scrapes of one pool that are under way. A pool of
-	// hundreds, all hanging, must not hold hundreds of connections for it.
+	// maxScrapes bounds the concurrent scrapes of one pool, so that a large hanging pool does not hold hundreds of
+	// connections.
 	maxScrapes = 32
-	// Overdue is how old a reading may be that another replica is to take before this
-	// one takes it itself: half of what is fresh, so that a replica which dies is not
-	// missed, and not so soon that a late tick doubles the work.
+	// Overdue is the age of a reading at which this replica scrapes in place of the responsible one: half of the fresh
+	// time, so that a dead replica is replaced in time and a late tick does not double the work.
 	Overdue = 1250 * time.Millisecond
-	// Again is how long a replica that took another's part, in vain, waits before it
-	// does so again.
-	Again = 2 * time.Second
-	// probeEvery is how often an engine that stands still is asked for one token, by
-	// each replica that doubts it.
+	// RetryAfterFailure is the pause after a failed scrape in place of another replica.
+	RetryAfterFailure = 2 * time.Second
+	// probeEvery is the interval in which each replica probes an engine whose metrics stand still.
 	probeEvery = time.Second
 )
 
-// watch reads b's metrics every interval, or sees to it that another replica does,
-// and probes it while it is down, until ctx ends.
+// watch scrapes b every interval, or checks that another replica does, and probes it while it is down, until ctx ends.
 func (p *Pool) watch(ctx context.Context, b *backend) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var vain time.Time // when this replica took another's part in vain
+	var vain time.Time // last failed scrape in place of another replica
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,13 +36,13 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		case <-timer.C:
 		}
 		mine, owes := p.o.Fleet.Mine(p.o.Name, b.id), false
-		p.locked(func() { owes = b.vitals.Owes() })
-		if owes || p.Looks(b.id, mine, vain) {
-			if ok := p.lookInTurn(ctx, b); !ok && !mine {
+		p.locked(func() { owes = b.health.HasPending() })
+		if owes || p.ShouldScrape(b.id, mine, vain) {
+			if ok := p.scrapeInTurn(ctx, b); !ok && !mine {
 				vain = p.o.Now()
 			}
 		}
-		if p.doubts(b) {
+		if p.needsProbe(b) {
 			p.probe(ctx, b)
 		}
 		p.show(b)
@@ -55,10 +51,9 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 	}
 }
 
-// Looks reports whether this replica has to look at a backend's metrics itself: because
-// that is its part (mine), because the backend is down for it, or because nothing was
-// heard of it for too long, and the last look, in vain, is Again ago.
-func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
+// ShouldScrape reports whether this replica must scrape the backend itself: it is responsible (mine), the backend is
+// down, or the last reading is overdue and the last failed scrape (vain) is [RetryAfterFailure] ago.
+func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 	now, overdue := p.o.Now(), p.overdue()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,27 +62,26 @@ func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
 		return false
 	}
 	missing := now.Sub(b.reading.At) > overdue
-	return mine || b.down != nil || missing && now.Sub(vain) >= Again
+	return mine || b.down != nil || missing && now.Sub(vain) >= RetryAfterFailure
 }
 
-// overdue is how old a reading of another replica's may be.
+// overdue returns how old a reading of another replica may be.
 func (p *Pool) overdue() time.Duration {
 	return max(Overdue, 2*p.o.Pressure().Interval)
 }
 
-// lookInTurn is look when there is a place for it.
-func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
+// scrapeInTurn scrapes b if the limit of concurrent scrapes allows it.
+func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 	select {
 	case <-ctx.Done():
 		return false
 	case p.slots <- struct{}{}:
 	}
 	defer func() { <-p.slots }()
-	return p.look(ctx, b)
+	return p.scrape(ctx, b)
 }
 
-// pause is the time until b is to be looked at again: none while it owes an answer and
-// is not yet down.
+// pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	now, interval, overdue := p.o.Now(), p.o.Pressure().Interval, p.overdue()
 	// Jitter, so that the backends and the replicas do not scrape in step.
@@ -96,9 +90,9 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	defer p.mu.Unlock()
 	switch {
 	case b.down != nil:
-	case b.vitals.Owes():
+	case b.health.HasPending():
 		return 0
-	case !mine && !b.reading.At.IsZero(): // when another replica's reading is missing
+	case !mine && !b.reading.At.IsZero(): // the time at which another replica's reading is overdue
 		if missing := b.reading.At.Add(overdue).Sub(now); missing > 0 {
 			return min(pause, missing+time.Millisecond)
 		}
@@ -106,10 +100,9 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	return pause
 }
 
-// look takes one reading of b and reports whether it got one. A backend that is down
-// is asked for its health first, and its metrics speak for it only where it knows no
-// /health: a vLLM whose engine is dead still serves metrics.
-func (p *Pool) look(ctx context.Context, b *backend) bool {
+// scrape takes one reading of b and reports whether it succeeded. If b is down, its health endpoint is asked first, and
+// metrics count only if it has none: a vLLM with a dead engine still serves metrics.
+func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	asked := p.o.Now()
 	down := false
 	p.locked(func() { down = b.down != nil })
@@ -117,7 +110,7 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 		err := p.scraper.Health(ctx, b.url)
 		switch {
 		case err == nil:
-			p.settled(b, nil)
+			p.noteAnswer(b, nil)
 			p.setUp(b, asked)
 		case !noHealth(err):
 			p.forgetOld(b)
@@ -126,62 +119,60 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 	}
 	r, err := p.scraper.Scrape(ctx, b.url)
 	if ctx.Err() != nil {
-		return false // we are ending, which says nothing about the backend
+		return false // cancelled by the end of Run
 	}
 	if err != nil {
-		p.missed(b, err)
+		p.noteMissed(b, err)
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.unanswered(b, asked)
-			p.asksHealth(ctx, b)
+			p.noteUnanswered(b, asked)
+			p.checkHealth(ctx, b)
 		} else {
-			p.settled(b, err)
+			p.noteAnswer(b, err)
 		}
 		return false
 	}
-	p.settled(b, nil)
-	r.Answers = b.vitals.AnswersSince(asked.Add(-Overdue))
-	p.taken(b, r)
+	p.noteAnswer(b, nil)
+	r.Answers = b.health.GaveTokensSince(asked.Add(-Overdue))
+	p.storeReading(b, r)
 	p.setUp(b, asked)
 	p.o.Fleet.Publish(p.o.Name, b.id, r)
 	return true
 }
 
-// probe asks an engine whose numbers stand still for a token. Where it comes, it is
-// the numbers that are wrong.
+// probe asks an engine whose metrics stand still for one token. If it comes, the metrics are frozen, not the engine.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().Probe)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
 	defer cancel()
 	if p.scraper.Probe(ctx, b.url, p.o.Model) == nil {
-		p.heard(b)
+		p.noteTokens(b)
 	}
 }
 
-// show shows how old b's reading is, what it is suspected of, and that a drain has run out.
+// show updates the metrics of b's reading age and suspected condition, and notices the end of a drain.
 func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
 	var condition health.Condition
-	p.redrain(b, func() { at, condition = b.reading.At, b.vitals.Condition() })
+	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}
 }
 
-// noHealth tells whether a server answered that it knows no /health.
+// noHealth reports whether the server answered that it has no /health.
 func noHealth(err error) bool {
 	status, ok := errors.AsType[*pressure.StatusError](err)
 	return ok && (status.Code == http.StatusNotFound ||
 		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }
 
-// doubts reports whether b is to be asked for a token: its numbers stand still, and
-// that was not asked lately.
-func (p *Pool) doubts(b *backend) bool {
+// needsProbe reports whether b must be asked for a token: its metrics stand still, and it was not asked lately.
+func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !b.vitals.Standing() || b.down != nil || b.vitals.Owes() || now.Sub(b.probed) < probeEvery {
+	if !b.health.IsStuck() || b.down != nil || b.health.HasPending() || now.Sub(b.probed) < probeEvery {
 		return false
 	}
 	b.probed = now

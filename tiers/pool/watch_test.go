@@ -203,7 +203,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 	if err == nil {
 		t.Fatal("not closed")
 	}
-	l.Refused(err)
+	l.ReportRefused(err)
 	l.Done(0)
 	for range 20 {
 		l := pick(t, p, Demand{PromptTokens: 1})
@@ -215,7 +215,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 	log.await(t, "backend is down")
 	a.up(a.addr)
 	log.await(t, "backend is up again")
-	if s := p.Snapshot()[0]; s.Down || s.Why != "" {
+	if s := p.Snapshot()[0]; s.Down || s.DrainReason != "" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -226,7 +226,7 @@ func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.
 	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
 	a.http.Close()
 	log.await(t, "backend is down")
-	if p.Reach() != Down {
+	if p.Readiness() != Down {
 		t.Error("healthy")
 	}
 	_, err := p.pick(Demand{})
@@ -237,7 +237,7 @@ func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.
 	a.health.Store(http.StatusServiceUnavailable)
 	a.up(a.addr)
 	eventually(t, "three probes", func() bool { return a.probes.Load() >= 3 })
-	if p.Reach() != Down {
+	if p.Readiness() != Down {
 		t.Error("a dead engine is healthy")
 	}
 	a.health.Store(http.StatusOK)
@@ -249,7 +249,7 @@ func TestServerWithoutHealthComesBackByItsMetrics(t *testing.T) {
 	a.health.Store(http.StatusNotFound)
 	p, log := run(t, Options{}, a)
 	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
-	pick(t, p, Demand{}).Refused(errors.New("connection refused"))
+	pick(t, p, Demand{}).ReportRefused(errors.New("connection refused"))
 	log.await(t, "backend is up again")
 }
 
@@ -284,7 +284,7 @@ func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
 	if err != nil || l.Backend() != first {
 		t.Fatal(l, err)
 	}
-	l.Refused(nil)
+	l.ReportRefused(nil)
 	if p.Observe("nobody", pressure.Reading{}, nil) {
 		t.Error("a reading of an unknown backend was taken")
 	}

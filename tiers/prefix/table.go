@@ -219,8 +219,8 @@ func (t *Table) Push(backend, tokens int) {
 	}
 }
 
-// Leave forgets that parts of a prompt are on a backend.
-func (t *Table) Leave(parts []Part, backend int) {
+// Remove forgets that parts of a prompt are on a backend.
+func (t *Table) Remove(parts []Part, backend int) {
 	for _, part := range parts {
 		e := t.entries[part.Key]
 		if e == nil {
@@ -236,8 +236,8 @@ func (t *Table) Leave(parts []Part, backend int) {
 	}
 }
 
-// Hear notes what another replica did.
-func (t *Table) Hear(said Placement, backend int, now time.Time) {
+// Merge notes what another replica did.
+func (t *Table) Merge(said Placement, backend int, now time.Time) {
 	if said.Own < minTokens || said.Own > said.Tokens {
 		return
 	}

@@ -83,9 +83,9 @@ func TestSumsHoldAfterEveryOperation(t *testing.T) {
 				told = table.Place(told[:0], parts, rng.IntN(8000), backend, "x", now)
 			case op < 80:
 				said := Placement{Key: parts[op%2].Key, Tokens: rng.IntN(9000) - 100, Own: rng.IntN(5000) - 100, Cold: op%3 == 0}
-				table.Hear(said, backend, now)
+				table.Merge(said, backend, now)
 			case op < 88:
-				table.Leave(parts, backend)
+				table.Remove(parts, backend)
 			case op < 90:
 				table.Forget(backend)
 			case op < 91:
@@ -116,7 +116,7 @@ func TestNothingIsPlacedAnyMoreWhenAllIsForgotten(t *testing.T) {
 		"one by one": func(table *Table) time.Time {
 			for i := range 500 {
 				for b := range 4 {
-					table.Leave(prompt(i%7, i), b)
+					table.Remove(prompt(i%7, i), b)
 				}
 			}
 			return start
@@ -245,7 +245,7 @@ func TestForgetLeaveRejoinAndRescale(t *testing.T) {
 	if warm, _ := found(table, prompt(1, 1), 4000); len(warm) != 2 || warm[1] != 0 || table.Placed(1) != 0 {
 		t.Errorf("after a restart: %v", warm)
 	}
-	table.Leave(prompt(1, 1), 2)
+	table.Remove(prompt(1, 1), 2)
 	if warm, _ := found(table, prompt(1, 1), 4000); len(warm) != 1 || table.Placed(2) != 0 {
 		t.Errorf("after leaving: %v", warm)
 	}
@@ -328,7 +328,7 @@ func TestAReplicaThatHearsFindsWhatTheOneThatPlacedFinds(t *testing.T) {
 		parts[0].Share = 1024 / float64(lengths[conversation])
 		heard := now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
 		for _, said := range here.Place(nil, parts, lengths[conversation], b, fmt.Sprint(b), now) {
-			there.Hear(said, ids[said.Backend], heard)
+			there.Merge(said, ids[said.Backend], heard)
 			tellings++
 		}
 		if i%100 > 0 {
@@ -366,7 +366,7 @@ func TestOthersAreToldOfWhatIsColdAndOfTheRestEachMinute(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 	for _, said := range []Placement{{Key: 1, Tokens: 100, Own: 300}, {Key: 1, Tokens: 1000, Own: 10}, {Key: 1, Tokens: -5, Own: -9}} {
-		if table.Hear(said, 0, start); table.entries[1] != nil {
+		if table.Merge(said, 0, start); table.entries[1] != nil {
 			t.Errorf("%+v was believed", said)
 		}
 	}

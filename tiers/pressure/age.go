@@ -12,12 +12,12 @@ func Weight(at, now time.Time, c Config) (weight float64, known bool) {
 	switch {
 	case at.IsZero():
 		return 0, false
-	case age <= c.Fresh:
+	case age <= c.FreshFor:
 		return 1, true
-	case age >= c.Absent:
+	case age >= c.UnknownAfter:
 		return 0, false
 	}
-	return float64(c.Absent-age) / float64(c.Absent-c.Fresh), true
+	return float64(c.UnknownAfter-age) / float64(c.UnknownAfter-c.FreshFor), true
 }
 
 // Aged says what KV usage a reading still stands for at now: its own, mixed

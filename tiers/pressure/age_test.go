@@ -37,7 +37,7 @@ func TestReadingAgesTowardTheMeanAndThenIsUnknown(t *testing.T) {
 
 func TestAgingNeverLeavesTheSpanBetweenReadingAndMean(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
-	c := Config{Fresh: 3 * time.Second, Absent: time.Second} // the wrong way round
+	c := Config{FreshFor: 3 * time.Second, UnknownAfter: time.Second} // the wrong way round
 	for age := time.Duration(0); age < 20*time.Second; age += 77 * time.Millisecond {
 		for _, cfg := range []Config{{}, c} {
 			got, _ := Aged(Reading{At: at, KVUsage: 0.2}, 0.6, at.Add(age), cfg)

@@ -62,21 +62,21 @@ func (r Reading) Capacity() int {
 
 // Config is what an operator may tune of scraping, live.
 type Config struct {
-	Interval time.Duration // between two scrapes of one backend (default 500 ms)
-	Timeout  time.Duration // of one scrape, parsing included (default 500 ms)
-	Probe    time.Duration // for an engine that stands still to give one token (default 500 ms)
-	Fresh    time.Duration // up to this age a reading counts as it is (default 2 s)
-	Absent   time.Duration // from this age on it says nothing (default 10 s)
+	Interval     time.Duration // between two scrapes of one backend (default 500 ms)
+	Timeout      time.Duration // of one scrape, parsing included (default 500 ms)
+	ProbeTimeout time.Duration // for an engine that stands still to give one token (default 500 ms)
+	FreshFor     time.Duration // up to this age a reading counts as it is (default 2 s)
+	UnknownAfter time.Duration // from this age on it says nothing (default 10 s)
 }
 
 // DefaultConfig holds the values that are used where none are set.
 func DefaultConfig() Config {
 	return Config{
-		Interval: 500 * time.Millisecond,
-		Timeout:  500 * time.Millisecond,
-		Probe:    500 * time.Millisecond,
-		Fresh:    2 * time.Second,
-		Absent:   10 * time.Second,
+		Interval:     500 * time.Millisecond,
+		Timeout:      500 * time.Millisecond,
+		ProbeTimeout: 500 * time.Millisecond,
+		FreshFor:     2 * time.Second,
+		UnknownAfter: 10 * time.Second,
 	}
 }
 
@@ -90,14 +90,14 @@ func (c Config) OrDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = d.Timeout
 	}
-	if c.Probe <= 0 {
-		c.Probe = d.Probe
+	if c.ProbeTimeout <= 0 {
+		c.ProbeTimeout = d.ProbeTimeout
 	}
-	if c.Fresh <= 0 {
-		c.Fresh = d.Fresh
+	if c.FreshFor <= 0 {
+		c.FreshFor = d.FreshFor
 	}
-	if c.Absent <= 0 {
-		c.Absent = d.Absent
+	if c.UnknownAfter <= 0 {
+		c.UnknownAfter = d.UnknownAfter
 	}
 	return c
 }

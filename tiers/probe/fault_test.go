@@ -11,9 +11,9 @@ import (
 )
 
 func TestAnotherTokenizerIsTold(t *testing.T) {
-	one := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).card
+	one := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).found
 	for _, without := range [][]string{nil, {"tokenize"}} {
-		other := &taken(t, engine(t, vllmsim.Options{Seed: 3, Tokenizer: "other", Without: without}).URL()).card
+		other := &taken(t, engine(t, vllmsim.Options{Seed: 3, Tokenizer: "other", Without: without}).URL()).found
 		if same, known := SameTokens(one, other); same || !known {
 			t.Errorf("without %v: same %v, known %v", without, same, known)
 		}
@@ -45,17 +45,17 @@ func TestFaultsOfScoringAreTold(t *testing.T) {
 		if c.score == "hang" {
 			timeout = 2 * time.Second
 		}
-		e := &exam{asker: &asker{transport: transport(t), timeout: timeout, url: s.URL(), model: "sim"}}
-		if err := e.take(t.Context()); err != nil {
+		e := &probeRun{asker: &asker{transport: transport(t), timeout: timeout, url: s.URL(), model: "sim"}}
+		if err := e.run(t.Context()); err != nil {
 			t.Errorf("%s: %v", c.score, err)
 			continue
 		}
-		why := e.card.Lacks(MissingScoring)
-		if e.card.Scoring != "" || !strings.HasPrefix(why, c.why) || (e.weak != "") != c.weak || e.deadly {
-			t.Errorf("%s: %q, missing %q, weak %q, deadly %v", c.score, e.card.Scoring, why, e.weak, e.deadly)
+		why := e.found.MissingReason(MissingScoring)
+		if e.found.Scoring != "" || !strings.HasPrefix(why, c.why) || (e.weak != "") != c.weak || e.deadly {
+			t.Errorf("%s: %q, missing %q, weak %q, deadly %v", c.score, e.found.Scoring, why, e.weak, e.deadly)
 		}
-		if !e.card.Continues || e.card.Tokenizer == "" || len(e.card.EOS) == 0 {
-			t.Errorf("%s: %+v", c.score, e.card)
+		if !e.found.Continues || e.found.Tokenizer == "" || len(e.found.EOS) == 0 {
+			t.Errorf("%s: %+v", c.score, e.found)
 		}
 	}
 }
@@ -76,8 +76,8 @@ func TestAnEngineThatDiesOfScoringDiesOnce(t *testing.T) {
 	}
 	p.pace = hasty
 	run(t, p)
-	c := until(t, p, "probed in the second life", func(c *Card) bool { return known(c) && c.Life == 1 })
-	if !strings.Contains(c.Lacks(MissingScoring), "not asked before") || !c.Continues {
+	c := until(t, p, "probed in the second life", func(c *Capabilities) bool { return known(c) && c.Life == 1 })
+	if !strings.Contains(c.MissingReason(MissingScoring), "not asked before") || !c.Continues {
 		t.Errorf("got %+v", c)
 	}
 	if n := s.State().Deaths; n != 1 {

@@ -44,10 +44,10 @@ func FuzzAnswers(f *testing.F) {
 		if g.tokens < 0 && err == nil || g.prompts < 0 {
 			t.Errorf("%q counts %+v", body, g)
 		}
-		card, err := parseModels(body, "sim")
+		capabilities, err := parseModels(body, "sim")
 		readable(t, err)
-		if err == nil && card.ID != "sim" {
-			t.Errorf("%q: the card of %q", body, card.ID)
+		if err == nil && capabilities.ID != "sim" {
+			t.Errorf("%q: the card of %q", body, capabilities.ID)
 		}
 		if w := words(body); len(w) > maxWords || !utf8.ValidString(w) {
 			t.Errorf("%q says %q", body, w)

@@ -35,21 +35,21 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, w := range c.pools {
-		card := w.known()
-		for _, what := range Things {
+		capabilities := w.known()
+		for _, what := range CapabilityNames {
 			missing := 0.0
-			if card.Lacks(what) != "" {
+			if capabilities.MissingReason(what) != "" {
 				missing = 1
 			}
 			gauge(missingDesc, missing, w.pool.Name, what)
 		}
-		if card == nil {
+		if capabilities == nil {
 			continue
 		}
-		gauge(ageDesc, c.now().Sub(card.At).Seconds(), w.pool.Name)
-		if card.Lacks(MissingAgreement) == "" {
-			gauge(agreementDesc, card.SelfAgreement, w.pool.Name, "0")
-			gauge(agreementDesc, card.SelfAgreementTol, w.pool.Name, "0.125")
+		gauge(ageDesc, c.now().Sub(capabilities.At).Seconds(), w.pool.Name)
+		if capabilities.MissingReason(MissingAgreement) == "" {
+			gauge(agreementDesc, capabilities.SelfAgreement, w.pool.Name, "0")
+			gauge(agreementDesc, capabilities.SelfAgreementTol, w.pool.Name, "0.125")
 		}
 	}
 }

@@ -15,9 +15,9 @@ type Pool struct {
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
-	// Spare reports whether its engines may be asked to score now: they have room, and none
+	// Optional reports whether its engines may be asked to score now: they have room, and none
 	// has died of it a moment ago. nil: always.
-	Spare func() bool
+	Optional func() bool
 }
 
 // Backend is one of a pool's.
@@ -45,8 +45,8 @@ var defaultPace = pace{
 const (
 	// probeMost bounds one probe; a slow engine takes some 30 s.
 	probeMost = 3 * time.Minute
-	// cardMost bounds a look at the model's card.
-	cardMost = 2 * time.Second
+	// maxCardBytes bounds a look at the model's card.
+	maxCardBytes = 2 * time.Second
 )
 
 // services is what all watches of a Prober use.

@@ -2,7 +2,7 @@
 // knows, whether it scores a text that it is given, whether it goes on from token ids
 // exactly, and by which tokenizer and template. What version an
 // engine says it has is not believed; what it answers is. Start at [New], [Prober.Run] and
-// [Card].
+// [Capabilities].
 //
 // A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of
 // the former are one text of 600 tokens that is scored twice, most of the latter one answer
@@ -17,9 +17,9 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Card is what was found out about a pool's engines, by asking one of them. It is never
+// Capabilities is what was found out about a pool's engines, by asking one of them. It is never
 // changed once it was published. The nil Card knows nothing.
-type Card struct {
+type Capabilities struct {
 	At      time.Time
 	Backend string // that was asked
 	Life    uint64 // of that backend's engine
@@ -50,11 +50,11 @@ type Card struct {
 	// 0.125 nat of them.
 	SelfAgreement, SelfAgreementTol float64
 
-	Missing []Missing // what it lacks, sorted
+	Missing []MissingCapability // what it lacks, sorted
 }
 
-// Missing is something that an engine lacks, and how one knows.
-type Missing struct{ What, Why string }
+// MissingCapability is something that an engine lacks, and how one knows.
+type MissingCapability struct{ Name, Reason string }
 
 // What may be missing.
 const (
@@ -76,27 +76,27 @@ const (
 	MissingWindow    = "window"           // /v1/models does not tell the context length
 )
 
-// Things are all that may be missing: the values of the metric's label.
-var Things = []string{
+// CapabilityNames are all that may be missing: the values of the metric's label.
+var CapabilityNames = []string{
 	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
 	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
 }
 
-// Lacks returns why something is missing, "" where it is there. Of a nil card everything
+// MissingReason returns why something is missing, "" where it is there. Of a nil card everything
 // is missing.
-func (c *Card) Lacks(what string) string {
+func (c *Capabilities) MissingReason(what string) string {
 	if c == nil {
 		return "not probed yet"
 	}
-	if i := slices.IndexFunc(c.Missing, func(m Missing) bool { return m.What == what }); i >= 0 {
-		return c.Missing[i].Why
+	if i := slices.IndexFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what }); i >= 0 {
+		return c.Missing[i].Reason
 	}
 	return ""
 }
 
 // SameTokens reports whether two pools read and write the same ids: known is false while
 // what either has told does not decide it.
-func SameTokens(a, b *Card) (same, known bool) {
+func SameTokens(a, b *Capabilities) (same, known bool) {
 	switch {
 	case a == nil || b == nil || a.Tokenizer == "" || b.Tokenizer == "":
 		return false, false

@@ -87,10 +87,10 @@ func (p *Prober) Run(ctx context.Context) error {
 	return nil
 }
 
-// Card returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
+// Capabilities returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
 // the engine is in now, or there is no such pool; [Prober.Failed] says which. It takes no
 // lock.
-func (p *Prober) Card(pool string) *Card {
+func (p *Prober) Capabilities(pool string) *Capabilities {
 	w := p.byName[pool]
 	if w == nil {
 		return nil
@@ -105,7 +105,7 @@ func (p *Prober) Failed(pool string) string {
 	if w == nil {
 		return ""
 	}
-	if c := w.card.Load(); c != nil {
+	if c := w.capabilities.Load(); c != nil {
 		return c.Failed
 	}
 	return ""

@@ -93,13 +93,13 @@ func run(t *testing.T, p *Prober) {
 }
 
 // until waits for a card that fits.
-func until(t *testing.T, p *Prober, what string, fits func(*Card) bool) *Card {
+func until(t *testing.T, p *Prober, what string, fits func(*Capabilities) bool) *Capabilities {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	late := time.After(30 * time.Second)
 	for {
-		c := p.Card("p")
+		c := p.Capabilities("p")
 		if fits(c) {
 			return c
 		}
@@ -111,16 +111,16 @@ func until(t *testing.T, p *Prober, what string, fits func(*Card) bool) *Card {
 	}
 }
 
-func known(c *Card) bool { return c != nil }
+func known(c *Capabilities) bool { return c != nil }
 
-func good(c *Card) bool { return known(c) && c.Failed == "" }
+func good(c *Capabilities) bool { return known(c) && c.Failed == "" }
 
-func failed(c *Card) bool { return known(c) && c.Failed != "" }
+func failed(c *Capabilities) bool { return known(c) && c.Failed != "" }
 
 // refused waits until a probe has failed, and returns why.
 func refused(t *testing.T, p *Prober) string {
 	t.Helper()
-	until(t, p, "failed", func(*Card) bool { return p.Failed("p") != "" })
+	until(t, p, "failed", func(*Capabilities) bool { return p.Failed("p") != "" })
 	return p.Failed("p")
 }
 
@@ -133,7 +133,7 @@ func TestARestartBringsANewCard(t *testing.T) {
 		t.Errorf("got %+v", was)
 	}
 	s.become(Backend{ID: "a", URL: b.URL(), Up: true, Life: 2})
-	if is := until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Life == 2 }); is.Window != 5000 {
+	if is := until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 }); is.Window != 5000 {
 		t.Errorf("got %+v", is)
 	}
 	if was.Life != 1 {
@@ -148,7 +148,7 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 	p := start(t, Options{Logger: zerolog.New(log)}, s, nil)
 	until(t, p, "probed", good)
 	s.become(Backend{ID: "a", URL: b.URL(), Up: true}) // the same life, as far as one knows
-	until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Window == 5000 })
+	until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Window == 5000 })
 	// One line per change, though the model's card was looked at again and again.
 	got := log.all()
 	if len(got) != 2 || !strings.Contains(got[0], `"why":"it was not probed yet"`) || !strings.Contains(got[1], `"why":"its model's card has changed"`) {
@@ -160,11 +160,11 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
 	sim := engine(t, vllmsim.Options{Seed: 33})
 	first := taken(t, sim.URL())
-	if first.weak == "" || first.card.Lacks(MissingEOS) != "no answer has ended by itself, in 52 and 256 tokens" {
-		t.Fatalf("the first probe sees %v, %q", first.card.EOS, first.weak)
+	if first.weak == "" || first.found.MissingReason(MissingEOS) != "no answer has ended by itself, in 52 and 256 tokens" {
+		t.Fatalf("the first probe sees %v, %q", first.found.EOS, first.weak)
 	}
 	p := start(t, Options{}, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)
-	if c := until(t, p, "complete", good); len(c.EOS) != 1 || c.EOS[0] != 4 || c.Lacks(MissingEOS) != "" {
+	if c := until(t, p, "complete", good); len(c.EOS) != 1 || c.EOS[0] != 4 || c.MissingReason(MissingEOS) != "" {
 		t.Errorf("ends %v: %+v", c.EOS, c.Missing)
 	}
 }
@@ -174,14 +174,14 @@ func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
 	p := start(t, Options{}, s, func(p *Prober) {
 		p.pace.again = time.Millisecond
-		p.pools[0].card.Store(&Card{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
+		p.pools[0].capabilities.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
 	})
-	c := until(t, p, "probed", func(c *Card) bool { return known(c) && c.Tokenizer != "" })
-	if len(c.EOS) < 2 || c.Lacks(MissingEOS) != "" || c.Failed != "" {
+	c := until(t, p, "probed", func(c *Capabilities) bool { return known(c) && c.Tokenizer != "" })
+	if len(c.EOS) < 2 || c.MissingReason(MissingEOS) != "" || c.Failed != "" {
 		t.Errorf("ends %v: %+v", c.EOS, c)
 	}
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	c = until(t, p, "probed in the next life", func(c *Card) bool { return known(c) && c.Life == 2 })
+	c = until(t, p, "probed in the next life", func(c *Capabilities) bool { return known(c) && c.Life == 2 })
 	for _, id := range c.EOS {
 		if id != 4 {
 			t.Errorf("the last life's ends are known in the next: %v", c.EOS)
@@ -195,7 +195,7 @@ func TestABackendThatIsGoneIsReplacedByAnother(t *testing.T) {
 	p := start(t, Options{}, s, nil)
 	until(t, p, "probed", good)
 	s.become(Backend{ID: "b", URL: a.URL(), Up: false}, Backend{ID: "c", URL: a.URL(), Up: true})
-	until(t, p, "probed elsewhere", func(c *Card) bool { return good(c) && c.Backend == "c" })
+	until(t, p, "probed elsewhere", func(c *Capabilities) bool { return good(c) && c.Backend == "c" })
 }
 
 func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
@@ -208,16 +208,16 @@ func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
 	s := backends(Backend{ID: "dead", URL: dead, Up: true})
 	log := &lines{}
 	p := start(t, Options{Logger: zerolog.New(log)}, s, nil)
-	if p.Card("q") != nil {
+	if p.Capabilities("q") != nil {
 		t.Error("a card of a pool that there is not")
 	}
-	if c, why := p.Card("p"), refused(t, p); c != nil || !strings.Contains(why, "refused") {
+	if c, why := p.Capabilities("p"), refused(t, p); c != nil || !strings.Contains(why, "refused") {
 		t.Errorf("got %q, %+v", why, c)
 	}
 	live := engine(t, vllmsim.Options{Seed: 3})
 	s.become(Backend{ID: "dead", URL: dead, Up: true}, Backend{ID: "live", URL: live.URL(), Up: true})
-	until(t, p, "probed elsewhere", func(c *Card) bool { return good(c) && c.Backend == "live" })
-	until(t, p, "two lines in the log", func(*Card) bool { return len(log.all()) == 2 })
+	until(t, p, "probed elsewhere", func(c *Capabilities) bool { return good(c) && c.Backend == "live" })
+	until(t, p, "two lines in the log", func(*Capabilities) bool { return len(log.all()) == 2 })
 }
 
 func TestAPoolWithoutABackendThatIsUpIsNotProbed(t *testing.T) {
@@ -237,7 +237,7 @@ func TestAPoolWithoutABackendThatIsUpIsNotProbed(t *testing.T) {
 	for range 5 {
 		<-looks
 	}
-	if c := p.Card("p"); c != nil {
+	if c := p.Capabilities("p"); c != nil {
 		t.Errorf("got %+v", c)
 	}
 	s.become(Backend{ID: "a", URL: a.URL(), Up: true})
@@ -295,9 +295,9 @@ func TestGarbageIsNoCard(t *testing.T) {
 			_, _ = io.WriteString(w, garbage)
 			return true
 		})
-		e := &exam{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
-		if err := e.take(t.Context()); err == nil {
-			t.Errorf("%s: a card: %+v", name, e.card)
+		e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
+		if err := e.run(t.Context()); err == nil {
+			t.Errorf("%s: a card: %+v", name, e.found)
 		}
 	}
 }
@@ -332,12 +332,12 @@ func TestAFailedProbeKeepsTheCardOfTheSameLifeAndSaysSo(t *testing.T) {
 	}
 	// What is in a new life, nobody knows.
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	until(t, p, "withdrawn", func(c *Card) bool { return c == nil })
-	until(t, p, "told why", func(*Card) bool { return strings.Contains(p.Failed("p"), "status 503") })
+	until(t, p, "withdrawn", func(c *Capabilities) bool { return c == nil })
+	until(t, p, "told why", func(*Capabilities) bool { return strings.Contains(p.Failed("p"), "status 503") })
 	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Life == 2 })
+	until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 })
 }
 
 // scores reports whether a question is one for scores.
@@ -362,14 +362,14 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: url, Up: true})
 	p := start(t, Options{}, s, nil)
 	c := until(t, p, "probed", known)
-	if want := "completions: status 500: no memory for logits"; c.Lacks(MissingScoring) != want || !c.Continues || c.Failed == "" {
-		t.Errorf("%q, not %q: %+v", c.Lacks(MissingScoring), want, c)
+	if want := "completions: status 500: no memory for logits"; c.MissingReason(MissingScoring) != want || !c.Continues || c.Failed == "" {
+		t.Errorf("%q, not %q: %+v", c.MissingReason(MissingScoring), want, c)
 	}
 	broken.Store(0)
-	until(t, p, "mended", func(c *Card) bool { return good(c) && c.Scoring != "" })
+	until(t, p, "mended", func(c *Capabilities) bool { return good(c) && c.Scoring != "" })
 	broken.Store(1)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	until(t, p, "missing in the next life", func(c *Card) bool { return known(c) && c.Life == 1 && c.Scoring == "" })
+	until(t, p, "missing in the next life", func(c *Capabilities) bool { return known(c) && c.Life == 1 && c.Scoring == "" })
 }
 
 func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
@@ -390,13 +390,13 @@ func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
 	p := start(t, Options{}, s, nil)
 	c := until(t, p, "probed", known)
-	if !strings.Contains(c.Lacks(MissingScoring), "did not live through it") {
+	if !strings.Contains(c.MissingReason(MissingScoring), "did not live through it") {
 		t.Errorf("got %+v", c.Missing)
 	}
 	ill.Store(0)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
-	c = until(t, p, "probed again", func(c *Card) bool { return known(c) && c.Life == 2 })
-	if !strings.Contains(c.Lacks(MissingScoring), "not asked before") || !c.Continues || asked.Load() != 1 {
+	c = until(t, p, "probed again", func(c *Capabilities) bool { return known(c) && c.Life == 2 })
+	if !strings.Contains(c.MissingReason(MissingScoring), "not asked before") || !c.Continues || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), c)
 	}
 }
@@ -416,8 +416,8 @@ func TestThePriorityIsToldOnlyWhereItCounts(t *testing.T) {
 			}
 			return false
 		})
-		e := &exam{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim", priority: priority}}
-		if err := e.take(t.Context()); err != nil {
+		e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim", priority: priority}}
+		if err := e.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if all := posts.Load(); all < 20 || priority == nil && told.Load() != 0 || priority != nil && told.Load() != all {
@@ -435,7 +435,7 @@ func TestMetricsShowEveryPoolWholly(t *testing.T) {
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
-	if n, err := testutil.GatherAndCount(reg, "foregate_probe_missing"); err != nil || n != 2*len(Things) {
+	if n, err := testutil.GatherAndCount(reg, "foregate_probe_missing"); err != nil || n != 2*len(CapabilityNames) {
 		t.Errorf("%d series, %v", n, err)
 	}
 	families, err := reg.Gather()
@@ -452,9 +452,9 @@ func TestMetricsShowEveryPoolWholly(t *testing.T) {
 			got[f.GetName()+labels] = m.GetGauge().GetValue()
 		}
 	}
-	for _, what := range Things {
+	for _, what := range CapabilityNames {
 		want := 0.0
-		if c.Lacks(what) != "" {
+		if c.MissingReason(what) != "" {
 			want = 1
 		}
 		if v := got["foregate_probe_missing "+what+" p"]; v != want {
@@ -472,7 +472,7 @@ func TestMetricsShowEveryPoolWholly(t *testing.T) {
 			t.Errorf("%s is told though it is unknown", name)
 		}
 	}
-	if c.Lacks(MissingScoring) == "" {
+	if c.MissingReason(MissingScoring) == "" {
 		t.Error("it scores")
 	}
 }

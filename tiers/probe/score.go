@@ -20,7 +20,7 @@ const (
 
 // scoring finds out how the engine scores, what it thinks of its own answer, and what a
 // second time costs. It never fails: what scoring ends in is what is said of it.
-func (e *exam) scoring(ctx context.Context) {
+func (e *probeRun) scoring(ctx context.Context) {
 	err := errors.New(e.closed)
 	if e.closed == "" {
 		err = e.styles(ctx)
@@ -32,11 +32,11 @@ func (e *exam) scoring(ctx context.Context) {
 		err = e.reuse(ctx)
 	}
 	if err == nil {
-		e.wide(ctx)
+		e.scoreTop(ctx)
 		return
 	}
 	// One that fails at its longest does not score.
-	e.card.Scoring, e.card.Reuse, e.card.SelfAgreement, e.card.SelfAgreementTol = "", false, 0, 0
+	e.found.Scoring, e.found.Reuse, e.found.SelfAgreement, e.found.SelfAgreementTol = "", false, 0, 0
 	e.missing[MissingScoring] = err.Error()
 	for _, what := range []string{MissingAgreement, MissingReuse} {
 		e.missing[what] = "it does not score"
@@ -44,13 +44,13 @@ func (e *exam) scoring(ctx context.Context) {
 }
 
 // styles tries the ways of scoring in turn.
-func (e *exam) styles(ctx context.Context) error {
+func (e *probeRun) styles(ctx context.Context) error {
 	var why []string
 	for _, style := range []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang} {
-		_, err := e.score(ctx, e.question(style, e.some(firstScored), scoredTokens))
+		_, err := e.score(ctx, e.question(style, e.someIDs(firstScored), scoredTokens))
 		switch {
 		case err == nil:
-			e.card.Scoring = style
+			e.found.Scoring = style
 			return nil
 		case fails(err):
 			return fmt.Errorf("%s: %w", style, err) // it is this one, and does not work
@@ -61,7 +61,7 @@ func (e *exam) styles(ctx context.Context) error {
 }
 
 // score asks one. When it fails, it asks whether the engine has lived through it.
-func (e *exam) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
+func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
 	if fails(err) {
 		e.weak = "scoring: " + err.Error()
@@ -86,9 +86,9 @@ func (e *exam) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Score
 	return scores, nil
 }
 
-// some returns so many ids: such as this tokenizer makes, or where it tells none, some that
+// someIDs returns so many ids: such as this tokenizer makes, or where it tells none, some that
 // every vocabulary has.
-func (e *exam) some(n int) []int32 {
+func (e *probeRun) someIDs(n int) []int32 {
 	base := e.ids
 	if len(base) == 0 {
 		for i := range int32(97) {
@@ -103,12 +103,12 @@ func (e *exam) some(n int) []int32 {
 }
 
 // agreement has the engine score its own answer.
-func (e *exam) agreement(ctx context.Context) error {
+func (e *probeRun) agreement(ctx context.Context) error {
 	prompt, own := e.prompt, e.answer.ids
 	if len(prompt) == 0 || len(own) == 0 {
 		a, from, err := e.fromIDs(ctx)
 		if err != nil {
-			e.lack(MissingAgreement, err.Error())
+			e.addMissing(MissingAgreement, err.Error())
 			if fails(err) {
 				e.weak = MissingAgreement + ": " + err.Error()
 			}
@@ -116,7 +116,7 @@ func (e *exam) agreement(ctx context.Context) error {
 		}
 		prompt, own = from, a.ids
 	}
-	scores, err := e.score(ctx, e.question(e.card.Scoring, slices.Concat(prompt, own), len(own)))
+	scores, err := e.score(ctx, e.question(e.found.Scoring, slices.Concat(prompt, own), len(own)))
 	if err != nil {
 		return fmt.Errorf("its own answer of %d tokens: %w", len(own), err)
 	}
@@ -130,17 +130,17 @@ func (e *exam) agreement(ctx context.Context) error {
 		}
 	}
 	n := float64(len(own))
-	e.card.SelfAgreement, e.card.SelfAgreementTol = float64(first)/n, float64(near)/n
+	e.found.SelfAgreement, e.found.SelfAgreementTol = float64(first)/n, float64(near)/n
 	return nil
 }
 
 // fromIDs has the engine go on from ids where chats do not tell theirs.
-func (e *exam) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
-	from = e.some(firstScored)
-	if e.card.Scoring != openai.ScoreSGLang && !e.card.TokenIDs {
+func (e *probeRun) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
+	from = e.someIDs(firstScored)
+	if e.found.Scoring != openai.ScoreSGLang && !e.found.TokenIDs {
 		return a, nil, &unreadable{"the ids of answers are not told"}
 	}
-	if e.card.Scoring != openai.ScoreSGLang {
+	if e.found.Scoring != openai.ScoreSGLang {
 		a, err = e.complete(ctx, "/v1/completions", longTokens, map[string]any{"prompt": from})
 		if err == nil && len(a.ids) == 0 {
 			err = &unreadable{"the ids of answers are not told"}
@@ -160,12 +160,12 @@ func (e *exam) fromIDs(ctx context.Context) (a answer, from []int32, err error) 
 }
 
 // reuse scores the same text twice.
-func (e *exam) reuse(ctx context.Context) error {
+func (e *probeRun) reuse(ctx context.Context) error {
 	n := reuseTokens
-	if e.card.Window > firstScored {
-		n = min(n, e.card.Window-1) // there must be room for a token more
+	if e.found.Window > firstScored {
+		n = min(n, e.found.Window-1) // there must be room for a token more
 	}
-	q := e.question(e.card.Scoring, e.some(n), scoredTokens)
+	q := e.question(e.found.Scoring, e.someIDs(n), scoredTokens)
 	cached := 0
 	for range 2 {
 		scores, err := e.score(ctx, q)
@@ -174,16 +174,16 @@ func (e *exam) reuse(ctx context.Context) error {
 		}
 		cached = scores.Cached
 	}
-	e.card.Reuse = cached > 0
-	if !e.card.Reuse {
-		e.lack(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
+	e.found.Reuse = cached > 0
+	if !e.found.Reuse {
+		e.addMissing(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
 	}
 	return nil
 }
 
-// wide finds out how many alternatives scores tell of a place. That it cannot be found out is no fault of the engine's.
-func (e *exam) wide(ctx context.Context) {
-	q := e.question(e.card.Scoring, e.some(firstScored), scoredTokens)
+// scoreTop finds out how many alternatives scores tell of a place. That it cannot be found out is no fault of the engine's.
+func (e *probeRun) scoreTop(ctx context.Context) {
+	q := e.question(e.found.Scoring, e.someIDs(firstScored), scoredTokens)
 	q.Top = maxTop
 	scores, err := e.score(ctx, q)
 	if err != nil {
@@ -193,7 +193,7 @@ func (e *exam) wide(ctx context.Context) {
 	for _, s := range scores.Tokens {
 		least = min(least, len(s.Tops))
 	}
-	e.card.ScoreTop = least
+	e.found.ScoreTop = least
 }
 
 // maxTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.

@@ -14,9 +14,9 @@ import (
 
 // watch sees to one pool's card. All but the card belongs to the goroutine of run.
 type watch struct {
-	services *services
-	pool     Pool
-	card     atomic.Pointer[Card] // without a time: it only says that a probe has failed
+	services     *services
+	pool         Pool
+	capabilities atomic.Pointer[Capabilities] // without a time: it only says that a probe has failed
 
 	asked    Backend   // the last time; its ID is empty before the first
 	model    modelCard // what it told then of the model
@@ -31,8 +31,8 @@ type watch struct {
 }
 
 // known is the card, unless it only says that a probe has failed.
-func (w *watch) known() *Card {
-	if c := w.card.Load(); c != nil && !c.At.IsZero() {
+func (w *watch) known() *Capabilities {
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
 		return c
 	}
 	return nil
@@ -66,8 +66,8 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
-	if c := w.card.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
-		w.card.Store(&Card{Failed: why + ", and it is being asked again"}) // what was known was of another life
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
+		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
 	}
 	select {
 	case <-ctx.Done():
@@ -115,9 +115,9 @@ func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
 // remodelled reports whether the engine tells something else of its model than when it was
 // probed. No answer is none.
 func (w *watch) remodelled(ctx context.Context, b Backend) bool {
-	ctx, cancel := context.WithTimeout(ctx, cardMost)
+	ctx, cancel := context.WithTimeout(ctx, maxCardBytes)
 	defer cancel()
-	e := exam{asker: w.asker(b), missing: map[string]string{}}
+	e := probeRun{asker: w.asker(b), missing: map[string]string{}}
 	return e.window(ctx) == nil && e.model != w.model
 }
 
@@ -129,33 +129,33 @@ func (w *watch) asker(b Backend) *asker {
 func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	within, cancel := context.WithTimeoutCause(ctx, probeMost, fmt.Errorf("the probe took longer than %v", probeMost))
 	defer cancel()
-	e := exam{asker: w.asker(b), variant: w.tries}
+	e := probeRun{asker: w.asker(b), variant: w.tries}
 	began := w.services.now()
 	if began.Before(w.opens) {
 		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
-	} else if w.pool.Spare != nil && !w.pool.Spare() {
+	} else if w.pool.Optional != nil && !w.pool.Optional() {
 		e.closed = "its pool is too full to be asked, or scoring there is closed for a while"
 	}
-	if was := w.card.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
-		e.card.EOS = slices.Clone(was.EOS) // not every probe sees an end
+	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
+		e.found.EOS = slices.Clone(was.EOS) // not every probe sees an end
 	}
-	err := e.take(within)
+	err := e.run(within)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
 	now := w.services.now()
 	w.asked, w.model, w.modelsAt = b, e.model, now
 	w.tries++
-	e.card.At, e.card.Backend, e.card.Life = now, b.ID, b.Life
+	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
 	w.schedule(&e, err, now)
-	was := w.card.Load()
+	was := w.capabilities.Load()
 	is := settle(was, &e, err, w.pool.Backends())
 	w.tell(was, is, why, now.Sub(began))
-	w.card.Store(is)
+	w.capabilities.Store(is)
 }
 
 // schedule says when to probe again.
-func (w *watch) schedule(e *exam, err error, now time.Time) {
+func (w *watch) schedule(e *probeRun, err error, now time.Time) {
 	p := &w.services.pace
 	switch {
 	case err != nil:
@@ -174,7 +174,7 @@ func (w *watch) schedule(e *exam, err error, now time.Time) {
 	case e.deadly:
 		w.deaths++
 		w.opens = now.Add(doubled(p.closed, w.deaths, p.shutMost))
-	case e.card.Scoring != "":
+	case e.found.Scoring != "":
 		w.deaths = 0
 	}
 }
@@ -187,14 +187,14 @@ func doubled(least time.Duration, n int, most time.Duration) time.Duration {
 // settle makes the card to publish of the last one and of what a probe has brought. One
 // that failed leaves the last good card of the same life standing, and so does one in which
 // scoring failed though it had worked.
-func settle(was *Card, e *exam, err error, set []Backend) *Card {
+func settle(was *Capabilities, e *probeRun, err error, set []Backend) *Capabilities {
 	good := was != nil && !was.At.IsZero()
 	if good {
 		at := find(set, was.Backend)
 		good = at >= 0 && set[at].Life == was.Life
 	}
 	if err == nil {
-		is := e.card
+		is := e.found
 		is.Failed = e.weak
 		if good && was.Backend == is.Backend && is.Scoring == "" && was.Scoring != "" && e.weak+e.closed != "" && !e.deadly {
 			kept := *was
@@ -208,20 +208,20 @@ func settle(was *Card, e *exam, err error, set []Backend) *Card {
 		kept.Failed = err.Error()
 		return &kept
 	}
-	return &Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.card.Spent, Failed: err.Error()}
+	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Model: e.found.Model, Spent: e.found.Spent, Failed: err.Error()}
 }
 
 // unlike reports whether two cards say different things of an engine. How they say it, and
 // what engines do not do alike twice, does not count.
-func unlike(a, b *Card) bool {
+func unlike(a, b *Capabilities) bool {
 	const moved = 0.02 // of a share
 	if a == nil || b == nil {
 		return a != b
 	}
-	what := func(c *Card) []string {
+	what := func(c *Capabilities) []string {
 		var list []string
 		for _, m := range c.Missing {
-			list = append(list, m.What)
+			list = append(list, m.Name)
 		}
 		return list
 	}
@@ -233,14 +233,14 @@ func unlike(a, b *Card) bool {
 }
 
 // tell logs a card that is unlike the one before.
-func (w *watch) tell(was, is *Card, why string, took time.Duration) {
+func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	if !unlike(was, is) {
 		return
 	}
 	// Several things are often missing for one reason.
 	reasons := map[string][]string{}
 	for _, m := range is.Missing {
-		reasons[m.Why] = append(reasons[m.Why], m.What)
+		reasons[m.Reason] = append(reasons[m.Reason], m.Name)
 	}
 	var missing []string
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {

@@ -47,13 +47,13 @@ func TestWhoIsProbedAndWhen(t *testing.T) {
 func TestPausesDoubleUpToABound(t *testing.T) {
 	now := time.Unix(1000, 0)
 	w := watch{services: &services{pace: defaultPace}}
-	wait := func(e exam, err error) time.Duration {
+	wait := func(e probeRun, err error) time.Duration {
 		w.schedule(&e, err, now)
 		return w.due.Sub(now)
 	}
-	broken, part := errors.New("broken"), exam{weak: "scoring"}
+	broken, part := errors.New("broken"), probeRun{weak: "scoring"}
 	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		if got := wait(exam{}, broken); got.Seconds() != float64(want) {
+		if got := wait(probeRun{}, broken); got.Seconds() != float64(want) {
 			t.Errorf("failure %d: %v", i+1, got)
 		}
 	}
@@ -62,19 +62,19 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 			t.Errorf("part %d: %v", i+1, got)
 		}
 	}
-	if got := wait(exam{}, nil); got < 13*time.Minute || got > 17*time.Minute {
+	if got := wait(probeRun{}, nil); got < 13*time.Minute || got > 17*time.Minute {
 		t.Errorf("after a good one: %v", got)
 	}
-	if got := wait(exam{}, broken); got != time.Second {
+	if got := wait(probeRun{}, broken); got != time.Second {
 		t.Errorf("after a good one, the first failure: %v", got)
 	}
 	for i, want := range []int{5, 10, 20, 40, 60, 60} {
-		w.schedule(&exam{weak: "scoring", deadly: true}, nil, now)
+		w.schedule(&probeRun{weak: "scoring", deadly: true}, nil, now)
 		if got := w.opens.Sub(now); got.Minutes() != float64(want) {
 			t.Errorf("death %d: closed for %v", i+1, got)
 		}
 	}
-	w.schedule(&exam{card: Card{Scoring: "completions"}}, nil, now)
+	w.schedule(&probeRun{found: Capabilities{Scoring: "completions"}}, nil, now)
 	if w.deaths != 0 {
 		t.Error("deaths are counted though it scores")
 	}
@@ -83,25 +83,25 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 	broken := errors.New("broken")
 	at := time.Unix(1000, 0)
-	was := Card{At: at, Backend: "a", Life: 1, Scoring: "completions", Tokenizer: "t"}
-	other := Card{At: at, Backend: "a", Life: 1, Tokenizer: "u"}
+	was := Capabilities{At: at, Backend: "a", Life: 1, Scoring: "completions", Tokenizer: "t"}
+	other := Capabilities{At: at, Backend: "a", Life: 1, Tokenizer: "u"}
 	set := []Backend{{ID: "a", Life: 1, Up: true}, {ID: "b", Life: 1, Up: true}}
 	reborn := []Backend{{ID: "a", Life: 2, Up: true}}
-	if c := settle(&was, &exam{card: Card{Backend: "b", Life: 1}}, broken, set); c.Scoring != "completions" || c.Backend != "a" || c.Failed != "broken" {
+	if c := settle(&was, &probeRun{found: Capabilities{Backend: "b", Life: 1}}, broken, set); c.Scoring != "completions" || c.Backend != "a" || c.Failed != "broken" {
 		t.Errorf("another backend failed: %+v", c)
 	}
 	for what, set := range map[string][]Backend{"restarted": reborn, "gone": set[1:]} {
-		if c := settle(&was, &exam{card: Card{Backend: "a", Life: 2}}, broken, set); c.Scoring != "" || c.Failed != "broken" || !c.At.IsZero() {
+		if c := settle(&was, &probeRun{found: Capabilities{Backend: "a", Life: 2}}, broken, set); c.Scoring != "" || c.Failed != "broken" || !c.At.IsZero() {
 			t.Errorf("%s: %+v", what, c)
 		}
 	}
-	if c := settle(&was, &exam{card: other, weak: "scoring: late"}, nil, set); c.Scoring != "completions" || c.Failed != "scoring: late" || c.Tokenizer != "t" {
+	if c := settle(&was, &probeRun{found: other, weak: "scoring: late"}, nil, set); c.Scoring != "completions" || c.Failed != "scoring: late" || c.Tokenizer != "t" {
 		t.Errorf("scoring failed once: %+v", c)
 	}
-	if c := settle(&was, &exam{card: other, weak: "scoring: cut", deadly: true}, nil, set); c.Scoring != "" {
+	if c := settle(&was, &probeRun{found: other, weak: "scoring: cut", deadly: true}, nil, set); c.Scoring != "" {
 		t.Errorf("scoring was deadly: %+v", c)
 	}
-	if c := settle(&was, &exam{card: other}, nil, set); c.Scoring != "" || c.Tokenizer != "u" || c.Failed != "" {
+	if c := settle(&was, &probeRun{found: other}, nil, set); c.Scoring != "" || c.Tokenizer != "u" || c.Failed != "" {
 		t.Errorf("it scores no more: %+v", c)
 	}
 	if was.Failed != "" {
@@ -110,19 +110,19 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 }
 
 func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
-	base := Card{At: time.Unix(1, 0), SelfAgreement: 0.98, Tokenizer: "t", Missing: []Missing{{MissingReuse, "why"}}}
+	base := Capabilities{At: time.Unix(1, 0), SelfAgreement: 0.98, Tokenizer: "t", Missing: []MissingCapability{{MissingReuse, "why"}}}
 	for what, c := range map[string]struct {
-		change func(*Card)
+		change func(*Capabilities)
 		unlike bool
 	}{
-		"time":            {func(c *Card) { c.At = c.At.Add(time.Hour) }, false},
-		"a reason":        {func(c *Card) { c.Missing = []Missing{{MissingReuse, "because"}} }, false},
-		"a little":        {func(c *Card) { c.SelfAgreement = 0.97 }, false},
-		"much":            {func(c *Card) { c.SelfAgreement = 0.9 }, true},
-		"the tokenizer":   {func(c *Card) { c.Tokenizer = "u" }, true},
-		"what is missing": {func(c *Card) { c.Missing = nil }, true},
-		"a failure":       {func(c *Card) { c.Failed = "late" }, true},
-		"an end":          {func(c *Card) { c.EOS = []int32{1} }, true},
+		"time":            {func(c *Capabilities) { c.At = c.At.Add(time.Hour) }, false},
+		"a reason":        {func(c *Capabilities) { c.Missing = []MissingCapability{{MissingReuse, "because"}} }, false},
+		"a little":        {func(c *Capabilities) { c.SelfAgreement = 0.97 }, false},
+		"much":            {func(c *Capabilities) { c.SelfAgreement = 0.9 }, true},
+		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
+		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
+		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},
+		"an end":          {func(c *Capabilities) { c.EOS = []int32{1} }, true},
 	} {
 		other := base
 		c.change(&other)

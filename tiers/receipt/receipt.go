@@ -15,17 +15,17 @@ import (
 // Receipt records every decision taken for one request. It holds counts and
 // names, never text.
 type Receipt struct {
-	Route   string
-	Plan    plan.Plan
-	Trial   *plan.Trial // how it was judged in the modes risk and shadow; nil in others
-	Tries   []dispatch.Try
-	Verdict accept.Verdict // of the draft; zero when none was judged
-	Needed  accept.Nats    // the threshold that its score was held against
-	Band    accept.Nats    // how far below it the target was asked
-	Tie     accept.Nats    // mode verify: by how much a token might miss the target's first choice
-	Track   []accept.Mark  // how its score fell
-	Checks  []Checked      // what the target said of it, when it was asked
-	Over    []Takeover     // where the target carried on in mid-answer
+	Route       string
+	Plan        plan.Plan
+	Audit       *plan.AuditDecision // how it was judged in the modes risk and shadow; nil in others
+	Tries       []dispatch.Try
+	Verdict     accept.Verdict      // of the draft; zero when none was judged
+	Needed      accept.Nats         // the threshold that its score was held against
+	Band        accept.Nats         // how far below it the target was asked
+	Tie         accept.Nats         // mode verify: by how much a token might miss the target's first choice
+	ScoreSeries []accept.ScorePoint // how its score fell
+	Checks      []Check             // what the target said of it, when it was asked
+	Failovers   []Failover          // where the target carried on in mid-answer
 
 	Approximate bool // mode verify above temperature 0: the answer is not of the target's exact law
 
@@ -47,12 +47,10 @@ type Receipt struct {
 	Verify time.Duration // spent on asking the target about the draft
 	Target time.Duration // spent on the target's answer, or its part of one; at the answer's first byte, until then
 	First  time.Duration // until the answer's first byte
-
-	TargetFirst time.Duration // spent until the target's first byte
 }
 
-// Checked is the target's word on a part of the draft.
-type Checked struct {
+// Check is the target's word on a part of the draft.
+type Check struct {
 	Scorer  plan.Scorer
 	Backend string
 	Tokens  int // that it was asked about
@@ -64,8 +62,8 @@ type Checked struct {
 	Took    time.Duration
 }
 
-// Takeover is a place in mid-answer from which the target carried on.
-type Takeover struct {
+// Failover is a place in mid-answer from which the target carried on.
+type Failover struct {
 	Why    string // a reason of accept's, draft_lost or target_lost
 	Tokens int    // of the answer before it, as far as they are known
 	Bytes  int
@@ -84,8 +82,8 @@ func (rc *Receipt) Acceptance() string {
 	word, reason := rc.Outcome()
 	if !rc.WasJudged() {
 		word += ";reason=" + reason
-		if rc.Trial != nil {
-			word += ";policy=" + rc.Trial.Policy()
+		if rc.Audit != nil {
+			word += ";policy=" + rc.Audit.Policy()
 		}
 		return word
 	}
@@ -96,8 +94,8 @@ func (rc *Receipt) Acceptance() string {
 	if m := rc.Plan.Mode; m != "" && m != plan.ModeConfidence {
 		word += ";mode=" + string(m)
 	}
-	if rc.Trial != nil {
-		word += ";policy=" + rc.Trial.Policy()
+	if rc.Audit != nil {
+		word += ";policy=" + rc.Audit.Policy()
 	}
 	if rc.Approximate {
 		return word + ";exactness=approximate"
@@ -113,16 +111,16 @@ const phaseWarmup = ";phase=warmup"
 
 // warmup reports whether the draft was judged by a warm-up's threshold, and not by the target's word.
 func (rc *Receipt) warmup() bool {
-	return rc.WasJudged() && rc.Trial != nil && rc.Trial.Warmup && (rc.Verdict.Lot == "" || rc.Verdict.Lot == accept.LotWarmup)
+	return rc.WasJudged() && rc.Audit != nil && rc.Audit.Warmup && (rc.Verdict.Cohort == "" || rc.Verdict.Cohort == accept.CohortWarmup)
 }
 
-// OfWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
-func OfWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
+// IsWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
+func IsWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
 
-// Pressed reports whether an answer is a draft that was kept only because the target was short of
+// IsPressure reports whether an answer is a draft that was kept only because the target was short of
 // memory, by what [Receipt.Acceptance] said of it.
-func Pressed(acceptance string) bool {
-	return strings.Contains(acceptance, ";reason="+accept.ReasonPressed)
+func IsPressure(acceptance string) bool {
+	return strings.Contains(acceptance, ";reason="+accept.ReasonPressure)
 }
 
 // Outcome is what became of the draft, in one word, and why.
@@ -133,7 +131,7 @@ func (rc *Receipt) Outcome() (word, reason string) {
 	case rc.Verdict.Accept:
 		return "accepted", rc.Verdict.Reason
 	case rc.Tier == plan.Draft && rc.Finish != "": // it is the whole answer all the same
-		return "accepted", rc.Verdict.Late()
+		return "accepted", rc.Verdict.LateReason()
 	}
 	return "rejected", rc.Verdict.Reason
 }

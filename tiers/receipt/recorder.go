@@ -36,35 +36,37 @@ type phase struct {
 	since time.Time
 }
 
-// Planned tells how the request is going to be answered.
-func (r *Recorder) Planned(p plan.Plan, t *plan.Trial) { r.rc.Plan, r.rc.Trial = p, t }
+// RecordPlan tells how the request is going to be answered.
+func (r *Recorder) RecordPlan(p plan.Plan, t *plan.AuditDecision) { r.rc.Plan, r.rc.Audit = p, t }
 
-// Bypassed tells why the request is not drafted after all, or why its draft does not count.
-func (r *Recorder) Bypassed(reason string) { r.rc.Plan.Reason = reason }
+// RecordBypass tells why the request is not drafted after all, or why its draft does not count.
+func (r *Recorder) RecordBypass(reason string) { r.rc.Plan.Reason = reason }
 
-// Judging tells by what the draft is judged: the threshold, how far below it the target is asked, and by
+// RecordThresholds tells by what the draft is judged: the threshold, how far below it the target is asked, and by
 // how much a token may miss the target's first choice.
-func (r *Recorder) Judging(needed, band, tie accept.Nats) {
+func (r *Recorder) RecordThresholds(needed, band, tie accept.Nats) {
 	r.rc.Needed, r.rc.Band, r.rc.Tie = needed, band, tie
 }
 
-// Marked tells how the draft's score has fallen so far.
-func (r *Recorder) Marked(track []accept.Mark) { r.rc.Track = track }
+// RecordScores tells how the draft's score has fallen so far.
+func (r *Recorder) RecordScores(track []accept.ScorePoint) { r.rc.ScoreSeries = track }
 
-// Ruled tells the verdict on the draft.
-func (r *Recorder) Ruled(v accept.Verdict) { r.rc.Verdict, r.rc.Judged = v, r.now().Sub(r.rc.Began) }
+// RecordVerdict tells the verdict on the draft.
+func (r *Recorder) RecordVerdict(v accept.Verdict) {
+	r.rc.Verdict, r.rc.Judged = v, r.now().Sub(r.rc.Began)
+}
 
-// Unruled takes the verdict back: nothing was drafted.
-func (r *Recorder) Unruled() { r.rc.Verdict, r.rc.Judged = accept.Verdict{}, 0 }
+// ClearVerdict takes the verdict back: nothing was drafted.
+func (r *Recorder) ClearVerdict() { r.rc.Verdict, r.rc.Judged = accept.Verdict{}, 0 }
 
-// Committed tells at how many tokens the draft was committed.
-func (r *Recorder) Committed(tokens int) { r.rc.Committed = tokens }
+// RecordCommit tells at how many tokens the draft was committed.
+func (r *Recorder) RecordCommit(tokens int) { r.rc.Committed = tokens }
 
-// Approximated tells that the answer is not of the target's exact law.
-func (r *Recorder) Approximated() { r.rc.Approximate = true }
+// RecordApproximation tells that the answer is not of the target's exact law.
+func (r *Recorder) RecordApproximation() { r.rc.Approximate = true }
 
-// Checked tells what the target said of the draft just now.
-func (r *Recorder) Checked(c Checked) {
+// RecordCheck tells what the target said of the draft just now.
+func (r *Recorder) RecordCheck(c Check) {
 	c.At = r.now().Sub(r.rc.Began) - c.Took
 	r.rc.Verify += c.Took
 	if len(r.rc.Checks) < maxChecks {
@@ -72,32 +74,32 @@ func (r *Recorder) Checked(c Checked) {
 	}
 }
 
-// Verified adds time that was spent on asking the target.
-func (r *Recorder) Verified(d time.Duration) { r.rc.Verify += d }
+// RecordVerification adds time that was spent on asking the target.
+func (r *Recorder) RecordVerification(d time.Duration) { r.rc.Verify += d }
 
-// Drafted tells how long was spent on the draft since it began, but for asking the target about it.
-func (r *Recorder) Drafted(began time.Time) { r.rc.Draft = r.now().Sub(began) - r.rc.Verify }
+// RecordDraft tells how long was spent on the draft since it began, but for asking the target about it.
+func (r *Recorder) RecordDraft(began time.Time) { r.rc.Draft = r.now().Sub(began) - r.rc.Verify }
 
-// TookOver tells from where another backend carries on in mid-answer.
-func (r *Recorder) TookOver(t Takeover) {
-	if len(r.rc.Over) < maxChecks {
+// RecordFailover tells from where another backend carries on in mid-answer.
+func (r *Recorder) RecordFailover(t Failover) {
+	if len(r.rc.Failovers) < maxChecks {
 		t.At = r.now().Sub(r.rc.Began)
-		r.rc.Over = append(r.rc.Over, t)
+		r.rc.Failovers = append(r.rc.Failovers, t)
 	}
 }
 
-// From tells which tier the answer comes from, as far as is known.
-func (r *Recorder) From(t plan.Tier) { r.rc.Tier = t }
+// SetTier tells which tier the answer comes from, as far as is known.
+func (r *Recorder) SetTier(t plan.Tier) { r.rc.Tier = t }
 
-// Counted tells what the request has taken so far.
-func (r *Recorder) Counted(t Tally) {
+// RecordTally tells what the request has taken so far.
+func (r *Recorder) RecordTally(t Tally) {
 	rc := r.rc
 	rc.PromptTokens, rc.AcceptedTokens, rc.TargetTokens = t.Prompt, t.Accepted, t.Target
 	rc.WastedTokens, rc.DraftedTokens, rc.ScoredTokens = t.Wasted, t.Drafted, t.Scored
 }
 
-// Finished tells how the answer ended.
-func (r *Recorder) Finished(finish string) { r.rc.Finish = finish }
+// RecordFinish tells how the answer ended.
+func (r *Recorder) RecordFinish(finish string) { r.rc.Finish = finish }
 
 // Enter begins to count time as the target's, or as the draft's; what was counted before ends.
 func (r *Recorder) Enter(t plan.Tier) {
@@ -123,15 +125,12 @@ func (r *Recorder) lap() {
 	}
 }
 
-// Begun tells that the answer's first byte goes out, and how far the running phase is: the headers tell
+// RecordFirstByte tells that the answer's first byte goes out, and how far the running phase is: the headers tell
 // both.
-func (r *Recorder) Begun() {
+func (r *Recorder) RecordFirstByte() {
 	r.lap()
 	r.rc.First = r.now().Sub(r.rc.Began)
 }
-
-// WaitedForTarget adds how long the target took until its first byte, or until it could not answer.
-func (r *Recorder) WaitedForTarget(took time.Duration) { r.rc.TargetFirst += took }
 
 // Waited implements [dispatch.Events].
 func (r *Recorder) Waited(d time.Duration) { r.rc.Waited += d }

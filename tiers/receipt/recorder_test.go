@@ -37,7 +37,7 @@ func TestTimesAreThoseOfTheTierThatTookThem(t *testing.T) {
 	after(2 * time.Second)
 	r.Enter("target")
 	after(4 * time.Second)
-	r.Begun()
+	r.RecordFirstByte()
 	if rc.Draft != 2*time.Second || rc.Target != 4*time.Second || rc.First != 7*time.Second {
 		t.Errorf("at the first byte: %v of the draft, %v of the target, %v in all", rc.Draft, rc.Target, rc.First)
 	}
@@ -50,8 +50,8 @@ func TestTimesAreThoseOfTheTierThatTookThem(t *testing.T) {
 	}
 	asked := now
 	after(time.Second)
-	r.Checked(Checked{Took: time.Second})
-	r.Drafted(asked.Add(-5 * time.Second))
+	r.RecordCheck(Check{Took: time.Second})
+	r.RecordDraft(asked.Add(-5 * time.Second))
 	if rc.Verify != time.Second || rc.Draft != 5*time.Second || rc.Checks[0].At != asked.Sub(rc.Began) {
 		t.Errorf("%v of asking, %v of the draft, %+v", rc.Verify, rc.Draft, rc.Checks)
 	}
@@ -61,13 +61,13 @@ func TestARecordIsBounded(t *testing.T) {
 	rc := &Receipt{}
 	r := NewRecorder(rc, time.Now)
 	for i := range 2 * maxTries {
-		r.Checked(Checked{})
-		r.TookOver(Takeover{})
+		r.RecordCheck(Check{})
+		r.RecordFailover(Failover{})
 		if entry := r.Tried(dispatch.Try{}, time.Time{}); (entry == 0) != (i >= maxTries) {
 			t.Errorf("the entry of call %d is %d", i, entry)
 		}
 	}
-	if len(rc.Tries) != maxTries || len(rc.Checks) != maxChecks || len(rc.Over) != maxChecks {
-		t.Errorf("%d calls, %d checks, %d takeovers", len(rc.Tries), len(rc.Checks), len(rc.Over))
+	if len(rc.Tries) != maxTries || len(rc.Checks) != maxChecks || len(rc.Failovers) != maxChecks {
+		t.Errorf("%d calls, %d checks, %d takeovers", len(rc.Tries), len(rc.Checks), len(rc.Failovers))
 	}
 }

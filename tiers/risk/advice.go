@@ -37,13 +37,13 @@ func (s *State) Advise(r Rule) Advice {
 	if !s.View(r).Infeasible {
 		return Advice{}
 	}
-	a := Advice{Eps: r.Eps, Audits: s.Finding.Audits, Bad: s.Finding.Bad}
+	a := Advice{Eps: r.MaxWrongRate, Audits: s.Finding.Audits, Bad: s.Finding.Bad}
 	if e := s.witness(0, 1); e != nil {
 		n, bad := e.Closed(1)
 		a.Audits, a.Bad = a.Audits+n, a.Bad+bad
 	}
 	a.Estimate = share(a.Bad, a.Audits)
-	a.Low, a.High = Interval(a.Audits, a.Bad, r.Delta)
+	a.Low, a.High = Interval(a.Audits, a.Bad, r.ErrorProbability)
 	if a.Audits > 0 {
 		a.Smallest, a.SmallestLow, a.SmallestHigh = feasible(a.Estimate, r), feasible(a.Low, r), feasible(a.High, r)
 	}
@@ -54,7 +54,7 @@ func (s *State) Advise(r Rule) Advice {
 // is above 0.5.
 func feasible(risk float64, r Rule) float64 {
 	for step := int(math.Floor(risk*epsSteps)) + 1; step <= maxEpsSteps; step++ {
-		if eps := float64(step) / epsSteps; Needed(risk, eps, r.Delta/2) <= float64(r.Lease)/2 {
+		if eps := float64(step) / epsSteps; RequiredAudits(risk, eps, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
 			return eps
 		}
 	}
@@ -64,7 +64,7 @@ func feasible(risk float64, r Rule) float64 {
 // String is the advice in one line; "" where there is none.
 func (a Advice) String() string {
 	const other = "another risk.label, speculation.head_check, or another draft model"
-	best := percent(Share(1))
+	best := percent(AcceptanceShare(1))
 	switch {
 	case a.Eps == 0:
 		return ""

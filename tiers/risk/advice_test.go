@@ -10,12 +10,12 @@ import (
 
 // bads makes audits of the strictest threshold until nothing can be certified, then so many more; wrong is the share that is bad.
 func bads(r Rule, wrong float64, more int) *State {
-	s, dice := taught(r), rand.New(rand.NewPCG(7, 8))
-	for i := 0; !s.Hopeless && i < 5000; i++ {
-		audit(s, r, 1, dice.Float64() < wrong)
+	s, random := taught(r), rand.New(rand.NewPCG(7, 8))
+	for i := 0; !s.Infeasible && i < 5000; i++ {
+		audit(s, r, 1, random.Float64() < wrong)
 	}
 	for range more {
-		audit(s, r, 1, dice.Float64() < wrong)
+		audit(s, r, 1, random.Float64() < wrong)
 	}
 	return s
 }
@@ -30,7 +30,7 @@ func TestWhereAllIsFeasibleThereIsNoAdvice(t *testing.T) {
 	}
 	infeasible := bads(plain, .4, 0)
 	other := plain
-	other.Eps = .3
+	other.MaxWrongRate = .3
 	if got := infeasible.Advise(other); got != (Advice{}) {
 		t.Errorf("nothing was found of that promise yet: %+v", got)
 	}
@@ -42,7 +42,7 @@ func TestAdviceIsThereAlthoughTheEvidenceBeganAnew(t *testing.T) {
 		t.Fatalf("%d audits are left after the finding", n)
 	}
 	a := s.Advise(plain)
-	if a.Audits != s.Finding.Audits || a.Bad != s.Finding.Bad || a.Audits < minOutcomes || a.Estimate <= plain.Eps {
+	if a.Audits != s.Finding.Audits || a.Bad != s.Finding.Bad || a.Audits < minOutcomes || a.Estimate <= plain.MaxWrongRate {
 		t.Errorf("got %+v of %+v", a, s.Finding)
 	}
 	if text := a.String(); !strings.HasPrefix(text, "infeasible at eps 0.05: of the best 20% of drafts the target refuses about ") ||
@@ -52,7 +52,7 @@ func TestAdviceIsThereAlthoughTheEvidenceBeganAnew(t *testing.T) {
 }
 
 func TestTheSmallestFeasibleEpsIsCloseToTheTruth(t *testing.T) {
-	r := Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	r := Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	for _, wrong := range []float64{.2, .3, .4} {
 		a := bads(r, wrong, 600).Advise(r)
 		if a.Audits < 600 || a.Low > wrong || a.High < wrong {
@@ -61,10 +61,10 @@ func TestTheSmallestFeasibleEpsIsCloseToTheTruth(t *testing.T) {
 		if a.Smallest <= a.Estimate || a.Smallest-wrong > .1 || a.SmallestLow > a.Smallest || a.SmallestHigh != 0 && a.SmallestHigh < a.Smallest {
 			t.Errorf("of a share of %.2f: %+v", wrong, a)
 		}
-		if need := Needed(a.Estimate, a.Smallest, r.Delta/2); need > float64(r.Lease)/2 {
+		if need := RequiredAudits(a.Estimate, a.Smallest, r.ErrorProbability/2); need > float64(r.LeaseAudits)/2 {
 			t.Errorf("%g takes %.0f audits", a.Smallest, need)
 		}
-		if less := a.Smallest - .01; Needed(a.Estimate, less, r.Delta/2) <= float64(r.Lease)/2 {
+		if less := a.Smallest - .01; RequiredAudits(a.Estimate, less, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
 			t.Errorf("%g would do, too", less)
 		}
 	}
@@ -79,7 +79,7 @@ func TestOfDraftsThatAreMostlyWrongNoEpsIsAdvised(t *testing.T) {
 
 func TestAdviceOfEarlierAuditsClaimsNoNumbers(t *testing.T) {
 	s := taught(plain)
-	s.Eps, s.Delta, s.Hopeless = plain.Eps, plain.Delta, true
+	s.MaxWrongRate, s.ErrorProbability, s.Infeasible = plain.MaxWrongRate, plain.ErrorProbability, true
 	a := s.Advise(plain)
 	if a.Audits != 0 || a.Smallest != 0 || a.High != 1 {
 		t.Errorf("got %+v", a)
@@ -90,10 +90,10 @@ func TestAdviceOfEarlierAuditsClaimsNoNumbers(t *testing.T) {
 }
 
 func TestAdviceTakesBackWhatLaterAuditsDoNotBear(t *testing.T) {
-	r := Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	r := Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	s := bads(r, .5, 0)
 	for i := range 800 {
-		d := s.View(r).Stamp(Key{}, 1, 0)
+		d := s.View(r).Decide(Key{}, 1, 0)
 		s.Open(r, d, 1, fmt.Sprint(i), time.Unix(3, 0))
 		s.Close(r, fmt.Sprint(i), false)
 		if s.Op > 0 {

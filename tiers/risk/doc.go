@@ -5,7 +5,7 @@
 //
 // Start at [State]: what audits have shown of one kind of request. A request takes a [View] of
 // it, from which follow the threshold that its draft's score is held against and whether it is
-// audited ([View.Stamp]). An audit is booked as bad when it begins ([State.Open]) and made good
+// audited ([View.Decide]). An audit is booked as bad when it begins ([State.Open]) and made good
 // when the target stands by the draft ([State.Close]); one that is lost stays bad.
 //
 // # What is certified

@@ -31,7 +31,7 @@ func TestProofADriftIsOverInTheDocumentedTime(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	for i, tc := range drifts {
-		name := fmt.Sprintf("%s, lease %d, boost %.0f", tc.name, tc.rule.Lease, tc.boost)
+		name := fmt.Sprintf("%s, lease %d, boost %.0f", tc.name, tc.rule.LeaseAudits, tc.boost)
 		tr := traffic{rule: tc.rule, boost: tc.boost, requests: 400_000, first: usual, second: tc.to}
 		f := sum(tr.replays(proofSeed+uint64(i), size(30, 500)))
 		fmt.Fprintf(t.Output(), "| %s | %d | %d (%d) | %d (%d) | %.4f | %.3f | %.3f | %.0f |\n",
@@ -59,7 +59,7 @@ func TestProofADriftIsOverInTheDocumentedTime(t *testing.T) {
 // A false alarm is one at a risk of ε or less. One in 500 runs may have one.
 func TestProofAlarmsAreRarelyFalse(t *testing.T) {
 	rule := leased
-	rule.Run = driftRun
+	rule.DriftRunLength = driftRun
 	for i, law := range laws {
 		tr := traffic{rule: rule, boost: 4, requests: 200_000, first: law.law}
 		f := sum(tr.replays(proofSeed+uint64(i), size(20, 3000)))

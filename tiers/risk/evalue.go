@@ -93,11 +93,11 @@ func edge(from, to float64, stands func(eps float64) bool) float64 {
 	return to
 }
 
-// Needed is about how many audits certify a threshold at which the probability of a bad one is
+// RequiredAudits is about how many audits certify a threshold at which the probability of a bad one is
 // risk: ln(1/δ)/KL(risk‖ε), by the growth rate of the best bet. The median of
 // what was simulated is 0.85 to 1.15 times that, and 1.35 times where none is bad. It is +Inf where
 // risk is not below eps.
-func Needed(risk, eps, delta float64) float64 {
+func RequiredAudits(risk, eps, delta float64) float64 {
 	if risk >= eps {
 		return math.Inf(1)
 	}

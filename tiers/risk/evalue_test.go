@@ -167,13 +167,13 @@ func TestNeededIsNearWhatIsNeeded(t *testing.T) {
 			}
 		}
 		median := float64(middle(counts, .5, func(o *result) int { return o.audits }))
-		told := Needed(tc.share*tc.eps, tc.eps, .05)
+		told := RequiredAudits(tc.share*tc.eps, tc.eps, .05)
 		t.Logf("ε %.2f, R %.1f ε: %.0f audits, told %.0f: %.2f times", tc.eps, tc.share, median, told, median/told)
 		if median < told*.75 || median > told*1.5 {
 			t.Errorf("ε %.2f, R %.1f ε: %.0f audits, told %.0f", tc.eps, tc.share, median, told)
 		}
 	}
-	if !math.IsInf(Needed(.05, .05, .05), 1) {
+	if !math.IsInf(RequiredAudits(.05, .05, .05), 1) {
 		t.Error("a risk of ε can be certified")
 	}
 }

@@ -34,7 +34,7 @@ func TestProofNaiveBookingBreaksThePromise(t *testing.T) {
 		tr.fault.naive = true
 		f := sum(tr.replays(proofSeed+uint64(i), size(20, 300)))
 		f.tell(t, tc.name+", booked when known")
-		if f.violated <= forever.Delta && !raced {
+		if f.violated <= forever.ErrorProbability && !raced {
 			t.Errorf("%s: naive booking breaks the promise in %.4f of the runs only: the proof sees nothing", tc.name, f.violated)
 		}
 	}
@@ -54,7 +54,7 @@ func TestProofThreeReplicasAreAsGoodAsOne(t *testing.T) {
 // Where no threshold keeps to ε, audits that go on as if nothing were known would begin one epoch
 // after the other, each of which may be wrong.
 func TestProofWhatCannotBeCertifiedIsLeftAlone(t *testing.T) {
-	corner := traffic{rule: Rule{Eps: .02, Delta: .05, Lease: 2000, Run: driftRun}, requests: 300_000, first: binormalOf(.20, .75)}
+	corner := traffic{rule: Rule{MaxWrongRate: .02, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: driftRun}, requests: 300_000, first: binormalOf(.20, .75)}
 	without := sum(corner.replays(proofSeed, size(15, 400)))
 	corner.explore = true
 	with := sum(corner.replays(proofSeed, size(15, 400)))

@@ -44,8 +44,8 @@ func (g Grid) At(j int) float64 {
 	return g[min(j, len(g))-1]
 }
 
-// Share is the share of drafts that index j accepts, by the grid's quantiles.
-func Share(j int) float64 {
+// AcceptanceShare is the share of drafts that index j accepts, by the grid's quantiles.
+func AcceptanceShare(j int) float64 {
 	if j < 1 {
 		return 0
 	}

@@ -42,7 +42,7 @@ func above(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 func (p binormal) oracle(eps float64) float64 {
 	best := 0.0
 	for j := 1; j <= gridSize; j++ {
-		want := Share(j)
+		want := AcceptanceShare(j)
 		low, high := -20.0, 20.0
 		for range 60 {
 			mid := (low + high) / 2

@@ -15,8 +15,8 @@ var (
 		name string
 		law  binormal
 	}{{"rho .20, AUROC .85", usual}, {"rho .10, AUROC .75", binormalOf(.10, .75)}, {"rho .30, AUROC .95", binormalOf(.30, .95)}}
-	forever = Rule{Eps: .05, Delta: .05, Lease: 1 << 40, Run: 1e300}
-	leased  = Rule{Eps: .05, Delta: .05, Lease: 2000, Run: 1e300}
+	forever = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 1 << 40, DriftRunLength: 1e300}
+	leased  = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
 )
 
 // driftRun is the setting risk.drift_average_run_length, as it was chosen by these proofs.
@@ -144,11 +144,11 @@ func (f figures) kept(t *testing.T, name string, r Rule) {
 	if !whole() { // of few runs, one or two may be bad by chance
 		slack = 1.5 / float64(f.runs)
 	}
-	if f.violated > r.Delta+slack {
-		t.Errorf("%s: a bad threshold in %.4f of the runs, promised %.2f", name, f.violated, r.Delta)
+	if f.violated > r.ErrorProbability+slack {
+		t.Errorf("%s: a bad threshold in %.4f of the runs, promised %.2f", name, f.violated, r.ErrorProbability)
 	}
-	if f.allRisk > r.Eps {
-		t.Errorf("%s: of what was served %.4f was bad, promised %.2f", name, f.allRisk, r.Eps)
+	if f.allRisk > r.MaxWrongRate {
+		t.Errorf("%s: of what was served %.4f was bad, promised %.2f", name, f.allRisk, r.MaxWrongRate)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 			if want := tc.acceptance[j]; want > 0 && !raced && math.Abs(f.acceptance/want-1) > .10 {
 				t.Errorf("%s: accepts %.3f, the document %.2f", name, f.acceptance, want)
 			}
-			if oracle := law.law.oracle(tc.rule.Eps); f.acceptance > oracle {
+			if oracle := law.law.oracle(tc.rule.MaxWrongRate); f.acceptance > oracle {
 				t.Errorf("%s: accepts %.3f, and who knew the law %.2f", name, f.acceptance, oracle)
 			}
 		}
@@ -181,7 +181,7 @@ func TestProofWhatAcceptanceToExpect(t *testing.T) {
 		{.85, .05, .36}, {.85, .10, .65}, {.90, .05, .53}, {.90, .10, .74},
 	} {
 		law := binormalOf(.20, tc.auroc)
-		rule := Rule{Eps: tc.eps, Delta: .05, Lease: 3000, Run: driftRun}
+		rule := Rule{MaxWrongRate: tc.eps, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: driftRun}
 		f := sum(traffic{rule: rule, requests: 300_000, first: law}.replays(proofSeed+uint64(i), size(2, 100)))
 		fmt.Fprintf(t.Output(), "| %.2f | %.2f | %d | %.3f | %.3f | %.2f | %.2f | %.4f | %.4f |\n",
 			tc.auroc, tc.eps, f.runs, f.allAccepted, f.acceptance, tc.documented, law.oracle(tc.eps), f.allRisk, f.violated)
@@ -198,7 +198,7 @@ func TestProofThePromiseIsKeptAtTheBoundary(t *testing.T) {
 	first.wall = 1
 	f := sum(first.replays(proofSeed+1, size(10, 1000)))
 	f.tell(t, "boundary at index 1, one epoch")
-	if f.violated > forever.Delta {
+	if f.violated > forever.ErrorProbability {
 		t.Errorf("at index 1 a bad threshold in %.4f of the runs", f.violated)
 	}
 }
@@ -212,10 +212,10 @@ func TestProofALeaseIsWrongNoOftenerThanPromised(t *testing.T) {
 		tr.wall = wall
 		f := sum(tr.replays(proofSeed+uint64(i), size(20, 1000-700*i)))
 		f.tell(t, fmt.Sprintf("boundary at index %d, lease 2000", wall))
-		if f.perEpoch > leased.Delta/2 {
-			t.Errorf("index %d: wrong in %.4f of the epochs, promised %.3f", wall, f.perEpoch, leased.Delta/2)
+		if f.perEpoch > leased.ErrorProbability/2 {
+			t.Errorf("index %d: wrong in %.4f of the epochs, promised %.3f", wall, f.perEpoch, leased.ErrorProbability/2)
 		}
-		if whole() && wall == 1 && f.violated > leased.Delta {
+		if whole() && wall == 1 && f.violated > leased.ErrorProbability {
 			t.Errorf("index %d: a bad threshold in %.4f of the runs", wall, f.violated)
 		}
 	}
@@ -232,7 +232,7 @@ func TestProofRivalsBreakThePromise(t *testing.T) {
 			tr.rival = tc.test
 			f := sum(tr.replays(proofSeed+uint64(10*i+j), size(30, 300)))
 			f.tell(t, name)
-			if f.violated <= forever.Delta && !raced {
+			if f.violated <= forever.ErrorProbability && !raced {
 				t.Errorf("%s breaks the promise in %.4f of the runs only: the proof sees nothing", name, f.violated)
 			}
 		}

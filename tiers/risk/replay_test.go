@@ -110,7 +110,7 @@ func (tr traffic) replay(seed, number uint64) result {
 		}
 		r.request(at)
 	}
-	r.epochs, r.hopeless, r.ended = r.state.born, r.state.Hopeless, r.state.Warmup.Ended
+	r.epochs, r.hopeless, r.ended = r.state.epochCount, r.state.Infeasible, r.state.Warmup.Ended
 	return r.result
 }
 
@@ -129,11 +129,11 @@ func (r *run) request(at int) {
 		return
 	}
 	r.tally(e, at)
-	dice := r.rng.Float64()
-	if dice >= e.rate {
+	random := r.rng.Float64()
+	if random >= e.rate {
 		return
 	}
-	d := e.view.Stamp(Key{}, e.rate, dice)
+	d := e.view.Decide(Key{}, e.rate, random)
 	score, bad := r.now.draw(r.rng)
 	if score < d.Floor {
 		return
@@ -146,7 +146,7 @@ func (r *run) tally(e *eye, at int) {
 	q := at * 4 / r.requests
 	r.accepted[q] += e.accepted
 	r.bad[q] += e.bad
-	if e.bad <= r.rule.Eps*e.accepted*(1+1e-9) {
+	if e.bad <= r.rule.MaxWrongRate*e.accepted*(1+1e-9) {
 		return
 	}
 	if r.second == nil || at < r.requests/2 {
@@ -155,7 +155,7 @@ func (r *run) tally(e *eye, at int) {
 		return
 	}
 	r.above = at - r.requests/2
-	r.excess += e.bad - r.rule.Eps*e.accepted
+	r.excess += e.bad - r.rule.MaxWrongRate*e.accepted
 }
 
 // audit begins one, and ends it if nothing keeps it.
@@ -187,17 +187,17 @@ func (r *run) open(a due) bool {
 	before := r.state.Version
 	fate := r.state.Open(r.rule, a.decision, a.score, a.ticket, r.clock(a.at))
 	if r.state.Version != before && r.first == nil {
-		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.Eps)
+		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.MaxWrongRate)
 	}
-	if fate == Booked {
+	if fate == Opened {
 		r.audits++
 	}
 	r.changed()
-	return fate == Booked
+	return fate == Opened
 }
 
 func (r *run) end(a due) {
-	alarm, risky := r.state.Alarm, r.eyes[a.replica].bad > r.rule.Eps*r.eyes[a.replica].accepted
+	alarm, risky := r.state.Alarm, r.eyes[a.replica].bad > r.rule.MaxWrongRate*r.eyes[a.replica].accepted
 	r.state.Close(r.rule, a.ticket, a.bad)
 	if a.warm {
 		r.state.Close(r.rule, a.ticket+"w", a.bad)
@@ -227,7 +227,7 @@ func (r *run) judge() {
 		if e.ID <= r.judged || e.Cert == 0 || r.second != nil {
 			continue
 		}
-		if a, bad := r.now.tail(r.state.Grid.At(e.Cert)); bad > r.rule.Eps*a*(1+1e-9) {
+		if a, bad := r.now.tail(r.state.Grid.At(e.Cert)); bad > r.rule.MaxWrongRate*a*(1+1e-9) {
 			r.wrongEpochs, r.judged = r.wrongEpochs+1, e.ID
 		}
 	}
@@ -271,11 +271,11 @@ func (r *run) look(e *eye) {
 		}
 	}
 	e.view = v
-	rates := Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 1e9, Boost: max(r.boost, 1), Explore: .5}
+	rates := Rates{Audit: .05, ColdStart: .5, ColdStartPerMinute: 1e9, Boost: max(r.boost, 1), Explore: .5}
 	if r.explore {
 		rates.Explore = .02
 	}
-	e.rate = rates.Of(v, perSecond*60)
+	e.rate = rates.AuditRate(v, perSecond*60)
 }
 
 // happen is what comes with time: outcomes, deaths, failovers.
@@ -326,7 +326,7 @@ func (s *State) certifyBy(r Rule, test func(n, k int, r Rule) bool) {
 	for again := true; again; {
 		for i := range s.Epochs {
 			e := &s.Epochs[i]
-			for e.Cert < len(s.Grid) && e.Cert < s.Op+look && test(e.N[e.Cert], e.K[e.Cert], r) {
+			for e.Cert < len(s.Grid) && e.Cert < s.Op+lookAhead && test(e.N[e.Cert], e.K[e.Cert], r) {
 				e.Cert++
 			}
 		}

@@ -10,23 +10,23 @@ import (
 // it collects scores until there is a grid. It is not safe for concurrent use. Replicas that share
 // a Redis keep it there, in scripts that do the same (package tiers/evidence).
 type State struct {
-	Version  int64     // of the grid; 0: there is none yet
-	Alarm    int64     // of the evidence
-	Grid     Grid      //
-	Scores   []float64 // of drafts, until there is a grid
-	Eps      float64   // that Op was certified for
-	Delta    float64
-	Op       int     // operating index: 0 accepts nothing
-	Epochs   []Epoch // that live, the oldest first, two at most
-	Drift    Drift
-	Hopeless bool // nothing can be certified, as it seemed when last there was evidence
-	Cold     int  // epochs that were opened since something was certified last
-	Outcomes int  // of audits, and of those imported, since Eps and Delta are what they are, up to maxOutcomes
-	Finding  Finding
-	Warmup   Warmup
+	Version          int64     // of the grid; 0: there is none yet
+	Alarm            int64     // of the evidence
+	Grid             Grid      //
+	Scores           []float64 // of drafts, until there is a grid
+	MaxWrongRate     float64   // that Op was certified for
+	ErrorProbability float64
+	Op               int     // operating index: 0 accepts nothing
+	Epochs           []Epoch // that live, the oldest first, two at most
+	Drift            Drift
+	Infeasible       bool // nothing can be certified, as it seemed when last there was evidence
+	Cold             int  // epochs that were opened since something was certified last
+	Outcomes         int  // of audits, and of those imported, since Eps and Delta are what they are, up to maxOutcomes
+	Finding          Infeasibility
+	Warmup           Warmup
 
-	tickets map[string]booked
-	born    int64 // epochs so far
+	tickets    map[string]openAudit
+	epochCount int64 // epochs so far
 }
 
 // Epoch is evidence that is forgotten as a whole.
@@ -46,8 +46,8 @@ func (e *Epoch) Closed(j int) (n, bad int) {
 	return e.N[j-1] - e.O[j-1], e.K[j-1] - e.O[j-1]
 }
 
-// booked is an audit under way.
-type booked struct {
+// openAudit is an audit under way.
+type openAudit struct {
 	epochs    []int64
 	first, hi int
 	served    bool
@@ -62,29 +62,29 @@ const (
 	openFor = 900
 )
 
-// Fate is what became of an audit that was to be booked.
-type Fate string
+// OpenResult is what became of an audit that was to be booked.
+type OpenResult string
 
 // The fates.
 const (
-	Booked  Fate = "booked"
-	Learned Fate = "learned" // its score helps to place the grid; no target is asked
-	Stale   Fate = "stale"   // decided by a grid or before an alarm that is over
-	Outside Fate = "outside" // its score is below the region
-	Full    Fate = "full"    // too many are under way
+	Opened     OpenResult = "booked"
+	Learned    OpenResult = "learned" // its score helps to place the grid; no target is asked
+	Stale      OpenResult = "stale"   // decided by a grid or before an alarm that is over
+	OutOfRange OpenResult = "outside" // its score is below the region
+	Full       OpenResult = "full"    // too many are under way
 )
 
 // View is what requests go by. What was certified for another ε or δ is not served by: the next
 // audit that is opened certifies anew.
 func (s *State) View(r Rule) View {
 	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious()}
-	if s.Eps == r.Eps && s.Delta == r.Delta {
-		v.Op, v.Infeasible = s.Op, s.Hopeless && s.Op == 0
+	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
+		v.Op, v.Infeasible = s.Op, s.Infeasible && s.Op == 0
 	}
-	v.Hi = min(v.Op+look, len(s.Grid))
+	v.Hi = min(v.Op+lookAhead, len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
 	v.Band = s.Grid.At(bandIndex)
-	v.Warned = s.Drift.Level(r.Run) >= warnLevel
+	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
 	return v
 }
 
@@ -108,25 +108,25 @@ const bandIndex = 17 - gridFrom
 // Open books an audit as bad before anybody knows its outcome. ticket names it; now becomes the
 // grid's version where this score is the last that it waits for. A score that is not finite is
 // outside of every region.
-func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) Fate {
+func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	first := s.Grid.First(score)
 	switch {
 	case math.IsNaN(score) || math.IsInf(score, 0):
-		return Outside
+		return OutOfRange
 	case d.Version != s.Version || d.Alarm != s.Alarm:
 		return Stale
 	case s.Version == 0:
 		s.learn(score, now)
 		return Learned
 	case first > d.Hi:
-		return Outside
+		return OutOfRange
 	}
 	s.forget(now)
 	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
 		return Full
 	}
-	b := booked{first: first, hi: min(d.Hi, len(s.Grid)), served: score >= d.Threshold, born: now.Unix()}
+	b := openAudit{first: first, hi: min(d.Hi, len(s.Grid)), served: score >= d.Threshold, born: now.Unix()}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		e.Audits++
@@ -137,14 +137,14 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 			e.O[j]++
 		}
 	}
-	s.book(ticket, b)
+	s.addTicket(ticket, b)
 	s.rotate(r)
-	return Booked
+	return Opened
 }
 
-// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.Measured], as bad
+// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes], as bad
 // until its outcome is known. [State.Close] ends it.
-func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
+func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	s.forget(now)
 	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
@@ -158,8 +158,8 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
 	s.Warmup.Audits++
 	s.Warmup.Bad++
 	s.Warmup.Open++
-	s.book(ticket, booked{warmup: true, born: now.Unix()})
-	return Booked
+	s.addTicket(ticket, openAudit{warmup: true, born: now.Unix()})
+	return Opened
 }
 
 // Drafted notes requests in the time of the warm-up: how many drafts were made for them, and how many of these were the answer. The
@@ -169,10 +169,10 @@ func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
 	s.Warmup.drafted(drafts, served, now)
 }
 
-// book notes an audit under way.
-func (s *State) book(ticket string, b booked) {
+// addTicket notes an audit under way.
+func (s *State) addTicket(ticket string, b openAudit) {
 	if s.tickets == nil {
-		s.tickets = make(map[string]booked)
+		s.tickets = make(map[string]openAudit)
 	}
 	s.tickets[ticket] = b
 }
@@ -209,7 +209,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	}
 	delete(s.tickets, ticket)
 	if b.warmup {
-		s.Warmup.close(r.Eps, r.Delta, bad)
+		s.Warmup.close(r.MaxWrongRate, r.ErrorProbability, bad)
 		return true
 	}
 	s.Outcomes = min(s.Outcomes+1, maxOutcomes)
@@ -226,13 +226,13 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		}
 	}
 	if b.served {
-		if s.Drift.Add(bad, r.Eps); s.Drift.Level(r.Run) >= 1 {
-			s.alarm()
+		if s.Drift.Add(bad, r.MaxWrongRate); s.Drift.Level(r.DriftRunLength) >= 1 {
+			s.resetAfterDrift()
 			return true
 		}
 	}
 	s.certify(r)
-	s.hopeless(r)
+	s.checkInfeasible(r)
 	return true
 }
 
@@ -241,11 +241,11 @@ func (s *State) begin(r Rule) {
 	if s.Version != 0 && len(s.Epochs) == 0 {
 		s.renew()
 	}
-	if s.Eps == r.Eps && s.Delta == r.Delta {
+	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
 		return
 	}
 	// Counts are of any ε and δ; what was certified, and the watch for drift, are of these.
-	s.Eps, s.Delta, s.Drift, s.Hopeless, s.Outcomes = r.Eps, r.Delta, Drift{}, false, 0
+	s.MaxWrongRate, s.ErrorProbability, s.Drift, s.Infeasible, s.Outcomes = r.MaxWrongRate, r.ErrorProbability, Drift{}, false, 0
 	for i := range s.Epochs {
 		s.Epochs[i].Cert = 0
 	}
@@ -261,9 +261,9 @@ func (s *State) renew() {
 
 // epoch opens the next one.
 func (s *State) epoch() {
-	s.born++
+	s.epochCount++
 	s.Cold = min(s.Cold+1, maxTurn)
-	s.Epochs = append(s.Epochs, Epoch{ID: s.born, Turn: s.Cold})
+	s.Epochs = append(s.Epochs, Epoch{ID: s.epochCount, Turn: s.Cold})
 }
 
 // maxTurn bounds Turn.
@@ -277,18 +277,18 @@ func (e *Epoch) level(delta float64) float64 {
 	return delta / (2 * turn * turn)
 }
 
-// alarm forgets all that is known but the grid.
-func (s *State) alarm() {
+// resetAfterDrift forgets all that is known but the grid.
+func (s *State) resetAfterDrift() {
 	s.Alarm++
-	s.Drift, s.Hopeless, s.Cold, s.Outcomes = Drift{}, false, 0, 0
+	s.Drift, s.Infeasible, s.Cold, s.Outcomes = Drift{}, false, 0, 0
 	clear(s.tickets)
 	s.renew()
 }
 
 // rotate ends epochs that are over, and opens the next.
 func (s *State) rotate(r Rule) {
-	s.Epochs = slices.DeleteFunc(s.Epochs, func(e Epoch) bool { return e.Audits >= r.Lease })
-	if n := len(s.Epochs); n == 0 || s.Epochs[n-1].Audits >= r.Lease/2 && n < 2 {
+	s.Epochs = slices.DeleteFunc(s.Epochs, func(e Epoch) bool { return e.Audits >= r.LeaseAudits })
+	if n := len(s.Epochs); n == 0 || s.Epochs[n-1].Audits >= r.LeaseAudits/2 && n < 2 {
 		s.epoch()
 	}
 	s.operate()
@@ -300,8 +300,8 @@ func (s *State) certify(r Rule) {
 	for again := true; again; {
 		for i := range s.Epochs {
 			e := &s.Epochs[i]
-			need := math.Log(1 / e.level(r.Delta))
-			for e.Cert < len(s.Grid) && e.Cert < s.Op+look && LogE(e.N[e.Cert], e.K[e.Cert], r.Eps) >= need {
+			need := math.Log(1 / e.level(r.ErrorProbability))
+			for e.Cert < len(s.Grid) && e.Cert < s.Op+lookAhead && LogE(e.N[e.Cert], e.K[e.Cert], r.MaxWrongRate) >= need {
 				e.Cert++
 			}
 		}
@@ -318,7 +318,7 @@ func (s *State) operate() {
 		s.Op = max(s.Op, s.Epochs[i].Cert)
 	}
 	if s.Op > 0 {
-		s.Hopeless, s.Cold = false, 0
+		s.Infeasible, s.Cold = false, 0
 		s.Warmup.end(WarmupCertified)
 	}
 }
@@ -331,28 +331,28 @@ const (
 	maxOutcomes = 1_000_000
 )
 
-// Finding is what the audits of the strictest threshold said each time that it was found infeasible, since something was
+// Infeasibility is what the audits of the strictest threshold said each time that it was found infeasible, since something was
 // certified last. [State.Advise] is made of it.
-type Finding struct {
+type Infeasibility struct {
 	Audits int // with an outcome; 0: nothing was found yet
 	Bad    int // of these
 }
 
-// hopeless begins anew where the evidence says that not even the strictest threshold keeps to ε.
+// checkInfeasible begins anew where the evidence says that not even the strictest threshold keeps to ε.
 // Audits that were not closed count as good here, as they count as bad where something is to be
 // certified: else the first outcomes to come, three bad ones, would do.
-func (s *State) hopeless(r Rule) {
+func (s *State) checkInfeasible(r Rule) {
 	if s.Op > 0 || s.Outcomes < minOutcomes {
 		return
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.Eps) >= math.Log(2/r.Delta) {
+		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxWrongRate) >= math.Log(2/r.ErrorProbability) {
 			n, bad := e.Closed(1)
-			if !s.Hopeless {
-				s.Finding = Finding{}
+			if !s.Infeasible {
+				s.Finding = Infeasibility{}
 			}
-			s.Hopeless, s.Finding.Audits, s.Finding.Bad = true, s.Finding.Audits+n, s.Finding.Bad+bad
+			s.Infeasible, s.Finding.Audits, s.Finding.Bad = true, s.Finding.Audits+n, s.Finding.Bad+bad
 			s.Warmup.end(WarmupInfeasible)
 			s.renew()
 			return

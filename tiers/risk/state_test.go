@@ -23,7 +23,7 @@ func certified(r Rule) *State {
 // same fails unless two states hold the same, tickets included.
 func same(t *testing.T, want, got *State) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{}, booked{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{}, openAudit{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -47,10 +47,10 @@ func TestScoresThatAreNotFiniteAreOutside(t *testing.T) {
 	for _, s := range []*State{{}, taught(plain), certified(plain)} {
 		for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			before := copyOf(s)
-			if fate := audit(s, plain, score, false); fate != Outside {
+			if fate := audit(s, plain, score, false); fate != OutOfRange {
 				t.Errorf("%g was %s", score, fate)
 			}
-			before.Eps, before.Delta = s.Eps, s.Delta
+			before.MaxWrongRate, before.ErrorProbability = s.MaxWrongRate, s.ErrorProbability
 			same(t, before, s)
 		}
 	}
@@ -58,7 +58,7 @@ func TestScoresThatAreNotFiniteAreOutside(t *testing.T) {
 
 func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	for i, score := range []float64{.83, .78, .73} { // indices 1, 2 and 3 on
 		s.Open(plain, d, score, strconv.Itoa(i), time.Unix(2, 0))
 	}
@@ -84,7 +84,7 @@ func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 
 func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	s.Open(plain, d, 1, "a", time.Unix(2, 0))
 	if !s.Close(plain, "a", true) {
 		t.Fatal("the audit was not under way")
@@ -100,7 +100,7 @@ func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 
 func TestATicketIsBookedOnce(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	s.Open(plain, d, 1, "a", time.Unix(2, 0))
 	before := copyOf(s)
 	if fate := s.Open(plain, d, 1, "a", time.Unix(2, 0)); fate != Full {
@@ -109,37 +109,37 @@ func TestATicketIsBookedOnce(t *testing.T) {
 	same(t, before, s)
 }
 
-func TestStampsOfAnotherGridOrOfBeforeAnAlarmAreStale(t *testing.T) {
+func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	old, early := d, d
 	old.Version--
 	early.Alarm--
 	before := copyOf(s)
-	for _, d := range []Decision{old, early, View{}.Stamp(Key{}, 1, 0)} {
+	for _, d := range []Decision{old, early, View{}.Decide(Key{}, 1, 0)} {
 		if fate := s.Open(plain, d, 1, "x", time.Unix(3, 0)); fate != Stale {
 			t.Errorf("%+v was %s", d, fate)
 		}
 	}
 	same(t, before, s)
-	if fate := s.Open(plain, d, s.Grid.At(d.Hi)-.01, "x", time.Unix(3, 0)); fate != Outside {
+	if fate := s.Open(plain, d, s.Grid.At(d.Hi)-.01, "x", time.Unix(3, 0)); fate != OutOfRange {
 		t.Errorf("a score below the region was %s", fate)
 	}
 }
 
 func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	at := time.Unix(1000, 0)
 	for i := range maxOpen {
-		if fate := s.Open(plain, d, 1, strconv.Itoa(i), at); fate != Booked {
+		if fate := s.Open(plain, d, 1, strconv.Itoa(i), at); fate != Opened {
 			t.Fatalf("audit %d was %s", i, fate)
 		}
 	}
 	if fate := s.Open(plain, d, 1, "one more", at.Add(openFor*time.Second)); fate != Full {
 		t.Errorf("more are under way than are allowed: %s", fate)
 	}
-	if fate := s.Open(plain, d, 1, "later", at.Add((openFor+1)*time.Second)); fate != Booked || len(s.tickets) != 1 {
+	if fate := s.Open(plain, d, 1, "later", at.Add((openFor+1)*time.Second)); fate != Opened || len(s.tickets) != 1 {
 		t.Errorf("lost ones still count: %s, %d under way", fate, len(s.tickets))
 	}
 	s.Close(plain, "0", false)
@@ -150,7 +150,7 @@ func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 
 func TestEpochsLiveForALeaseAndOverlapByHalf(t *testing.T) {
 	r := plain
-	r.Lease = 400
+	r.LeaseAudits = 400
 	s := certified(r)
 	for i := s.Epochs[0].Audits; i < 199; i++ {
 		audit(s, r, 1, false)
@@ -181,9 +181,9 @@ func TestEpochsLiveForALeaseAndOverlapByHalf(t *testing.T) {
 
 func TestALateOutcomeIsOfTheEpochsOfItsBeginning(t *testing.T) {
 	r := plain
-	r.Lease = 400
+	r.LeaseAudits = 400
 	s := taught(r)
-	d := s.View(r).Stamp(Key{}, 1, 0)
+	d := s.View(r).Decide(Key{}, 1, 0)
 	s.Open(r, d, 1, "late", time.Unix(2, 0))
 	for len(s.Epochs) < 2 {
 		audit(s, r, 1, false)
@@ -197,7 +197,7 @@ func TestALateOutcomeIsOfTheEpochsOfItsBeginning(t *testing.T) {
 
 func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	lax, strict := plain, plain
-	lax.Eps, strict.Eps = .10, .01
+	lax.MaxWrongRate, strict.MaxWrongRate = .10, .01
 	s := certified(plain)
 	for range 100 {
 		audit(s, plain, 1, false)
@@ -205,7 +205,7 @@ func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	op := s.Op
 	s.Drift = Drift{1, 1, 1}
 	s.Close(strict, "nothing", false)
-	if s.Op != 0 || s.Drift != (Drift{}) || s.Eps != .01 {
+	if s.Op != 0 || s.Drift != (Drift{}) || s.MaxWrongRate != .01 {
 		t.Errorf("ε .01: op %d, %v", s.Op, s.Drift)
 	}
 	s.Close(lax, "nothing", false)
@@ -220,19 +220,19 @@ func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 
 func TestNoThresholdOfAnotherRuleIsServedBy(t *testing.T) {
 	s := certified(plain)
-	for _, r := range []Rule{{Eps: .04, Delta: .05, Run: 500}, {Eps: .06, Delta: .05, Run: 500}, {Eps: .05, Delta: .01, Run: 500}} {
-		if v := s.View(r); v.Serves() || v.Hi != look || v.Threshold != never || v.Version != s.Version {
+	for _, r := range []Rule{{MaxWrongRate: .04, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .06, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .05, ErrorProbability: .01, DriftRunLength: 500}} {
+		if v := s.View(r); v.Serves() || v.Hi != lookAhead || v.Threshold != never || v.Version != s.Version {
 			t.Errorf("%+v: %+v", r, v)
 		}
 	}
-	if v := s.View(plain); v.Op != s.Op || v.Threshold != s.Grid.At(s.Op) || v.Hi != s.Op+look || v.Floor != s.Grid.At(v.Hi) || v.Band != s.Grid.At(13) {
+	if v := s.View(plain); v.Op != s.Op || v.Threshold != s.Grid.At(s.Op) || v.Hi != s.Op+lookAhead || v.Floor != s.Grid.At(v.Hi) || v.Band != s.Grid.At(13) {
 		t.Errorf("%+v", v)
 	}
 }
 
 func TestWhatCannotBeCertifiedSaysSoAndRecovers(t *testing.T) {
 	s := taught(plain)
-	for i := 0; !s.Hopeless; i++ {
+	for i := 0; !s.Infeasible; i++ {
 		if i > 100 {
 			t.Fatal("a hundred audits, half of them bad, say nothing")
 		}
@@ -246,7 +246,7 @@ func TestWhatCannotBeCertifiedSaysSoAndRecovers(t *testing.T) {
 			t.Fatal("200 good audits certify nothing")
 		}
 	}
-	if v := s.View(plain); v.Infeasible || s.Hopeless || !v.Serves() {
+	if v := s.View(plain); v.Infeasible || s.Infeasible || !v.Serves() {
 		t.Errorf("%+v", v)
 	}
 }
@@ -254,12 +254,12 @@ func TestWhatCannotBeCertifiedSaysSoAndRecovers(t *testing.T) {
 // Which outcomes come first is no accident; that bad ones do must not look hopeless.
 func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	for i := range 400 {
 		s.Open(plain, d, 1, strconv.Itoa(i), time.Unix(2, 0))
 	}
 	for i := range 400 {
-		if s.Close(plain, strconv.Itoa(i), i < 4); s.Hopeless {
+		if s.Close(plain, strconv.Itoa(i), i < 4); s.Infeasible {
 			t.Fatalf("hopeless by %d outcomes of 400", i+1)
 		}
 	}
@@ -270,20 +270,20 @@ func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 
 func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
 	id := s.Epochs[0].ID
 	for i := 0; s.Alarm == 0; i++ {
 		if audit(s, plain, 1, true); i > 20 {
 			t.Fatal("twenty bad audits in a row raise no alarm")
 		}
-		if v := s.View(plain); s.Alarm == 0 && v.Warned != (s.Drift.Level(plain.Run) >= warnLevel) {
+		if v := s.View(plain); s.Alarm == 0 && v.Warned != (s.Drift.Level(plain.DriftRunLength) >= warnLevel) {
 			t.Errorf("%+v", v)
 		}
 	}
 	want := &State{
-		Version: s.Version, Alarm: 1, Grid: s.Grid, Eps: s.Eps, Delta: s.Delta,
-		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, born: s.born, tickets: map[string]booked{}, Warmup: Warmup{Ended: WarmupCertified},
+		Version: s.Version, Alarm: 1, Grid: s.Grid, MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
+		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, epochCount: s.epochCount, tickets: map[string]openAudit{}, Warmup: Warmup{Ended: WarmupCertified},
 	}
 	same(t, want, s)
 	if s.Close(plain, "open", false) || s.Open(plain, d, 1, "x", time.Unix(3, 0)) != Stale {
@@ -293,13 +293,13 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 
 func TestOnlyServedDraftsAreWatchedForDrift(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	for i := range 50 {
 		s.Open(plain, d, d.Floor, strconv.Itoa(i), time.Unix(2, 0)) // in the region, below the threshold
 		s.Close(plain, strconv.Itoa(i), true)
 	}
-	if s.Alarm != 0 || s.Drift.Level(plain.Run) != 0 {
-		t.Errorf("level %g after %d alarms", s.Drift.Level(plain.Run), s.Alarm)
+	if s.Alarm != 0 || s.Drift.Level(plain.DriftRunLength) != 0 {
+		t.Errorf("level %g after %d alarms", s.Drift.Level(plain.DriftRunLength), s.Alarm)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestInWhichOrderAuditsEndDoesNotMatter(t *testing.T) {
 	rng := seeded(2)
 	for range 100 {
 		s := taught(plain)
-		d := s.View(plain).Stamp(Key{}, 1, 0)
+		d := s.View(plain).Decide(Key{}, 1, 0)
 		n, risk := 50+rng.IntN(400), .04*rng.Float64()
 		bad := make([]bool, n)
 		for i := range n {
@@ -337,9 +337,9 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 		truth := make(map[int64]*[gridSize]int) // bad audits of each epoch and index
 		open := map[string]bool{}
 		for i := range 1500 {
-			d := s.View(plain).Stamp(Key{}, 1, 0)
+			d := s.View(plain).Decide(Key{}, 1, 0)
 			ticket, score, bad := strconv.Itoa(i), .5+.5*rng.Float64(), rng.Float64() < .03
-			if s.Open(plain, d, score, ticket, time.Unix(int64(i), 0)) == Booked {
+			if s.Open(plain, d, score, ticket, time.Unix(int64(i), 0)) == Opened {
 				open[ticket] = bad
 				count(truth, s.tickets[ticket], bad)
 			}
@@ -357,7 +357,7 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 }
 
 // count keeps the true number of bad audits.
-func count(truth map[int64]*[gridSize]int, b booked, bad bool) {
+func count(truth map[int64]*[gridSize]int, b openAudit, bad bool) {
 	for _, id := range b.epochs {
 		if truth[id] == nil {
 			truth[id] = new([gridSize]int)
@@ -371,7 +371,7 @@ func count(truth map[int64]*[gridSize]int, b booked, bad bool) {
 // believe fails where a state believes more than is true, or less than its counts say.
 func believe(t *testing.T, s *State, truth map[int64]*[gridSize]int) {
 	t.Helper()
-	best, need := 0, math.Log(2/plain.Delta)
+	best, need := 0, math.Log(2/plain.ErrorProbability)
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		best = max(best, e.Cert)
@@ -384,7 +384,7 @@ func believe(t *testing.T, s *State, truth map[int64]*[gridSize]int) {
 				t.Fatalf("epoch %d, index %d: %d audits, %d bad, %d not closed; truly bad %d", e.ID, j+1, e.N[j], e.K[j], e.O[j], bad)
 			}
 		}
-		if e.Cert < min(s.Op+look, len(s.Grid)) && LogE(e.N[e.Cert], e.K[e.Cert], plain.Eps) >= need {
+		if e.Cert < min(s.Op+lookAhead, len(s.Grid)) && LogE(e.N[e.Cert], e.K[e.Cert], plain.MaxWrongRate) >= need {
 			t.Fatalf("epoch %d: index %d is certified by its counts, and is not", e.ID, e.Cert+1)
 		}
 	}
@@ -394,7 +394,7 @@ func believe(t *testing.T, s *State, truth map[int64]*[gridSize]int) {
 }
 
 func TestRatesFollowWhatIsKnown(t *testing.T) {
-	rates := Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 20, Boost: 4, Explore: .02}
+	rates := Rates{Audit: .05, ColdStart: .5, ColdStartPerMinute: 20, Boost: 4, Explore: .02}
 	for _, tc := range []struct {
 		name   string
 		view   View
@@ -411,21 +411,21 @@ func TestRatesFollowWhatIsKnown(t *testing.T) {
 		{"infeasible, yet serving", View{Version: 1, Op: 1, Infeasible: true}, 1000, .05},
 		{"warned, not serving", View{Version: 1, Hi: 3, Warned: true}, 10, .5},
 	} {
-		if got := rates.Of(tc.view, tc.minute); math.Abs(got-tc.want) > 1e-12 {
+		if got := rates.AuditRate(tc.view, tc.minute); math.Abs(got-tc.want) > 1e-12 {
 			t.Errorf("%s: %g, want %g", tc.name, got, tc.want)
 		}
 	}
-	if got := (Rates{Serving: .5, Boost: 4}).Of(View{Op: 1, Warned: true}, 1); got != 1 {
+	if got := (Rates{Audit: .5, Boost: 4}).AuditRate(View{Op: 1, Warned: true}, 1); got != 1 {
 		t.Errorf("a share of %g", got)
 	}
 }
 
 func TestAStampServesNothingWhereNothingIsCertified(t *testing.T) {
-	if d := (View{}).Stamp(Key{Route: "r"}, .5, .49); d.Threshold != never || d.Floor != -never || !d.Audited || d.Key.Route != "r" {
+	if d := (View{}).Decide(Key{Route: "r"}, .5, .49); d.Threshold != never || d.Floor != -never || !d.Audited || d.Key.Route != "r" {
 		t.Errorf("%+v", d)
 	}
 	v := View{Version: 7, Alarm: 2, Op: 3, Hi: 6, Threshold: .8, Floor: .5}
-	if d := v.Stamp(Key{}, .5, .5); d.Audited || d.Threshold != .8 || d.Floor != .5 || d.Policy() != "g7.a2.op3" {
+	if d := v.Decide(Key{}, .5, .5); d.Audited || d.Threshold != .8 || d.Floor != .5 || d.Policy() != "g7.a2.op3" {
 		t.Errorf("%+v", d)
 	}
 	if k := fmt.Sprint(Key{"a", "b", "c"}); k != "a/b/c" {

@@ -19,7 +19,7 @@ type Summary struct {
 	Bound    float64 // the risk is below this, by the evidence that certifies: δ/2, what has no outcome is bad
 	Pending  int     // audits that have no outcome: under way or lost
 
-	ToCertify  float64 // audits that are still needed for the next index, about ([Needed]); 0 after the last, +Inf where it seems out of reach
+	ToCertify  float64 // audits that are still needed for the next index, about ([RequiredAudits]); 0 after the last, +Inf where it seems out of reach
 	Drift      float64 // how far the watch for a drift has come, 0 … 1: 1 is the alarm
 	Warned     bool    // a drift is suspected, so more is audited
 	Infeasible bool    // not even the strictest threshold keeps to ε
@@ -30,16 +30,16 @@ type Summary struct {
 func (s *State) Summarise(r Rule) Summary {
 	v := s.View(r)
 	sum := Summary{
-		Op: v.Op, Threshold: v.Threshold, Acceptance: Share(v.Op), High: 1, Bound: 1,
-		Drift: min(max(s.Drift.Level(r.Run), 0), 1), Warned: v.Warned, Infeasible: v.Infeasible, Learned: len(s.Scores),
+		Op: v.Op, Threshold: v.Threshold, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
+		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Infeasible: v.Infeasible, Learned: len(s.Scores),
 	}
 	j := min(max(v.Op, 1), gridSize)
 	e := s.witness(v.Op, j)
 	if e != nil {
 		sum.Audits, sum.Bad = e.Closed(j)
 		sum.Estimate = share(sum.Bad, sum.Audits)
-		sum.Low, sum.High = Interval(sum.Audits, sum.Bad, r.Delta)
-		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.Delta))
+		sum.Low, sum.High = Interval(sum.Audits, sum.Bad, r.ErrorProbability)
+		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability))
 		sum.Pending = e.O[j-1]
 	}
 	sum.ToCertify = s.toCertify(e, v, r)
@@ -68,10 +68,10 @@ func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	case s.Version != 0 && v.Op >= len(s.Grid):
 		return 0
 	case e == nil:
-		return Needed(0, r.Eps, r.Delta/2)
+		return RequiredAudits(0, r.MaxWrongRate, r.ErrorProbability/2)
 	}
 	n, bad := e.Closed(v.Op + 1)
-	return max(Needed(share(bad, n), r.Eps, e.level(r.Delta))-float64(n), 0)
+	return max(RequiredAudits(share(bad, n), r.MaxWrongRate, e.level(r.ErrorProbability))-float64(n), 0)
 }
 
 // share is part/whole, and 0 of nothing.

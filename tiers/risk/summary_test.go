@@ -8,24 +8,24 @@ import (
 )
 
 // plain is a rule as people have it.
-var plain = Rule{Eps: .05, Delta: .05, Lease: 3000, Run: 500}
+var plain = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
 // taught is a state whose grid was placed by the scores 0.005, 0.01, … 1, so that λ_j is 1 − j/20
 // but for the step of 0.005.
 func taught(r Rule) *State {
 	var s State
 	for i := range GridScores {
-		d := s.View(r).Stamp(Key{}, 1, 0)
+		d := s.View(r).Decide(Key{}, 1, 0)
 		s.Open(r, d, float64(i+1)/GridScores, fmt.Sprint("learn", i), time.Unix(1, 0))
 	}
 	return &s
 }
 
 // audit opens and closes one audit by the view of the moment.
-func audit(s *State, r Rule, score float64, bad bool) Fate {
-	d := s.View(r).Stamp(Key{}, 1, 0)
+func audit(s *State, r Rule, score float64, bad bool) OpenResult {
+	d := s.View(r).Decide(Key{}, 1, 0)
 	fate := s.Open(r, d, score, "one", time.Unix(2, 0))
-	if fate == Booked {
+	if fate == Opened {
 		s.Close(r, "one", bad)
 	}
 	return fate
@@ -34,7 +34,7 @@ func audit(s *State, r Rule, score float64, bad bool) Fate {
 func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 	var s State
 	got := s.Summarise(plain)
-	want := Summary{Threshold: never, High: 1, Bound: 1, ToCertify: Needed(0, .05, .025)}
+	want := Summary{Threshold: never, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025)}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -49,11 +49,11 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 	for i := 0; s.Op == 0; i++ {
 		audit(s, plain, 1, i == 20)
 	}
-	d := s.View(plain).Stamp(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, 1, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
 	got := s.Summarise(plain)
 	n, bad := s.Epochs[0].Closed(got.Op)
-	if got.Op != s.Op || got.Threshold != s.Grid.At(s.Op) || got.Acceptance != Share(s.Op) ||
+	if got.Op != s.Op || got.Threshold != s.Grid.At(s.Op) || got.Acceptance != AcceptanceShare(s.Op) ||
 		got.Audits != n || got.Bad != 1 || bad != 1 || got.Estimate != 1/float64(n) || got.Pending != 1 || got.Learned != 0 {
 		t.Errorf("%+v with %d of %d", got, bad, n)
 	}
@@ -61,7 +61,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.Close(plain, "open", false)
-	if got := s.Summarise(plain); got.Bound > plain.Eps {
+	if got := s.Summarise(plain); got.Bound > plain.MaxWrongRate {
 		t.Errorf("what is certified is bounded by %.4f", got.Bound)
 	}
 }
@@ -72,7 +72,7 @@ func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
 		audit(s, plain, 1, false)
 	}
 	strict := plain
-	strict.Eps = .01
+	strict.MaxWrongRate = .01
 	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != never || got.Bound <= .01 || got.ToCertify <= 0 {
 		t.Errorf("%+v", got)
 	}
@@ -89,7 +89,7 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	if got := s.Summarise(plain); !got.Infeasible || !math.IsInf(got.ToCertify, 1) {
 		t.Errorf("%+v", got)
 	}
-	if needed := (&State{}).Summarise(Rule{Eps: .1, Delta: .05}).ToCertify; math.Abs(needed-math.Log(40)/-math.Log(.9)) > 1e-9 {
+	if needed := (&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40)/-math.Log(.9)) > 1e-9 {
 		t.Errorf("%g audits of the best kind", needed)
 	}
 }

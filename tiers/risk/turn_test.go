@@ -3,7 +3,7 @@ package risk
 import "testing"
 
 func TestEpochsInARowThatCertifyNothingMayErrLessAndLess(t *testing.T) {
-	rule := Rule{Eps: .05, Delta: .05, Lease: 400, Run: 1e9}
+	rule := Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1e9}
 	s := &State{Version: 1, Grid: Grid{0}}
 	last, all := 0, 0.0
 	for i := range 3000 {
@@ -13,10 +13,10 @@ func TestEpochsInARowThatCertifyNothingMayErrLessAndLess(t *testing.T) {
 				t.Fatalf("turn %d after %d", e.Turn, last)
 			}
 			last = e.Turn
-			all += e.level(rule.Delta)
+			all += e.level(rule.ErrorProbability)
 		}
 	}
-	if s.Op != 0 || last < 10 || all > rule.Delta {
+	if s.Op != 0 || last < 10 || all > rule.ErrorProbability {
 		t.Fatalf("index %d, turn %d: all may err with %g", s.Op, last, all)
 	}
 	for i := 0; s.Op == 0 || s.Epochs[len(s.Epochs)-1].Turn != 1; i++ {

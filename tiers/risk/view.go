@@ -7,20 +7,20 @@ import (
 
 // Key names a kind of request and a lot of it: what evidence is kept apart for.
 type Key struct {
-	Route  string
-	Bucket string // which requests and by which models and rules: see tiers
-	Lot    string // by whose word drafts are accepted
+	Route        string
+	TrafficClass string // which requests and by which models and rules: see tiers
+	Cohort       string // by whose word drafts are accepted
 }
 
 // String is the key in one word.
-func (k Key) String() string { return k.Route + "/" + k.Bucket + "/" + k.Lot }
+func (k Key) String() string { return k.Route + "/" + k.TrafficClass + "/" + k.Cohort }
 
 // Rule is what is promised, and how it is kept. All replicas should have the same.
 type Rule struct {
-	Eps   float64 // largest share of served drafts that the target would have refused, 0 … 1
-	Delta float64 // probability with which that may fail, 0 … 1
-	Lease int     // audits that an epoch lives for
-	Run   float64 // audits between false alarms of drift, on average, at least
+	MaxWrongRate     float64 // largest share of served drafts that the target would have refused, 0 … 1
+	ErrorProbability float64 // probability with which that may fail, 0 … 1
+	LeaseAudits      int     // audits that an epoch lives for
+	DriftRunLength   float64 // audits between false alarms of drift, on average, at least
 }
 
 // View is what a request needs to know of a [State].
@@ -44,8 +44,8 @@ type View struct {
 // Serves reports whether drafts may be served by a certificate.
 func (v View) Serves() bool { return v.Op > 0 }
 
-// Knows reports whether a score is one that a draft can have: Cautious is none while too few scores were seen.
-func Knows(score float64) bool { return score < never }
+// IsKnown reports whether a score is one that a draft can have: Cautious is none while too few scores were seen.
+func IsKnown(score float64) bool { return score < never }
 
 // Decision is the stamp on one request: by which threshold it is judged, and whether its draft is
 // audited.
@@ -58,12 +58,12 @@ type Decision struct {
 	Audited        bool    // decided by chance before the draft was begun
 }
 
-// Stamp decides whether a draft is audited: rate is the share that is, dice a number drawn evenly
+// Decide decides whether a draft is audited: rate is the share that is, dice a number drawn evenly
 // from 0 … 1. Neither may depend on the draft.
-func (v View) Stamp(k Key, rate, dice float64) Decision {
+func (v View) Decide(k Key, rate, random float64) Decision {
 	d := Decision{
 		Key: k, Version: v.Version, Alarm: v.Alarm, Op: v.Op, Hi: v.Hi,
-		Threshold: v.Threshold, Floor: v.Floor, Audited: dice < rate,
+		Threshold: v.Threshold, Floor: v.Floor, Audited: random < rate,
 	}
 	if v.Op == 0 {
 		d.Threshold = never
@@ -79,29 +79,29 @@ func (d Decision) Policy() string { return fmt.Sprintf("g%d.a%d.op%d", d.Version
 
 // Rates say how much is audited.
 type Rates struct {
-	Serving       float64 // share of drafts while some threshold is certified
-	ColdShare     float64 // largest share of requests that are drafted in the shadow while none is
-	ColdPerMinute float64 // audits a minute that are wanted then, of all replicas together
-	Boost         float64 // how much more of it is audited while a drift is suspected, and in the first time of a kind while the target has capacity to spare
-	Explore       float64 // share of requests that are drafted in the shadow where no threshold can be certified
+	Audit              float64 // share of drafts while some threshold is certified
+	ColdStart          float64 // largest share of requests that are drafted in the shadow while none is
+	ColdStartPerMinute float64 // audits a minute that are wanted then, of all replicas together
+	Boost              float64 // how much more of it is audited while a drift is suspected, and in the first time of a kind while the target has capacity to spare
+	Explore            float64 // share of requests that are drafted in the shadow where no threshold can be certified
 }
 
-// Boosted is the share of drafts that is audited where more is to be known soon.
-func (r Rates) Boosted() float64 { return min(r.Serving*r.Boost, 1) }
+// BoostedRate is the share of drafts that is audited where more is to be known soon.
+func (r Rates) BoostedRate() float64 { return min(r.Audit*r.Boost, 1) }
 
-// Of is the share of requests whose drafts are audited, by a view and the requests a minute of
+// AuditRate is the share of requests whose drafts are audited, by a view and the requests a minute of
 // this kind at all replicas.
-func (r Rates) Of(v View, perMinute float64) float64 {
+func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	switch {
 	case v.Infeasible && !v.Serves():
 		return min(r.Explore, 1)
 	case v.Serves() && v.Warned:
-		return r.Boosted()
+		return r.BoostedRate()
 	case v.Serves():
-		return min(r.Serving, 1)
+		return min(r.Audit, 1)
 	case v.Version == 0, perMinute <= 0:
-		return r.ColdShare // while the grid is learned no target is asked
+		return r.ColdStart // while the grid is learned no target is asked
 	}
-	region := Share(max(v.Hi, 1))
-	return min(r.ColdShare, r.ColdPerMinute/(perMinute*region))
+	region := AcceptanceShare(max(v.Hi, 1))
+	return min(r.ColdStart, r.ColdStartPerMinute/(perMinute*region))
 }

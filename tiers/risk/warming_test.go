@@ -12,7 +12,7 @@ type warming struct {
 // warmed is what a replay's warm-up served.
 type warmed struct {
 	served, wrong int // drafts, and bad ones among them
-	ended         Ending
+	ended         WarmupEnd
 	endedAt       int // request after which nothing was served by it any more
 }
 
@@ -31,7 +31,7 @@ func (r *run) clock(at int) time.Time {
 
 // warms reports whether a replica serves by the warm-up now: as tiers.Views has it.
 func (r *run) warms(e *eye, at int) bool {
-	if r.warm == nil || e.view.Serves() || e.view.Infeasible || !e.view.Warmup.Runs(r.clock(at), r.warm.lasts) {
+	if r.warm == nil || e.view.Serves() || e.view.Infeasible || !e.view.Warmup.IsRunning(r.clock(at), r.warm.lasts) {
 		return false
 	}
 	if e.view.Warmup.Began == 0 {
@@ -49,7 +49,7 @@ func (r *run) warmUp(a due) {
 	e := &r.eyes[a.replica]
 	a.score, a.bad = r.now.draw(r.rng)
 	cautious := e.view.Cautious
-	if !Knows(cautious) {
+	if !IsKnown(cautious) {
 		cautious = quantile(r.now, r.warm.prior)
 	}
 	served := 0
@@ -62,11 +62,11 @@ func (r *run) warmUp(a due) {
 		}
 	}
 	r.state.Drafted(r.rule, 1, served, r.clock(a.at))
-	dice := r.rng.Float64()
-	if dice >= r.warm.audited {
+	random := r.rng.Float64()
+	if random >= r.warm.audited {
 		return
 	}
-	if a.decision = e.view.Stamp(Key{}, r.warm.audited, dice); a.score < a.decision.Floor && !a.warm {
+	if a.decision = e.view.Decide(Key{}, r.warm.audited, random); a.score < a.decision.Floor && !a.warm {
 		return
 	}
 	if a.warm {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Ending says why a warm-up is over.
-type Ending uint8
+// WarmupEnd says why a warm-up is over.
+type WarmupEnd uint8
 
 // The endings. Their numbers are kept in Redis.
 const (
-	WarmupRuns       Ending = 0 // it is not over, or has not begun
-	WarmupCertified  Ending = 1 // a threshold was certified: the promise holds from then on
-	WarmupInfeasible Ending = 2 // audits say that no threshold can be certified
-	WarmupWrong      Ending = 3 // too many of the drafts that it served were wrong, or their audits came to no outcome
+	WarmupRuns       WarmupEnd = 0 // it is not over, or has not begun
+	WarmupCertified  WarmupEnd = 1 // a threshold was certified: the promise holds from then on
+	WarmupInfeasible WarmupEnd = 2 // audits say that no threshold can be certified
+	WarmupWrong      WarmupEnd = 3 // too many of the drafts that it served were wrong, or their audits came to no outcome
 )
 
-// look is how many thresholds beyond the operating one have their drafts audited, too: what is
+// lookAhead is how many thresholds beyond the operating one have their drafts audited, too: what is
 // not audited cannot be certified.
-const look = 3
+const lookAhead = 3
 
 const (
 	// warmupScores is from how many scores on the best third of the drafts is known well enough: the place of
@@ -26,7 +26,7 @@ const (
 	warmupScores = 100
 	// warmupIndex is the threshold of a placed grid that the warm-up serves by: it accepts 30 % of the drafts,
 	// the last step of the grid below a third. It is also the last that is audited while nothing is certified.
-	warmupIndex = look
+	warmupIndex = lookAhead
 	// maxWarmupOpen is how many of its audits may be without an outcome: under way, or lost, or of drafts that the target cannot be
 	// asked about. Of more, nobody knows what is served.
 	maxWarmupOpen = 256
@@ -35,28 +35,28 @@ const (
 )
 
 // WarmupShare is the share of the drafts that a warm-up serves once a grid is placed.
-func WarmupShare() float64 { return Share(warmupIndex) }
+func WarmupShare() float64 { return AcceptanceShare(warmupIndex) }
 
 // Warmup is the first time of a kind of request: drafts above a cautious threshold are served before
 // anything is certified, and audited. What it serves is no part of the promise, and its audits alone say nothing
 // about a threshold. It begins with the first request, and it ends once.
 type Warmup struct {
-	Began  int64  // µs of the Unix epoch; 0: no request came in it yet
-	Drafts int    // that were made for requests in it
-	Served int    // of these, that were the answer, and that the target did not verify before
-	Audits int    // that were booked: of those served, and of those that it would have served while too few audits had an outcome
-	Bad    int    // of the booked, found bad or without an outcome
-	Open   int    // of the booked, without an outcome: under way or lost
-	Ended  Ending //
+	Began  int64     // µs of the Unix epoch; 0: no request came in it yet
+	Drafts int       // that were made for requests in it
+	Served int       // of these, that were the answer, and that the target did not verify before
+	Audits int       // that were booked: of those served, and of those that it would have served while too few audits had an outcome
+	Bad    int       // of the booked, found bad or without an outcome
+	Open   int       // of the booked, without an outcome: under way or lost
+	Ended  WarmupEnd //
 }
 
-// Runs reports whether drafts may be served by it at a time; limit is how long it lasts.
-func (w Warmup) Runs(now time.Time, limit time.Duration) bool {
-	return w.Ended == WarmupRuns && w.Left(now, limit) > 0
+// IsRunning reports whether drafts may be served by it at a time; limit is how long it lasts.
+func (w Warmup) IsRunning(now time.Time, limit time.Duration) bool {
+	return w.Ended == WarmupRuns && w.Remaining(now, limit) > 0
 }
 
-// Left is how much of its time is left; all of it while it has not begun.
-func (w Warmup) Left(now time.Time, limit time.Duration) time.Duration {
+// Remaining is how much of its time is left; all of it while it has not begun.
+func (w Warmup) Remaining(now time.Time, limit time.Duration) time.Duration {
 	if w.Began == 0 {
 		return limit
 	}
@@ -66,9 +66,9 @@ func (w Warmup) Left(now time.Time, limit time.Duration) time.Duration {
 // Closed tells how many audits of served drafts have an outcome, and how many of these are bad.
 func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open }
 
-// Measured reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome. Served counts
+// HasOutcomes reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome. Served counts
 // answers that are over, so what is under way comes on top.
-func (w Warmup) Measured() bool {
+func (w Warmup) HasOutcomes() bool {
 	n, _ := w.Closed()
 	return w.Served < minServed+servedPerOutcome*n
 }
@@ -94,7 +94,7 @@ func (w Warmup) After(was Warmup) Warmup {
 }
 
 // end ends it, for good. The first reason counts.
-func (w *Warmup) end(why Ending) {
+func (w *Warmup) end(why WarmupEnd) {
 	if w.Ended == WarmupRuns {
 		w.Ended = why
 	}

@@ -19,7 +19,7 @@ func serve(s *State, r Rule, n, bad int) {
 func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 	infeasible := func() *State {
 		s := taught(plain)
-		for !s.Hopeless {
+		for !s.Infeasible {
 			audit(s, plain, 1, true)
 		}
 		return s
@@ -32,21 +32,21 @@ func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 	for _, tc := range []struct {
 		what  string
 		state *State
-		ended Ending
+		ended WarmupEnd
 	}{{"certified", certified(plain), WarmupCertified}, {"infeasible", infeasible(), WarmupInfeasible}, {"wrong", wrong(), WarmupWrong}} {
 		t.Run(tc.what, func(t *testing.T) {
 			s, now := tc.state, time.Unix(10, 0)
 			s.Drafted(plain, 1, 1, now)
 			later := func(what string) {
 				t.Helper()
-				if w := s.View(plain).Warmup; w.Ended != tc.ended || w.Runs(now, time.Hour) {
+				if w := s.View(plain).Warmup; w.Ended != tc.ended || w.IsRunning(now, time.Hour) {
 					t.Errorf("%s: %+v", what, w)
 				}
 			}
 			later("at once")
 			for _, eps := range []float64{.01, .5, .05} {
 				r := plain
-				r.Eps = eps
+				r.MaxWrongRate = eps
 				s.Close(r, "unknown", true)
 				later("another ε")
 			}
@@ -70,11 +70,11 @@ func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 func TestAWarmupEndsWhereItsDraftsAreWrongBeyondDoubt(t *testing.T) {
 	for _, eps := range []float64{.02, .05, .1, .3} {
 		r := plain
-		r.Eps = eps
+		r.MaxWrongRate = eps
 		s := taught(r)
 		for n := 1; n <= 12; n++ { // all of them bad
 			serve(s, r, 1, 1)
-			if wrong := LogUpperE(n, n, eps) >= math.Log(1/r.Delta); wrong != (s.Warmup.Ended == WarmupWrong) {
+			if wrong := LogUpperE(n, n, eps) >= math.Log(1/r.ErrorProbability); wrong != (s.Warmup.Ended == WarmupWrong) {
 				t.Errorf("ε %g: %d of %d bad: %+v", eps, n, n, s.Warmup)
 			}
 		}
@@ -97,7 +97,7 @@ func TestAWarmupsAuditsCertifyNothingAndCondemnNoThreshold(t *testing.T) {
 	}
 	s = taught(plain)
 	serve(s, plain, 500, 500)
-	if s.Hopeless || s.Outcomes != 0 || s.Epochs[0].Audits != 0 || s.Drift != (Drift{}) {
+	if s.Infeasible || s.Outcomes != 0 || s.Epochs[0].Audits != 0 || s.Drift != (Drift{}) {
 		t.Errorf("bad: %+v", s)
 	}
 }
@@ -105,7 +105,7 @@ func TestAWarmupsAuditsCertifyNothingAndCondemnNoThreshold(t *testing.T) {
 func TestAWarmupOfWhichTooManyAuditsHaveNoOutcomeEnds(t *testing.T) {
 	s := taught(plain)
 	for i := range maxWarmupOpen {
-		if fate := s.OpenWarmup(plain, strconv.Itoa(i), time.Unix(5, 0)); fate != Booked || s.Warmup.Ended != WarmupRuns {
+		if fate := s.OpenWarmup(plain, strconv.Itoa(i), time.Unix(5, 0)); fate != Opened || s.Warmup.Ended != WarmupRuns {
 			t.Fatalf("audit %d: %s, %+v", i, fate, s.Warmup)
 		}
 	}
@@ -123,11 +123,11 @@ func TestAWarmupOfWhichTooManyAuditsHaveNoOutcomeEnds(t *testing.T) {
 func TestAWarmupIsOverInTimeWhateverItsAuditsSay(t *testing.T) {
 	var s State
 	start := time.Unix(1000, 0)
-	if s.Drafted(plain, 0, 0, start); !s.Warmup.Runs(start.Add(time.Hour-1), time.Hour) || s.Warmup.Runs(start.Add(time.Hour), time.Hour) {
+	if s.Drafted(plain, 0, 0, start); !s.Warmup.IsRunning(start.Add(time.Hour-1), time.Hour) || s.Warmup.IsRunning(start.Add(time.Hour), time.Hour) {
 		t.Errorf("%+v", s.Warmup)
 	}
 	s.Drafted(plain, 1, 1, start.Add(2*time.Hour))
-	if s.OpenWarmup(plain, "t", start.Add(2*time.Hour)); s.Warmup.Runs(start.Add(2*time.Hour), time.Hour) {
+	if s.OpenWarmup(plain, "t", start.Add(2*time.Hour)); s.Warmup.IsRunning(start.Add(2*time.Hour), time.Hour) {
 		t.Errorf("begun anew: %+v", s.Warmup)
 	}
 }
@@ -152,13 +152,13 @@ func TestAWarmupThatWasSeenIsNotBegunAnew(t *testing.T) {
 func TestTheCautiousThresholdAcceptsAboutAThird(t *testing.T) {
 	rng := seeded(3)
 	var s State
-	if s.Scores = nil; Knows(s.cautious()) {
+	if s.Scores = nil; IsKnown(s.cautious()) {
 		t.Error("known by no scores")
 	}
 	for n := 1; n < GridScores; n++ {
 		s.Scores = append(s.Scores, rng.Float64())
 		score := s.cautious()
-		if Knows(score) != (n >= warmupScores) {
+		if IsKnown(score) != (n >= warmupScores) {
 			t.Fatalf("%d scores: %g", n, score)
 		}
 		reach := 0
@@ -167,11 +167,11 @@ func TestTheCautiousThresholdAcceptsAboutAThird(t *testing.T) {
 				reach++
 			}
 		}
-		if Knows(score) && reach != n/3 {
+		if IsKnown(score) && reach != n/3 {
 			t.Errorf("%d of %d reach it", reach, n)
 		}
 	}
-	if s := taught(plain); s.cautious() != s.Grid.At(look) {
+	if s := taught(plain); s.cautious() != s.Grid.At(lookAhead) {
 		t.Errorf("a grid: %g", s.cautious())
 	}
 	for _, g := range []Grid{{.5}, {.5, .4}, {.9, .8, .7}} { // equal scores were merged
@@ -191,15 +191,15 @@ func TestEpsilonThatChangesTenTimesInAMinute(t *testing.T) {
 	s.Drafted(plain, 1, 1, time.Unix(0, 0))
 	r := plain
 	for i := range 10 {
-		r.Eps = []float64{.05, .2, .01, .3, .1}[i%5]
+		r.MaxWrongRate = []float64{.05, .2, .01, .3, .1}[i%5]
 		for j := range 6 {
 			audit(s, r, 1, j%2 == 0)
 			serve(s, r, 1, 0)
-			if s.Op > 0 && LogE(s.Epochs[0].N[0], s.Epochs[0].K[0], r.Eps) < math.Log(2/r.Delta) {
-				t.Fatalf("ε %g: index %d without evidence: %+v", r.Eps, s.Op, s.Epochs[0])
+			if s.Op > 0 && LogE(s.Epochs[0].N[0], s.Epochs[0].K[0], r.MaxWrongRate) < math.Log(2/r.ErrorProbability) {
+				t.Fatalf("ε %g: index %d without evidence: %+v", r.MaxWrongRate, s.Op, s.Epochs[0])
 			}
-			if s.Hopeless || s.View(r).Infeasible {
-				t.Fatalf("ε %g: infeasible by %d outcomes", r.Eps, s.Outcomes)
+			if s.Infeasible || s.View(r).Infeasible {
+				t.Fatalf("ε %g: infeasible by %d outcomes", r.MaxWrongRate, s.Outcomes)
 			}
 		}
 	}
@@ -211,8 +211,8 @@ func TestEpsilonThatChangesTenTimesInAMinute(t *testing.T) {
 func TestAnImportThatSaysNoEndsTheWarmup(t *testing.T) {
 	var s State
 	s.Drafted(plain, 1, 1, time.Unix(5, 0))
-	p := s.Reckon(plain, pasts(1000, 3, -1)) // a third is bad, at every score
-	if !s.Take(plain, p, time.Unix(9, 0)) {
+	p := s.PlanImport(plain, pasts(1000, 3, -1)) // a third is bad, at every score
+	if !s.ApplyImport(plain, p, time.Unix(9, 0)) {
 		t.Fatal("not taken")
 	}
 	if v := s.View(plain); !v.Infeasible || v.Warmup.Ended != WarmupInfeasible {

@@ -62,7 +62,7 @@ func decodeValue(text []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := census{depth: maxAnswerDepth, values: maxAnswer}
+	c := documentSize{depth: maxAnswerDepth, values: maxAnswer}
 	if err := c.take(v, 0); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func decodeValue(text []byte) (any, error) {
 
 // ofBounds reports what a schema has too much of.
 func ofBounds(doc any) error {
-	c := census{depth: maxDepth, values: maxValues}
+	c := documentSize{depth: maxDepth, values: maxValues}
 	if top, ok := doc.(map[string]any); ok {
 		dialect, _ := top["$schema"].(string)
 		c.old = strings.Contains(dialect, "draft-04")
@@ -88,14 +88,14 @@ func ofBounds(doc any) error {
 	return nil
 }
 
-// census counts what a JSON value holds.
-type census struct {
+// documentSize counts what a JSON value holds.
+type documentSize struct {
 	depth, values int  // may be so many
 	refs, ids     int  // were seen
 	old           bool // "id" is an identity
 }
 
-func (c *census) take(v any, depth int) error {
+func (c *documentSize) take(v any, depth int) error {
 	if c.values--; c.values < 0 || depth > c.depth {
 		return errTooBig
 	}

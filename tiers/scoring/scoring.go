@@ -1,7 +1,7 @@
 // Package scoring bounds what asking an engine for scores may cost it: how long a text,
 // how many at once, and none for a while where it goes wrong. It is told the time.
 //
-// Start at [Gate.Enter]. Scoring has breakers of its own, one for each pool: an engine that
+// Start at [Limiter.Acquire]. Scoring has breakers of its own, one for each pool: an engine that
 // fails to score may well generate, and one that dies of scoring must not be asked again soon,
 // whichever backend of the pool it is, since all run the same.
 package scoring
@@ -14,15 +14,15 @@ import (
 
 // Config is what an operator may tune of scoring, live.
 type Config struct {
-	MaxTokens int           // longest prompt and draft that are scored together; none at 0 (speculation.max_score_tokens)
-	AtOnce    int           // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
-	Timeout   time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
+	MaxTokens     int           // longest prompt and draft that are scored together; none at 0 (speculation.max_score_tokens)
+	MaxConcurrent int           // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
+	Timeout       time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
 }
 
 // Why scoring is refused, as [RefusedError] tells it.
 const (
 	ReasonTooLong = "score_too_long" // prompt and draft are longer than Config.MaxTokens
-	ReasonBusy    = "score_busy"     // Config.AtOnce scores are under way at the backend
+	ReasonBusy    = "score_busy"     // Config.MaxConcurrent scores are under way at the backend
 	ReasonClosed  = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
 )
 
@@ -35,19 +35,19 @@ type RefusedError struct {
 	Pool    string
 	Backend bool // it is about the one backend: another of the pool may do
 
-	Have, Most int           // tokens of the score, or scores under way, and how many there may be; 0 where closed
-	Left       time.Duration // until one score may be tried where it is closed; 0 while one is
+	Value, Max int           // tokens of the score, or scores under way, and how many there may be; 0 where closed
+	RetryAfter time.Duration // until one score may be tried where it is closed; 0 while one is
 }
 
 // Error carries the numbers.
 func (e *RefusedError) Error() string {
 	switch {
 	case e.Reason == ReasonTooLong:
-		return fmt.Sprintf("scoring at pool %s: %d tokens, and at most %d are scored", e.Pool, e.Have, e.Most)
+		return fmt.Sprintf("scoring at pool %s: %d tokens, and at most %d are scored", e.Pool, e.Value, e.Max)
 	case e.Reason == ReasonBusy:
-		return fmt.Sprintf("scoring at pool %s: %d scores are under way at the backend, and at most %d may be", e.Pool, e.Have, e.Most)
-	case e.Left > 0:
-		return fmt.Sprintf("scoring at pool %s: its breaker is open for another %s", e.Pool, e.Left.Round(time.Millisecond))
+		return fmt.Sprintf("scoring at pool %s: %d scores are under way at the backend, and at most %d may be", e.Pool, e.Value, e.Max)
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("scoring at pool %s: its breaker is open for another %s", e.Pool, e.RetryAfter.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("scoring at pool %s: its breaker is half-open and being tried", e.Pool)
 }
@@ -60,8 +60,8 @@ type Outcome uint8
 
 // What may come of it.
 const (
-	Success Outcome = iota // it was answered, and could be read
-	Fault                  // it timed out, failed with 5xx, or its scores are short, misaligned or unreadable
-	Deadly                 // the connection was cut or reset, or the engine died: perhaps of scoring
-	Neutral                // it says nothing of scoring, such as a client that left or a backend that was full
+	Success    Outcome = iota // it was answered, and could be read
+	Fault                     // it timed out, failed with 5xx, or its scores are short, misaligned or unreadable
+	EngineDied                // the connection was cut or reset, or the engine died: perhaps of scoring
+	Neutral                   // it says nothing of scoring, such as a client that left or a backend that was full
 )

@@ -18,9 +18,9 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// maxTakeovers bounds how often one answer is carried on with elsewhere: what breaks off
-// four times breaks off because of what is asked.
-const maxTakeovers = 3
+// maxFailovers bounds how often one answer moves to another backend. An answer that breaks four times is likely to break
+// because of the request itself.
+const maxFailovers = 3
 
 // Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
 const (
@@ -30,11 +30,11 @@ const (
 	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
 )
 
-// errNoDraft says that the draft gave nothing to carry on from and nothing was
-// sent: the request goes to the target as if it had never been drafted.
+// errNoDraft says that no part of a draft can be used and that nothing was sent. The target then answers as if there had
+// been no draft.
 var errNoDraft = errors.New("no draft to build on")
 
-// BrokenError says that an answer broke after its first byte had gone out.
+// BrokenError says that an answer failed after its first byte was sent.
 type BrokenError struct{ Cause error }
 
 // Error names the cause.
@@ -43,7 +43,7 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("broken off in mid-ans
 // Unwrap returns the cause.
 func (e *BrokenError) Unwrap() error { return e.Cause }
 
-// Outcome is what became of a request.
+// Outcome is the result of a request.
 type Outcome struct {
 	Tier    plan.Tier      // that the answer came from, "" while there is none
 	Verdict accept.Verdict // of the draft; zero where none was judged
@@ -52,57 +52,57 @@ type Outcome struct {
 
 	receipt.Tally
 	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // waited for the target's first byte
+	TargetFirst time.Duration // waited for the target's first byte, or until it could not answer
 }
 
-// Judged reports whether a draft was.
-func (o *Outcome) Judged() bool { return o.Verdict.Reason != "" }
+// IsJudged reports whether a draft was judged.
+func (o *Outcome) IsJudged() bool { return o.Verdict.Reason != "" }
 
-// ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer of a request that
-// was judged so.
-func (o *Outcome) ServedByWarmup(t *plan.Trial) bool {
-	byScore := o.Verdict.Lot == "" || o.Verdict.Lot == accept.LotWarmup
-	return o.Judged() && t.Warmup && byScore && o.Tier == plan.Draft && o.Finish != ""
+// ServedByWarmup reports whether the answer is a draft that was accepted by the threshold of a warm-up, which no audit
+// has certified yet.
+func (o *Outcome) ServedByWarmup(t *plan.AuditDecision) bool {
+	byScore := o.Verdict.Cohort == "" || o.Verdict.Cohort == accept.CohortWarmup
+	return o.IsJudged() && t.Warmup && byScore && o.Tier == plan.Draft && o.Finish != ""
 }
 
-// Options are what an answer is made from.
+// Options configure an [Answer].
 type Options struct {
 	Request  *inflight.Request
 	Record   *receipt.Recorder
 	Sink     Sink
-	Observer Observer // hears the answer; nil is nobody
-	Auditor  Auditor  // audits drafts; nil where none is to be
-	Said     []byte   // what clients have of an answer that was lost: the target carries on from there, where that can be
+	Observer Observer // receives the answer's content; nil: none
+	Auditor  Auditor  // audits drafts; nil: no audit
+	Sent     []byte   // the prefix that clients already have of a lost answer; the target continues it if it can
 }
 
-// Answer is one answer in the making.
+// Answer produces one answer.
 type Answer struct {
 	inflight.Caller
 	out       Outcome
 	record    *receipt.Recorder
 	client    client
 	auditor   Auditor
-	said      []byte
-	takeovers int // how often it was carried on with elsewhere
+	sent      []byte
+	failovers int // how often it moved to another backend
 }
 
-// New prepares an answer.
+// New returns an answer that has not started.
 func New(o Options) *Answer {
 	a := &Answer{
-		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said,
+		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, sent: o.Sent,
 	}
 	a.client = newClient(a.Request, o.Record, o.Sink, o.Observer)
 	return a
 }
 
-// Outcome is what became of the request so far.
+// Outcome returns the result so far.
 func (a *Answer) Outcome() Outcome {
 	a.out.First = a.client.first
 	return a.out
 }
 
-// undrafted is what becomes of a request for which no backend made a draft.
-func (a *Answer) undrafted(ctx context.Context, err error) error {
+// withoutDraft records why no backend made a draft. It returns errNoDraft, or err if the request is over.
+func (a *Answer) withoutDraft(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -110,13 +110,13 @@ func (a *Answer) undrafted(ctx context.Context, err error) error {
 	if errors.Is(err, pool.ErrFull) {
 		reason = reasonFull
 	}
-	a.bypassed(reason)
+	a.recordBypass(reason)
 	return errNoDraft
 }
 
-// interrupted ends a draft whose request was cancelled or timed out; cause is what that did to it, if
-// anything.
-func (a *Answer) interrupted(ctx context.Context, cause error) error {
+// endInterrupted returns the error of a request that was cancelled or timed out. cause is the failure that this caused,
+// or nil.
+func (a *Answer) endInterrupted(ctx context.Context, cause error) error {
 	if cause == nil {
 		kind := engine.Gone
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -124,117 +124,111 @@ func (a *Answer) interrupted(ctx context.Context, cause error) error {
 		}
 		cause = &engine.Failure{Kind: kind, Pool: a.Draft.Name(), Err: context.Cause(ctx)}
 	}
-	return a.broken(cause)
+	return a.wrapError(cause)
 }
 
-// broken words a failure: before the first byte it is an ordinary one.
-func (a *Answer) broken(err error) error {
+// wrapError turns a failure after the first byte into a [BrokenError].
+func (a *Answer) wrapError(err error) error {
 	if a.client.begun {
 		return &BrokenError{err}
 	}
 	return err
 }
 
-// mayTakeOver reports whether an answer that broke off may be carried on with elsewhere.
-func (a *Answer) mayTakeOver(f *engine.Failure) bool {
-	return a.Config.Takeover && f.Retryable() && a.takeovers < maxTakeovers
+// mayFailOver reports whether another backend may continue the answer after a failure.
+func (a *Answer) mayFailOver(f *engine.Failure) bool {
+	return a.Config.MidstreamFailover && f.Retryable() && a.failovers < maxFailovers
 }
 
-// tookOver notes from where the answer is carried on with.
-func (a *Answer) tookOver(why string, tokens, bytes int) {
-	a.takeovers++
-	a.record.TookOver(receipt.Takeover{Why: why, Tokens: tokens, Bytes: bytes})
+// recordFailover records that another backend continues the answer, and from which position.
+func (a *Answer) recordFailover(why string, tokens, bytes int) {
+	a.failovers++
+	a.record.RecordFailover(receipt.Failover{Why: why, Tokens: tokens, Bytes: bytes})
 }
 
-// draftOrder prepares a call to the draft pool that does not wait for capacity: the target may have some.
-func (a *Answer) draftOrder(call engine.Call) dispatch.Order {
-	o := a.Order(a.Draft, call)
+// newDraftRequest returns a call to the draft pool. It does not wait for capacity, because the target may have some.
+func (a *Answer) newDraftRequest(call engine.Call) dispatch.Request {
+	o := a.NewRequest(a.Draft, call)
 	o.Ticket.NoWait = true
-	o.FirstByte = a.FirstByte(a.Config.Timeouts.DraftFirstByte)
+	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.DraftFirstToken)
 	return o
 }
 
-// newTranscript begins the transcript of an answer.
+// newTranscript returns an empty transcript for the answer.
 func (a *Answer) newTranscript() *transcript.Transcript {
 	return transcript.New(transcript.Options{
 		Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, WholeWords: a.Plan.Resume == plan.ResumeText,
 	})
 }
 
-// What follows keeps the outcome and the record alike.
+// The methods below keep the outcome and the record consistent.
 
-// planned goes by another plan than the request had, and tells of it.
-func (a *Answer) planned(p plan.Plan) {
+// setPlan replaces the plan of the request and records the new one.
+func (a *Answer) setPlan(p plan.Plan) {
 	r := *a.Request
 	r.Plan = p
 	a.Request = &r
 	a.out.Bypass = p.Reason
-	a.record.Planned(p, a.Trial)
+	a.record.RecordPlan(p, a.AuditDecision)
 }
 
-func (a *Answer) from(t plan.Tier) {
+func (a *Answer) setTier(t plan.Tier) {
 	a.out.Tier = t
-	a.record.From(t)
+	a.record.SetTier(t)
 }
 
-func (a *Answer) ruled(v accept.Verdict) {
+func (a *Answer) recordVerdict(v accept.Verdict) {
 	a.out.Verdict = v
-	a.record.Ruled(v)
+	a.record.RecordVerdict(v)
 }
 
-func (a *Answer) bypassed(reason string) {
+func (a *Answer) recordBypass(reason string) {
 	a.out.Bypass = reason
-	a.record.Bypassed(reason)
+	a.record.RecordBypass(reason)
 }
 
-func (a *Answer) finished(finish string) {
+func (a *Answer) recordFinish(finish string) {
 	a.out.Finish = finish
-	a.record.Finished(finish)
+	a.record.RecordFinish(finish)
 }
 
-// noteJudging tells the record by what the draft is judged.
-func (a *Answer) noteJudging() {
+// recordThresholds records the thresholds by which the draft is judged.
+func (a *Answer) recordThresholds() {
 	cfg := &a.Config
 	band := cfg.Accept.Band
-	if a.Plan.Ask == accept.AskNever {
+	if a.Plan.CheckPolicy == accept.CheckNever {
 		band = 0
 	}
-	a.record.Judging(cfg.Accept.Threshold, band, cfg.Tie)
+	a.record.RecordThresholds(cfg.Accept.Threshold, band, cfg.TieTolerance)
 }
 
-// noteDraft tells the record of a draft that has come to its end, and that was begun at some time.
-func (a *Answer) noteDraft(d *draft.Draft, started time.Time) {
-	a.record.Marked(d.Track())
-	a.record.Drafted(started)
+// recordDraft records a draft that has ended. started is when it was requested.
+func (a *Answer) recordDraft(d *draft.Draft, started time.Time) {
+	a.record.RecordScores(d.ScoreSeries())
+	a.record.RecordDraft(started)
 }
 
-// noteTally tells the record the tally.
-func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
+// recordTally records the token counts.
+func (a *Answer) recordTally() { a.record.RecordTally(a.out.Tally) }
 
-// waitedForTarget notes how long the target took until its first byte, or until it could not answer.
-func (a *Answer) waitedForTarget(took time.Duration) {
-	a.out.TargetFirst += took
-	a.record.WaitedForTarget(took)
-}
-
-// count books tokens to the tier that made them.
+// count sets the number of answer tokens of the current tier.
 func (a *Answer) count(tokens int) {
 	if a.out.Tier == plan.Draft {
 		a.out.Accepted = tokens
 	} else {
 		a.out.Target = tokens
 	}
-	a.noteTally()
+	a.recordTally()
 }
 
-// tellPrompt notes how long the prompt is, as an engine counts it.
-func (a *Answer) tellPrompt(u openai.Usage) {
+// recordPrompt records the length of the prompt as the engine counted it.
+func (a *Answer) recordPrompt(u openai.Usage) {
 	a.out.Prompt = u.Prompt
-	a.noteTally()
+	a.recordTally()
 }
 
-// wasted notes that nothing of a draft of so many tokens went into the answer.
-func (a *Answer) wasted(tokens int) {
+// countWasted records that no token of a draft became part of the answer.
+func (a *Answer) countWasted(tokens int) {
 	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens
-	a.noteTally()
+	a.recordTally()
 }

@@ -20,7 +20,7 @@ func TestADraftIsCalledLostOnlyWhereItWas(t *testing.T) {
 		{errNoVerdict, accept.ReasonNoVerdict},
 		{lost, accept.ReasonNoVerdict}, // the target, asked for the text of its ids
 	} {
-		if got := whyAlone(c.cause); got != c.want {
+		if got := failureReason(c.cause); got != c.want {
 			t.Errorf("%v: %s, want %s", c.cause, got, c.want)
 		}
 	}

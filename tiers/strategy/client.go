@@ -9,21 +9,21 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// Sink takes an answer on its way to the client. Begin is called once, before
-// the first Write; each Write holds whole frames and is flushed.
+// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
+// is flushed.
 type Sink interface {
 	Begin(Head) error
 	Write(p []byte) error
 }
 
-// Head is what is known of an answer at its first byte.
+// Head holds what is known of an answer at its first byte.
 type Head struct {
 	Stream bool  // server-sent events, else JSON
 	Length int64 // of its body in bytes; 0 or less is unknown
 }
 
-// Observer hears what an answer says while it goes to the client, in the client's order. What it is
-// given is valid during the call only. That the answer is whole, its maker tells.
+// Observer receives the content of an answer in the order in which the client gets it. Slices are valid during the call
+// only. Whether the answer is complete, the caller of [Answer.Run] knows.
 type Observer interface {
 	// Text is the next piece of a plain answer: one choice that is text and nothing else.
 	Text(text []byte)
@@ -42,15 +42,15 @@ func (noObserver) Chunk([]byte)      {}
 func (noObserver) Body([]byte)       {}
 func (noObserver) End(openai.Ending) {}
 
-// client is who gets the answer: it writes what is released of a transcript in the client's shape.
+// client writes an answer in the shape that the client asked for: a stream or one JSON body.
 type client struct {
 	request  *inflight.Request
 	record   *receipt.Recorder
 	sink     Sink
 	observer Observer
-	asked    time.Time // when the request was taken up
+	asked    time.Time // when the request started
 	framer   *openai.Framer
-	begun    bool          // it has the head
+	begun    bool          // the head was sent
 	first    time.Duration // from asked until then
 	buf      []byte
 }
@@ -63,7 +63,7 @@ func newClient(r *inflight.Request, record *receipt.Recorder, sink Sink, observe
 	return c
 }
 
-// frames is what writes the answer, where that is not the backend's own frames.
+// frames returns the framer for answers that are not a backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
 		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.asked.Unix())
@@ -71,15 +71,15 @@ func (c *client) frames() *openai.Framer {
 	return c.framer
 }
 
-// begin hands over the head. length is that of a JSON body, 0 of a stream.
+// begin sends the head. length is that of a JSON body in bytes, 0 for a stream.
 func (c *client) begin(length int) error {
 	c.begun = true
 	c.first = c.request.World.Now().Sub(c.asked)
-	c.record.Begun()
+	c.record.RecordFirstByte()
 	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 
-// open begins a stream, with the role of a chat answer.
+// open starts a stream. A chat answer starts with the role.
 func (c *client) open() error {
 	if c.begun {
 		return nil
@@ -91,8 +91,8 @@ func (c *client) open() error {
 	return nil
 }
 
-// send sends a piece of a stream, which may be empty: then the stream begins. A client that waits for JSON
-// gets nothing before the end.
+// send sends text as part of a stream; empty text only starts the stream. A client that waits for JSON gets nothing
+// before the end.
 func (c *client) send(text []byte) error {
 	if err := c.open(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (c *client) send(text []byte) error {
 	return err
 }
 
-// release sends what may be sent of a transcript.
+// release sends the text that the transcript may release.
 func (c *client) release(t *transcript.Transcript) error {
 	if !c.request.Body.Stream {
 		return nil
@@ -117,7 +117,7 @@ func (c *client) release(t *transcript.Transcript) error {
 	return c.send(t.Release())
 }
 
-// finish sends the rest and the end of an answer.
+// finish sends the rest of an answer and its end.
 func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
 	if word, _, ok := t.Stop(); ok {
 		e.Stop = openai.Quote(string(word))

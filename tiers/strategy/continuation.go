@@ -17,21 +17,20 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// continuation carries on with an answer from a cut point, on some backend of a pool, and on another
-// where that one is lost.
+// continuation continues an answer from a cut point on a backend of a pool, and on another one if that fails.
 type continuation struct {
 	*Answer
 	t    *transcript.Transcript
-	pool inflight.Pool // that carries on
+	pool inflight.Pool // that continues the answer
 
-	warm    string         // its backend that has just computed prompt and answer; "" is none
-	counter verify.Counter // counts tokens; it knows the backends that were lost
-	waits   bool           // it waits for capacity although the answer has begun: engines that are lost in a row may be short of memory
+	warmBackend string         // its backend whose KV cache holds prompt and answer; "": none
+	counter     verify.Counter // counts tokens; holds the failed backends
+	midStream   bool           // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
 
 	exact   bool // the transcript's ids are the target's own
-	guessed bool // tokens were counted by their chunks, of which one may hold several
+	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
 	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
-	recount bool // who carries on tells how long the prompt is: nobody has its ids
+	recount bool // the next backend reports the prompt's length, because its ids are unknown
 }
 
 // finish is how an answer ended.
@@ -47,52 +46,52 @@ func (f *finish) of(c *openai.Chunk) {
 	}
 }
 
-// carryOn carries on from a cut point, and where what the client has is not written again from there, from the end of
-// that. The error is errNoDraft where nothing was sent and a fresh answer is as good: there is nothing to carry on
-// from, this target cannot, or it broke off.
+// carryOn continues from a cut point. If the backend does not repeat the text that the client already has, it continues
+// once more from the end of that text. It returns errNoDraft if nothing was sent and a fresh answer is as good: there is
+// no text, the target cannot continue it, or the backend failed.
 func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) error {
 	err := c.run(ctx, at)
 	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
 		c.t.Undo()
 		err = c.run(ctx, c.t.End(at.Tokens+1))
 	}
-	return c.over(err)
+	return c.endError(err)
 }
 
-// over words how a continuation ended.
-func (c *continuation) over(err error) error {
+// endError returns the error with which a continuation ends.
+func (c *continuation) endError(err error) error {
 	f, failed := errors.AsType[*engine.Failure](err)
 	switch {
 	case errors.Is(err, transcript.ErrMismatch):
-		return c.broken(err)
+		return c.wrapError(err)
 	case failed && !c.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired:
 		return errNoDraft
 	}
 	return err
 }
 
-// run carries on from a cut point. The error is errNoDraft where there is nothing to carry on from, and
-// transcript.ErrMismatch where what the client has was not written again.
+// run continues from a cut point. It returns errNoDraft if there is nothing to continue, and transcript.ErrMismatch if
+// the backend did not repeat what the client has.
 func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 	for {
-		if c.full(at.Tokens) {
+		if c.isFull(at.Tokens) {
 			return c.endAt(at)
 		}
 		call, demand := c.byIDs(at)
 		if call == nil {
-			at = c.lastWord(ctx)
-			if c.full(at.Tokens) { // there were more than the chunks told
+			at = c.rewindToWord(ctx)
+			if c.isFull(at.Tokens) { // the exact count is higher than the count by chunks
 				return c.endAt(at)
 			}
 			call, demand = c.byText(at)
 		}
 		if !c.client.begun && (c.t.Len() == 0 || !at.Clean && c.Plan.Mode == plan.ModeVerify) {
-			return errNoDraft // from the words alone the target need not say what it would have said
+			return errNoDraft // continuing by text does not guarantee the target's own answer
 		}
-		c.t.Resume(at) // what was cut off is not counted with what comes
+		c.t.Resume(at) // tokens behind the cut point are not counted
 		x, err := c.open(ctx, call, demand)
 		if err != nil {
-			return c.broken(err)
+			return c.wrapError(err)
 		}
 		s := &segment{continuation: c, x: x, from: at, at: at}
 		f, err := s.run()
@@ -100,39 +99,39 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		switch {
 		case err != nil || f == nil:
 			return err
-		case !c.client.begun || !c.mayTakeOver(f):
-			return c.broken(f)
+		case !c.client.begun || !c.mayFailOver(f):
+			return c.wrapError(f)
 		}
 		at = s.at
-		c.warm, c.counter, c.waits = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
-		c.tookOver(reasonTargetLost, at.Tokens, at.Text)
+		c.warmBackend, c.counter, c.midStream = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
+		c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
 	}
 }
 
-// full reports whether an answer of so many tokens may have no more.
-func (c *continuation) full(tokens int) bool {
+// isFull reports whether an answer of so many tokens has reached max_tokens.
+func (c *continuation) isFull(tokens int) bool {
 	limit := c.Body.Limit()
 	return limit > 0 && tokens >= limit
 }
 
-// endAt ends an answer that has as many tokens as it may have.
+// endAt ends an answer that has reached max_tokens.
 func (c *continuation) endAt(at transcript.CutPoint) error {
 	c.t.Undo()
 	return c.end(finish{reason: "length"}, at.Tokens)
 }
 
-// byIDs is the call that continues by ids, nil where they are not known or do not do.
+// byIDs returns the call that continues by token ids, or nil if they are unknown or not usable.
 func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) {
 	r, prompt, ids := c.Body, c.t.PromptIDs(), c.t.IDs()
 	rest := r.Limit() - at.Tokens
 	if r.Limit() == 0 {
-		window := c.Window(c.pool.Name())
+		window := c.ContextWindow(c.pool.Name())
 		if window == 0 {
-			return nil, pool.Demand{} // how many more the context holds must be named
+			return nil, pool.Demand{} // without max_tokens the rest of the context window must be known
 		}
 		rest = window - len(prompt) - len(ids)
 	}
-	allowed := c.Plan.Resume == plan.ResumeIDs || c.exact && plan.Repeats(r)
+	allowed := c.Plan.Resume == plan.ResumeIDs || c.exact && plan.ContinuesExactly(r)
 	if !allowed || !c.t.TellsAll(at) || rest <= 0 {
 		return nil, pool.Demand{}
 	}
@@ -142,9 +141,9 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 	return &engine.ContinueIDs{Terms: c.Terms(c.pool), Request: r, PromptIDs: prompt, IDs: ids, MaxTokens: rest}, d
 }
 
-// lastWord cuts the answer back to the end of a word, from which the target chooses its own next token, and
-// counts what is before it.
-func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
+// rewindToWord cuts the answer back to the end of a word, so that the target chooses the next token itself, and counts
+// the tokens before the cut.
+func (c *continuation) rewindToWord(ctx context.Context) transcript.CutPoint {
 	drafted := c.out.Accepted + c.out.Wasted
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {
@@ -154,11 +153,11 @@ func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
 	}
 	c.out.Accepted = min(c.out.Accepted, tokens)
 	c.out.Wasted = max(drafted-c.out.Accepted, 0)
-	c.noteTally()
+	c.recordTally()
 	return c.t.End(tokens)
 }
 
-// byText is the call that continues by text.
+// byText returns the call that continues by text.
 func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand) {
 	rest := 0
 	if limit := c.Body.Limit(); limit > 0 {
@@ -169,27 +168,27 @@ func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand)
 	return &engine.ContinueText{Terms: c.Terms(c.pool), Request: c.Body, Text: c.t.Text(), MaxTokens: rest}, d
 }
 
-// countTokens has an engine count the tokens of what there is of the answer.
+// countTokens asks an engine for the number of tokens of the answer so far.
 func (c *continuation) countTokens(ctx context.Context) (int, error) {
 	return c.counter.Count(ctx, c.Caller, c.pool, c.t.Text())
 }
 
-// open sends the call to a backend. Those that were lost are asked where nobody else is left.
+// open sends the call to a backend. Backends that failed before are tried again only if no other is left.
 func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.Demand) (*dispatch.Exchange, error) {
-	o := c.Order(c.pool, call)
+	o := c.NewRequest(c.pool, call)
 	o.Demand = demand
-	o.Demand.Warm, o.Demand.Exclude = c.warm, c.counter.Lost
-	o.Ticket.MidStream = c.client.begun && !c.waits
-	o.FirstByte = c.FirstByte(c.Config.Timeouts.TargetFirstByte)
+	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.counter.Lost
+	o.Ticket.MidStream = c.client.begun && !c.midStream
+	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.record.Enter(c.tier())
 	asked := c.World.Now()
 	x, err := c.Open(ctx, o)
-	if c.asksAgain(err) {
+	if c.retriesAll(err) {
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
 	if c.tier() != plan.Draft {
-		c.waitedForTarget(c.World.Now().Sub(asked))
+		c.out.TargetFirst += c.World.Now().Sub(asked)
 	}
 	if err != nil {
 		c.record.Leave()
@@ -197,9 +196,9 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	return x, err
 }
 
-// asksAgain reports whether all backends are asked once more: those that were lost where nobody else is left, and
-// all of them where each broke off before a byte came although the answer has begun.
-func (c *continuation) asksAgain(err error) bool {
+// retriesAll reports whether all backends are tried once more: when only failed ones are left, or when each one failed
+// before its first byte although the answer has begun.
+func (c *continuation) retriesAll(err error) bool {
 	spent, ok := errors.AsType[*dispatch.ExhaustedError](err)
 	if len(c.counter.Lost) > 0 {
 		return ok || errors.Is(err, pool.ErrNoBackend)
@@ -207,7 +206,7 @@ func (c *continuation) asksAgain(err error) bool {
 	return ok && c.client.begun && !spent.AllBusy
 }
 
-// tier is whose answer it is from here on: the draft pool's own where that carries on with it.
+// tier returns which tier writes the rest: the draft pool if it continues its own answer, else the target.
 func (c *continuation) tier() plan.Tier {
 	if c.pool.Tier == plan.Draft && c.out.Tier == plan.Draft {
 		return plan.Draft
@@ -215,7 +214,7 @@ func (c *continuation) tier() plan.Tier {
 	return plan.Target
 }
 
-// promptTokens is how long the prompt is, as far as anybody told.
+// promptTokens returns the length of the prompt, counted if possible, else estimated.
 func (c *continuation) promptTokens() int {
 	switch {
 	case c.prompt > 0:
@@ -237,56 +236,56 @@ func (c *continuation) end(f finish, tokens int) error {
 	return c.Answer.end(c.t, f)
 }
 
-// end finishes an answer with what was counted of it.
+// end finishes an answer with the tokens counted so far.
 func (a *Answer) end(t *transcript.Transcript, f finish) error {
-	a.noteTally()
-	a.finished(f.reason)
+	a.recordTally()
+	a.recordFinish(f.reason)
 	return a.client.finish(t, openai.Ending{
 		Finish: f.reason, Stop: f.stop, Usage: openai.Usage{Prompt: a.out.Prompt, Completion: a.out.Accepted + a.out.Target},
 		Extra: a.record.Extra(),
 	})
 }
 
-// behindText is carryOn behind what there is of an answer without ids: from its last whole word, and if
-// that is then written differently, from where it ends. minTokens is how many tokens its first so many bytes
-// have at least: what is taken for too many ends the answer early.
-func (c *continuation) behindText(ctx context.Context, minTokens func(text int) int) error {
+// afterText continues an answer of which no ids are known: first from its last whole word, and if the backend writes
+// that word differently, from the end of the text. minTokens returns a lower bound for the number of tokens in the first
+// text bytes; too high a count would end the answer early.
+func (c *continuation) afterText(ctx context.Context, minTokens func(text int) int) error {
 	c.t.RewindToWord()
-	err := c.from(ctx, minTokens)
+	err := c.afterRelease(ctx, minTokens)
 	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
 		c.t.Undo()
-		err = c.from(ctx, minTokens)
+		err = c.afterRelease(ctx, minTokens)
 	}
-	return c.over(err)
+	return c.endError(err)
 }
 
-// from carries on from where the text ends now.
-func (c *continuation) from(ctx context.Context, minTokens func(text int) int) error {
-	tokens, err := c.countTokens(ctx) // a frame may hold several tokens
+// afterRelease continues from the current end of the text.
+func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
+	tokens, err := c.countTokens(ctx) // frames cannot be counted: one may hold several tokens
 	if err != nil {
 		tokens = minTokens(c.t.Len())
 	}
 	at := c.t.End(tokens)
-	c.tookOver(reasonTargetLost, at.Tokens, at.Text)
+	c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
 	return c.run(ctx, at)
 }
 
-// segment is the part of an answer that one backend carries on with.
+// segment is the part of an answer that one backend writes.
 type segment struct {
 	*continuation
 	x        *dispatch.Exchange
-	from, at transcript.CutPoint // where it began, and as far as another could follow
-	tokens   int                 // that came, as the engine counts them
-	unsure   bool                // it did not tell: they are one for each chunk with text
+	from, at transcript.CutPoint // its start, and the last position from which another backend can continue
+	tokens   int                 // received, as the engine counts them
+	unsure   bool                // the engine gave no count: tokens is one per chunk with text
 	usage    openai.Usage
 	ended    finish
 }
 
-// run streams the segment. Where the backend is lost it returns why, and s.at is the place from which
-// another can carry on.
+// run streams the segment. If the backend fails it returns the failure, and s.at is the position from which another
+// backend can continue.
 func (s *segment) run() (*engine.Failure, error) {
 	defer s.x.Drop()
-	s.x.Movable(s.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
+	s.x.SetMovable(s.mayFailOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
 		chunk, err := s.x.Next(engine.WantTokens)
 		if err == io.EOF {
@@ -295,7 +294,7 @@ func (s *segment) run() (*engine.Failure, error) {
 		if f, lost := errors.AsType[*engine.Failure](err); lost {
 			s.x.Close(f, s.tokens)
 			if s.ended.reason != "" {
-				break // the answer is whole
+				break // the answer is complete
 			}
 			s.guessed = s.guessed || s.unsure
 			s.t.Rewind(s.at)
@@ -315,12 +314,12 @@ func (s *segment) run() (*engine.Failure, error) {
 	return nil, s.end(s.ended, s.from.Tokens+s.tokens)
 }
 
-// take takes in a chunk and sends what may be sent; over says that the answer is.
+// take adds a chunk to the transcript and sends what may be sent. over says that the answer has ended.
 func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 	if int64(s.t.Len()+len(c.Text)) > s.MaxBody {
 		f := s.x.Fail(engine.BadResponse, fmt.Errorf("%w: an answer of more than %d bytes", engine.ErrBody, s.MaxBody))
 		s.x.Close(f, s.tokens)
-		return true, s.broken(f)
+		return true, s.wrapError(f)
 	}
 	over, err = s.t.Append(c.Text, c.IDs)
 	if err != nil {
@@ -343,7 +342,7 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 	return false, nil
 }
 
-// count counts the tokens of a chunk, and takes the engine's word for all where it is the last.
+// count counts the tokens of a chunk. The engine's total, if it is the last chunk, replaces the count.
 func (s *segment) count(c *openai.Chunk) {
 	n, told := c.Tokens(s.tokens)
 	s.tokens, s.unsure = s.tokens+n, s.unsure || !told

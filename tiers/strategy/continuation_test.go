@@ -84,8 +84,16 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 }
 
 func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
+	for _, tier := range []plan.Tier{plan.Target, plan.Draft} {
+		hangsUp(t, tier)
+	}
+}
+
+// hangsUp has an answer of one tier break off as often as it is carried on with.
+func hangsUp(t *testing.T, tier plan.Tier) {
+	t.Helper()
 	const half = `{"id":"a","created":1,"model":"big","choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
-	r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+	r := newRig(t, plan.Plan{Tier: tier}, "")
 	segments := 0
 	r.answer = func(call engine.Call) (engine.Stream, error) {
 		if c, counts := call.(*engine.TokenizeText); counts {
@@ -101,21 +109,24 @@ func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
 		return &stream{chunks: []openai.Chunk{*chunk}, err: &engine.Failure{Kind: engine.Cut, Err: io.EOF}}, nil
 	}
 	err := r.run(t.Context())
-	if _, broken := errors.AsType[*BrokenError](err); !broken || segments != 1+maxTakeovers || strings.Contains(r.body.String(), openai.Done) {
+	if _, broken := errors.AsType[*BrokenError](err); !broken || segments != 1+maxFailovers || strings.Contains(r.body.String(), openai.Done) {
 		t.Errorf("%v after %d segments: %s", err, segments, r.body.String())
+	}
+	if waited := r.out.TargetFirst > 0; waited != (tier == plan.Target) {
+		t.Errorf("%v until the target's first byte, of an answer from %s", r.out.TargetFirst, tier)
 	}
 }
 
 // watcher wants all of a draft, and panics when it gets it.
 type watcher struct{}
 
-func (watcher) Watch() Watcher              { return watcher{} }
-func (watcher) Whole(*openai.DraftAnswer)   {}
-func (watcher) See(*openai.Chunk)           {}
-func (watcher) Decided()                    {}
-func (watcher) Wants() bool                 { return true }
-func (watcher) TakeOver(*dispatch.Exchange) { panic("of an audit") }
-func (watcher) Over()                       {}
+func (watcher) Watch() AuditDraft             { return watcher{} }
+func (watcher) Whole(*openai.DraftAnswer)     {}
+func (watcher) Observe(*openai.Chunk)         {}
+func (watcher) MarkDecided()                  {}
+func (watcher) NeedsMore() bool               { return true }
+func (watcher) TakeStream(*dispatch.Exchange) { panic("of an audit") }
+func (watcher) End()                          {}
 
 func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 	r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true}, "")
@@ -132,7 +143,7 @@ func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 
 func TestATargetThatCouldNotCarryOnCountsUntilItsFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Ask: accept.AskNever, Resume: plan.ResumeIDs}, "")
+		r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, CheckPolicy: accept.CheckNever, Resume: plan.ResumeIDs}, "")
 		r.request.Body.Stream = false
 		r.request.Config.Accept.Threshold = -100
 		r.answer = func(call engine.Call) (engine.Stream, error) {
@@ -158,7 +169,7 @@ func TestAContinuationByTextNamesNoLimitThatTheClientDidNot(t *testing.T) {
 	for limit, want := range map[int]int{-1: 0, 40: 37} {
 		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
 		r.request.Body.MaxTokens = limit
-		r.request.Window = func(string) int { return 100 }
+		r.request.ContextWindow = func(string) int { return 100 }
 		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
 		c := &continuation{Answer: a, t: transcript.New(transcript.Options{Text: []byte("some")}), pool: r.request.Target}
 		at := c.t.End(3)

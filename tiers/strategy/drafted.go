@@ -16,51 +16,51 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// drafted is a draft that is streamed from the draft pool, judged, and kept or escalated. Speculation and the
-// verification of whole drafts begin and end with it.
-type drafted struct {
+// draftRun streams one draft from the draft pool, judges it, and serves it or hands over to the target. The strategies
+// speculate and verifyWhole share it.
+type draftRun struct {
 	*Answer
 	d       *draft.Draft
-	x       *dispatch.Exchange // nil when it was handed over
-	watcher Watcher            // nil where the draft is not audited
-	release func()             // lets the exchange outlive the request
+	x       *dispatch.Exchange // nil after the audit took it over
+	watcher AuditDraft         // nil where the draft is not audited
+	release func()             // detaches the exchange from the request's cancellation
 
-	started time.Time
-	asking  time.Duration // spent on asking the target
-	warm    string        // backend of the target that has just computed prompt and draft; "" is none
-	own     *verify.Part  // of what the target stood by, in its own ids
+	started  time.Time
+	checking time.Duration // spent on asking the target
+	warm     string        // target backend whose KV cache holds prompt and draft; "": none
+	own      *verify.Part  // accepted part of the draft in the target's own token ids
 }
 
-// newDraft begins a draft that the client may get.
+// newDraft returns a draft that the client may receive.
 func (a *Answer) newDraft() *draft.Draft {
-	a.noteJudging()
+	a.recordThresholds()
 	return draft.New(DraftOptions(a.Request))
 }
 
-// DraftOptions are how the drafts of a request are judged.
+// DraftOptions returns how the drafts of a request are judged.
 func DraftOptions(r *inflight.Request) draft.Options {
 	o := draft.Options{
-		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.Trial != nil && r.Trial.Warmup, Schemas: r.Schemas, MaxBytes: r.MaxBody,
+		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.AuditDecision != nil && r.AuditDecision.Warmup, Schemas: r.Schemas, MaxBytes: r.MaxBody,
 	}
-	if r.Draft.Card != nil {
-		o.EOS = r.Draft.Card.EOS
+	if r.Draft.Capabilities != nil {
+		o.EOS = r.Draft.Capabilities.EOS
 	}
 	return o
 }
 
-// run drafts, and either finishes with the draft or hands what was accepted of it to the target. step is called
-// behind each chunk of a draft that goes on. Its error is the client's side's; nil is no step.
-func (s *drafted) run(ctx context.Context, step func(context.Context) error) error {
+// run reads the draft, then serves it or hands its accepted part to the target. It calls step after each chunk of an
+// unfinished draft; step may be nil and returns errors of the client side only.
+func (s *draftRun) run(ctx context.Context, step func(context.Context) error) error {
 	s.d, s.started, s.release = s.newDraft(), s.World.Now(), func() {}
-	own := ctx // of the draft: one that is audited goes on without the request
+	own := ctx // an audited draft continues when the request is cancelled
 	if s.auditor != nil {
 		s.watcher = s.auditor.Watch()
 		own, s.release, _ = world.Fork(ctx, s.World)
 		defer func() { s.release() }()
 	}
-	x, err := s.Open(own, s.order())
+	x, err := s.Open(own, s.newRequest())
 	if err != nil {
-		return s.undrafted(ctx, err)
+		return s.withoutDraft(ctx, err)
 	}
 	s.x = x
 	defer func() {
@@ -68,31 +68,31 @@ func (s *drafted) run(ctx context.Context, step func(context.Context) error) err
 			s.x.Drop()
 		}
 	}()
-	s.x.Movable(true) // while nothing of it was sent, the target may answer afresh
+	s.x.SetMovable(true) // nothing was sent yet, so the target can answer from the start
 	lost, err := s.read(ctx, step)
-	s.part(ctx, lost, err)
-	s.noteDraft(s.d, s.started)
+	s.stopReading(ctx, lost, err)
+	s.recordDraft(s.d, s.started)
 	switch {
-	case err != nil: // the client's side failed
+	case err != nil: // of the client side
 		return err
 	case ctx.Err() != nil && lost != nil:
-		return s.interrupted(ctx, lost)
+		return s.endInterrupted(ctx, lost)
 	case ctx.Err() != nil:
-		return s.interrupted(ctx, nil)
+		return s.endInterrupted(ctx, nil)
 	}
 	return s.settle(ctx, lost)
 }
 
-// order is the call for the draft.
-func (s *drafted) order() dispatch.Order {
-	card := s.Draft.Card
-	o := s.draftOrder(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: card != nil && !card.TokenIDs})
-	o.Retry.Attempts = min(o.Retry.Attempts, 1) // a draft is not worth more: the target answers anyway
+// newRequest returns the call for the draft.
+func (s *draftRun) newRequest() dispatch.Request {
+	capabilities := s.Draft.Capabilities
+	o := s.newDraftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
+	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry is enough: the target can answer without a draft
 	return o
 }
 
-// read reads the draft until it ends, is rejected, or is lost. err is a failure of the client's side.
-func (s *drafted) read(ctx context.Context, step func(context.Context) error) (lost *engine.Failure, err error) {
+// read reads the draft until it ends, is rejected, or its backend fails. err is a failure of the client side.
+func (s *draftRun) read(ctx context.Context, step func(context.Context) error) (lost *engine.Failure, err error) {
 	for {
 		c, err := s.x.Next(s.want())
 		if err != nil {
@@ -103,7 +103,7 @@ func (s *drafted) read(ctx context.Context, step func(context.Context) error) (l
 			return f, nil
 		}
 		if s.watcher != nil {
-			s.watcher.See(c)
+			s.watcher.Observe(c)
 		}
 		if s.d.Take(c) {
 			return nil, nil
@@ -117,35 +117,34 @@ func (s *drafted) read(ctx context.Context, step func(context.Context) error) (l
 	}
 }
 
-// want is how much of the next chunk is to be read.
-func (s *drafted) want() engine.Want {
-	if s.d.WantsTop() {
+// want returns how much of the next chunk must be parsed.
+func (s *draftRun) want() engine.Want {
+	if s.d.NeedsTopLogprobs() {
 		return engine.WantTops
 	}
 	return engine.WantTokens
 }
 
-// part ends the reading of a draft. Its audit goes on where more of it is of interest; one that is
-// over is audited.
-func (s *drafted) part(ctx context.Context, f *engine.Failure, err error) {
+// stopReading closes the stream. If the audit needs more of the draft, the audit takes the stream over instead.
+func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error) {
 	lost := f != nil || err != nil || ctx.Err() != nil
-	if !lost && s.watcher != nil && s.watcher.Wants() {
+	if !lost && s.watcher != nil && s.watcher.NeedsMore() {
 		s.release()
-		s.watcher.TakeOver(s.x)
+		s.watcher.TakeStream(s.x)
 		s.x = nil
 		return
 	}
 	s.x.Close(f, s.d.Tokens())
 	if s.watcher != nil && !lost {
-		s.watcher.Over()
+		s.watcher.End()
 	}
 }
 
-// ask asks the target what it thinks of the draft as far as it is. nil is that it could not say.
-func (s *drafted) ask(ctx context.Context) *accept.Check {
+// checkTarget asks the target to check the draft so far. It returns nil if the target gave no answer.
+func (s *draftRun) checkTarget(ctx context.Context) *accept.Check {
 	began := s.World.Now()
-	said, err := s.askAbout(ctx, s.d)
-	s.asking += s.World.Now().Sub(began)
+	said, err := s.checkDraft(ctx, s.d)
+	s.checking += s.World.Now().Sub(began)
 	if said.Warm != "" {
 		s.warm = said.Warm
 	}
@@ -155,62 +154,61 @@ func (s *drafted) ask(ctx context.Context) *accept.Check {
 	return &said.Check
 }
 
-// settle turns a draft that is over into an answer.
-func (s *drafted) settle(ctx context.Context, lost *engine.Failure) error {
+// settle serves a finished draft or escalates it.
+func (s *draftRun) settle(ctx context.Context, lost *engine.Failure) error {
 	s.out.Drafted = s.d.Tokens()
-	s.noteTally()
+	s.recordTally()
 	if lost != nil {
-		s.d.Lose()
+		s.d.Fail()
 	}
 	v := s.d.Verdict()
 	if v.Reason == accept.ReasonDoubtful && !s.d.Committed() {
-		s.d.Heard(s.ask(ctx))
+		s.d.ApplyCheck(s.checkTarget(ctx))
 		v = s.d.Verdict()
 	}
-	s.ruled(v)
+	s.recordVerdict(v)
 	switch {
 	case ctx.Err() != nil:
-		return s.interrupted(ctx, nil)
-	case s.d.Keeps(v):
+		return s.endInterrupted(ctx, nil)
+	case s.d.IsAnswer(v):
 		return s.keep()
 	}
 	return s.escalate(ctx, v)
 }
 
-// keep finishes the answer with the draft.
-func (s *drafted) keep() error {
+// keep serves the draft as the answer.
+func (s *draftRun) keep() error {
 	e := s.d.Ending()
-	s.from(plan.Draft)
+	s.setTier(plan.Draft)
 	s.out.Accepted, s.out.Prompt = e.Usage.Completion, e.Usage.Prompt
 	return s.end(s.d.Transcript(), finish{e.Finish, e.Stop})
 }
 
-// escalate hands the request to the target, with the accepted part of the draft
-// where there is one.
-func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
+// escalate lets the target continue the accepted part of the draft, or answer from the start if no part was accepted.
+func (s *draftRun) escalate(ctx context.Context, v accept.Verdict) error {
 	t, at := s.d.Transcript(), s.d.CutPoint(v)
 	c := &continuation{
-		Answer: s.Answer, t: t, pool: s.Target, warm: s.warm, guessed: s.d.Guessed(), prompt: s.d.PromptTokens(),
+		Answer: s.Answer, t: t, pool: s.Target, warmBackend: s.warm, guessed: s.d.EstimatedTokens(), prompt: s.d.PromptTokens(),
 	}
 	switch {
 	case s.own != nil && !s.d.Committed():
 		at, c.exact = t.Adopt(s.own.PromptIDs, s.own.IDs, s.own.Text), true
-	case s.d.Committed() && !s.Config.Takeover:
+	case s.d.Committed() && !s.Config.MidstreamFailover:
 		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.midstream_failover is no", v.Reason)}
 	}
 	s.out.Accepted, s.out.Wasted = at.Tokens, max(s.d.Tokens()-at.Tokens, 0)
-	s.noteTally()
+	s.recordTally()
 	if at.Tokens == 0 && !s.client.begun {
 		return errNoDraft
 	}
 	t.Rewind(at)
-	s.from(plan.Mixed)
+	s.setTier(plan.Mixed)
 	if s.d.Committed() {
-		s.tookOver(v.Reason, at.Tokens, at.Text)
+		s.recordFailover(v.Reason, at.Tokens, at.Text)
 	}
 	err := c.carryOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
-		s.wasted(s.d.Tokens())
+		s.countWasted(s.d.Tokens())
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func inTurns(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
 		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
-		Block: 4, Whole: true, Ask: accept.AskExact,
+		Block: 4, Whole: true, CheckPolicy: accept.CheckExact,
 	}, withUsage)
 }
 
@@ -112,16 +112,16 @@ func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
 			if round == 1 && tc.draft != nil {
 				reason, why = r.rc.Plan.Reason, reasonUnavailable // nothing was drafted at all
 			}
-			if text, _, _, _ := r.said(); text != want || reason != why || (len(r.rc.Over) == 1) != (round == 2) {
+			if text, _, _, _ := r.said(); text != want || reason != why || (len(r.rc.Failovers) == 1) != (round == 2) {
 				t.Errorf("%s in round %d: %q for %s, want %q for %s; calls %v", name, round, text, reason, want, why, r.calls)
 			}
 		}
 	}
 }
 
-func TestWithoutTakeoversAFaultBehindTheFirstBlockBreaksTheAnswerOff(t *testing.T) {
+func TestWithoutFailoverAFaultAfterTheFirstBlockBreaksTheAnswer(t *testing.T) {
 	r := inTurns(t)
-	r.request.Config.Takeover = false
+	r.request.Config.MidstreamFailover = false
 	r.answer = func(call engine.Call) (engine.Stream, error) {
 		if _, second := call.(*engine.NextBlock); second {
 			return nil, &engine.Failure{Kind: engine.ServerError}
@@ -165,7 +165,7 @@ func drawn(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
 		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
-		Sampled: true, Whole: true, Ask: accept.AskExact,
+		Sampled: true, Whole: true, CheckPolicy: accept.CheckExact,
 	}, `,"temperature":1`)
 }
 
@@ -191,7 +191,7 @@ func TestWhereADraftCannotBeSampledTheTargetWritesAll(t *testing.T) {
 		"a prompt as long as what may be scored": {set: func(r *rig) { r.request.Config.Scoring.MaxTokens = 3 },
 			why: reasonUnavailable, calls: "DraftListed Relay"},
 		"no score":              {approximate: true, reason: accept.ReasonNoVerdict, calls: "DraftListed ScoreListed Relay"},
-		"a target nobody knows": {set: func(r *rig) { r.request.Target.Card = nil }, why: "target_unprobed", calls: "Relay"},
+		"a target nobody knows": {set: func(r *rig) { r.request.Target.Capabilities = nil }, why: "target_unprobed", calls: "Relay"},
 	} {
 		r := drawn(t)
 		if tc.set != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// relay answers from one pool, unjudged: the backend's own frames or body with
-// the model's name put right and the extra object added.
+// relay passes the answer of one pool on without judging it. It replaces the model's name and adds the extra object.
 type relay struct {
 	*Answer
 	pool inflight.Pool
@@ -25,9 +24,9 @@ type relay struct {
 
 func (a *relay) run(ctx context.Context) error {
 	p, whole := a.pool, &engine.Whole{}
-	o := a.Order(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
+	o := a.NewRequest(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
 	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
-	o.FirstByte = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
+	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
 	a.record.Enter(p.Tier)
 	defer a.record.Leave()
 	asked := a.World.Now()
@@ -36,23 +35,23 @@ func (a *relay) run(ctx context.Context) error {
 		return err
 	}
 	defer x.Drop()
-	a.from(p.Tier)
+	a.setTier(p.Tier)
 	if p.Tier == plan.Target {
-		a.waitedForTarget(a.World.Now().Sub(asked))
+		a.out.TargetFirst += a.World.Now().Sub(asked)
 	}
 	if !a.Body.Stream {
 		return a.whole(x, whole)
 	}
-	s := &relayed{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.Takeover && plan.CarriesOn(a.Body)}
+	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && plan.CanContinue(a.Body)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
 }
 
-// whole passes an answer in one piece on.
+// whole passes on an answer that came in one piece.
 func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
-	a.tellPrompt(whole.Usage)
+	a.recordPrompt(whole.Usage)
 	a.count(whole.Usage.Completion)
-	a.finished(whole.Finish)
+	a.recordFinish(whole.Finish)
 	x.Close(nil, whole.Usage.Completion)
 	a.client.observer.Body(whole.Body)
 	a.client.observer.End(openai.Ending{Usage: whole.Usage})
@@ -63,35 +62,35 @@ func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
 	return a.client.sink.Write(out)
 }
 
-// relayed rewrites the frames of one stream. A frame that may be the last waits
-// for the usage behind it, which the extra object tells.
-type relayed struct {
+// streamRelay passes a stream on frame by frame. It holds back a frame that may be the last, because the extra object in
+// it tells the usage that comes after.
+type streamRelay struct {
 	*relay
 	x        *dispatch.Exchange
-	finishes engine.Finishes
+	finishes engine.FinishTracker
 
 	buf    []byte
-	held   []byte // a frame's JSON, waiting
+	held   []byte // JSON of the frame that is held back
 	model  openai.Span
 	end    int
-	frames int // that held text, one for each choice
+	frames int // frames with text, counted once per choice
 
-	keeps bool   // another backend may carry on if this one is lost
-	text  []byte // of the answer, where keeps
-	ends  []int  // where in it each frame ended
-	named []byte // a frame's JSON, from which the rest takes its name
-	rich  bool   // there is more than the text of one choice
+	keeps bool   // another backend may continue if this one fails
+	text  []byte // of the answer, if keeps
+	ends  []int  // end of each frame in text
+	named []byte // JSON of a frame; a continuation copies its id and creation time
+	rich  bool   // the answer holds more than the text of one choice
 	stop  []byte // stop_reason as raw JSON
 }
 
-// run passes a stream on frame by frame, one write for each upstream read.
-func (s *relayed) run(ctx context.Context) error {
+// run passes the stream on, with one write for each upstream read.
+func (s *streamRelay) run(ctx context.Context) error {
 	if err := s.client.begin(0); err != nil {
 		s.x.Close(nil, 0)
 		return err
 	}
 	movable := s.keeps && !s.rich
-	s.x.Movable(movable)
+	s.x.SetMovable(movable)
 	for {
 		c, err := s.x.Next(engine.WantTokens)
 		if err == io.EOF {
@@ -101,14 +100,14 @@ func (s *relayed) run(ctx context.Context) error {
 			s.estimate()
 			s.x.Close(f, s.frames)
 			if s.finishes.All() {
-				s.endWithoutUsage() // all but its usage has come
+				s.endWithoutUsage() // only the usage is missing
 				break
 			}
-			return s.lost(ctx, f)
+			return s.failOver(ctx, f)
 		}
-		if s.pass(c); movable && (s.rich || !s.keeps) {
+		if s.forward(c); movable && (s.rich || !s.keeps) {
 			s.keeps, movable = false, false
-			s.x.Movable(false) // nobody can carry on with that
+			s.x.SetMovable(false) // no backend can continue such an answer
 		}
 		if s.x.Buffered() {
 			continue
@@ -120,25 +119,24 @@ func (s *relayed) run(ctx context.Context) error {
 		}
 	}
 	s.x.Close(nil, s.out.Accepted+s.out.Target)
-	s.last(s.record.Extra())
+	s.writeLast(s.record.Extra())
 	s.client.observer.End(s.ending())
 	return s.write()
 }
 
-// lost is what becomes of a stream that broke off.
-func (s *relayed) lost(ctx context.Context, f *engine.Failure) error {
-	if !s.keeps || s.rich || !s.mayTakeOver(f) {
+// failOver lets another backend continue a stream that broke, if possible.
+func (s *streamRelay) failOver(ctx context.Context, f *engine.Failure) error {
+	if !s.keeps || s.rich || !s.mayFailOver(f) {
 		return &BrokenError{f}
 	}
-	if err := s.write(); err != nil { // what came with the news of the loss
+	if err := s.write(); err != nil { // frames that came before the failure
 		return err
 	}
 	return s.resumeRelayed(ctx)
 }
 
-// pass takes in one frame. The usage frame stays here when only the gateway
-// asked for it.
-func (s *relayed) pass(c *openai.Chunk) {
+// forward takes one frame. It drops the usage frame if only the gateway asked for it.
+func (s *streamRelay) forward(c *openai.Chunk) {
 	if len(c.Text) > 0 {
 		s.frames += c.Choices
 	}
@@ -148,9 +146,9 @@ func (s *relayed) pass(c *openai.Chunk) {
 		s.count(c.Usage.Completion)
 	}
 	if len(c.Finish) > 0 {
-		s.finished(string(c.Finish))
+		s.recordFinish(string(c.Finish))
 	}
-	s.tell(c)
+	s.notify(c)
 	if s.named == nil && (s.keeps || s.Body.IncludeUsage) {
 		s.named = append(make([]byte, 0, len(c.Raw)), c.Raw...)
 	}
@@ -166,8 +164,8 @@ func (s *relayed) pass(c *openai.Chunk) {
 	s.frame(c.Raw, c.Model, c.Close, nil)
 }
 
-// tell has the observer hear a frame.
-func (s *relayed) tell(c *openai.Chunk) {
+// notify passes a frame's content to the observer.
+func (s *streamRelay) notify(c *openai.Chunk) {
 	switch s.rich = s.rich || !c.Plain || c.Foreign || c.Choices > 1; {
 	case c.Choices == 0 && !c.Foreign: // the usage comes with the end
 	case s.rich:
@@ -185,15 +183,15 @@ func (s *relayed) tell(c *openai.Chunk) {
 	}
 }
 
-// ending is how the stream ended.
-func (s *relayed) ending() openai.Ending {
+// ending returns how the stream ended.
+func (s *streamRelay) ending() openai.Ending {
 	o := &s.out
 	return openai.Ending{Finish: o.Finish, Stop: s.stop, Usage: openai.Usage{Prompt: o.Prompt, Completion: o.Accepted + o.Target}}
 }
 
-// minTokens is how many tokens the first so many bytes of the answer have at least: one
-// for each frame in them, less what the engine may have held back for stop strings meanwhile.
-func (s *relayed) minTokens(text int) int {
+// minTokens returns a lower bound for the tokens in the first text bytes: one per frame, less what the engine may have
+// held back to search for stop strings.
+func (s *streamRelay) minTokens(text int) int {
 	held := 0
 	for _, stop := range s.Body.Stop {
 		held = max(held, len(stop)-1)
@@ -201,20 +199,20 @@ func (s *relayed) minTokens(text int) int {
 	return max(sort.SearchInts(s.ends, text+1)-held, 0)
 }
 
-// last adds the extra object to the last frame, and the terminator.
-func (s *relayed) last(extra []byte) {
+// writeLast writes the last frame with the extra object, and the terminator.
+func (s *streamRelay) writeLast(extra []byte) {
 	s.flushHeld(extra)
 	s.buf = append(s.buf, "data: "+openai.Done+"\n\n"...)
 }
 
-func (s *relayed) flushHeld(extra []byte) {
+func (s *streamRelay) flushHeld(extra []byte) {
 	if len(s.held) > 0 {
 		s.frame(s.held, s.model, s.end, extra)
 		s.held = s.held[:0]
 	}
 }
 
-func (s *relayed) frame(raw []byte, model openai.Span, end int, extra []byte) {
+func (s *streamRelay) frame(raw []byte, model openai.Span, end int, extra []byte) {
 	s.buf = append(s.buf, "data: "...)
 	for i := bytes.IndexByte(raw, '\n'); i >= 0; i = bytes.IndexByte(raw, '\n') {
 		raw[i] = ' ' // of an event of several lines; inside a JSON string it cannot be
@@ -223,11 +221,11 @@ func (s *relayed) frame(raw []byte, model openai.Span, end int, extra []byte) {
 	s.buf = append(s.buf, "\n\n"...)
 }
 
-// endWithoutUsage tells the usage of an answer whose own came too late.
-func (s *relayed) endWithoutUsage() {
+// endWithoutUsage replaces the usage frame of an answer whose engine sent none.
+func (s *streamRelay) endWithoutUsage() {
 	if s.out.Prompt == 0 {
 		s.out.Prompt = s.Body.PromptTokens // as estimated
-		s.noteTally()
+		s.recordTally()
 	}
 	if !s.Body.IncludeUsage {
 		return
@@ -238,15 +236,14 @@ func (s *relayed) endWithoutUsage() {
 	s.model, s.end = openai.Span{}, len(s.held)-1
 }
 
-// estimate counts a frame for a token where a stream broke off before its usage
-// came.
-func (s *relayed) estimate() {
+// estimate counts one token per frame if the stream broke before its usage came.
+func (s *streamRelay) estimate() {
 	if s.out.Accepted+s.out.Target == 0 {
 		s.count(s.frames)
 	}
 }
 
-func (s *relayed) write() error {
+func (s *streamRelay) write() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
@@ -255,15 +252,15 @@ func (s *relayed) write() error {
 	return err
 }
 
-// resumeRelayed carries on with a straight answer that broke off. The client has its frames as the
-// backend wrote them, so the rest is written as that did.
-func (s *relayed) resumeRelayed(ctx context.Context) error {
+// resumeRelayed continues a relayed answer that broke. The rest has the same id and creation time as the frames that the
+// client has.
+func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
-		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, waits: true, recount: true, prompt: s.out.Prompt,
+		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, midStream: true, recount: true, prompt: s.out.Prompt,
 	}
 	id, created := openai.Named(s.named)
 	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
 	s.count(0)
-	return c.behindText(ctx, s.minTokens)
+	return c.afterText(ctx, s.minTokens)
 }

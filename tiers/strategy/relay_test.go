@@ -16,7 +16,7 @@ func TestATextThatNobodyCountedIsNeverTakenForMoreTokensThanItHas(t *testing.T) 
 		{[]string{"ab", "abcd"}, 33, 3}, {[]string{"abcd"}, 20, 0}, // the engine may be three bytes behind, of a token each
 	} {
 		caller := inflight.Caller{Request: &inflight.Request{Body: &openai.Request{Stop: tc.stop}}}
-		s := relayed{relay: &relay{Answer: &Answer{Caller: caller}}, ends: []int{10, 20, 30, 31, 32, 33}}
+		s := streamRelay{relay: &relay{Answer: &Answer{Caller: caller}}, ends: []int{10, 20, 30, 31, 32, 33}}
 		if got := s.minTokens(tc.text); got != tc.want {
 			t.Errorf("stop %q, %d bytes: %d tokens, want %d", tc.stop, tc.text, got, tc.want)
 		}

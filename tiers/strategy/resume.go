@@ -8,18 +8,17 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// resume carries on with an answer that whoever made it has lost, and that others than this
-// request's client may have as far as said.
+// resume continues an answer whose replica or backend was lost. Other clients may already have the text in sent.
 type resume struct {
 	*Answer
-	said []byte
+	sent []byte
 }
 
 func (r *resume) run(ctx context.Context) error {
-	r.from(plan.Target)
-	r.planned(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
-	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.said})
+	r.setTier(plan.Target)
+	r.setPlan(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
+	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.sent})
 	c := &continuation{Answer: r.Answer, t: t, pool: r.Target, recount: true}
-	// Where there is less than a word, or the target cannot carry on, any answer is as good.
-	return c.behindText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
+	// If sent is shorter than a word, or the target cannot continue it, a fresh answer is as good.
+	return c.afterText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
 }

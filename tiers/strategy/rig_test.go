@@ -51,24 +51,24 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 		t.Fatal(err)
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: dispatch.OpenQueue{}, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(),
+		World: world.System{}, Upstream: r, Queue: dispatch.NoQueue{}, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(),
 		Metrics: silent{}, Window: func(string) int { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	card := &probe.Card{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
+	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
 	r.request = &inflight.Request{
 		Body: body, Route: "m", Plan: p,
 		Config: plan.Config{
-			Takeover: true, Scoring: scoring.Config{MaxTokens: 1000, AtOnce: 4, Timeout: time.Minute},
-			Timeouts: plan.Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: time.Hour},
+			MidstreamFailover: true, Scoring: scoring.Config{MaxTokens: 1000, MaxConcurrent: 4, Timeout: time.Minute},
+			Timeouts: plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour},
 		},
-		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Card: card, Tier: plan.Draft},
-		Target: inflight.Pool{Pool: newPool(t, "targets"), Card: card, Tier: plan.Target},
-		Tools: &inflight.Tools{
-			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: 1000, Window: func(string) int { return 0 },
-			Random: func(string, inflight.Purpose) float64 { return 0.5 }, Checked: func(string, receipt.Checked) {},
+		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
+		Target: inflight.Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
+		Services: &inflight.Services{
+			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
+			Random: func(string, inflight.Purpose) float64 { return 0.5 }, OnCheck: func(string, receipt.Check) {},
 		},
 	}
 	return r
@@ -236,6 +236,6 @@ func worded(c *engine.Detokenize) *stream {
 
 type silent struct{}
 
-func (silent) Failed(*engine.Failure)  {}
-func (silent) RetryBudgetSpent()       {}
-func (silent) Cost(plan.Tier, float64) {}
+func (silent) CountFailure(*engine.Failure) {}
+func (silent) CountRetryBudgetSpent()       {}
+func (silent) AddCost(plan.Tier, float64)   {}

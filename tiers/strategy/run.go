@@ -1,10 +1,14 @@
-// Package strategy holds the ways to answer a request, one type each. relay passes a pool's own answer on.
-// speculate streams a draft while it is judged, verifyWhole judges all of it first, callTools one that comes
-// in one piece. verifyBlocks and verifySampled have the target check what the draft pool writes. resume carries
-// on with an answer that was lost. Start at [Answer.Run].
+// Package strategy holds the ways to answer a request, one type each:
 //
-// Whoever goes on with a part of an answer does so through a [continuation]: after a rejected draft, a lost
-// backend, a lost leader, a verified block.
+// \t- relay passes the answer of one pool on.
+// \t- speculate streams a draft while it is judged.
+// \t- verifyWhole judges the whole draft first.
+// \t- callTools judges a draft that comes in one piece.
+// \t- verifyBlocks and verifySampled let the target check what the draft pool writes.
+// \t- resume continues an answer that was lost.
+//
+// Start at [Answer.Run]. All of them continue a partial answer through a [continuation]: after a rejected draft, a
+// failed backend, a lost leader or a verified block.
 package strategy
 
 import (
@@ -14,13 +18,13 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// strategy is a way to answer. Its run returns errNoDraft where the target is to answer as if nothing had been done.
+// strategy is one way to answer. run returns errNoDraft if the target must answer from the start.
 type strategy interface {
 	run(ctx context.Context) error
 }
 
-// Run answers, by the request's plan. An error before the first byte means that nothing was written; after
-// it, it is a *[BrokenError] or the sink's own.
+// Run answers the request by its plan. After an error before the first byte nothing was written. After the first byte
+// the error is a *[BrokenError] or the sink's own.
 func (a *Answer) Run(ctx context.Context) error {
 	err := a.strategy().run(ctx)
 	if errors.Is(err, errNoDraft) {
@@ -29,13 +33,13 @@ func (a *Answer) Run(ctx context.Context) error {
 	return err
 }
 
-// strategy is the way to answer that the plan says.
+// strategy returns the strategy that the plan asks for.
 func (a *Answer) strategy() strategy {
 	p := &a.Plan
 	demanded := p.Tier == plan.Draft && !p.Judged
 	switch {
-	case len(a.said) > 0 && !demanded && a.Config.Takeover && plan.CarriesOn(a.Body):
-		return &resume{a, a.said}
+	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && plan.CanContinue(a.Body):
+		return &resume{a, a.sent}
 	case demanded:
 		return &relay{a, a.Draft}
 	case !p.Judged:
@@ -50,7 +54,7 @@ func (a *Answer) strategy() strategy {
 		}
 	}
 	if p.Whole {
-		return &verifyWhole{drafted{Answer: a}}
+		return &verifyWhole{draftRun{Answer: a}}
 	}
-	return &speculate{drafted{Answer: a}}
+	return &speculate{draftRun{Answer: a}}
 }

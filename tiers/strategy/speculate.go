@@ -7,21 +7,21 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// speculate releases a draft as it comes, once its first tokens were accepted, and goes on guarding it.
+// speculate streams a draft to the client once its first tokens were accepted, and keeps judging the rest.
 type speculate struct {
-	drafted
+	draftRun
 }
 
-func (s *speculate) run(ctx context.Context) error { return s.drafted.run(ctx, s.step) }
+func (s *speculate) run(ctx context.Context) error { return s.draftRun.run(ctx, s.step) }
 
-// step judges what came so far, and releases what may be.
+// step judges the tokens so far and sends those that are accepted.
 func (s *speculate) step(ctx context.Context) error {
 	before := s.d.Committed()
 	if s.decide(ctx); s.d.Rejected() {
 		return nil
 	}
-	if !before && s.d.Committed() && !s.Config.Takeover {
-		s.x.Movable(false)
+	if !before && s.d.Committed() && !s.Config.MidstreamFailover {
+		s.x.SetMovable(false)
 	}
 	if !s.d.Committed() || !s.Body.Stream || s.x.Buffered() {
 		return nil
@@ -29,34 +29,34 @@ func (s *speculate) step(ctx context.Context) error {
 	return s.client.send(s.d.Release())
 }
 
-// decide commits to the draft when its time has come, or asks the target first.
+// decide commits to the draft when the hold-back is over, or asks the target first if the score is doubtful.
 func (s *speculate) decide(ctx context.Context) {
-	waited := s.World.Now().Sub(s.started)-s.asking >= s.Config.Holdback
+	waited := s.World.Now().Sub(s.started)-s.checking >= s.Config.Holdback
 	switch s.d.Decide(waited) {
 	case accept.Wait:
 		return
-	case accept.Doubt:
-		s.record.Marked(s.d.Track())
+	case accept.CheckTarget:
+		s.record.RecordScores(s.d.ScoreSeries())
 		if s.watcher != nil {
-			s.watcher.Decided()
+			s.watcher.MarkDecided()
 		}
-		if s.d.Heard(promised(s.Trial, s.ask(ctx))); !s.d.Committed() {
+		if s.d.ApplyCheck(applyHeadThreshold(s.AuditDecision, s.checkTarget(ctx))); !s.d.Committed() {
 			return
 		}
 	case accept.Commit:
-		s.record.Marked(s.d.Track())
+		s.record.RecordScores(s.d.ScoreSeries())
 	}
-	s.ruled(s.d.Early())
-	s.from(plan.Draft)
-	s.record.Committed(s.d.Tokens())
+	s.recordVerdict(s.d.EarlyVerdict())
+	s.setTier(plan.Draft)
+	s.record.RecordCommit(s.d.Tokens())
 }
 
-// promised holds what the target said of a doubtful head against the threshold of such.
-func promised(t *plan.Trial, c *accept.Check) *accept.Check {
+// applyHeadThreshold rejects a head that the target accepted with a score below the certified threshold of head checks.
+func applyHeadThreshold(t *plan.AuditDecision, c *accept.Check) *accept.Check {
 	if c == nil || t == nil || !c.Pass || float64(c.Score) >= t.Head.Threshold {
 		return c
 	}
 	refused := *c
-	refused.Pass, refused.Reason = false, accept.ReasonDisagrees
+	refused.Pass, refused.Reason = false, accept.ReasonTargetDisagrees
 	return &refused
 }

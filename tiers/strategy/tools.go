@@ -9,53 +9,53 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// callTools drafts an answer that may call tools: it is asked for in one piece, since
-// half a call is none, and is the client's if it holds in all its parts.
+// callTools drafts an answer that may call tools. It requests the draft in one piece, because half a call is of no use,
+// and serves it only if all parts are valid.
 type callTools struct {
 	*Answer
 }
 
 func (a *callTools) run(ctx context.Context) error {
 	d, whole, started := a.newDraft(), &openai.DraftAnswer{}, a.World.Now()
-	o := a.draftOrder(&engine.DraftWhole{Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
+	o := a.newDraftRequest(&engine.DraftWhole{Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
 	o.Demand.Whole = true
-	o.FirstByte = a.Config.Timeouts.Whole(o.FirstByte, a.Body)
-	if _, err := a.Ask(ctx, o); err != nil {
-		return a.undrafted(ctx, err)
+	o.FirstByteTimeout = a.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, a.Body)
+	if _, err := a.Do(ctx, o); err != nil {
+		return a.withoutDraft(ctx, err)
 	}
 	d.TakeWhole(whole)
 	v := d.Verdict()
 	if v.Reason == accept.ReasonDoubtful {
 		var check *accept.Check
-		if said, err := a.askAbout(ctx, d); err == nil {
+		if said, err := a.checkDraft(ctx, d); err == nil {
 			check = &said.Check
 		}
-		d.Heard(check)
+		d.ApplyCheck(check)
 		v = d.Verdict()
 	}
-	a.noteDraft(d, started)
+	a.recordDraft(d, started)
 	a.out.Drafted = d.Tokens()
-	a.ruled(v)
-	a.noteTally()
+	a.recordVerdict(v)
+	a.recordTally()
 	if a.auditor != nil {
 		a.auditor.Whole(whole)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return a.interrupted(ctx, nil)
+		return a.endInterrupted(ctx, nil)
 	case !v.Accept:
-		a.wasted(d.Tokens())
+		a.countWasted(d.Tokens())
 		return errNoDraft
 	}
-	return a.giveWhole(whole)
+	return a.sendWhole(whole)
 }
 
-// giveWhole sends a draft that came in one piece, in the client's shape.
-func (a *callTools) giveWhole(d *openai.DraftAnswer) error {
-	a.from(plan.Draft)
+// sendWhole sends a draft that came in one piece, in the shape that the client asked for.
+func (a *callTools) sendWhole(d *openai.DraftAnswer) error {
+	a.setTier(plan.Draft)
 	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion
-	a.noteTally()
-	a.finished(d.Finish)
+	a.recordTally()
+	a.recordFinish(d.Finish)
 	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.record.Extra()
 	body := c.frames().Whole(nil, whole, extra)
 	c.observer.Body(body)

@@ -17,63 +17,64 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// verifySampled is an answer above temperature 0 that is drafted as a whole, scored once, and brought to the
-// target's own law by rejection sampling. Nothing is sent before that is done.
+// verifySampled drafts a whole answer above temperature 0, has the target score it once, and applies rejection sampling,
+// so that the answer has exactly the target's distribution (docs/science.md, "Speculative sampling"). Nothing is sent
+// before that.
 //
-// Whether and where a draft is tested hangs on the prompt and on what stands before the place, never on the token
-// there: else the answers that are tested would be other ones than those that are not, and the law another. That is why
-// a fault after the first test makes an answer approximate, though the target then writes all of it.
+// Whether a position is tested may depend on the prompt and on the tokens before it, never on the token at the position;
+// otherwise the distribution would change. For the same reason an answer is approximate if a fault comes after the first
+// test, although the target then writes all of it.
 type verifySampled struct {
 	*Answer
-	rejection accept.Rejection
+	rejection accept.RejectionSampler
 	draft     engine.ListedDraft
-	scorer    string // backend of the target that has the draft in its cache; "" is none
+	scorer    string // target backend whose KV cache holds the draft; "": none
 	started   time.Time
 }
 
 func (s *verifySampled) run(ctx context.Context) error {
-	limit, window := s.Body.Limit(), s.Window(s.Target.Name())
-	if limit == 0 && window == 0 || s.Target.Card == nil {
-		s.bypassed("target_unprobed") // nothing bounds a continuation
+	limit, window := s.Body.Limit(), s.ContextWindow(s.Target.Name())
+	if limit == 0 && window == 0 || s.Target.Capabilities == nil {
+		s.recordBypass("target_unprobed") // without a context window nothing bounds a continuation
 		return errNoDraft
 	}
-	s.noteJudging()
-	s.started, s.rejection = s.World.Now(), accept.Rejection{Limit: limit, EOS: slices.Clone(s.Target.Card.EOS)}
+	s.recordThresholds()
+	s.started, s.rejection = s.World.Now(), accept.RejectionSampler{Limit: limit, EOS: slices.Clone(s.Target.Capabilities.EOS)}
 	if err := s.write(ctx, window); err != nil {
 		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
-			s.record.Approximated() // it may be for what it says
-			s.ruled(accept.Verdict{Reason: accept.ReasonNoVerdict})
+			s.record.RecordApproximation() // the refusal may depend on the draft's content
+			s.recordVerdict(accept.Verdict{Reason: accept.ReasonNoVerdict})
 			return errNoDraft
 		}
-		return s.undrafted(ctx, err)
+		return s.withoutDraft(ctx, err)
 	}
 	said, places, err := s.score(ctx)
 	if err != nil {
-		said.Reason = verify.WhyUnheard(err)
-		return s.fall(ctx, said, err) // whether it fails may depend on what the draft says
+		said.Reason = verify.FailureReason(err)
+		return s.failToTarget(ctx, said, err) // the failure may depend on the draft's content
 	}
-	s.rejection.Take(s.draft.IDs, places, func() float64 { return s.Draw(inflight.DrawSample) })
-	s.judged(said, len(places))
-	text, err := s.settle(ctx)
+	s.rejection.TestDraft(s.draft.IDs, places, func() float64 { return s.RandomFor(inflight.DrawSample) })
+	s.recordScores(said, len(places))
+	text, err := s.drawRest(ctx)
 	if err != nil {
-		return s.fall(ctx, nil, err)
+		return s.failToTarget(ctx, nil, err)
 	}
-	return s.give(ctx, text)
+	return s.finishAnswer(ctx, text)
 }
 
-// write has the draft pool write the draft.
+// write asks the draft pool for the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
 	most := min(plan.MaxSampled, s.Config.Scoring.MaxTokens)
 	if limit := s.Body.Limit(); limit > 0 {
 		most = min(most, limit)
 	}
 	d := &s.draft
-	o := s.draftOrder(&engine.DraftListed{
+	o := s.newDraftRequest(&engine.DraftListed{
 		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.DraftSampling(s.Body), MaxTokens: most, Into: d,
 	})
 	o.Demand.Whole, o.Demand.MaxOutput = true, most
-	o.FirstByte = s.Config.Timeouts.Whole(o.FirstByte, s.Body)
-	backend, err := s.Ask(ctx, o)
+	o.FirstByteTimeout = s.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, s.Body)
+	backend, err := s.Do(ctx, o)
 	switch {
 	case err != nil:
 		return err
@@ -83,69 +84,69 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 		return fmt.Errorf("%w: no ids of plain text from %s", engine.ErrListed, backend)
 	}
 	s.out.Drafted = len(d.IDs)
-	s.noteTally()
+	s.recordTally()
 	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.rejection.EOS, d.IDs[n-1]) {
-		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end that no probe has seen
+		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end-of-sequence id that no probe has seen
 	}
 	left := s.Config.Scoring.MaxTokens - len(d.PromptIDs)
 	if window > 0 {
 		left = min(left, window-len(d.PromptIDs))
 	}
 	if d.IDs = d.IDs[:min(len(d.IDs), max(left-1, 0))]; len(d.IDs) == 0 {
-		return errBlock // the prompt leaves no tokens for any
+		return errBlock // the prompt fills the context window
 	}
 	return nil
 }
 
-// score has the target score the draft once, and puts together what is known of each place. said is for the record.
-func (s *verifySampled) score(ctx context.Context) (said *receipt.Checked, places []accept.Place, err error) {
+// score has the target score the draft once and returns the positions to test. said is the check for the record.
+func (s *verifySampled) score(ctx context.Context) (said *receipt.Check, places []accept.Position, err error) {
 	began := s.World.Now()
-	heard, err := verify.Of(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
-	said = &receipt.Checked{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began)}
+	heard, err := verify.NewVerifier(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
+	said = &receipt.Check{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began)}
 	if err != nil {
 		return said, nil, err
 	}
 	s.out.Scored += heard.Computed
 	s.scorer = heard.Backend
-	return said, verify.Places(s.draft.Places, plan.DraftSampling(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
+	return said, verify.NewPositions(s.draft.Places, plan.DraftSampling(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
 }
 
-// judged notes what the target's scores say of the draft, of which so many places were tested.
-func (s *verifySampled) judged(said *receipt.Checked, tested int) {
-	said.Kept, said.Pass, said.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonStandsBy
+// recordScores records the target's scores of the draft. tested is the number of tested positions.
+func (s *verifySampled) recordScores(said *receipt.Check, tested int) {
+	said.Kept, said.Pass, said.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonTargetAgrees
 	if s.rejection.Refused {
-		said.Reason = accept.ReasonDisagrees
+		said.Reason = accept.ReasonTargetDisagrees
 	}
-	s.checked(*said)
-	s.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
+	s.recordCheck(*said)
+	s.recordVerdict(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Cohort: accept.CohortWhole})
 	s.out.Accepted, s.out.Wasted = s.rejection.Accepted, max(s.out.Drafted-s.rejection.Accepted, 0)
-	s.noteTally()
-	s.from(plan.Mixed)
+	s.recordTally()
+	s.setTier(plan.Mixed)
 }
 
-// settle draws from the target where the draft was refused, until a draw stands and the text ends where a
-// character does: nobody goes on well from within one. It returns the text.
-func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
+// drawRest draws tokens from the target where the draft was rejected, until a draw is accepted and the text ends at a
+// character's end. It returns the text.
+func (s *verifySampled) drawRest(ctx context.Context) ([]byte, error) {
 	began := s.World.Now()
 	defer func() {
-		s.record.Verified(s.World.Now().Sub(began))
-		s.record.Drafted(s.started)
+		s.record.RecordVerification(s.World.Now().Sub(began))
+		s.record.RecordDraft(s.started)
 	}()
-	for s.rejection.Wants() {
+	for s.rejection.NeedsDraw() {
 		draws, err := s.draws(ctx, plan.SampledDraws)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range draws {
-			if !s.rejection.Wants() {
+			if !s.rejection.NeedsDraw() {
 				break
 			}
-			s.noteEnd(d)
-			s.rejection.Draw(d.ID, d.Logprob, s.Draw(inflight.DrawSample))
+			s.addEnd(d)
+			s.rejection.Draw(d.ID, d.Logprob, s.RandomFor(inflight.DrawSample))
 		}
 	}
 	if s.rejection.Approximate {
-		s.record.Approximated()
+		s.record.RecordApproximation()
 	}
 	for range utf8.UTFMax {
 		text, err := s.text(ctx)
@@ -153,35 +154,35 @@ func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if s.rejection.Finish != "" || !bytes.HasSuffix(text, replacement) {
-			return bytes.TrimRight(text, string(replacement)), nil // engines do not show what is no character yet
+			return bytes.TrimRight(text, string(replacement)), nil // engines do not show incomplete characters
 		}
 		draws, err := s.draws(ctx, 1)
 		if err != nil {
 			return nil, err
 		}
-		s.noteEnd(draws[0])
+		s.addEnd(draws[0])
 		s.rejection.Append(draws[0].ID)
 	}
-	return s.text(ctx) // the target says U+FFFD, it seems
+	return s.text(ctx) // the target seems to write U+FFFD itself
 }
 
-// replacement is what stands for bytes that are no character.
+// replacement is the character for invalid bytes (U+FFFD).
 var replacement = []byte("\uFFFD")
 
-// noteEnd notes an id that ends an answer, as a draw tells.
-func (s *verifySampled) noteEnd(d engine.Draw) {
+// addEnd adds an id that ended a draw to the end-of-sequence ids.
+func (s *verifySampled) addEnd(d engine.Draw) {
 	if d.Ends && !slices.Contains(s.rejection.EOS, d.ID) {
 		s.rejection.EOS = append(s.rejection.EOS, d.ID)
 	}
 }
 
-// text is that of the answer so far.
+// text returns the text of the answer so far.
 func (s *verifySampled) text(ctx context.Context) ([]byte, error) {
-	return verify.Detokenize(ctx, s.Caller, s.Target, s.worded())
+	return verify.Detokenize(ctx, s.Caller, s.Target, s.withoutEnd())
 }
 
-// worded are the answer's ids without the one that ends it, which has no text.
-func (s *verifySampled) worded() []int32 {
+// withoutEnd returns the answer's ids without the end-of-sequence id, which has no text.
+func (s *verifySampled) withoutEnd() []int32 {
 	ids := s.rejection.IDs
 	if s.rejection.Finish == "stop" {
 		ids = ids[:len(ids)-1]
@@ -189,26 +190,26 @@ func (s *verifySampled) worded() []int32 {
 	return ids
 }
 
-// draws has the target draw the next token so many times.
+// draws asks the target for n draws of the next token.
 func (s *verifySampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
-	out, warm, err := verify.Of(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.rejection.IDs, Warm: s.scorer}, n)
+	out, warm, err := verify.NewVerifier(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.rejection.IDs, Warm: s.scorer}, n)
 	s.scorer = warm
 	return out, err
 }
 
-// give sends what stands, and has the target write the rest.
-func (s *verifySampled) give(ctx context.Context, text []byte) error {
+// finishAnswer sends the text so far and lets the target write the rest.
+func (s *verifySampled) finishAnswer(ctx context.Context, text []byte) error {
 	t := s.newTranscript()
 	t.AppendPrompt(s.draft.PromptIDs)
 	reason := s.rejection.Finish
-	if stopped, _ := t.Append(text, s.rejection.IDs); stopped { // nothing is pending in a transcript that begins
+	if stopped, _ := t.Append(text, s.rejection.IDs); stopped { // a new transcript expects no repeated text
 		reason = "stop"
-		s.rejection.IDs = s.shortest(ctx, 0, s.worded())
+		s.rejection.IDs = s.trimStop(ctx, 0, s.withoutEnd())
 	}
 	n := len(s.rejection.IDs)
 	if reason != "" {
 		if s.out.Accepted = min(s.out.Accepted, n); s.out.Accepted == n {
-			s.from(plan.Draft)
+			s.setTier(plan.Draft)
 		}
 		s.out.Prompt, s.out.Target = len(s.draft.PromptIDs), n-s.out.Accepted
 		return s.end(t, finish{reason: reason})
@@ -217,31 +218,31 @@ func (s *verifySampled) give(ctx context.Context, text []byte) error {
 	if err := s.client.release(t); err != nil {
 		return err
 	}
-	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warm: s.scorer}
+	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warmBackend: s.scorer}
 	err := c.carryOn(ctx, at)
 	if err == nil || s.client.begun {
 		return err
 	}
-	return s.leave(ctx, s.out.Verdict.Reason, err)
+	return s.leaveToTarget(ctx, s.out.Verdict.Reason, err)
 }
 
-// fall leaves the whole answer to the target for a fault: what is tested is no longer what is given. said is what
-// the record does not know of the check yet; nil is nothing.
-func (s *verifySampled) fall(ctx context.Context, said *receipt.Checked, cause error) error {
+// failToTarget lets the target write the whole answer after a fault. The answer is then not exact. said is a check that
+// is not recorded yet, or nil.
+func (s *verifySampled) failToTarget(ctx context.Context, said *receipt.Check, cause error) error {
 	if said != nil {
-		s.checked(*said)
+		s.recordCheck(*said)
 	}
-	return s.leave(ctx, accept.ReasonNoVerdict, cause)
+	return s.leaveToTarget(ctx, accept.ReasonNoVerdict, cause)
 }
 
-// leave leaves the whole answer to the target, of which the client has nothing yet. It is approximate then.
-func (s *verifySampled) leave(ctx context.Context, why string, cause error) error {
-	s.record.Approximated()
+// leaveToTarget lets the target write the whole answer, which is then approximate. The client has nothing yet.
+func (s *verifySampled) leaveToTarget(ctx context.Context, why string, cause error) error {
+	s.record.RecordApproximation()
 	if ctx.Err() != nil {
-		return s.interrupted(ctx, cause)
+		return s.endInterrupted(ctx, cause)
 	}
-	s.ruled(accept.Verdict{Reason: why, Tokens: len(s.draft.IDs)})
-	s.wasted(s.out.Drafted)
-	s.from("")
+	s.recordVerdict(accept.Verdict{Reason: why, Tokens: len(s.draft.IDs)})
+	s.countWasted(s.out.Drafted)
+	s.setTier("")
 	return errNoDraft
 }

@@ -2,10 +2,9 @@ package strategy
 
 import "context"
 
-// verifyWhole gives nothing of a draft to the client before all of it was judged: by its own score, or by
-// the target.
+// verifyWhole judges the whole draft, by its own score or by the target, before the client gets any of it.
 type verifyWhole struct {
-	drafted
+	draftRun
 }
 
-func (s *verifyWhole) run(ctx context.Context) error { return s.drafted.run(ctx, nil) }
+func (s *verifyWhole) run(ctx context.Context) error { return s.draftRun.run(ctx, nil) }

@@ -30,26 +30,26 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 }
 
 // stream prepares the exchange of an attempt.
-func (c *Client) stream(a *engine.Attempt) (answer, *exchange) {
-	x := exchange{options: &c.options, attempt: a}
+func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
+	x := httpExchange{options: &c.options, attempt: a}
 	switch call := a.Call.(type) {
-	case *engine.Pass:
-		s := &raw{exchange: x, into: call.Into}
-		return s, &s.exchange
+	case *engine.Forward:
+		s := &raw{httpExchange: x, into: call.Into}
+		return s, &s.httpExchange
 	case *engine.Draft, *engine.ContinueIDs:
-		s := &events{exchange: x}
+		s := &events{httpExchange: x}
 		s.parser.Judged = true
-		return s, &s.exchange
+		return s, &s.httpExchange
 	case *engine.ContinueText:
-		s := &events{exchange: x}
-		return s, &s.exchange
+		s := &events{httpExchange: x}
+		return s, &s.httpExchange
 	case *engine.Relay:
 		if call.Request.Stream {
-			s := &events{exchange: x}
+			s := &events{httpExchange: x}
 			s.finishes.Want = call.Request.Choices()
-			return s, &s.exchange
+			return s, &s.httpExchange
 		}
 	}
-	s := &whole{exchange: x}
-	return s, &s.exchange
+	s := &whole{httpExchange: x}
+	return s, &s.httpExchange
 }

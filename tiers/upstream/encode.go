@@ -53,7 +53,7 @@ func encode(call engine.Call) (path string, body []byte) {
 		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model)
 	case *engine.Detokenize:
 		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
-	case *engine.Pass:
+	case *engine.Forward:
 		return c.Path, c.Body
 	}
 	panic(fmt.Sprintf("upstream: no such call: %T", call))

@@ -88,7 +88,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 		"tokenize a text":   {&engine.TokenizeText{Model: "big", Text: []byte("a b")}, "/tokenize", `{"model":"big","prompt":"a b","add_special_tokens":false}`},
 		"tokenize a prompt": {&engine.TokenizePrompt{Model: "big", Request: c}, "/tokenize", `{"model":"big",` + messages[1:] + `"add_generation_prompt":true}`},
 		"detokenize":        {&engine.Detokenize{Model: "big", IDs: []int32{1, 2}}, "/detokenize", `{"model":"big","tokens":[1,2]}`},
-		"pass":              {&engine.Pass{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}, "/v1/embeddings", `{"any":1}`},
+		"pass":              {&engine.Forward{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}, "/v1/embeddings", `{"any":1}`},
 	} {
 		path, body := encode(tc.call)
 		if path != tc.path || string(body) != tc.body {

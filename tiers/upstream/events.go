@@ -13,11 +13,11 @@ const maxEvent = 1 << 20 // bytes of one server-sent event
 
 // events is an answer that comes as server-sent events.
 type events struct {
-	exchange
+	httpExchange
 	reader   *openai.EventReader
 	parser   openai.ChunkParser
 	held     *openai.Chunk // the first, read while opening
-	finishes engine.Finishes
+	finishes engine.FinishTracker
 	came     int64 // bytes of the events so far
 }
 

@@ -18,9 +18,9 @@ const (
 	staleWithin = time.Second / 4       // a kept connection that was closed while it was idle breaks so soon
 )
 
-// exchange is one attempt under way: the request, its deadlines and the response. How the response's
+// httpExchange is one attempt under way: the request, its deadlines and the response. How the response's
 // body is read is a matter of those that embed it.
-type exchange struct {
+type httpExchange struct {
 	options *Options
 	attempt *engine.Attempt
 
@@ -33,7 +33,7 @@ type exchange struct {
 	begun    time.Time // when it was sent
 	kept     bool      // its connection had been used before
 	resp     *http.Response
-	bound    bound
+	bound    usageBound
 	finished bool // the terminator was seen: little is left, and the connection may be used again
 	closed   bool
 }
@@ -46,10 +46,10 @@ type answer interface {
 }
 
 // open sends the attempt and has the answer begun. On failure everything is closed.
-func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
+func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	x.parent, x.begun = ctx, x.options.Now()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if d := x.attempt.FirstByte; d > 0 {
+	if d := x.attempt.FirstByteTimeout; d > 0 {
 		timer := time.AfterFunc(d, func() { x.cancel(engine.ErrFirstByte) })
 		defer timer.Stop()
 	}
@@ -61,8 +61,8 @@ func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
 	}()
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
-		f.Kept = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
-		f.Stale = f.Kept && x.options.Now().Sub(x.begun) < staleWithin
+		f.ReusedConnection = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
+		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.begun) < staleWithin
 		return f
 	}
 	opened = true
@@ -70,9 +70,9 @@ func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
 }
 
 // send makes the request, and has an answer with status 200 begun.
-func (x *exchange) send(a answer) error {
+func (x *httpExchange) send(a answer) error {
 	path, body := encode(x.attempt.Call)
-	x.bound = bound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
+	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
 	req, err := x.request(path, body)
 	if err != nil {
 		return err
@@ -83,13 +83,13 @@ func (x *exchange) send(a answer) error {
 	if x.resp.StatusCode != http.StatusOK {
 		return refusal(x.resp)
 	}
-	if _, pass := x.attempt.Call.(*engine.Pass); !pass && x.attempt.Sent != nil {
+	if _, pass := x.attempt.Call.(*engine.Forward); !pass && x.attempt.Sent != nil {
 		x.attempt.Sent(body)
 	}
 	return a.begin()
 }
 
-func (x *exchange) request(path string, body []byte) (*http.Request, error) {
+func (x *httpExchange) request(path string, body []byte) (*http.Request, error) {
 	x.trace.GotConn = func(c httptrace.GotConnInfo) { x.kept = c.Reused }
 	ctx := httptrace.WithClientTrace(x.ctx, &x.trace)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
@@ -118,16 +118,16 @@ const (
 var jsonType = []string{typeJSON} // nobody changes it
 
 // await starts the timer that ends an exchange in which nothing comes any more.
-func (x *exchange) await() {
+func (x *httpExchange) await() {
 	if x.timer == nil {
-		x.timer = time.AfterFunc(x.attempt.Silence, func() { x.cancel(engine.ErrStalled) })
+		x.timer = time.AfterFunc(x.attempt.IdleTimeout, func() { x.cancel(engine.ErrStalled) })
 		return
 	}
-	x.timer.Reset(x.attempt.Silence)
+	x.timer.Reset(x.attempt.IdleTimeout)
 }
 
 // failure is why the exchange ends.
-func (x *exchange) failure(err error) *engine.Failure {
+func (x *httpExchange) failure(err error) *engine.Failure {
 	f, ok := err.(*engine.Failure)
 	if !ok {
 		f = &engine.Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
@@ -140,7 +140,7 @@ func (x *exchange) failure(err error) *engine.Failure {
 
 // Close implements [engine.Stream]. The connection is kept where the answer has ended; else it is
 // closed, which tells the engine to stop.
-func (x *exchange) Close() {
+func (x *httpExchange) Close() {
 	if x.closed {
 		return
 	}

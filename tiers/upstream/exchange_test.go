@@ -71,7 +71,7 @@ func TestWhatWasSentIsToldOnlyWhereAnEngineHasItsPrompt(t *testing.T) {
 		}
 		return told
 	}
-	pass := &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}
+	pass := &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}
 	if n, m := ask(relay(t, aPlain)), ask(pass); n != 1 || m != 0 {
 		t.Errorf("told %d times of an answer, %d of what passes through", n, m)
 	}
@@ -124,10 +124,10 @@ func TestTheConnectionOfAnAnswerThatCameToItsEndIsKept(t *testing.T) {
 		"an answer in one piece": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, "application/json", aWhole)
 		}, -1, true},
-		"one that passes through": {func() engine.Call { return &engine.Pass{Path: "/v1/x", Into: new(engine.Passed)} }, func(w http.ResponseWriter, _ *http.Request) {
+		"one that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, "application/json", "{}")
 		}, -1, true},
-		"a stream that passes through": {func() engine.Call { return &engine.Pass{Path: "/v1/x", Into: new(engine.Passed)} }, func(w http.ResponseWriter, _ *http.Request) {
+		"a stream that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
 			say(w, aChunk, openai.Done)
 		}, -1, true},
 		"a refusal": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
@@ -219,8 +219,8 @@ func TestAKeptConnectionThatBreaksAtOnceIsNobodysFault(t *testing.T) {
 		broken.Store(1)
 		_, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
 		f := failureOf(t, err)
-		if f.Kept != tc.kept || f.Stale != tc.stale || f.Responded != 0 || engine.Classify(f) != tc.class {
-			t.Errorf("%s: kept %v, stale %v, class %d: %v", name, f.Kept, f.Stale, engine.Classify(f), f)
+		if f.ReusedConnection != tc.kept || f.StaleConnection != tc.stale || f.Responded != 0 || engine.Classify(f) != tc.class {
+			t.Errorf("%s: kept %v, stale %v, class %d: %v", name, f.ReusedConnection, f.StaleConnection, engine.Classify(f), f)
 		}
 	}
 }
@@ -241,20 +241,20 @@ func TestABreakBehindTheFirstByteIsNoneOfAKeptConnection(t *testing.T) {
 			broken.Store(true)
 			continue
 		}
-		if f := failureOf(t, err); f.Kept || f.Kind != engine.Cut {
-			t.Errorf("kept %v: %v", f.Kept, f)
+		if f := failureOf(t, err); f.ReusedConnection || f.Kind != engine.Cut {
+			t.Errorf("kept %v: %v", f.ReusedConnection, f)
 		}
 	}
 }
 
 func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
-	card := ""
+	capabilities := ""
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
 			http.NotFound(w, r)
 			return
 		}
-		write(w, "application/json", card)
+		write(w, "application/json", capabilities)
 	})
 	c := newClient(t, Options{})
 	for body, want := range map[string]int{
@@ -267,15 +267,15 @@ func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
 		`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
 		`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
 	} {
-		card = body
-		got, err := c.Window(t.Context(), url, "big")
+		capabilities = body
+		got, err := c.ContextWindow(t.Context(), url, "big")
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%.80s: %d, %v", body, got, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Window(ctx, url, "big"); err == nil {
+	if _, err := c.ContextWindow(ctx, url, "big"); err == nil {
 		t.Error("it was read for nobody")
 	}
 }

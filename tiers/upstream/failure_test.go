@@ -35,7 +35,7 @@ func faults() map[string]struct {
 	}
 	count := func(testing.TB) engine.Call { return &engine.TokenizeText{Model: "big", Into: new([]int32)} }
 	pass := func(testing.TB) engine.Call {
-		return &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}
+		return &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}
 	}
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, code) }
@@ -118,7 +118,7 @@ func TestEveryFaultHasItsKindAndItsStatus(t *testing.T) {
 			t.Errorf("%s: no failure", name)
 			continue
 		}
-		if f := failureOf(t, err); told(f) != tc.want || f.Kept || f.Stale {
+		if f := failureOf(t, err); told(f) != tc.want || f.ReusedConnection || f.StaleConnection {
 			t.Errorf("%s: %s (%v), want %s", name, told(f), f, tc.want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestNoConnectionIsARefusal(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
-	if f := failureOf(t, err); told(f) != "upstream_refused 0 0" || f.Kept {
+	if f := failureOf(t, err); told(f) != "upstream_refused 0 0" || f.ReusedConnection {
 		t.Errorf("%v", f)
 	}
 }
@@ -173,7 +173,7 @@ func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
 			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 			_, err := c.Open(ctx, a)
 			timer.Stop()
-			if f := failureOf(t, err); f.Kind != want || f.Kept {
+			if f := failureOf(t, err); f.Kind != want || f.ReusedConnection {
 				t.Errorf("%v: %v, want %s", cause, f, want)
 			}
 		}
@@ -183,7 +183,7 @@ func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
 		if f := failureOf(t, err); f.Kind != engine.Expired {
 			t.Errorf("%v behind the deadline", f)
 		}
-		a.FirstByte = 20 * time.Millisecond
+		a.FirstByteTimeout = 20 * time.Millisecond
 		_, err = c.Open(t.Context(), a)
 		if f := failureOf(t, err); f.Kind != engine.Timeout {
 			t.Errorf("%v", f)
@@ -194,7 +194,7 @@ func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
 func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 	c := newClient(t, Options{})
 	url := silent(t, aChunk)
-	for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}} {
+	for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}} {
 		a := at(url, call)
 		for cause, want := range ends {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -210,7 +210,7 @@ func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 				t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
 			}
 		}
-		a.Silence = 20 * time.Millisecond
+		a.IdleTimeout = 20 * time.Millisecond
 		s, err := c.Open(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestTimesAreOfWhatTheyAreFor(t *testing.T) {
 			}
 		}()
 		a := at("http://127.0.0.1:1", relay(t, aStream))
-		a.FirstByte, a.Silence = time.Second, time.Second
+		a.FirstByteTimeout, a.IdleTimeout = time.Second, time.Second
 		s, err := c.Open(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ const maxRead = 32 << 10
 
 // raw is an answer that passes through byte by byte.
 type raw struct {
-	exchange
-	into  *engine.Passed
+	httpExchange
+	into  *engine.Forwarded
 	meter *openai.Meter
 	buf   []byte
 	chunk openai.Chunk
@@ -29,7 +29,7 @@ func (s *raw) begin() error {
 	if err != nil {
 		return err
 	}
-	*s.into = engine.Passed{Type: kind, Length: s.resp.ContentLength, Events: kind == typeStream}
+	*s.into = engine.Forwarded{Type: kind, Length: s.resp.ContentLength, Events: kind == typeStream}
 	s.meter = openai.NewMeter(s.into.Events)
 	size := int64(maxRead)
 	if length := s.resp.ContentLength; length >= 0 {

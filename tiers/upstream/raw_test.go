@@ -18,8 +18,8 @@ const (
 )
 
 // passed asks for what passes through.
-func passed() *engine.Pass {
-	return &engine.Pass{Path: "/v1/messages", Body: []byte(`{"model":"big","messages":[]}`), Into: new(engine.Passed)}
+func passed() *engine.Forward {
+	return &engine.Forward{Path: "/v1/messages", Body: []byte(`{"model":"big","messages":[]}`), Into: new(engine.Forwarded)}
 }
 
 // copied reads an answer that passes through: its bytes and the pieces that they came in.
@@ -42,21 +42,21 @@ func TestAnAnswerPassesThroughByteByByte(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do     http.HandlerFunc
 		want   string
-		passed engine.Passed
+		passed engine.Forwarded
 	}{
 		"JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			write(w, "application/json; charset=utf-8", `{"usage":{"prompt_tokens":7}}`)
-		}, `{"usage":{"prompt_tokens":7}}`, engine.Passed{Type: "application/json", Length: 29, Used: openai.Usage{Prompt: 7}}},
-		"nothing": {func(w http.ResponseWriter, _ *http.Request) { write(w, "application/json", "") }, "", engine.Passed{Type: "application/json"}},
+		}, `{"usage":{"prompt_tokens":7}}`, engine.Forwarded{Type: "application/json", Length: 29, Used: openai.Usage{Prompt: 7}}},
+		"nothing": {func(w http.ResponseWriter, _ *http.Request) { write(w, "application/json", "") }, "", engine.Forwarded{Type: "application/json"}},
 		"large JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			write(w, "application/json", strings.Repeat(" ", 3*maxRead)+"{}")
-		}, strings.Repeat(" ", 3*maxRead) + "{}", engine.Passed{Type: "application/json", Length: -1}},
+		}, strings.Repeat(" ", 3*maxRead) + "{}", engine.Forwarded{Type: "application/json", Length: -1}},
 		"a stream": {func(w http.ResponseWriter, _ *http.Request) { write(w, "text/event-stream", stream) }, stream,
-			engine.Passed{Type: "text/event-stream; charset=utf-8", Length: -1, Events: true, Used: openai.Usage{Prompt: 25, Completion: 7}}},
+			engine.Forwarded{Type: "text/event-stream; charset=utf-8", Length: -1, Events: true, Used: openai.Usage{Prompt: 25, Completion: 7}}},
 		"a stream that tells nothing": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "identity")
 			write(w, "text/event-stream; charset=latin1", strings.Repeat(messageDelta, 20))
-		}, strings.Repeat(messageDelta, 20), engine.Passed{Type: "text/event-stream; charset=utf-8", Length: int64(20 * len(messageDelta)), Events: true, Used: openai.Usage{Completion: 20}}},
+		}, strings.Repeat(messageDelta, 20), engine.Forwarded{Type: "text/event-stream; charset=utf-8", Length: int64(20 * len(messageDelta)), Events: true, Used: openai.Usage{Completion: 20}}},
 	} {
 		call := passed()
 		s, err := newClient(t, Options{}).Open(t.Context(), at(serve(t, tc.do), call))

@@ -38,10 +38,10 @@ func TestFaultsOfASimulatedEngineAreToldApart(t *testing.T) {
 		}
 		a := at(sim.URL(), tc.call)
 		if tc.fault.Hang != "" {
-			a.FirstByte, a.Silence = 5*time.Second, 200*time.Millisecond
+			a.FirstByteTimeout, a.IdleTimeout = 5*time.Second, 200*time.Millisecond
 		}
 		if tc.fault.Hang == "headers" {
-			a.FirstByte = 50 * time.Millisecond
+			a.FirstByteTimeout = 50 * time.Millisecond
 		}
 		var texts []string
 		s, err := c.Open(t.Context(), a)

@@ -13,7 +13,7 @@ import (
 
 // whole is an answer in one piece. It is read and checked while it is opened, so that a bad one can
 // still be asked of another backend.
-type whole struct{ exchange }
+type whole struct{ httpExchange }
 
 func (s *whole) begin() error {
 	body, err := s.readAll()

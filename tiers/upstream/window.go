@@ -14,9 +14,9 @@ const (
 	maxCard  = 1 << 20         // bytes of one
 )
 
-// Window reads a model's context length, in tokens and more than 0, off the card that the backend at
+// ContextWindow reads a model's context length, in tokens and more than 0, off the card that the backend at
 // a base URL has of it.
-func (c *Client) Window(ctx context.Context, url, model string) (int, error) {
+func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, cardWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
@@ -37,9 +37,9 @@ func (c *Client) Window(ctx context.Context, url, model string) (int, error) {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxCard)).Decode(&cards); err != nil {
 		return 0, fmt.Errorf("model card of %s: %w", url, err)
 	}
-	for _, card := range cards.Data {
-		if card.ID == model && card.MaxModelLen > 0 {
-			return card.MaxModelLen, nil
+	for _, capabilities := range cards.Data {
+		if capabilities.ID == model && capabilities.MaxModelLen > 0 {
+			return capabilities.MaxModelLen, nil
 		}
 	}
 	return 0, fmt.Errorf("model card of %s: no context length of %s", url, model)

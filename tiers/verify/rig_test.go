@@ -21,7 +21,7 @@ import (
 
 // rig is a request whose target's engines answer as a test says.
 type rig struct {
-	asker  Asker
+	asker  Verifier
 	target *pool.Pool
 
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ func newRig(t *testing.T, temperature string) *rig {
 		t.Fatal(err)
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(), Metrics: silent{},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(), Metrics: silent{},
 		Window: func(string) int { return 0 },
 	})
 	if err != nil {
@@ -53,15 +53,15 @@ func newRig(t *testing.T, temperature string) *rig {
 		t.Fatal(err)
 	}
 	request := &inflight.Request{
-		Body: body, Route: "m", Class: 2, Tools: &inflight.Tools{World: world.System{}, Dispatch: d},
+		Body: body, Route: "m", Class: 2, Services: &inflight.Services{World: world.System{}, Dispatch: d},
 		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
-			Scoring: scoring.Config{MaxTokens: 10000, AtOnce: 4, Timeout: time.Second}, JudgeOdds: 1, Strictness: accept.StrictBalanced,
-			Timeouts: plan.Timeouts{TargetFirstByte: 3 * time.Second},
+			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second}, JudgeThreshold: 1, Strictness: accept.StrictBalanced,
+			Timeouts: plan.Timeouts{TargetFirstToken: 3 * time.Second},
 		},
-		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Card: &probe.Card{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
+		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
 	}
-	r.asker = Of(request.Caller(r))
+	r.asker = NewVerifier(request.Caller(r))
 	return r
 }
 
@@ -77,9 +77,9 @@ func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) 
 }
 
 // Enter implements [dispatch.Queue].
-func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	r.tickets = append(r.tickets, t)
-	return 0, try(pool.Limit{})
+	return 0, try(pool.Admission{})
 }
 
 // The rig implements [dispatch.Events], too.
@@ -89,7 +89,7 @@ func (*rig) Settled(int, dispatch.Try)           {}
 func (r *rig) Cost(float64)                      { r.costs++ }
 func (r *rig) asked() (kinds []string)           { return kindsOf(r.attempts) }
 func (r *rig) scores(s ...openai.Scored) *rig    { r.reply = scored(s, openai.Scores{Next: -1}); return r }
-func (r *rig) ask(d Draft) (Result, error)       { return r.asker.Ask(context.Background(), d) }
+func (r *rig) ask(d Draft) (Result, error)       { return r.asker.Verify(context.Background(), d) }
 func (r *rig) said(t *testing.T, d Draft) Result { t.Helper(); return must(t, r.ask)(d) }
 func scored(s []openai.Scored, more openai.Scores) func(*engine.Attempt) error {
 	return func(a *engine.Attempt) error {
@@ -141,9 +141,9 @@ func (over) Close() {}
 // silent counts nothing.
 type silent struct{}
 
-func (silent) Failed(*engine.Failure)  {}
-func (silent) RetryBudgetSpent()       {}
-func (silent) Cost(plan.Tier, float64) {}
+func (silent) CountFailure(*engine.Failure) {}
+func (silent) CountRetryBudgetSpent()       {}
+func (silent) AddCost(plan.Tier, float64)   {}
 
 // chosen is the score of a token that is the target's first choice.
 func chosen(id int32) openai.Scored { return openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id} }

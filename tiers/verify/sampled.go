@@ -10,31 +10,31 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// Listed are the likeliest tokens at each of the places of a question. With an error only Backend is told.
-type Listed struct {
+// ListedScores are the likeliest tokens at each of the places of a question. With an error only Backend is told.
+type ListedScores struct {
 	Places   [][]accept.Token
 	Backend  string // that was asked, and has all of them in its cache now; "" is none
 	Computed int    // tokens that it computed for that
 }
 
 // ScoreListed has a backend of the target score ids, for rejection sampling.
-func (a Asker) ScoreListed(ctx context.Context, q Question) (Listed, error) {
-	var out Listed
+func (a Verifier) ScoreListed(ctx context.Context, q Question) (ListedScores, error) {
+	var out ListedScores
 	var err error
-	out.Backend, err = a.Caller.Ask(ctx, a.scoreOrder(q, &engine.ScoreListed{Question: a.wire(q, plan.SampledTop), Into: &out.Places}))
+	out.Backend, err = a.Caller.Do(ctx, a.newScoreRequest(q, &engine.ScoreListed{Question: a.scoreQuestion(q, plan.SampledTop), Into: &out.Places}))
 	if err != nil {
-		return Listed{Backend: out.Backend}, err
+		return ListedScores{Backend: out.Backend}, err
 	}
 	out.Computed = len(q.Prompt) + len(q.IDs)
 	return out, nil
 }
 
-// Places puts together what is known of each place of a draft that was drawn by a law: what the draft pool listed there, and
+// NewPositions puts together what is known of each place of a draft that was drawn by a law: what the draft pool listed there, and
 // what the target does, which draws as the request wants. The lists are of the same places.
-func Places(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.Token, wanted accept.Sampling) []accept.Place {
-	out := make([]accept.Place, min(len(drafted), len(scored)))
+func NewPositions(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.Token, wanted accept.Sampling) []accept.Position {
+	out := make([]accept.Position, min(len(drafted), len(scored)))
 	for i := range out {
-		out[i] = accept.PlaceOf(accept.Drafted(drafted[i], drawn), accept.AtLeast(scored[i], wanted))
+		out[i] = accept.NewPosition(accept.DraftDistribution(drafted[i], drawn), accept.TargetLowerBounds(scored[i], wanted))
 	}
 	return out
 }
@@ -42,25 +42,25 @@ func Places(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.T
 // Draws has the target draw the next token behind ids so many times, as the request samples and without a seed: first where
 // the question's prompt is warm, and once more elsewhere. It returns where that is warm for the next draws: "" once the
 // backend has failed.
-func (a Asker) Draws(ctx context.Context, q Question, n int) (draws []engine.Draw, warm string, err error) {
-	o := a.Order(a.Target, &engine.Draws{
+func (a Verifier) Draws(ctx context.Context, q Question, n int) (draws []engine.Draw, warm string, err error) {
+	o := a.NewRequest(a.Target, &engine.Draws{
 		Terms: a.Terms(a.Target), Request: a.Body, PromptIDs: q.Prompt, IDs: q.IDs, N: n, Into: &draws,
 	})
 	o.Demand = pool.Demand{
 		IDs:          func() []int32 { return slices.Concat(q.Prompt, q.IDs) },
 		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MaxOutput: 1, Answers: n, Whole: true,
-		Warm: q.Warm, Salt: a.Salt,
+		WarmBackend: q.Warm, Salt: a.Salt,
 	}
-	o.FirstByte = a.FirstByte(a.Config.Timeouts.TargetFirstByte)
+	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.TargetFirstToken)
 	for range 2 {
-		backend, failed := a.Caller.Ask(ctx, o)
+		backend, failed := a.Caller.Do(ctx, o)
 		if err = failed; err == nil {
-			return draws, o.Demand.Warm, nil
+			return draws, o.Demand.WarmBackend, nil
 		}
 		if backend == "" || ctx.Err() != nil {
 			break
 		}
-		o.Demand.Exclude, o.Demand.Warm = append(o.Demand.Exclude, backend), ""
+		o.Demand.Exclude, o.Demand.WarmBackend = append(o.Demand.Exclude, backend), ""
 	}
-	return nil, o.Demand.Warm, err
+	return nil, o.Demand.WarmBackend, err
 }

@@ -36,9 +36,9 @@ func TestTheLikeliestTokensOfEachPlaceAreAskedFor(t *testing.T) {
 func TestAPlaceHoldsWhatBothSidesListed(t *testing.T) {
 	law := accept.Sampling{Temperature: 1, TopP: 1, TopK: 1}
 	drafted := [][]accept.Token{{{ID: 5, Logprob: -0.1}, {ID: 6, Logprob: -3}}, {{ID: 7, Logprob: -0.1}, {ID: 8, Logprob: -3}}}
-	got := Places(drafted, law, drafted[:1], accept.Sampling{Temperature: 1, TopP: 1})
-	want := accept.PlaceOf(accept.Drafted(drafted[0], law), accept.AtLeast(drafted[0], accept.Sampling{Temperature: 1, TopP: 1}))
-	if len(got) != 1 || !reflect.DeepEqual(got[0], want) || reflect.DeepEqual(want, accept.Place{}) {
+	got := NewPositions(drafted, law, drafted[:1], accept.Sampling{Temperature: 1, TopP: 1})
+	want := accept.NewPosition(accept.DraftDistribution(drafted[0], law), accept.TargetLowerBounds(drafted[0], accept.Sampling{Temperature: 1, TopP: 1}))
+	if len(got) != 1 || !reflect.DeepEqual(got[0], want) || reflect.DeepEqual(want, accept.Position{}) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -54,7 +54,7 @@ func TestDrawsAreMadeWhereThePromptIsWarmAndOnceMoreElsewhere(t *testing.T) {
 	r.reply = draws
 	got, at, err := r.asker.Draws(context.Background(), q, 8)
 	a := r.attempts[0]
-	if err != nil || len(got) != 8 || at != warm || a.Backend != warm || a.FirstByte != 3*time.Second || a.MaxAnswer != 8 {
+	if err != nil || len(got) != 8 || at != warm || a.Backend != warm || a.FirstByteTimeout != 3*time.Second || a.MaxAnswer != 8 {
 		t.Fatalf("%d draws at %q, %v: %+v", len(got), at, err, a)
 	}
 	if ticket := r.tickets[0]; ticket.NoWait || ticket.Class != 2 {

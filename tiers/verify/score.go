@@ -14,9 +14,9 @@ import (
 const (
 	// scoreUnit is the length in tokens up to which the timeout of a score holds.
 	scoreUnit = 1000
-	// lawTop is how many alternatives are wanted where the target's law counts, because
+	// distributionTop is how many alternatives are wanted where the target's law counts, because
 	// answers are drawn from it, and firstTop where only its first choice does.
-	lawTop, firstTop = accept.MaxTops, 1
+	distributionTop, firstTop = accept.MaxTopLogprobs, 1
 )
 
 // Question asks about ids behind a prompt.
@@ -35,13 +35,13 @@ type Scores struct {
 }
 
 // Score has a backend of the target score ids.
-func (a Asker) Score(ctx context.Context, q Question) (Scores, error) {
+func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	top := firstTop
 	if a.Body.Temperature > 0 {
-		top = lawTop
+		top = distributionTop
 	}
 	var said openai.Scores
-	backend, err := a.Caller.Ask(ctx, a.scoreOrder(q, &engine.Score{Question: a.wire(q, top), Into: &said}))
+	backend, err := a.Caller.Do(ctx, a.newScoreRequest(q, &engine.Score{Question: a.scoreQuestion(q, top), Into: &said}))
 	out := Scores{Backend: backend}
 	if backend != "" {
 		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached
@@ -49,7 +49,7 @@ func (a Asker) Score(ctx context.Context, q Question) (Scores, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Choices, out.Next, out.Ends = choices(q.IDs, a.end(), said.Tokens), said.Next, said.Ends
+	out.Choices, out.Next, out.Ends = choices(q.IDs, a.endIDs(), said.Tokens), said.Next, said.Ends
 	return out, nil
 }
 
@@ -58,7 +58,7 @@ func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
 	out := make([]accept.Choice, len(ids))
 	for i, s := range scores {
 		ends := slices.Contains(eos, ids[i]) && slices.Contains(eos, s.TopID)
-		out[i] = accept.Choice{ID: s.TopID, Opinion: accept.Opinion{
+		out[i] = accept.Choice{ID: s.TopID, TargetScore: accept.TargetScore{
 			Logprob: accept.Nats(s.Logprob), Top: accept.Nats(s.Top), Tops: s.Tops,
 			First: s.TopID == ids[i] || ends, Alike: s.Alike,
 		}}
@@ -66,34 +66,34 @@ func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
 	return out
 }
 
-// wire is a question as engines are asked it.
-func (a Asker) wire(q Question, top int) openai.ScoreQuestion {
+// scoreQuestion is a question as engines are asked it.
+func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 	terms := a.Terms(a.Target)
 	w := openai.ScoreQuestion{
 		Model: terms.Model, Prompt: q.Prompt, Draft: q.IDs, Top: top, Salt: terms.Salt, Priority: terms.Priority,
 	}
-	if a.Target.Card != nil {
-		w.Style = a.Target.Card.Scoring
+	if a.Target.Capabilities != nil {
+		w.Style = a.Target.Capabilities.Scoring
 	}
 	return w
 }
 
-// scoreOrder prepares a call that scores ids.
-func (a Asker) scoreOrder(q Question, call engine.Call) dispatch.Order {
-	o := a.order(call, len(q.Prompt)+len(q.IDs))
-	o.Demand.IDs, o.Demand.Warm = func() []int32 { return slices.Concat(q.Prompt, q.IDs) }, q.Warm
+// newScoreRequest prepares a call that scores ids.
+func (a Verifier) newScoreRequest(q Question, call engine.Call) dispatch.Request {
+	o := a.newRequest(call, len(q.Prompt)+len(q.IDs))
+	o.Demand.IDs, o.Demand.WarmBackend = func() []int32 { return slices.Concat(q.Prompt, q.IDs) }, q.Warm
 	return o
 }
 
-// order prepares a question to the target, for which that computes so many tokens. It takes no place that somebody of the
+// newRequest prepares a question to the target, for which that computes so many tokens. It takes no place that somebody of the
 // lowest class would not get: a draft that is not checked costs less than a target that is full.
-func (a Asker) order(call engine.Call, tokens int) dispatch.Order {
-	o, cfg := a.Order(a.Target, call), &a.Config.Scoring
+func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
+	o, cfg := a.NewRequest(a.Target, call), &a.Config.Scoring
 	o.Role, o.Before = dispatch.RoleScore, a.Before
 	o.Scoring = &dispatch.Scoring{Config: cfg, Tokens: tokens}
-	o.FirstByte = time.Duration(float64(cfg.Timeout) * max(1, float64(tokens)/scoreUnit))
-	if a.Place > 0 {
-		tokens = a.Place
+	o.FirstByteTimeout = time.Duration(float64(cfg.Timeout) * max(1, float64(tokens)/scoreUnit))
+	if a.Admission > 0 {
+		tokens = a.Admission
 	}
 	o.Ticket.NoWait, o.Ticket.Class, o.Ticket.Tokens = true, 0, tokens
 	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MaxOutput = tokens, 0, 1, 1

@@ -9,17 +9,17 @@ import (
 
 // byText has the target score the draft's text in tokens of its own: exactness is then in the
 // target's tokens, whatever the draft's are.
-func (a Asker) byText(ctx context.Context, d Draft, r *Result) error {
+func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	prompt, err := TokenizePrompt(ctx, a.Caller, a.Target)
 	if err != nil {
 		return err
 	}
-	ids, err := TokenizeText(ctx, a.Caller, a.Target, d.said())
+	ids, err := TokenizeText(ctx, a.Caller, a.Target, d.textWithStop())
 	if err != nil {
 		return err
 	}
 	own := len(ids)
-	if end := a.end(); d.Ended && end != nil {
+	if end := a.endIDs(); d.Ended && end != nil {
 		ids = append(ids, end[0]) // that it ends here is a choice, too
 	}
 	r.Tokens = len(ids)
@@ -30,7 +30,7 @@ func (a Asker) byText(ctx context.Context, d Draft, r *Result) error {
 	}
 	r.Warm = s.Backend
 	r.Check = a.Rule.Check(s.Choices)
-	kept := a.Rule.within(&r.Check, span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit})
+	kept := a.Rule.limitTo(&r.Check, span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit})
 	if r.Pass {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (a Asker) byText(ctx context.Context, d Draft, r *Result) error {
 	return nil // without it the draft is refused all the same
 }
 
-// said is the draft's text with the stop string that ended it, which the target must choose, too.
-func (d *Draft) said() []byte {
+// textWithStop is the draft's text with the stop string that ended it, which the target must choose, too.
+func (d *Draft) textWithStop() []byte {
 	if len(d.StopWord) == 0 {
 		return d.Text
 	}
@@ -61,11 +61,11 @@ type span struct {
 	atLimit bool // the draft was ended by the limit
 }
 
-// within holds the target's word against the client's limit, which counts the target's tokens where the rule is
+// limitTo holds the target's word against the client's limit, which counts the target's tokens where the rule is
 // exact. It returns how many of them the target may carry on from.
-func (r Rule) within(c *accept.Check, s span) int {
+func (r Rule) limitTo(c *accept.Check, s span) int {
 	if r.Exact && s.limit > 0 && c.Pass && (s.scored > s.limit || s.atLimit && s.scored < s.limit) {
-		c.Pass, c.Reason = false, accept.ReasonDisagrees
+		c.Pass, c.Reason = false, accept.ReasonTargetDisagrees
 	}
 	if s.limit > 0 && c.Kept > s.limit {
 		return min(s.limit, s.own)

@@ -87,7 +87,7 @@ func TestWhereNobodyTellsTheIDsOfATextThereIsNoWord(t *testing.T) {
 	r.asker.Scorer = plan.ScorerText
 	r.reply = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.ServerError} }
 	res, err := r.ask(Draft{Text: []byte("x"), IDs: []int32{1, 2}})
-	if WhyUnheard(err) != "upstream_error" || res.Tokens != 2 || res.Computed != 0 || res.Backend != "" {
+	if FailureReason(err) != "upstream_error" || res.Tokens != 2 || res.Computed != 0 || res.Backend != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -110,8 +110,8 @@ func TestTheClientsLimitCountsTheTargetsTokens(t *testing.T) {
 		"the end is no token to carry on behind": {exact, accept.Check{Kept: 4}, span{limit: 9, scored: 4, own: 3}, false, 3},
 		"none stands":                            {exact, accept.Check{}, span{limit: 9, scored: 4, own: 4}, false, 0},
 	} {
-		kept, taken := c.rule.within(&c.said, c.span), !c.pass && c.said.Kept > 4 // its pass was taken from it
-		if kept != c.kept || c.said.Pass != c.pass || taken && c.said.Reason != accept.ReasonDisagrees {
+		kept, taken := c.rule.limitTo(&c.said, c.span), !c.pass && c.said.Kept > 4 // its pass was taken from it
+		if kept != c.kept || c.said.Pass != c.pass || taken && c.said.Reason != accept.ReasonTargetDisagrees {
 			t.Errorf("%s: %d kept, %+v", what, kept, c.said)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 
 // TokenizePrompt has an engine of a pool turn the request's prompt into ids, with its template.
 func TokenizePrompt(ctx context.Context, c inflight.Caller, p inflight.Pool) (ids []int32, err error) {
-	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
 // TokenizeText has an engine of a pool turn a text into ids.
 func TokenizeText(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (ids []int32, err error) {
-	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
+	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
 	return ids, err
 }
 
@@ -27,7 +27,7 @@ func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []i
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.Detokenize{Model: p.Model(), IDs: ids, Into: &text}))
+	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.Detokenize{Model: p.Model(), IDs: ids, Into: &text}))
 	return text, err
 }
 
@@ -45,16 +45,16 @@ type Counter struct {
 // Count has an engine of a pool count the tokens of a text.
 func (n *Counter) Count(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (int, error) {
 	var ids []int32
-	o := c.FrontEnd(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
+	o := c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
 	exclude, err := slices.Clone(n.Lost), engine.ErrFirstByte
 	for range maxCountTries {
-		if o.FirstByte = inflight.FrontEndTimeout - n.spent; o.FirstByte <= 0 {
+		if o.FirstByteTimeout = inflight.FrontEndTimeout - n.spent; o.FirstByteTimeout <= 0 {
 			break
 		}
 		o.Demand.Exclude = exclude
 		began := c.World.Now()
 		var backend string
-		backend, err = c.Ask(ctx, o)
+		backend, err = c.Do(ctx, o)
 		n.spent += c.World.Now().Sub(began)
 		f, failed := errors.AsType[*engine.Failure](err)
 		switch {

@@ -70,7 +70,7 @@ func TestAllCountsOfAContinuationShareTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "0")
 		r.reply = func(a *engine.Attempt) error { // it hangs for as long as it may, or 1.5 s
-			time.Sleep(min(a.FirstByte, 1500*time.Millisecond))
+			time.Sleep(min(a.FirstByteTimeout, 1500*time.Millisecond))
 			return &engine.Failure{Kind: engine.Timeout}
 		}
 		var n Counter

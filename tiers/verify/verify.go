@@ -1,5 +1,5 @@
-// Package verify asks the target about drafts: whether it stands by one ([Asker.Ask]), what it would have written in a
-// block's place ([Asker.Score]), and what it draws itself ([Asker.ScoreListed], [Asker.Draws]). It also has engines turn text
+// Package verify asks the target about drafts: whether it stands by one ([Verifier.Verify]), what it would have written in a
+// block's place ([Verifier.Score]), and what it draws itself ([Verifier.ScoreListed], [Verifier.Draws]). It also has engines turn text
 // into ids and back ([TokenizeText], [Counter]).
 //
 // It keeps no record and settles nothing: what the target said is a value.
@@ -20,13 +20,13 @@ import (
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// Ask asks the target what it thinks of the draft as far as it is. An error is that it could not say: see [WhyUnheard].
-func (a Asker) Ask(ctx context.Context, d Draft) (Result, error) {
+// Verify asks the target what it thinks of the draft as far as it is. An error is that it could not say: see [FailureReason].
+func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
 	r := Result{Scorer: a.Scorer, Tokens: len(d.IDs)}
 	var err error
 	switch a.Scorer {
 	case plan.ScorerJudge:
-		err = a.inWords(ctx, d, &r)
+		err = a.byJudge(ctx, d, &r)
 	case plan.ScorerText:
 		err = a.byText(ctx, d, &r)
 	case plan.ScorerIDs:
@@ -37,11 +37,11 @@ func (a Asker) Ask(ctx context.Context, d Draft) (Result, error) {
 	return r, err
 }
 
-// Checked is a result for the record; err is that of [Asker.Ask].
-func (r Result) Checked(err error, took time.Duration) receipt.Checked {
-	c := receipt.Checked{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
+// Receipt is a result for the record; err is that of [Verifier.Verify].
+func (r Result) Receipt(err error, took time.Duration) receipt.Check {
+	c := receipt.Check{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
 	if err != nil {
-		c.Reason = WhyUnheard(err)
+		c.Reason = FailureReason(err)
 		return c
 	}
 	c.Pass, c.Kept, c.Score, c.Reason = r.Pass, r.Kept, r.Score, r.Reason
@@ -50,12 +50,12 @@ func (r Result) Checked(err error, took time.Duration) receipt.Checked {
 
 // byIDs has the target score the draft's own ids. That the answer ends is a choice, too, also where an engine does not
 // tell its id.
-func (a Asker) byIDs(ctx context.Context, d Draft, r *Result) error {
+func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	if len(d.PromptIDs) == 0 || len(d.IDs) == 0 || len(d.IDs) != d.Tokens {
 		return errNoIDs // a backend of the pool told some of them only
 	}
 	ids := d.IDs
-	if end := a.end(); d.Ended && end != nil && !slices.Contains(end, ids[len(ids)-1]) {
+	if end := a.endIDs(); d.Ended && end != nil && !slices.Contains(end, ids[len(ids)-1]) {
 		ids = append(slices.Clone(ids), end[0])
 	}
 	s, err := a.Score(ctx, Question{Prompt: d.PromptIDs, IDs: ids})
@@ -69,20 +69,20 @@ func (a Asker) byIDs(ctx context.Context, d Draft, r *Result) error {
 	return nil
 }
 
-// inWords asks the target in words whether the answer is right.
-func (a Asker) inWords(ctx context.Context, d Draft, r *Result) error {
+// byJudge asks the target in words whether the answer is right.
+func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	var odds float64
 	computed := a.Body.PromptTokens + d.Tokens
-	o := a.order(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
+	o := a.newRequest(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
 	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
 	var err error
-	if r.Backend, err = a.Caller.Ask(ctx, o); err != nil {
+	if r.Backend, err = a.Caller.Do(ctx, o); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed
-	r.Check = accept.Check{Score: accept.Nats(odds), Pass: accept.Nats(odds) >= a.Config.JudgeOdds, Reason: accept.ReasonStandsBy}
+	r.Check = accept.Check{Score: accept.Nats(odds), Pass: accept.Nats(odds) >= a.Config.JudgeThreshold, Reason: accept.ReasonTargetAgrees}
 	if !r.Pass {
-		r.Reason = accept.ReasonDisagrees
+		r.Reason = accept.ReasonTargetDisagrees
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ var (
 	errNoScorer = errors.New("there is no way to ask")
 )
 
-// WhyUnheard is why the target could not say, in one word, for receipts and metrics.
-func WhyUnheard(err error) string {
+// FailureReason is why the target could not say, in one word, for receipts and metrics.
+func FailureReason(err error) string {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason
 	}

@@ -61,7 +61,7 @@ func TestIDsThatEndAnAnswerMeanTheSame(t *testing.T) {
 		t.Errorf("%+v: 90 and 91 both end an answer", res)
 	}
 	res = r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 7}).said(t, d)
-	if res.Pass || res.Kept != 1 || res.Reason != accept.ReasonDisagrees {
+	if res.Pass || res.Kept != 1 || res.Reason != accept.ReasonTargetDisagrees {
 		t.Errorf("%+v: the target would have gone on", res)
 	}
 }
@@ -69,19 +69,19 @@ func TestIDsThatEndAnAnswerMeanTheSame(t *testing.T) {
 func TestADraftOfWhichIDsAreMissingIsNotScored(t *testing.T) {
 	r := newRig(t, "0").scores()
 	for _, d := range []Draft{{IDs: []int32{5}, Tokens: 1}, {PromptIDs: []int32{1}}, {PromptIDs: []int32{1}, IDs: []int32{5}, Tokens: 2}} {
-		if res, err := r.ask(d); WhyUnheard(err) != "no_ids" || res.Checked(err, 0).Reason != "no_ids" || res.Backend != "" {
+		if res, err := r.ask(d); FailureReason(err) != "no_ids" || res.Receipt(err, 0).Reason != "no_ids" || res.Backend != "" {
 			t.Errorf("%+v, %v", res, err)
 		}
 	}
 	same(t, "asked", r.asked())
 	r.asker.Scorer = plan.ScorerNone
-	if _, err := r.ask(Draft{}); WhyUnheard(err) != "failed" {
+	if _, err := r.ask(Draft{}); FailureReason(err) != "failed" {
 		t.Errorf("without a scorer: %v", err)
 	}
 }
 
 func TestTheLawIsAskedForWhereAnswersAreDrawn(t *testing.T) {
-	for temperature, top := range map[string]int{"0": firstTop, "0.7": lawTop} {
+	for temperature, top := range map[string]int{"0": firstTop, "0.7": distributionTop} {
 		r := newRig(t, temperature)
 		r.scores(chosen(5)).said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5}, Tokens: 1})
 		if q := r.question(); q.Top != top || q.Model != "big" || q.Style != openai.ScoreCompletions {
@@ -91,14 +91,14 @@ func TestTheLawIsAskedForWhereAnswersAreDrawn(t *testing.T) {
 }
 
 func TestTheRuleFollowsModeAndTemperature(t *testing.T) {
-	cfg := plan.Config{Tie: 0.5, Strictness: accept.StrictHigh}
-	off := []accept.Choice{{Opinion: accept.Opinion{Logprob: -1.3, Top: -1}}} // 0.3 nats from the first choice
+	cfg := plan.Config{TieTolerance: 0.5, Strictness: accept.StrictHigh}
+	off := []accept.Choice{{TargetScore: accept.TargetScore{Logprob: -1.3, Top: -1}}} // 0.3 nats from the first choice
 	for _, c := range []struct {
 		mode plan.Mode
 		tie  accept.Nats
 		pass bool
 	}{{plan.ModeVerify, 0.5, true}, {plan.ModeVerify, 0, false}, {plan.ModeLenient, 0, false}, {plan.ModeRisk, 0, false}} {
-		cfg.Tie = c.tie
+		cfg.TieTolerance = c.tie
 		if got := RuleOf(c.mode, &cfg, 0).Check(off); got.Pass != c.pass {
 			t.Errorf("mode %s, ties of %g: %+v", c.mode, c.tie, got)
 		}
@@ -119,14 +119,14 @@ func TestAQuestionTakesNoPlaceThatTheLowestClassWouldNotGet(t *testing.T) {
 	if !ticket.NoWait || ticket.Class != 0 || ticket.Tokens != 3001 {
 		t.Errorf("%+v", ticket)
 	}
-	if want := 3001 * time.Millisecond; a.FirstByte != want || a.MaxAnswer != 1 {
-		t.Errorf("%s for the first byte, want %s; %d tokens", a.FirstByte, want, a.MaxAnswer)
+	if want := 3001 * time.Millisecond; a.FirstByteTimeout != want || a.MaxAnswer != 1 {
+		t.Errorf("%s for the first byte, want %s; %d tokens", a.FirstByteTimeout, want, a.MaxAnswer)
 	}
 }
 
 func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 	r := newRig(t, "0")
-	r.asker.Place = 210
+	r.asker.Admission = 210
 	for _, n := range []int{1, 1000} {
 		r.reply = scored(nil, openai.Scores{})
 		if _, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, n)}); err != nil {
@@ -138,7 +138,7 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 	}
 	r.asker.Config.Scoring.MaxTokens = 500 // what is computed counts all the same
 	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, 1000)})
-	if WhyUnheard(err) != scoring.ReasonTooLong {
+	if FailureReason(err) != scoring.ReasonTooLong {
 		t.Errorf("%v", err)
 	}
 }
@@ -164,10 +164,10 @@ func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
 	if err == nil || res.Backend == "" || res.Computed != 3 || res.Warm != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
-	want := receipt.Checked{
+	want := receipt.Check{
 		Reason: string(engine.ServerError), Backend: res.Backend, Scorer: plan.ScorerIDs, Tokens: 1, Took: time.Second,
 	}
-	if c := res.Checked(err, time.Second); c != want {
+	if c := res.Receipt(err, time.Second); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 	r.reply = scored([]openai.Scored{chosen(5)}, openai.Scores{Cached: 2})
@@ -196,7 +196,7 @@ func TestWhyTheTargetCouldNotSayIsOneWord(t *testing.T) {
 		"no_backend":       pool.ErrNoBackend,
 		"failed":           errors.New("else"),
 	} {
-		if got := WhyUnheard(err); got != want {
+		if got := FailureReason(err); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
@@ -222,7 +222,7 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 	r := newRig(t, "0")
 	r.asker.Scorer = plan.ScorerJudge
 	r.reply = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.Timeout} }
-	if res, err := r.ask(Draft{Tokens: 4}); WhyUnheard(err) != "upstream_timeout" || res.Computed != 0 {
+	if res, err := r.ask(Draft{Tokens: 4}); FailureReason(err) != "upstream_timeout" || res.Computed != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }

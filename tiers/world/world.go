@@ -49,10 +49,10 @@ type Spawner interface {
 
 // Signal is an event that happens once, and that many may wait for.
 type Signal interface {
-	// Give tells all who wait, and all who will. Further calls do nothing.
-	Give()
-	// Given reports whether it was given.
-	Given() bool
+	// Set tells all who wait, and all who will. Further calls do nothing.
+	Set()
+	// IsSet reports whether it was given.
+	IsSet() bool
 	// Wait waits until it is given. It returns nil, or the cause of ctx when that ended first; a
 	// signal that was given wins over a context that has ended.
 	Wait(ctx context.Context) error
@@ -105,9 +105,9 @@ type signal struct {
 	done chan struct{}
 }
 
-func (s *signal) Give() { s.once.Do(func() { close(s.done) }) }
+func (s *signal) Set() { s.once.Do(func() { close(s.done) }) }
 
-func (s *signal) Given() bool {
+func (s *signal) IsSet() bool {
 	select {
 	case <-s.done:
 		return true
@@ -117,14 +117,14 @@ func (s *signal) Given() bool {
 }
 
 func (s *signal) Wait(ctx context.Context) error {
-	if s.Given() {
+	if s.IsSet() {
 		return nil
 	}
 	select {
 	case <-s.done:
 		return nil
 	case <-ctx.Done():
-		if s.Given() {
+		if s.IsSet() {
 			return nil
 		}
 		return context.Cause(ctx)

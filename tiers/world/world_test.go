@@ -30,15 +30,15 @@ func TestASignalThatWasGivenWinsOverAContextThatHasEnded(t *testing.T) {
 		s := w.NewSignal()
 		ctx, cancel := w.WithCancel(t.Context())
 		cancel(errGone)
-		if err := s.Wait(ctx); !errors.Is(err, errGone) || s.Given() {
+		if err := s.Wait(ctx); !errors.Is(err, errGone) || s.IsSet() {
 			t.Errorf("not given: %v", err)
 		}
-		w.Go(s.Give)
+		w.Go(s.Set)
 		if err := s.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
-		s.Give() // once more does nothing
-		if err := s.Wait(ctx); err != nil || !s.Given() {
+		s.Set() // once more does nothing
+		if err := s.Wait(ctx); err != nil || !s.IsSet() {
 			t.Errorf("given: %v", err)
 		}
 	})

@@ -110,7 +110,7 @@ func (f *Fleet) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, err
 	}
 	f.attempts++
 	b.Calls++
-	t := &attempt{backend: b, number: f.attempts, call: a.Call, ctx: ctx, silence: a.Silence, wants: engine.WantTops}
+	t := &attempt{backend: b, number: f.attempts, call: a.Call, ctx: ctx, silence: a.IdleTimeout, wants: engine.WantTops}
 	t.answers = ctx.Value(answering{}) != nil
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (f *Fleet) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, err
 			b.submit(t)
 		}
 	})
-	if a.FirstByte > 0 {
-		first := f.Loop.Timer(a.FirstByte, func() {
+	if a.FirstByteTimeout > 0 {
+		first := f.Loop.Timer(a.FirstByteTimeout, func() {
 			b.abort(t)
 			t.fail(&engine.Failure{Kind: engine.Timeout, Err: engine.ErrFirstByte})
 		})

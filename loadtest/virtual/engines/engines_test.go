@@ -283,7 +283,7 @@ func TestWhatGoesWrongHasTheGatewaysKinds(t *testing.T) {
 				tc.strike(b)
 			}
 			r := b.request(tc.more)
-			at := engine.Attempt{Call: &engine.Relay{Request: r}, FirstByte: 2 * time.Second, Silence: time.Second}
+			at := engine.Attempt{Call: &engine.Relay{Request: r}, FirstByteTimeout: 2 * time.Second, IdleTimeout: time.Second}
 			var a *answer
 			b.Loop.After(0, func() { a = b.run(context.Background(), at, 0) })
 			b.play()
@@ -384,7 +384,7 @@ func BenchmarkTokens(b *testing.B) {
 	for i := range 64 {
 		f.Loop.Go(func() {
 			for {
-				s, err := f.Open(context.Background(), &engine.Attempt{Call: &engine.Draft{Request: r}, URL: f.pool.Backends[i%2].URL(), Silence: time.Minute})
+				s, err := f.Open(context.Background(), &engine.Attempt{Call: &engine.Draft{Request: r}, URL: f.pool.Backends[i%2].URL(), IdleTimeout: time.Minute})
 				if err != nil {
 					return
 				}

@@ -166,7 +166,7 @@ type signal struct {
 	wait  []waiting
 }
 
-func (s *signal) Give() {
+func (s *signal) Set() {
 	s.given = true
 	for _, w := range s.wait {
 		s.loop.wake(w, nil)
@@ -174,7 +174,7 @@ func (s *signal) Give() {
 	s.wait = nil
 }
 
-func (s *signal) Given() bool { return s.given }
+func (s *signal) IsSet() bool { return s.given }
 
 func (s *signal) Wait(ctx context.Context) error {
 	if s.given {

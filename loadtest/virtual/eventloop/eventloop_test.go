@@ -159,7 +159,7 @@ func TestATimeoutAndAnEventAtOneTimeHappenInTheOrderOfPlanning(t *testing.T) {
 	})
 	l.Go(func() {
 		s := l.NewSignal()
-		l.After(time.Second, s.Give)
+		l.After(time.Second, s.Set)
 		ctx, cancel := l.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		d.note(fmt.Sprint(s.Wait(ctx)))
@@ -198,10 +198,10 @@ func TestASignalIsForWhoWaitsAndWhoWill(t *testing.T) {
 	l.Go(func() { d.note(fmt.Sprint("before ", s.Wait(context.Background()))) })
 	l.Go(func() {
 		_ = l.Sleep(context.Background(), time.Second)
-		d.note(fmt.Sprint("given ", s.Given()))
-		s.Give()
-		s.Give()
-		d.note(fmt.Sprint("given ", s.Given()))
+		d.note(fmt.Sprint("given ", s.IsSet()))
+		s.Set()
+		s.Set()
+		d.note(fmt.Sprint("given ", s.IsSet()))
 		d.note(fmt.Sprint("after ", s.Wait(over)))
 	})
 	play(t, l)
@@ -218,7 +218,7 @@ func TestWhoWasWokenOnceIsNotWokenByWhatItWaitedForBefore(t *testing.T) {
 		d.note(fmt.Sprint(s.Wait(ctx)))
 		d.note(fmt.Sprint(l.Sleep(context.Background(), time.Minute))) // neither the signal nor the timeout ends it
 	})
-	l.After(2*time.Second, s.Give)
+	l.After(2*time.Second, s.Set)
 	play(t, l)
 	d.want(t, "1s context deadline exceeded", "1m1s <nil>")
 }

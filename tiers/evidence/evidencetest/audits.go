@@ -13,7 +13,7 @@ import (
 )
 
 // Rule is the default promise.
-var Rule = risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+var Rule = risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
 // Audits are made by real openings and closings.
 type Audits struct {
@@ -44,7 +44,7 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 	t.Helper()
 	for i := range n {
 		floor := a.Book.View(k).Floor
-		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Booked {
+		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Opened {
 			t.Fatalf("%s: audit %d was %s", k, i, fate)
 		}
 		if err := a.Book.Close(t.Context(), k, a.Ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
@@ -56,11 +56,11 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 func (a *Audits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
 
 // Open begins an audit with the next ticket.
-func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.Fate {
+func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	t.Helper()
 	a.n++
 	fate, err := a.Book.Open(t.Context(), evidence.Audit{
-		Decision: a.Book.View(k).Stamp(k, 1, 0), Ticket: a.Ticket(), Score: score,
+		Decision: a.Book.View(k).Decide(k, 1, 0), Ticket: a.Ticket(), Score: score,
 		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
 	})
 	if err != nil {
@@ -70,8 +70,8 @@ func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.Fate {
 }
 
 // Key is a key of the rules that these tests have.
-func Key(route, length, lot string) risk.Key {
-	return risk.Key{Route: route, Bucket: length + ".0a1b2c3d", Lot: lot}
+func Key(route, length, cohort string) risk.Key {
+	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: cohort}
 }
 
 // Mixed has a key of each state: certified with an audit under way, uncertified, learning,
@@ -104,7 +104,7 @@ func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
 	t.Helper()
 	for i := range n {
 		a.n++
-		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Booked {
+		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Opened {
 			t.Fatalf("%v, %s", err, fate)
 		}
 		if err := a.Book.Close(t.Context(), k, a.Ticket(), i < bad); err != nil {

@@ -32,7 +32,7 @@ func (w *walked) step(op byte) {
 			r.Parts[i] = prefix.Part{Key: prefix.Key(w.rng.IntN(4)), Share: w.rng.Float64()}
 		}
 		held := prompt - r.Shared
-		w.Start(r, Tally{Requests: 1, Waiting: 1, Queued: max(prompt-cached, 0), Held: held, Tokens: held + w.rng.IntN(300)})
+		w.Start(r, Totals{Requests: 1, Waiting: 1, Queued: max(prompt-cached, 0), Held: held, Tokens: held + w.rng.IntN(300)})
 		w.open = append(w.open, r)
 	case op < 130:
 		w.FirstToken(w.any(), w.now)
@@ -41,7 +41,7 @@ func (w *walked) step(op byte) {
 	case op < 190:
 		w.Read(w.now.Add(-time.Duration(w.rng.IntN(5000)) * time.Millisecond))
 	case op < 200:
-		w.any().Came()
+		w.any().CountToken()
 	default:
 		i := w.rng.IntN(len(w.open))
 		w.End(w.open[i])
@@ -63,12 +63,12 @@ func (w *walked) any() *Request {
 // check compares the account with the list.
 func (w *walked) check() {
 	w.t.Helper()
-	var all, recent Tally
+	var all, recent Totals
 	using := map[prefix.Key]int{}
 	for _, r := range w.open {
-		all.add(r.Tally())
+		all.add(r.Totals())
 		if w.recent.slice(r.Began) >= w.recent.since {
-			recent.add(r.Tally())
+			recent.add(r.Totals())
 		}
 		for _, part := range r.Parts {
 			if part.Key != 0 {
@@ -79,7 +79,7 @@ func (w *walked) check() {
 	if *w.All() != all || *w.Recent() != recent {
 		w.t.Fatalf("counted %+v and %+v, want %+v and %+v", w.All(), w.Recent(), all, recent)
 	}
-	for _, c := range []Tally{all, recent} {
+	for _, c := range []Totals{all, recent} {
 		if c.Requests < 0 || c.Waiting < 0 || c.Queued < 0 || c.Held < 0 || c.Tokens < 0 {
 			w.t.Fatalf("less than nothing: %+v", c)
 		}
@@ -91,7 +91,7 @@ func (w *walked) check() {
 		w.t.Fatalf("%d requests are kept, %d are in flight", len(w.Requests()), len(w.open))
 	}
 	for i, r := range w.Requests() {
-		if r.index != i || r.Ended() {
+		if r.index != i || r.IsEnded() {
 			w.t.Fatalf("place %d: %+v", i, r)
 		}
 	}
@@ -112,7 +112,7 @@ func walk(t *testing.T, seed uint64, ops []byte) {
 		w.step(255)
 		w.check()
 	}
-	if *w.All() != (Tally{}) || *w.Recent() != (Tally{}) || len(w.using) > 0 {
+	if *w.All() != (Totals{}) || *w.Recent() != (Totals{}) || len(w.using) > 0 {
 		t.Fatalf("left: %+v, %+v, %v", w.All(), w.Recent(), w.using)
 	}
 	for _, r := range w.requests[:cap(w.requests)] {
@@ -143,21 +143,21 @@ func FuzzWhatIsTakenIsGivenBackInAnyOrder(f *testing.F) {
 func TestAFirstTokenTellsWhatWasComputedOnce(t *testing.T) {
 	a := NewAccount(start)
 	r := &Request{Began: start, Ahead: 300}
-	a.Start(r, Tally{Requests: 1, Waiting: 1, Queued: 1000, Held: 1200})
+	a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, Held: 1200})
 	if got := a.Uncomputed(start.Add(100*time.Millisecond), 4000); got != 600 {
 		t.Errorf("%v tokens are left after 100 ms, want 600", got)
 	}
 	if tokens, first := a.FirstToken(r, start.Add(time.Second)); tokens != 1300 || !first {
 		t.Errorf("computed %v, %v", tokens, first)
 	}
-	if tokens, first := a.FirstToken(r, start.Add(2*time.Second)); tokens != 0 || first || !r.First().Equal(start.Add(time.Second)) {
-		t.Errorf("a second first token: %v, %v, at %v", tokens, first, r.First())
+	if tokens, first := a.FirstToken(r, start.Add(2*time.Second)); tokens != 0 || first || !r.FirstToken().Equal(start.Add(time.Second)) {
+		t.Errorf("a second first token: %v, %v, at %v", tokens, first, r.FirstToken())
 	}
-	if want := (Tally{Requests: 1, Held: 1200}); *a.All() != want || r.Tally() != want {
-		t.Errorf("counted %+v, %+v, want %+v", a.All(), r.Tally(), want)
+	if want := (Totals{Requests: 1, Held: 1200}); *a.All() != want || r.Totals() != want {
+		t.Errorf("counted %+v, %+v, want %+v", a.All(), r.Totals(), want)
 	}
 	a.End(r)
-	if _, first := a.FirstToken(r, start); first || r.Tally().Held != 1200 {
+	if _, first := a.FirstToken(r, start); first || r.Totals().Held != 1200 {
 		t.Error("what has ended began to answer, or what it held at last is forgotten")
 	}
 }
@@ -166,16 +166,16 @@ func TestAPromptThatWasCountedIsPutRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared, counted int
 		first           bool // the first token came before
-		want            Tally
+		want            Totals
 	}{
-		"longer":                      {0, 1500, false, Tally{1, 1, 1500, 1500, 1550}},
-		"shorter":                     {0, 400, false, Tally{1, 1, 400, 400, 450}},
-		"longer, after first token":   {0, 1500, true, Tally{1, 0, 0, 1500, 1550}},
-		"shorter than what is shared": {600, 500, false, Tally{1, 1, 600, 0, 50}},
+		"longer":                      {0, 1500, false, Totals{1, 1, 1500, 1500, 1550}},
+		"shorter":                     {0, 400, false, Totals{1, 1, 400, 400, 450}},
+		"longer, after first token":   {0, 1500, true, Totals{1, 0, 0, 1500, 1550}},
+		"shorter than what is shared": {600, 500, false, Totals{1, 1, 600, 0, 50}},
 	} {
 		a := NewAccount(start)
 		r := &Request{Began: start, Shared: c.shared}
-		a.Start(r, Tally{1, 1, 1000, 1000 - c.shared, 1050 - c.shared})
+		a.Start(r, Totals{1, 1, 1000, 1000 - c.shared, 1050 - c.shared})
 		if c.first {
 			a.FirstToken(r, start)
 		}

@@ -2,8 +2,8 @@ package capacity
 
 import "time"
 
-// Tally sums requests of this replica.
-type Tally struct {
+// Totals are sums over requests of this replica.
+type Totals struct {
 	Requests int
 	Waiting  int // requests whose first token has not come
 	Queued   int // prompt tokens that are still to be computed, without those expected in the prefix cache
@@ -11,7 +11,7 @@ type Tally struct {
 	Tokens   int // prompt tokens and half of the expected output: what fills it on average
 }
 
-func (t *Tally) add(o Tally) {
+func (t *Totals) add(o Totals) {
 	t.Requests += o.Requests
 	t.Waiting += o.Waiting
 	t.Queued += o.Queued
@@ -19,7 +19,7 @@ func (t *Tally) add(o Tally) {
 	t.Tokens += o.Tokens
 }
 
-func (t *Tally) sub(o Tally) {
+func (t *Totals) sub(o Totals) {
 	t.Requests -= o.Requests
 	t.Waiting -= o.Waiting
 	t.Queued -= o.Queued
@@ -29,26 +29,24 @@ func (t *Tally) sub(o Tally) {
 
 const (
 	slice = 50 * time.Millisecond
-	kept  = 128 // 6.4 s: a reading older than that is hardly one any more
+	kept  = 128 // 6.4 s: older readings say almost nothing
 )
 
-// recent sums requests by when they began, so that what a reading cannot include yet
-// is known whoever took it, and however late it comes. A request that began in the same
-// slice as the reading counts as not included: better twice than never.
+// recent sums requests by their start time in slices, so that those a reading cannot include are known however late it
+// arrives. A request of the reading's own slice counts as not included: counting twice is safer than not at all.
 type recent struct {
 	base  time.Time // before every request
-	by    [kept]Tally
-	now   int64 // number of the newest slice
-	since int64 // requests of this slice and later are not in the reading
-	sum   Tally // of those
+	by    [kept]Totals
+	now   int64  // number of the newest slice
+	since int64  // requests of this slice and later are not in the reading
+	sum   Totals // of those
 }
 
-// slice is the number of the slice that a time falls in, by the monotonic clock where
-// the times have it.
+// slice returns the number of the slice of a time.
 func (r *recent) slice(at time.Time) int64 { return max(int64(at.Sub(r.base)/slice), 0) }
 
-// start counts a request in.
-func (r *recent) start(t Tally, at time.Time) {
+// start adds a request.
+func (r *recent) start(t Totals, at time.Time) {
 	n := r.advance(r.slice(at))
 	r.by[n%kept].add(t)
 	if n >= r.since {
@@ -56,11 +54,11 @@ func (r *recent) start(t Tally, at time.Time) {
 	}
 }
 
-// end counts a part of a request out that began at the given time.
-func (r *recent) end(t Tally, at time.Time) {
+// end subtracts a part of a request that began at the given time.
+func (r *recent) end(t Totals, at time.Time) {
 	n := r.slice(at)
 	if n > r.now {
-		return // it began before the clock went back
+		return // it began before the clock was set back
 	}
 	if n > r.now-kept {
 		r.by[n%kept].sub(t)
@@ -70,18 +68,17 @@ func (r *recent) end(t Tally, at time.Time) {
 	}
 }
 
-// read says that a reading taken at the given time is in force. What began so long
-// before that its slice is gone counts as included.
+// read says that a reading taken at the given time is in force. Requests older than the slices count as included.
 func (r *recent) read(at time.Time) {
 	r.since = max(r.slice(at), r.now-kept+1)
-	r.sum = Tally{}
+	r.sum = Totals{}
 	for n := r.since; n <= r.now; n++ {
 		r.sum.add(r.by[n%kept])
 	}
 }
 
-// advance makes n the newest slice, unless time went back a little, and returns the
-// slice to use. When the clock was put back, what began before is forgotten.
+// advance makes n the newest slice and returns the slice to use. If the clock was set back, older requests are
+// forgotten.
 func (r *recent) advance(n int64) int64 {
 	if n <= r.now-kept {
 		*r = recent{base: r.base, now: n, since: n}
@@ -91,7 +88,7 @@ func (r *recent) advance(n int64) int64 {
 		return n
 	}
 	for i := max(r.now+1, n-kept+1); i <= n; i++ {
-		r.by[i%kept] = Tally{}
+		r.by[i%kept] = Totals{}
 	}
 	r.now = n
 	return n

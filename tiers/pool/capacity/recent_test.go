@@ -10,7 +10,7 @@ import (
 // begun is a request as the plain model of recent knows it.
 type begun struct {
 	at time.Time
-	t  Tally
+	t  Totals
 }
 
 // start is when the accounts of these tests begin.
@@ -34,7 +34,7 @@ type model struct {
 	newest int64
 }
 
-func (m *model) sum() (t Tally) {
+func (m *model) sum() (t Totals) {
 	for _, l := range m.live {
 		if numbered(l.at) >= m.since {
 			t.add(l.t)
@@ -43,8 +43,8 @@ func (m *model) sum() (t Tally) {
 	return t
 }
 
-func aTally(rng *rand.Rand) Tally {
-	return Tally{Requests: 1, Queued: rng.IntN(5000), Held: rng.IntN(5000), Tokens: rng.IntN(9000)}
+func aTally(rng *rand.Rand) Totals {
+	return Totals{Requests: 1, Queued: rng.IntN(5000), Held: rng.IntN(5000), Tokens: rng.IntN(9000)}
 }
 
 func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 				at := rng.IntN(len(m.live))
 				l := &m.live[at]
 				if rng.IntN(3) == 0 { // a part of it: its first token came
-					first := Tally{Queued: l.t.Queued}
+					first := Totals{Queued: l.t.Queued}
 					r.end(first, l.at)
 					l.t.sub(first)
 					continue
@@ -97,7 +97,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 
 func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
 	r, at := aRecent()
-	one := Tally{Requests: 1}
+	one := Totals{Requests: 1}
 	r.start(one, at.Add(slice-1))
 	r.start(one, at.Add(slice))
 	if r.read(at.Add(slice - 1)); r.sum.Requests != 2 {
@@ -116,7 +116,7 @@ func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
 
 func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) {
 	r, at := aRecent()
-	one := Tally{Requests: 1}
+	one := Totals{Requests: 1}
 	r.start(one, at)
 	r.start(one, at.Add(kept*slice)) // its slice is gone
 	r.read(at.Add(-time.Second))     // a reading that was very long on its way
@@ -133,7 +133,7 @@ func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 		r, now := aRecent()
 		var live []begun
 		begin := func() {
-			l := begun{now, Tally{Requests: 1, Queued: 10, Held: 10, Tokens: 10}}
+			l := begun{now, Totals{Requests: 1, Queued: 10, Held: 10, Tokens: 10}}
 			r.start(l.t, now)
 			live = append(live, l)
 		}
@@ -162,7 +162,7 @@ func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 			end()
 		}
 		now = now.Add(time.Second)
-		if r.read(now); r.sum != (Tally{}) {
+		if r.read(now); r.sum != (Totals{}) {
 			t.Errorf("jump %v: left behind %+v", jump, r.sum)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// tail is the share of its expected length that an answer which has passed it is
-	// expected to go on for. Lengths of answers have long tails.
+	// tail is the expected remaining length of an answer that has passed its expected length, as a share of that.
+	// Answer lengths have long tails.
 	tail = 4
-	// forecastFor is how long a forecast is good for while nothing begins or ends.
+	// forecastFor is how long a forecast is valid while no request begins or ends.
 	forecastFor = 50 * time.Millisecond
 )
 
-// Request is one request in flight on a backend. What is exported is set before it starts and
-// does not change after. It must not be copied once it has started.
+// Request is one request in flight on a backend. Exported fields are set before it starts and do not change. It must not
+// be copied after its start.
 type Request struct {
 	Began     time.Time
 	Ahead     float64                      // prompt tokens that were queued before its own
@@ -30,28 +30,27 @@ type Request struct {
 	Parts     [prefix.MaxParts]prefix.Part // what the prompt begins with
 	Owner     any                          // for whoever asks the account what is in flight
 
-	came  atomic.Int32 // tokens of the answer so far, about
-	index int          // its place among the account's requests
-	tally Tally        // what is counted of it
-	first time.Time    // when the first token came; zero until then
-	ended bool
+	came   atomic.Int32 // tokens of the answer so far, about
+	index  int          // its place among the account's requests
+	totals Totals       // what is counted of it
+	first  time.Time    // when the first token came; zero until then
+	ended  bool
 }
 
-// Came says that one more token, or chunk of the answer, has come. It may be called at any time,
-// also beside other calls.
-func (r *Request) Came() { r.came.Add(1) }
+// CountToken counts one token, or chunk, of the answer. It is safe for concurrent use.
+func (r *Request) CountToken() { r.came.Add(1) }
 
-// Tally is what is counted of the request; once it has ended, what was at last.
-func (r *Request) Tally() Tally { return r.tally }
+// Totals returns what is counted for the request; after its end, the last values.
+func (r *Request) Totals() Totals { return r.totals }
 
-// First is when the first token came, zero until then.
-func (r *Request) First() time.Time { return r.first }
+// FirstToken returns the time of the first token; zero until then.
+func (r *Request) FirstToken() time.Time { return r.first }
 
-// Ended reports whether the request has ended.
-func (r *Request) Ended() bool { return r.ended }
+// IsEnded reports whether the request has ended.
+func (r *Request) IsEnded() bool { return r.ended }
 
-// remaining is how many tokens r is expected to have still to come, and generated how
-// many have come. Of an answer that comes in one piece that is a guess by time.
+// remaining returns the expected rest of r's answers in tokens, and the tokens generated so far. For an answer in one
+// piece both are estimated by time.
 func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generated int) {
 	generated = int(r.came.Load())
 	if r.Whole && now.After(r.begins(s)) {
@@ -65,10 +64,9 @@ func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generat
 	return remaining, generated
 }
 
-// begins is when the prompt of an answer that comes in one piece must have been
-// computed.
+// begins returns the estimated end of the prefill of an answer in one piece.
 func (r *Request) begins(s estimate.Speed) time.Time {
-	prefill := (r.Ahead + float64(r.tally.Queued)) * s.Prefill
+	prefill := (r.Ahead + float64(r.totals.Queued)) * s.Prefill
 	return r.Began.Add(time.Duration(prefill * float64(time.Second)))
 }
 
@@ -77,7 +75,7 @@ func (r *Request) begun(now time.Time, s estimate.Speed) bool {
 	return !r.first.IsZero() || r.Whole && now.After(r.begins(s))
 }
 
-// forecast is what the requests of an account will still add to its KV cache.
+// forecast is what the requests of an account will still add to the KV cache.
 type forecast struct {
 	growth    float64 // tokens, at the worst moment
 	variance  float64 // of what they will have at the end
@@ -87,11 +85,10 @@ type forecast struct {
 	stale     bool // something has begun or ended since
 }
 
-// of is the forecast of some requests, made anew where it is old. All answers grow at one pace, and each frees
-// what it holds when it ends: when the k longest are still there, they have grown by what the
-// shortest of them had left. So the worst moment holds max over k of (what the k longest hold +
-// k × what the k-th has left). It is the rule of the past-future scheduler (Gong et al. 2025), with
-// what is left rounded up to half-octaves, so that nothing is sorted.
+// of computes the forecast, or returns the last one while it is valid. All answers are assumed to grow at the same
+// speed, and each frees its memory at its end: when the k longest remain, each has grown by the rest of the shortest of
+// them. So the maximum is max over k of (tokens that the k longest hold + k × the rest of the k-th). This is the rule of
+// the past-future scheduler (Gong et al. 2025), with rests rounded up to half-octaves, so that nothing is sorted.
 func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *forecast {
 	if age := now.Sub(f.at); !f.stale && age >= 0 && age < forecastFor {
 		return f
@@ -101,15 +98,15 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 	*f = forecast{at: now}
 	for _, r := range requests {
 		if !r.begun(now, s) {
-			f.partly += float64(r.tally.Held)
+			f.partly += float64(r.totals.Held)
 			f.beginning++
 		}
 		left, generated := r.remaining(now, s)
 		f.variance += r.Variance
 		i := span(left)
 		count[i]++
-		held[i] += r.tally.Held + generated
-		all += r.tally.Held + generated
+		held[i] += r.totals.Held + generated
+		all += r.totals.Held + generated
 	}
 	most, k, holds := 0, 0, 0
 	for i := spans - 1; i >= 0; i-- {
@@ -127,7 +124,7 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 // half-octaves of what is left of an answer, up to a million tokens.
 const spans = 42
 
-// span is the half-octave of n, and spanEnd its upper end.
+// span returns the half-octave of n, spanEnd the upper end of one.
 func span(n int) int {
 	if n < 2 {
 		return 0

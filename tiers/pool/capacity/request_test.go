@@ -64,7 +64,7 @@ var speed = estimate.Speed{Prefill: 1.0 / 4000, Decode: 0.02}
 // is expected.
 func answer(a *Account, prompt, came, output int) *Request {
 	r := &Request{Began: start, Output: output}
-	a.Start(r, Tally{Requests: 1, Waiting: 1, Held: prompt})
+	a.Start(r, Totals{Requests: 1, Waiting: 1, Held: prompt})
 	a.FirstToken(r, start)
 	r.came.Store(int32(came))
 	return r
@@ -80,8 +80,8 @@ func TestTheForecastIsTheSimulationWithWhatIsLeftRoundedUp(t *testing.T) {
 			came, output := rng.IntN(500), 1+rng.IntN(1+rng.IntN(1500))
 			r := answer(&a, rng.IntN(3000), came, output)
 			left, _ := r.remaining(start, speed)
-			exact = append(exact, growing{r.Tally().Held + came, left})
-			rounded = append(rounded, growing{r.Tally().Held + came, spanEnd(span(left))})
+			exact = append(exact, growing{r.Totals().Held + came, left})
+			rounded = append(rounded, growing{r.Totals().Held + came, spanEnd(span(left))})
 		}
 		got, truth := a.forecast.of(a.requests, start, speed).growth, simulated(exact)
 		if int(got) != simulated(rounded) {
@@ -126,13 +126,13 @@ func TestWhatIsLeftOfAnAnswer(t *testing.T) {
 
 func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 	a := NewAccount(start)
-	prompt := Tally{Requests: 1, Waiting: 1, Queued: 4000, Held: 4000}
+	prompt := Totals{Requests: 1, Waiting: 1, Queued: 4000, Held: 4000}
 	stream := &Request{Began: start, Output: 200, MaxOutput: 1000}
 	whole := &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
 	a.Start(stream, prompt)
 	a.Start(whole, prompt)
 	for range 70 {
-		stream.Came()
+		stream.CountToken()
 	}
 	s := estimate.Speed{Prefill: speed.Prefill, Decode: 0.025}
 	if left, generated := stream.remaining(start, s); generated != 70 || left != 130 {
@@ -164,7 +164,7 @@ func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
 	}
 	of := func() *Request {
 		r := &Request{Began: now, Output: 100, MaxOutput: 100}
-		a.Start(r, Tally{Requests: 1, Waiting: 1, Queued: 1000, Held: 1000})
+		a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, Held: 1000})
 		return r
 	}
 	one := of()
@@ -176,7 +176,7 @@ func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
 		t.Errorf("two grow by %v", got)
 	}
 	for range 60 {
-		one.Came()
+		one.CountToken()
 	}
 	if got := growth(); got != float64(2*spanEnd(span(100))) {
 		t.Errorf("a forecast is good for a while, but was made anew: %v", got)

@@ -1,9 +1,7 @@
-// Package estimate holds what is learned from requests and readings as they come: how fast a
-// backend is, how long prompts and answers are, how much of a prompt an engine finds in its
-// prefix cache, and what a token costs. All of it forgets exponentially.
+// Package estimate learns from requests and readings: a backend's speed, the lengths of prompts and answers, the hit
+// rate of the prefix cache, and the cost of a token. All values decay exponentially.
 //
-// The package is pure: it has no clock, no lock and no logger. Its callers bring the time, and
-// make one call of a value at a time.
+// The package is pure: it has no clock, no lock and no logger. Callers pass the time and serialize the calls.
 package estimate
 
 import (
@@ -11,26 +9,26 @@ import (
 	"time"
 )
 
-// Average is a mean of late samples.
+// Average is an exponentially weighted mean.
 type Average float64
 
-// averageShare is how much one sample moves an average.
+// averageShare is the weight of a new sample.
 const averageShare = 1.0 / 64
 
-// Learn moves the average by a sample.
+// Learn adds a sample.
 func (a *Average) Learn(sample float64) { *a += (Average(sample) - *a) * averageShare }
 
-// Flow is a rate over the last seconds. Its zero value has seen nothing.
+// Flow is a rate over the last seconds. The zero value is ready.
 type Flow struct {
 	sum   float64
 	at    time.Time
 	since time.Time // when it began, after a time without
 }
 
-// flowTime is the time constant of forgetting.
+// flowTime is the time constant of the decay.
 const flowTime = 5 * time.Second
 
-// Add says that n came.
+// Add counts n at time now.
 func (f *Flow) Add(n float64, now time.Time) {
 	if f.since.IsZero() || now.Sub(f.at) > 2*flowTime {
 		*f = Flow{since: now}
@@ -39,14 +37,13 @@ func (f *Flow) Add(n float64, now time.Time) {
 	f.at = now
 }
 
-// PerSecond is the rate; 0 is unknown: in the first second, and where nothing has come for
-// so long that what is left is the memory of other times.
+// PerSecond returns the rate; 0 means unknown: in the first second, and after a long time without events.
 func (f *Flow) PerSecond(now time.Time) float64 {
 	age := now.Sub(f.since)
 	if age < time.Second || now.Sub(f.at) > 2*flowTime {
 		return 0
 	}
-	return f.left(now) / flowTime.Seconds() / (1 - math.Exp(-age.Seconds()/flowTime.Seconds())) // a young sum is not full yet
+	return f.left(now) / flowTime.Seconds() / (1 - math.Exp(-age.Seconds()/flowTime.Seconds())) // corrects for a sum younger than the time constant
 }
 
 func (f *Flow) left(now time.Time) float64 {

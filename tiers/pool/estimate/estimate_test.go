@@ -213,7 +213,7 @@ func TestTheFlowIsARateThatForgets(t *testing.T) {
 }
 
 func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
-	var h Hits
+	var h CacheHits
 	at := 0.0
 	for range 20 {
 		h.Expect(3600, 4000)
@@ -227,7 +227,7 @@ func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
 	if h.Trust() != 1 {
 		t.Error("not forgiven")
 	}
-	var good Hits
+	var good CacheHits
 	for range 20 {
 		good.Expect(3600, 4000)
 		at += 4000

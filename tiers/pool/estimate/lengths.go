@@ -4,43 +4,36 @@ const (
 	// meanOutputDefault is the length in tokens of answers before any was seen: about the
 	// mean of public conversation traces.
 	meanOutputDefault = 200.0
-	// Kinds is how many kinds of answers are told apart. Two that share a place are
-	// taken for one.
+	// Kinds is the number of slots for kinds of answers. Kinds with the same hash share one.
 	Kinds = 256
-	// knownFrom is after how many answers a kind speaks for itself alone.
+	// knownFrom is the number of answers after which a kind's own mean is used alone.
 	knownFrom = 32
-	// mostlyFull is the share of answers that end at their limit from which the limit is
-	// the best guess.
+	// mostlyFull is the share of answers that reach their limit from which the limit is the estimate.
 	mostlyFull = 0.75
-	// like is how many times the mean a limit may be for that: where short answers were
-	// cut, it says nothing of a limit that is a thousand times as long.
+	// like bounds that rule to limits of at most so many times the mean.
 	like = 4
 )
 
-// Outputs are the lengths of answers: of all, and by kind. Requests with the same
-// system prompt are of one kind: an application's answers are alike in length, and
-// those of another may be ten times as long.
+// Outputs learns answer lengths: of all answers, and by kind. Requests with the same system prompt are of one kind,
+// because an application's answers are alike in length, and those of another may be ten times as long.
 type Outputs struct {
 	all  lengths
 	kind [Kinds]lengths
 }
 
-// lengths are mean and spread of the lengths of answers, in tokens, by exponential
-// forgetting.
+// lengths are the exponentially weighted mean and variance of answer lengths in tokens.
 type lengths struct {
 	mean, variance float64
 	full           float64 // share of the answers with a limit that ended there
 	n              int     // answers seen, up to knownFrom
 }
 
-// NewOutputs knows nothing yet: lengths of answers are about as far spread as they are
-// long.
+// NewOutputs returns an Outputs without samples. The initial spread is about the mean.
 func NewOutputs() Outputs {
 	return Outputs{all: lengths{mean: meanOutputDefault, variance: meanOutputDefault * meanOutputDefault}}
 }
 
-// Of is what is to be expected of an answer of a kind that may have at most so many
-// tokens, 0 where that is unknown.
+// Of returns the expected length of an answer of a kind with the given limit in tokens; limit 0 is unknown.
 func (o *Outputs) Of(kind, limit int) (mean, variance float64) {
 	l := o.all
 	if kind >= 0 {
@@ -56,8 +49,7 @@ func (o *Outputs) Of(kind, limit int) (mean, variance float64) {
 	return l.mean, l.variance
 }
 
-// Learn takes in that an answer which might have had so many tokens at most, 0 is
-// unknown, had n.
+// Learn adds an answer of n tokens with the given limit; limit 0 is unknown.
 func (o *Outputs) Learn(kind, limit, n int) {
 	o.all.learn(limit, n)
 	if kind < 0 {
@@ -72,8 +64,7 @@ func (o *Outputs) Learn(kind, limit, n int) {
 	k.learn(limit, n)
 }
 
-// learn moves what is known by one answer. One that was cut short of the mean says
-// nothing of how long it would have been.
+// learn adds one answer. One that its limit cut below the mean is ignored.
 func (l *lengths) learn(limit, n int) {
 	cut := limit > 0 && n >= limit
 	if off := float64(n) - l.mean; !cut || off > 0 {

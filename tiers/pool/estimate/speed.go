@@ -32,19 +32,17 @@ const (
 	fullDecode, minDecodeSample = 64.0, 8.0
 )
 
-// Speed is what is learned of one backend's speed, as seconds per token: the
-// average of times is what the expected wait needs, and one absurdly fast
-// sample cannot move it far.
+// Speed is the learned speed of one backend in seconds per token. The mean of times is what the expected wait needs, and
+// a single fast sample cannot move it far.
 type Speed struct {
 	Prefill float64 // seconds per prompt token
 	Decode  float64 // seconds per token of one request
 }
 
-// NewSpeed is what is believed before anything was learned.
+// NewSpeed returns the values before any sample.
 func NewSpeed() Speed { return Speed{Prefill: 1 / DefaultPrefill, Decode: 1 / DefaultDecode} }
 
-// LearnPrefill takes that tokens (the prompt and what was queued before it)
-// took so long.
+// LearnPrefill adds a sample: tokens (the prompt and those queued before it) took so long.
 func (s *Speed) LearnPrefill(tokens float64, took time.Duration) {
 	if tokens < minPrefillSample || took <= 0 {
 		return
@@ -53,7 +51,7 @@ func (s *Speed) LearnPrefill(tokens float64, took time.Duration) {
 	s.Prefill += (sample - s.Prefill) * learnShare * min(tokens/fullPrefill, 1)
 }
 
-// LearnDecode takes that so many tokens after the first took so long.
+// LearnDecode adds a sample: so many tokens after the first took so long.
 func (s *Speed) LearnDecode(tokens float64, took time.Duration) {
 	if tokens < minDecodeSample || took <= 0 {
 		return
@@ -71,7 +69,7 @@ const (
 	Slowest = 1.5
 )
 
-// Within is s, bounded by the mean of its pool.
+// Within returns s limited by the mean of its pool.
 func (s Speed) Within(mean Speed) Speed {
 	return Speed{
 		Prefill: clamp(s.Prefill, Fastest*mean.Prefill, Slowest*mean.Prefill),
@@ -79,9 +77,8 @@ func (s Speed) Within(mean Speed) Speed {
 	}
 }
 
-// Pace is how many seconds a token of one request took between two readings; 0 where
-// they do not tell.
-func Pace(was, is pressure.Reading) float64 {
+// SpeedRatio returns the seconds per token of one request between two readings; 0 if they do not tell.
+func SpeedRatio(was, is pressure.Reading) float64 {
 	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At).Seconds()
 	running := float64(was.Running+is.Running) / 2
 	if tokens <= 0 || took <= 0 || running < 1 {
@@ -102,11 +99,10 @@ const (
 	fullText = 2000.0
 )
 
-// Density is what is learned of a model's tokens per byte of text, its chat template
-// included. Zero is not learned yet.
+// Density is the learned number of tokens per byte of text, chat template included. Zero has no sample.
 type Density float64
 
-// Of is how many tokens a text of so many bytes has, at least 1.
+// Of returns the estimated tokens of a text of so many bytes, at least 1.
 func (d Density) Of(bytes int) int {
 	if d == 0 {
 		d = defaultDensity
@@ -114,8 +110,8 @@ func (d Density) Of(bytes int) int {
 	return int(float64(max(bytes, 1))*float64(d)) + 1
 }
 
-// Learn takes that a prompt of so many bytes had so many tokens. The first long
-// sample replaces the rule of thumb; factor is by how much it was wrong, else 1.
+// Learn adds a prompt of so many bytes and tokens. The first long sample replaces the default; factor is the correction
+// that this makes, else 1.
 func (d *Density) Learn(bytes, tokens int) (factor float64) {
 	sample := clamp(float64(tokens)/float64(bytes), minDensity, maxDensity)
 	if *d == 0 && float64(bytes) >= fullText {

@@ -27,15 +27,12 @@ const (
 	crowded = 0.5
 )
 
-// UnitCosts are what is learned of how many tokens one busy backend of the pool makes in a
-// second.
+// UnitCosts learns how many tokens one busy backend of the pool processes per second.
 //
-// Busy is the point: a backend costs the same whether it makes one answer or sixty at
-// once, so a token of an idle one seems to cost sixty times as much, though nothing is
-// cheaper than to ask it. What is wanted is the price of a token at the crowd that the
-// pool works with. So the throughput is that of the times with at least half of the usual
-// crowd, and the usual crowd is quick to rise and slow to fall. It also keeps a draft
-// pool that gets no requests, because it seemed dear, from seeming dearer for that.
+// A backend costs the same whether it runs one request or sixty, so by its current load a token of an idle backend would
+// seem sixty times as dear. The wanted price is the one at the pool's usual concurrency. So only times with at least
+// half of the usual concurrency count, and that value rises fast and falls slowly. A draft pool that gets no requests
+// because it seemed expensive therefore does not become more expensive.
 type UnitCosts struct {
 	tokens, seconds float64 // of late prompts: sum of the tokens to be computed, and the time it took
 	prompts         int     // that these rest on, up to enoughPrompts
@@ -46,7 +43,7 @@ type UnitCosts struct {
 	samples float64   // that decode rests on
 }
 
-// Prompt takes that so many tokens (the prompt's and what was queued before it) took so long.
+// Prompt adds a sample: so many tokens (the prompt and those queued before it) took so long.
 func (u *UnitCosts) Prompt(tokens float64, took time.Duration) {
 	if tokens < minPrefillSample || took <= 0 {
 		return
@@ -57,7 +54,7 @@ func (u *UnitCosts) Prompt(tokens float64, took time.Duration) {
 	u.seconds = u.seconds*keep + clamp(took.Seconds(), tokens/maxPrefill, tokens/MinPrefill)
 }
 
-// Readings takes two that follow each other.
+// Readings adds two consecutive readings.
 func (u *UnitCosts) Readings(was, is pressure.Reading) {
 	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At)
 	if crowd := float64(was.Running+is.Running) / 2; tokens > 0 && took > 0 && took <= maxGap && crowd >= 1 {
@@ -65,7 +62,7 @@ func (u *UnitCosts) Readings(was, is pressure.Reading) {
 	}
 }
 
-// Answer takes that an answer had so many tokens after the first in so long, one of a crowd.
+// Answer adds a sample: an answer had so many tokens after the first in the given time, at concurrency crowd.
 func (u *UnitCosts) Answer(crowd, tokens float64, took time.Duration, now time.Time) {
 	if tokens < minDecodeSample || took <= 0 {
 		return
@@ -73,7 +70,7 @@ func (u *UnitCosts) Answer(crowd, tokens float64, took time.Duration, now time.T
 	u.made(crowd, crowd*tokens/took.Seconds(), decodeAnswer, now)
 }
 
-// made takes that one backend made so many tokens per second for a crowd, for so long.
+// made adds that one backend generated perSecond tokens per second at concurrency crowd for the given time.
 func (u *UnitCosts) made(crowd, perSecond float64, took time.Duration, now time.Time) {
 	if since := now.Sub(u.at); since > 0 {
 		if !u.at.IsZero() {
@@ -95,9 +92,9 @@ func (u *UnitCosts) made(crowd, perSecond float64, took time.Duration, now time.
 	u.decode += (perSecond - u.decode) * max(took.Seconds()/decodeFor.Seconds(), 1/u.samples)
 }
 
-// PerToken are what a prompt token and a token of an answer cost on a backend that costs so much
-// per second. ok is false where too little was seen: 32 prompts of 64 tokens or more whose answer
-// was streamed, and 16 s of work told by readings or 32 streamed answers.
+// PerToken returns the cost of a prompt token and of an answer token on a backend with the given price per second. ok is
+// false with too few samples: it needs 32 streamed answers to prompts of 64 tokens or more, and 16 s of work by readings
+// or 32 streamed answers.
 func (u *UnitCosts) PerToken(perSecond float64) (prefill, decode float64, ok bool) {
 	if u.prompts < enoughPrompts || u.samples < enoughDecode {
 		return 0, 0, false

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// goneWords are words that no identifier may contain, with the field's own term for each.
+var goneWords = map[string]string{
+	"twin": "audit draft", "purse": "audit budget", "rally": "block verification", "thinning": "rejection sampling",
+	"heir": "continuation pool", "unheal": "undo", "owe": "pending match", "exam": "capability probe", "nudge": "notify", "ear": "subscriber",
+	"meddle": "intercept", "meddled": "intercepted", "vitals": "health monitor", "vacate": "leader lost",
+	"purses": "audit budgets", "legs": "segments", "stamps": "evidence keys, or decisions", "lot": "cohort", "lots": "cohorts",
+	"takeovers": "failovers", "riddle": "what it does",
+}
+
+// goneNames are whole identifiers that may not come back, with their replacements.
+var goneNames = map[string]string{
+	"Ask": "Request, Do, Check or Verify: one meaning for each name", "Said": "Sent", "Apart": "PerTenantEvidence",
+	"Pressed": "AllowLowScore", "Tap": "Observer", "Sums": "Estimate", "AtOnce": "MaxConcurrent…", "Foresee": "Forecast", "Lambda": "KVUsageWeight",
+}
+
+// identifierWords splits an identifier into its words: maxHTTPBytes is max, HTTP and Bytes.
+var identifierWords = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
+
+// boundPrefix finds bounds that are not named max… or min….
+var boundPrefix = regexp.MustCompile(`^(most|least|Most|Least)[A-Z]`)
+
+// problemOf says what is wrong with an identifier; "" is nothing. A test's name is a sentence, in which any word may stand.
+func problemOf(name string) string {
+	if strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Benchmark") {
+		return ""
+	}
+	if better, gone := goneNames[name]; gone {
+		return "use " + better
+	}
+	if boundPrefix.MatchString(name) {
+		return "a bound is max… or min…"
+	}
+	for _, word := range identifierWords.FindAllString(name, -1) {
+		if better, gone := goneWords[strings.ToLower(word)]; gone {
+			return "use " + better
+		}
+	}
+	return ""
+}
+
+// declared calls see for each identifier that a file declares: types, functions, methods, fields, parameters, variables.
+func declared(file *ast.File, see func(*ast.Ident)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			see(n.Name)
+		case *ast.TypeSpec:
+			see(n.Name)
+		case *ast.Field:
+			for _, id := range n.Names {
+				see(id)
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				see(id)
+			}
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if id, ok := left.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					see(id)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func TestNamesAreTheFieldsOwn(t *testing.T) {
+	set, problems := token.NewFileSet(), map[string]string{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "vendor" || d.Name() == "node_modules" || d.Name() == ".git" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		declared(file, func(id *ast.Ident) {
+			if problem := problemOf(id.Name); problem != "" {
+				problems[set.Position(id.Pos()).String()] = id.Name + ": " + problem
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range slices.Sorted(maps.Keys(problems)) {
+		t.Errorf("%s: %s", strings.TrimPrefix(at, "../../"), problems[at])
+	}
+}
+
+func TestAGoneWordIsFoundInAnyPartOfAName(t *testing.T) {
+	for name, wrong := range map[string]bool{
+		"twin": true, "newTwin": true, "Ask": true, "mostTokens": true, "LeastScore": true,
+		"twine": false, "Almost": false, "most": false, "asked": false, "TestATwinIsRead": false, "thing": false,
+	} {
+		if got := problemOf(name) != ""; got != wrong {
+			t.Errorf("%s: a problem is %v, want %v", name, got, wrong)
+		}
+	}
+}

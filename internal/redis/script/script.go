@@ -1,0 +1,209 @@
+// Package script runs Lua scripts in Redis: one server, one behind Sentinels, or a cluster. Start at [New] and [NewRunner].
+//
+// Scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's ACL may deny. A Redis that
+// does not know a script says NOSCRIPT: it was restarted, another server took over, or the slot moved. A [Runner] then
+// loads its scripts and sends again what was not run.
+//
+// # Panics
+//
+// go-redis panics at some malformed replies. What runs in the caller's goroutine panics there; the caller recovers. What
+// this package starts on several nodes of a cluster runs in goroutines of go-redis: [EachMaster] recovers there. A pipeline
+// of a cluster client runs in goroutines that nobody else can recover, so clients must refuse such replies before
+// go-redis reads them (package connect does).
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
+)
+
+// Script is a Lua script.
+type Script struct {
+	source string
+	sha    string // of the source, by which Redis knows it
+}
+
+// New returns a script.
+func New(source string) *Script { return &Script{source, redis.NewScript(source).Hash()} }
+
+// Hash is the script's name in EVALSHA.
+func (s *Script) Hash() string { return s.sha }
+
+// EvalSha runs the script, or puts it into c where that is a pipeline. NOSCRIPT is the caller's, see [Runner].
+func (s *Script) EvalSha(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd {
+	return c.EvalSha(ctx, s.sha, keys, args...)
+}
+
+// scriptLine is where Redis says in which line of a script something went wrong.
+var scriptLine = regexp.MustCompile(`@user_script:(\d+)`)
+
+// Explain adds the line of the script that an error names. When an ACL denies a command to a script, Redis tells the
+// client only the number of the line.
+func (s *Script) Explain(err error) error {
+	m := scriptLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	n, _ := strconv.Atoi(m[1])
+	lines := strings.Split(s.source, "\n")
+	if n < 1 || n > len(lines) {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, strings.TrimSpace(lines[n-1]))
+}
+
+// otherNodesTime is how long Load waits for the nodes of a cluster that do not have the key.
+const otherNodesTime = 125 * time.Millisecond
+
+// Runner runs a package's scripts in one Redis. It is safe for concurrent use.
+type Runner struct {
+	client  redis.UniversalClient
+	scripts []*Script
+}
+
+// NewRunner returns a runner of these scripts; it sends nothing.
+func NewRunner(client redis.UniversalClient, scripts ...*Script) *Runner {
+	return &Runner{client, scripts}
+}
+
+// Run runs a script: one round trip, or three where Redis does not know the script. There must be a key.
+func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any) *redis.Cmd {
+	cmd := s.EvalSha(ctx, r.client, keys, args...)
+	if !Unknown(cmd.Err()) {
+		return cmd
+	}
+	if err := r.Load(ctx, keys[0]); err != nil {
+		cmd.SetErr(err)
+		return cmd
+	}
+	return s.EvalSha(ctx, r.client, keys, args...)
+}
+
+// Pipeline returns an empty pipeline for [Runner.Exec].
+func (r *Runner) Pipeline() redis.Pipeliner { return r.client.Pipeline() }
+
+// Exec sends a pipeline in one round trip. Calls of scripts that Redis does not know are sent once more, after the
+// scripts were loaded. Each of the three round trips takes no longer than timeout. The error is the connection's, after
+// which nobody knows what was done, or that of the loading. Redis' answers, also errors, are in the commands.
+func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
+	cmds, err := exec(ctx, pipe, timeout)
+	if err != nil {
+		return err
+	}
+	unknown := slices.DeleteFunc(slices.Clone(cmds), func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) })
+	if len(unknown) == 0 {
+		return nil
+	}
+	if err := r.loadWithin(ctx, firstKey(unknown[0]), timeout); err != nil {
+		return err
+	}
+	again := r.client.Pipeline()
+	for _, cmd := range unknown {
+		cmd.SetErr(nil)
+		_ = again.Process(ctx, cmd) // it is only queued
+	}
+	_, err = exec(ctx, again, timeout)
+	return err
+}
+
+// firstKey is the first key of a call of a script: it follows EVALSHA, the hash and the number of keys.
+func firstKey(cmd redis.Cmder) string {
+	const at = 3
+	args := cmd.Args()
+	if len(args) <= at {
+		return ""
+	}
+	key, _ := args[at].(string)
+	return key
+}
+
+// exec is one round trip.
+func exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) ([]redis.Cmder, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmds, _ := pipe.Exec(ctx) // the first error of any command; each has its own
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !Answered(err) {
+			return nil, err
+		}
+	}
+	return cmds, nil
+}
+
+// Load gives Redis the scripts. In a cluster the node that has the key gets them first, and its error is returned. Then
+// every master gets them, because a slot may be moving to another one: nodes that hang or refuse are passed over after
+// 125 ms. A node that still lacks a script says so at the next call.
+func (r *Runner) Load(ctx context.Context, key string) error {
+	cluster, ok := r.client.(*redis.ClusterClient)
+	if !ok {
+		return r.loadInto(ctx, r.client)
+	}
+	if node, err := cluster.MasterForKey(ctx, key); err == nil {
+		if err := r.loadInto(ctx, node); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, otherNodesTime)
+	defer cancel()
+	_ = EachMaster(ctx, cluster, r.loadInto)
+	return nil
+}
+
+// loadWithin is Load in a bounded time.
+func (r *Runner) loadWithin(ctx context.Context, key string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return r.Load(ctx, key)
+}
+
+func (r *Runner) loadInto(ctx context.Context, node redis.Cmdable) error {
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, s := range r.scripts {
+			p.ScriptLoad(ctx, s.source)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load the scripts: %w", err)
+	}
+	return nil
+}
+
+// errPanicked is the result of a node at whose reply the client panicked.
+var errPanicked = errors.New("the Redis client panicked at a reply")
+
+// EachMaster calls do for every master of a cluster at the same time, or once for the one server that there is. A panic
+// of do is told to who watches the context (package panics), and is an error. EachMaster returns one of the errors.
+func EachMaster(ctx context.Context, client redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
+	recovered := func(ctx context.Context, node redis.Cmdable) (err error) {
+		err = errPanicked
+		func() {
+			defer panics.Recover(ctx)
+			err = do(ctx, node)
+		}()
+		return err
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return recovered(ctx, node) })
+	}
+	return recovered(ctx, client)
+}
+
+// Answered reports whether an error is Redis' answer to one command, not a failure of the connection.
+func Answered(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// Unknown reports whether an error says that Redis does not know a script.
+func Unknown(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }

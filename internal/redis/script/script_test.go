@@ -1,0 +1,208 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/connect"
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redistest"
+	"github.com/foregate/foregate/panics"
+)
+
+var (
+	count = script.New("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+	wrong = script.New("local a = 1\nreturn redis.call('NONE', KEYS[1])")
+)
+
+const (
+	key      = "foregate:{fg}:count"
+	deadline = 10 * time.Second // of a busy machine
+)
+
+// each runs a test with a runner on each topology. forget makes every master forget the scripts.
+func each(t *testing.T, test func(t *testing.T, client redis.UniversalClient, r *script.Runner, forget func())) {
+	t.Helper()
+	redistest.EachTopology(t, func(t *testing.T, where connect.Options, masters []*redistest.Server) {
+		o := connect.Background(where)
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = deadline, deadline, deadline, deadline
+		c := connect.New(o)
+		t.Cleanup(func() { _ = c.Close() })
+		test(t, c, script.NewRunner(c, count, wrong), func() {
+			for _, m := range masters {
+				m.Do("SCRIPT", "FLUSH")
+			}
+		})
+	})
+}
+
+func TestAScriptThatRedisDoesNotKnowIsLoadedAndRunOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, _ redis.UniversalClient, r *script.Runner, forget func()) {
+		for want := range int64(3) {
+			if got, err := r.Run(t.Context(), count, []string{key}, 1).Int64(); got != want+1 || err != nil {
+				t.Errorf("call %d: %d, %v", want, got, err)
+			}
+			forget()
+		}
+	})
+}
+
+func TestOfAPipelineOnlyCallsOfUnknownScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, client redis.UniversalClient, r *script.Runner, forget func()) {
+		for round := range int64(3) {
+			pipe := r.Pipeline()
+			plain := pipe.Incr(t.Context(), key+":plain")
+			first := count.EvalSha(t.Context(), pipe, []string{key}, 1)
+			second := count.EvalSha(t.Context(), pipe, []string{key}, 10)
+			refused := wrong.EvalSha(t.Context(), pipe, []string{key})
+			if err := r.Exec(t.Context(), pipe, deadline); err != nil {
+				t.Fatal(err)
+			}
+			a, _ := first.Int64()
+			b, _ := second.Int64()
+			if plain.Val() != round+1 || a != 11*round+1 || b != 11*round+11 || !script.Answered(refused.Err()) {
+				t.Errorf("round %d: %v, %v, %v, %v", round, plain, first, second, refused)
+			}
+			forget()
+		}
+		if n, err := client.Get(t.Context(), key).Int(); n != 33 || err != nil {
+			t.Errorf("counted %d, %v", n, err)
+		}
+	})
+}
+
+func TestAPipelineThatCannotBeSentIsAnErrorWithinItsTime(t *testing.T) {
+	t.Parallel()
+	c := redistest.Client(t, redistest.Background(redistest.StartSilent(t)))
+	r := script.NewRunner(c, count)
+	pipe := r.Pipeline()
+	cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
+	began := time.Now()
+	if err := r.Exec(t.Context(), pipe, 50*time.Millisecond); err == nil || script.Answered(err) || cmd.Err() == nil {
+		t.Errorf("%v, %v", err, cmd.Err())
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
+
+func TestAScriptThatMayNotBeLoadedIsToldAndStaysUnknown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "gate", "on", "nopass", "~*", "+@all", "-script|load")
+	o := redistest.Background(s.Addr)
+	o.Username, o.Password = "gate", "any"
+	r := script.NewRunner(redistest.Client(t, o), count)
+	pipe := r.Pipeline()
+	cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
+	if err := r.Exec(t.Context(), pipe, deadline); !script.Answered(err) || !strings.Contains(err.Error(), "NOPERM") || !script.Unknown(cmd.Err()) {
+		t.Errorf("%v, %v", err, cmd.Err())
+	}
+	if err := r.Run(t.Context(), count, []string{key}, 1).Err(); !script.Answered(err) || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("%v", err)
+	}
+}
+
+// landmine is a hook at which a node's client panics when scripts are loaded, as go-redis does at some replies.
+type landmine struct{}
+
+func (landmine) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (landmine) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (landmine) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { panic("a reply") }
+}
+
+func TestAPanicAtOneMasterOfAClusterIsAnErrorAndTheOthersAreAsked(t *testing.T) {
+	t.Parallel()
+	redistest.EachTopology(t, func(t *testing.T, where connect.Options, masters []*redistest.Server) {
+		c := connect.New(connect.Background(where))
+		t.Cleanup(func() { _ = c.Close() })
+		var told, asked atomic.Int64
+		ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
+		err := script.EachMaster(ctx, c, func(context.Context, redis.Cmdable) error {
+			if asked.Add(1) == 1 {
+				panic("a reply")
+			}
+			return nil
+		})
+		if err == nil || told.Load() != 1 || asked.Load() != int64(len(masters)) {
+			t.Errorf("%v, told %d times, %d of %d asked", err, told.Load(), asked.Load(), len(masters))
+		}
+		failed := errors.New("no")
+		if err := script.EachMaster(ctx, c, func(context.Context, redis.Cmdable) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	_, owner, _ := cluster.Of(key)
+	var told atomic.Int64
+	o := connect.Background(connect.Options{Network: "tcp", Cluster: true, Addrs: []string{owner.Addr}}).Cluster()
+	o.ReadTimeout, o.DisableRoutingPolicies = deadline, true
+	c := redis.NewClusterClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	c.OnNewNode(func(node *redis.Client) {
+		if node.Options().Addr != owner.Addr {
+			node.AddHook(landmine{})
+		}
+	})
+	ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
+	if got, err := script.NewRunner(c, count).Run(ctx, count, []string{key}, 7).Int64(); got != 7 || err != nil {
+		t.Errorf("%d, %v", got, err)
+	}
+	if told.Load() != 2 {
+		t.Errorf("%d panics are told", told.Load())
+	}
+}
+
+func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
+	t.Parallel()
+	well, frozen := redistest.Start(t), redistest.StartSilent(t)
+	o := connect.Background(connect.Options{Network: "tcp", Cluster: true}).Cluster()
+	o.DisableRoutingPolicies = true
+	o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
+		return []redis.ClusterSlot{
+			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: frozen}}},
+			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: well.Addr}}},
+		}, nil
+	}
+	c := redis.NewClusterClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	r := script.NewRunner(c, count)
+	for call := range int64(2) { // the second time it had them
+		well.Do("SCRIPT", "FLUSH")
+		if got, err := r.Run(t.Context(), count, []string{key}, 1).Int64(); got != 2*call+1 || err != nil {
+			t.Errorf("run %d: %d, %v", call, got, err)
+		}
+		well.Do("SCRIPT", "FLUSH")
+		pipe := r.Pipeline()
+		cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
+		err := r.Exec(t.Context(), pipe, time.Second)
+		if got, _ := cmd.Int64(); got != 2*call+2 || err != nil {
+			t.Errorf("pipeline %d: %d, %v", call, got, err)
+		}
+	}
+}
+
+func TestAnErrorNamesTheLineOfTheScript(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t).Client
+	err := wrong.Explain(script.NewRunner(c, wrong).Run(t.Context(), wrong, []string{key}).Err())
+	if !strings.HasSuffix(err.Error(), "(return redis.call('NONE', KEYS[1]))") {
+		t.Error(err)
+	}
+	if err := errors.New("another"); wrong.Explain(err) != err {
+		t.Error("an error without a line is changed")
+	}
+}

@@ -1,0 +1,140 @@
+package redistest
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Proxy stands before a server.
+type Proxy struct {
+	Addr        string
+	Connections atomic.Int64 // so many were made
+
+	latency atomic.Int64 // of replies, in ns
+}
+
+// StartProxy starts a proxy whose replies are late.
+func StartProxy(t testing.TB, server string, latency time.Duration) *Proxy {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Addr: ln.Addr().String()}
+	p.Delay(latency)
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			p.Connections.Add(1)
+			out, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go p.relay(out, in, false)
+			go p.relay(in, out, true)
+		}
+	}()
+	return p
+}
+
+// Delay sets how late replies are from now on.
+func (p *Proxy) Delay(d time.Duration) { p.latency.Store(int64(d)) }
+
+// relay copies until either end closes.
+func (p *Proxy) relay(to, from net.Conn, delayed bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if delayed {
+			time.Sleep(time.Duration(p.latency.Load()))
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// StartSilent starts a node that takes everything and answers nothing.
+func StartSilent(t testing.TB) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				_, _ = io.Copy(io.Discard, c) // until the client ends it
+				_ = c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
+	return ln.Addr().String()
+}
+
+// Dialer is a redis.Options.Dialer.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Network is the network between one client and Redis, which the test makes fail. It works in a bubble of
+// testing/synctest, too. The zero value is well.
+type Network struct {
+	Off     atomic.Bool  // nothing is connected, and every write fails
+	Latency atomic.Int64 // of reads, in ns
+}
+
+// Dial is a dialer by this network; nil dials TCP.
+func (n *Network) Dial(dial Dialer) Dialer {
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if n.Off.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &faultyConn{c, n}, nil
+	}
+}
+
+// faultyConn is a connection by a network.
+type faultyConn struct {
+	net.Conn
+	network *Network
+}
+
+func (c *faultyConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(time.Duration(c.network.Latency.Load()))
+	return n, err
+}
+
+func (c *faultyConn) Write(b []byte) (int, error) {
+	if c.network.Off.Load() {
+		return 0, syscall.ECONNRESET
+	}
+	return c.Conn.Write(b)
+}

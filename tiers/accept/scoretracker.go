@@ -1,0 +1,268 @@
+package accept
+
+import "math"
+
+const (
+	// window is the length in tokens of the running window; a run of doubtful
+	// tokens of about a clause's length is what announces a rejection.
+	window = 16
+	// headTokens is how many first tokens the entropy term looks at, and the
+	// fewest after which a score may abort a draft.
+	headTokens = 8
+	// priorTokens and priorMean shrink the means of short answers: as if so many
+	// tokens of so many nats each had come before.
+	priorTokens = 8
+	priorMean   = -0.25
+	// maxMissing is the share of tokens that may lack a logprob.
+	maxMissing = 0.10
+	// minLogprob is what engines write for minus infinity.
+	minLogprob = -9999
+	// maxLogprob is how far rounding may lift a logprob above 0; what is above that is none.
+	maxLogprob = 0.01
+)
+
+// ScoreTracker scores one draft token by token. Its score is
+//
+//	s = min( mean − b_mean, minwin − b_win, −(entropy − b_H) )
+//
+// with mean the shrunk mean logprob so far, minwin the least shrunk mean of
+// any window of 16 tokens, and entropy the mean truncated entropy of the first 8
+// tokens, all in nats; or, where there is one, what a [ScoreMap] makes of the [Features].
+// The judged value is the running minimum of s, so crossing the threshold is final.
+// Adding a token is O(1) and does not allocate.
+//
+// The mean may rise again; that is why the minimum is kept over tokens from the
+// eighth on, and why an answer shorter than that is scored once, at its end.
+type ScoreTracker struct {
+	cfg         Config
+	minScore    float64 // crossing it is final
+	acceptScore float64 // the least score that is accepted
+
+	unscored string // why a draft without logprobs is not accepted; "" where it may be
+
+	n, missing int
+	ends       int // tokens that only ended the answer and were not judged
+	sum        float64
+	recent     [window]float64 // the last logprobs, a ring
+	recentSum  float64
+	entropy    float64 // summed over the head
+	minMean    float64 // from the eighth token on
+	minWindow  float64
+	minWorst   float64
+	worstStart int // first token of the worst window
+	min        float64
+	crossed    bool
+	refused    string // a reason from outside the score
+}
+
+// NewScoreTracker returns a judge for one draft. Nobody else is asked: what is below the
+// threshold is rejected.
+func NewScoreTracker(cfg Config) *ScoreTracker {
+	most := math.Inf(1)
+	j := &ScoreTracker{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
+	j.setThresholds(cfg.Threshold, cfg.Threshold)
+	return j
+}
+
+// setThresholds sets what a score may fall to and what it must have.
+func (j *ScoreTracker) setThresholds(floor, need Nats) {
+	j.minScore, j.acceptScore = float64(floor), float64(need)
+}
+
+// Add judges the next token: its logprob and those of the most likely
+// alternatives at its place (its own among them, in any order; none is allowed).
+// It reports whether the draft may still be kept.
+func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
+	if !(logprob > minLogprob && logprob <= maxLogprob) { // NaN is neither
+		j.missing++
+		logprob = priorMean
+	}
+	slot := j.n % window
+	j.recentSum += logprob - j.recent[slot]
+	j.recent[slot] = logprob
+	j.sum += logprob
+	if j.n < headTokens {
+		j.entropy += truncatedEntropy(logprob, top)
+	}
+	j.n++
+	j.updateWindow()
+	if j.n >= headTokens {
+		j.updateMinimum()
+	}
+	return !j.crossed
+}
+
+// NeedsTopLogprobs reports whether the alternatives of the next token matter: only those
+// of the head do.
+func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < headTokens }
+
+// AddEnd counts a token that ended the answer and came without a logprob. It is no part of the
+// text: the score leaves it out, and it is not missing.
+func (j *ScoreTracker) AddEnd() { j.ends++ }
+
+// AddMissing counts n tokens that came without logprobs.
+func (j *ScoreTracker) AddMissing(n int) {
+	for range n {
+		j.Add(minLogprob, nil)
+	}
+}
+
+func (j *ScoreTracker) updateWindow() {
+	filled := min(j.n, window)
+	mean := (j.recentSum + float64(window-filled)*priorMean) / window
+	if mean < j.minWindow {
+		j.minWindow = mean
+		j.worstStart = max(j.n-window, 0)
+	}
+	if j.n >= worstTokens {
+		if few := j.recentMean(); few < j.minWorst {
+			j.minWorst = few
+		}
+	}
+}
+
+// recentMean is the mean logprob of the last 4 tokens. It is summed anew each time: there are few,
+// and nothing adds up.
+func (j *ScoreTracker) recentMean() float64 {
+	at, r := uint(j.n)+window, &j.recent
+	return (r[(at-1)%window] + r[(at-2)%window] + r[(at-3)%window] + r[(at-4)%window]) / worstTokens
+}
+
+// updateMinimum lets the running minimum fall to the present score.
+func (j *ScoreTracker) updateMinimum() {
+	if mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens); mean < j.minMean {
+		j.minMean = mean
+	}
+	if s := j.currentScore(); s < j.min {
+		j.min = s
+	}
+	j.crossed = j.crossed || j.min < j.minScore
+}
+
+// currentScore is the score of what there is.
+func (j *ScoreTracker) currentScore() float64 {
+	if m := j.cfg.ScoreMap; m != nil {
+		return float64(m.Score(j.Features()))
+	}
+	return min(
+		j.minMean-float64(j.cfg.MeanOffset),
+		j.minWindow-float64(j.cfg.WindowOffset),
+		float64(j.cfg.EntropyOffset)-j.headEntropy(),
+	)
+}
+
+// headEntropy is the mean entropy of the first tokens.
+func (j *ScoreTracker) headEntropy() float64 {
+	return j.entropy / float64(max(min(j.n, headTokens), 1))
+}
+
+// Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
+// of, those of what there is. All are 0 before the first token.
+func (j *ScoreTracker) Features() Features {
+	if j.n == 0 {
+		return Features{}
+	}
+	f := Features{
+		FeatureMean:    j.minMean,
+		FeatureWindow:  j.minWindow,
+		FeatureEntropy: -j.headEntropy(),
+		FeatureWorst:   j.minWorst,
+		FeatureLength:  -math.Log(float64(j.n)),
+	}
+	if math.IsInf(f[FeatureMean], 1) {
+		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
+	}
+	if j.n < worstTokens {
+		f[FeatureWorst] = j.sum / float64(j.n)
+	}
+	return f
+}
+
+// Reject rejects the draft for a reason that the score does not know.
+func (j *ScoreTracker) Reject(reason string) {
+	if j.refused == "" {
+		j.refused = reason
+	}
+}
+
+// Rejected reports whether the draft can no longer be kept.
+func (j *ScoreTracker) Rejected() bool { return j.crossed || j.refused != "" }
+
+// Score is the running minimum so far; before the eighth token it is the score
+// of what there is.
+func (j *ScoreTracker) Score() Nats {
+	if math.IsInf(j.min, 1) && j.n > 0 {
+		early := *j
+		early.updateMinimum()
+		return Nats(early.min)
+	}
+	return Nats(j.min)
+}
+
+// Tokens is how many tokens came.
+func (j *ScoreTracker) Tokens() int { return j.n + j.ends }
+
+// EarlyVerdict is the verdict on an unfinished draft: whether what came so far may be
+// released.
+func (j *ScoreTracker) EarlyVerdict() Verdict { return j.verdict() }
+
+// FinalVerdict is the verdict on a finished draft, with its structure checked too.
+func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
+	if j.n > 0 {
+		j.updateMinimum()
+	}
+	v := j.verdict()
+	if v.Accept || v.Reason == ReasonDoubtful {
+		if reason := d.fault(); reason != "" {
+			v.Accept, v.Reason = false, reason
+		}
+	}
+	return v
+}
+
+func (j *ScoreTracker) verdict() Verdict {
+	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
+	switch {
+	case j.refused != "":
+		v.Accept, v.Reason = false, j.refused
+	case j.n == 0:
+		v = Verdict{Reason: ReasonEmpty}
+	case j.unscored != "" && float64(j.missing) > maxMissing*float64(j.n):
+		v.Accept, v.Reason = false, j.unscored
+	case j.crossed || float64(v.Score) < j.minScore:
+		v.Accept, v.Reason = false, ReasonScore
+	case float64(v.Score) < j.acceptScore:
+		v.Accept, v.Reason = false, ReasonDoubtful
+	}
+	return v
+}
+
+// SafePrefix is how many leading tokens a rejected draft may pass on to the
+// target: those before the worst window, where the doubt began.
+func (j *ScoreTracker) SafePrefix() int {
+	if j.missing > 0 {
+		return 0
+	}
+	return min(j.worstStart, j.n)
+}
+
+// truncatedEntropy is H = −Σ p ln p over the alternatives, the unlisted mass r
+// counted as one more: − r ln r. Nats.
+func truncatedEntropy(logprob float64, top []float64) float64 {
+	if len(top) == 0 {
+		top = []float64{logprob}
+	}
+	h, mass := 0.0, 0.0
+	for _, lp := range top {
+		lp = min(lp, 0) // rounding may lift it
+		p := math.Exp(lp)
+		mass += p
+		if p > 0 {
+			h -= p * lp
+		}
+	}
+	if rest := 1 - mass; rest > 1e-9 {
+		h -= rest * math.Log(rest)
+	}
+	return h
+}

@@ -1,0 +1,223 @@
+package accept
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+var testConfig = Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1}
+
+// judged runs a judge over logprobs whose alternatives are only themselves.
+func judged(cfg Config, logprobs ...float64) *ScoreTracker {
+	j := NewScoreTracker(cfg)
+	for _, lp := range logprobs {
+		j.Add(lp, []float64{lp})
+	}
+	return j
+}
+
+func repeat(lp float64, n int) []float64 { return slices.Repeat([]float64{lp}, n) }
+
+func TestAConfidentAnswerIsKept(t *testing.T) {
+	v := judged(testConfig, repeat(-0.05, 60)...).FinalVerdict(Draft{Text: []byte("fine"), Finish: "stop"})
+	if !v.Accept || v.Reason != ReasonConfident || v.Tokens != 60 {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestADoubtfulRunRejectsAtTheTokenThatCrosses(t *testing.T) {
+	j := judged(testConfig, repeat(-0.05, 40)...)
+	n := 0
+	for j.Add(-3, []float64{-3, -0.1}) {
+		if n++; n > window {
+			t.Fatal("16 tokens of −3 nats did not cross a window offset of −1.1")
+		}
+	}
+	// The window's mean falls by (3−0.05)/16 a token: −0.05−0.184·k < −1.1 at k = 6.
+	if n != 5 {
+		t.Errorf("crossed after %d doubtful tokens, want 5 before the crossing one", n)
+	}
+	if v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != ReasonScore {
+		t.Errorf("got %+v", v)
+	}
+	if got := j.SafePrefix(); got != 46-window {
+		t.Errorf("safe prefix is %d tokens, want those before the worst window: %d", got, 46-window)
+	}
+}
+
+func TestTheRunningMinimumOnlyFalls(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		j := NewScoreTracker(testConfig)
+		last := math.Inf(1)
+		crossed := false
+		for range 100 {
+			lp := -rng.ExpFloat64() * 0.4
+			kept := j.Add(lp, []float64{lp, math.Log1p(-math.Exp(lp)) - 0.1})
+			if crossed && kept {
+				t.Fatal("a crossed draft was taken back")
+			}
+			crossed = crossed || !kept
+			if j.n >= headTokens {
+				if s := float64(j.Score()); s > last {
+					t.Fatalf("score rose from %v to %v", last, s)
+				} else {
+					last = s
+				}
+			}
+		}
+	}
+}
+
+// slowScore computes the score of a prefix from its definition.
+func slowScore(cfg Config, lps []float64) float64 {
+	least := math.Inf(1)
+	for n := 1; n <= len(lps); n++ {
+		if n < headTokens && n != len(lps) {
+			continue
+		}
+		sum := 0.0
+		for _, lp := range lps[:n] {
+			sum += lp
+		}
+		mean := (sum + priorTokens*priorMean) / float64(n+priorTokens)
+		minwin := math.Inf(1)
+		for end := 1; end <= n; end++ {
+			w := 0.0
+			for i := end - window; i < end; i++ {
+				if i < 0 {
+					w += priorMean
+				} else {
+					w += lps[i]
+				}
+			}
+			minwin = min(minwin, w/window)
+		}
+		head := 0.0
+		for _, lp := range lps[:min(n, headTokens)] {
+			head += truncatedEntropy(lp, []float64{lp})
+		}
+		head /= float64(min(n, headTokens))
+		least = min(least, mean-float64(cfg.MeanOffset), minwin-float64(cfg.WindowOffset), float64(cfg.EntropyOffset)-head)
+	}
+	return least
+}
+
+func TestAddingTokensGivesTheScoreOfTheDefinition(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		lps := make([]float64, 1+rng.IntN(80))
+		for i := range lps {
+			lps[i] = -rng.ExpFloat64() * 0.5
+		}
+		j := judged(testConfig, lps...)
+		got := float64(j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}).Score)
+		if want := slowScore(testConfig, lps); math.Abs(got-want) > 1e-9 {
+			t.Fatalf("%d tokens: score %v, by definition %v", len(lps), got, want)
+		}
+	}
+}
+
+func TestEntropyOfAFairCoinIsLn2(t *testing.T) {
+	half := math.Log(0.5)
+	if h := truncatedEntropy(half, []float64{half, half}); math.Abs(h-math.Ln2) > 1e-9 {
+		t.Errorf("got %v", h)
+	}
+	// One listed half, the rest unlisted: the rest counts as one more alternative.
+	if h := truncatedEntropy(half, []float64{half}); math.Abs(h-math.Ln2) > 1e-9 {
+		t.Errorf("got %v", h)
+	}
+	if h := truncatedEntropy(0, nil); h != 0 {
+		t.Errorf("certainty has entropy %v", h)
+	}
+}
+
+func TestStructureOverrulesConfidence(t *testing.T) {
+	loop := slices.Repeat([]int32{1, 2, 3, 4, 5}, 4)
+	for name, c := range map[string]struct {
+		draft  Draft
+		reason string
+	}{
+		"white space":        {Draft{Text: []byte(" \n"), Finish: "stop"}, ReasonEmpty},
+		"an aborted answer":  {Draft{Text: []byte("x"), Finish: "abort"}, ReasonCut},
+		"no finish_reason":   {Draft{Text: []byte("x")}, ReasonCut},
+		"a loop":             {Draft{Text: []byte("x"), Finish: "stop", IDs: loop}, ReasonRepetition},
+		"broken JSON":        {Draft{Text: []byte(`{"a":`), Finish: "stop", WantJSON: true}, ReasonInvalid},
+		"JSON cut by length": {Draft{Text: []byte(`{"a":`), Finish: "length", WantJSON: true}, ReasonCut},
+	} {
+		if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(c.draft); v.Accept || v.Reason != c.reason {
+			t.Errorf("%s: got %+v, want %s", name, v, c.reason)
+		}
+	}
+	whole := Draft{Text: []byte(`{"a":1}`), Finish: "stop", WantJSON: true}
+	if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(whole); !v.Accept {
+		t.Errorf("whole JSON: %+v", v)
+	}
+}
+
+func TestMissingLogprobsEscalate(t *testing.T) {
+	j := judged(testConfig, repeat(-0.01, 80)...)
+	j.AddMissing(8)
+	if v := j.EarlyVerdict(); !v.Accept {
+		t.Errorf("9 %% missing: %+v", v)
+	}
+	j.AddMissing(2)
+	if v := j.EarlyVerdict(); v.Accept || v.Reason != ReasonNoLogprobs {
+		t.Errorf("11 %% missing: %+v", v)
+	}
+	if n := j.SafePrefix(); n != 0 {
+		t.Errorf("%d tokens are called safe without having been judged", n)
+	}
+}
+
+func TestNothingIsNeverAccepted(t *testing.T) {
+	if v := NewScoreTracker(testConfig).FinalVerdict(Draft{Finish: "stop"}); v.Accept || v.Reason != ReasonEmpty {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestARefusalFromOutsideIsFinal(t *testing.T) {
+	j := judged(testConfig, repeat(-0.01, 30)...)
+	j.Reject("not_plain_text")
+	j.Reject("later")
+	if v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != "not_plain_text" || !j.Rejected() {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func ExampleScoreTracker() {
+	j := NewScoreTracker(Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+	for range 40 {
+		j.Add(-0.02, []float64{-0.02, -4})
+	}
+	v := j.FinalVerdict(Draft{Text: []byte("Paris is the capital of France."), Finish: "stop"})
+	fmt.Println(v.Accept, v.Reason)
+	// Output: true confident
+}
+
+func BenchmarkAdd(b *testing.B) {
+	top := []float64{-0.1, -2.5, -4, -5, -6}
+	b.ReportAllocs()
+	j := NewScoreTracker(testConfig)
+	for b.Loop() {
+		j.Add(-0.1, top)
+	}
+}
+
+func TestTheTokenThatEndsAnAnswerChangesNoScore(t *testing.T) {
+	for n := range 40 {
+		said, ended := NewScoreTracker(Config{}), NewScoreTracker(Config{})
+		for range n {
+			said.Add(-0.01, nil)
+			ended.Add(-0.01, nil)
+		}
+		ended.AddEnd()
+		want, got := said.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}), ended.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"})
+		if got != want || ended.Tokens() != n+1 || ended.SafePrefix() != said.SafePrefix() {
+			t.Errorf("%d tokens and an end: %+v of %d, want %+v", n, got, ended.Tokens(), want)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package audit
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestAnAuditIsBookedWhenThereIsAPlaceForItAndBeforeTheTargetIsAsked(t *testing.T) {
+	play(t, func(r *rig) {
+		r.watched()
+		r.happens("good", "open own t1", "score", "close t1 good")
+		b := r.bookings[0]
+		if b.Key != ownKey || b.Tokens != 12 || b.Score < -1 || b.Score > 0 || len(b.Features) == 0 || b.Version != 1 {
+			t.Errorf("%+v", b)
+		}
+		r.refuses = true
+		r.watched()
+		r.happens("bad", "open own t2", "score", "close t2 bad")
+		r.drops()
+		if len(r.audited) != 2 || r.audited[0] != 14 {
+			t.Errorf("audits of %v tokens", r.audited)
+		}
+	})
+}
+
+func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Config.Scoring.MaxConcurrent = 0 // nobody may be asked
+		began := time.Now()
+		r.watched()
+		r.happens("no place")
+		r.drops("target_full")
+		if took := time.Since(began); took < auditWait || took > auditWait+auditPause {
+			t.Errorf("given up after %s", took)
+		}
+	})
+}
+
+func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
+	play(t, func(r *rig) {
+		r.target = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.ServerError, Status: 500} }
+		r.watched()
+		r.happens("three tries", "open own t1", "score", "score", "score")
+		r.drops()
+	})
+}
+
+func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Config.Scoring.MaxTokens = 10
+		r.watched()
+		r.happens("too long", "open own t1")
+		r.subject.Config.Scoring.MaxTokens, r.subject.Plan.Auditor = 10000, plan.ScorerNone
+		r.watched()
+		r.happens("no way to ask", "open own t2")
+		r.subject.Plan.Auditor = plan.ScorerText
+		r.target = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.Rejected, Status: 400} }
+		r.watched()
+		r.happens("a text that is refused", "tokenizeprompt", "open own t3")
+		r.drops()
+	})
+}
+
+func TestAScoreThatHelpsToPlaceAGridIsToldAtOnce(t *testing.T) {
+	play(t, func(r *rig) {
+		r.fate = func(string) (risk.OpenResult, error) { return risk.Learned, nil }
+		r.subject.AuditDecision.Own = risk.Decision{Key: ownKey, Audited: true, Floor: -1e9}
+		r.watched()
+		r.happens("learned", "open own t1")
+		r.drops()
+		r.fate = func(key string) (risk.OpenResult, error) {
+			return map[string]risk.OpenResult{"own": risk.Learned, "all": risk.Opened}[key], nil
+		}
+		r.subject.AuditDecision.Route = risk.Decision{Key: routeKey, Version: 1, Op: 1, Floor: -3, Audited: true}
+		r.watched()
+		r.happens("learned for its kind, audited for its route", "open own t2", "open all t3", "score", "close t3 good")
+	})
+}
+
+func TestWhatNobodyCountsIsNotAsked(t *testing.T) {
+	play(t, func(r *rig) {
+		r.fate = func(string) (risk.OpenResult, error) { return risk.Stale, nil }
+		r.watched()
+		r.happens("stale", "open own t1")
+		r.drops("stale")
+		r.fate = func(string) (risk.OpenResult, error) { return "", errors.New("away") }
+		r.watched()
+		r.happens("away", "open own t2")
+		r.drops("evidence_away")
+		r.logprob = -5 // below the region
+		r.watched()
+		r.happens("of no interest")
+		r.drops()
+	})
+}
+
+func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
+	for whole, want := range map[bool][]string{false: {"open own t1"}, true: nil} {
+		play(t, func(r *rig) {
+			r.subject.Plan.Whole, r.shape = whole, "\n```\nend"
+			r.watched()
+			r.happens("an open fence", want...)
+			r.drops()
+		})
+	}
+}
+
+func TestAnOutcomeIsToldUpToThreeTimes(t *testing.T) {
+	play(t, func(r *rig) {
+		away := 2
+		r.closes = func() error {
+			if away--; away >= 0 {
+				return errors.New("away")
+			}
+			return nil
+		}
+		r.watched()
+		r.happens("away twice", "open own t1", "score", "close t1 good", "close t1 good", "close t1 good")
+		away = 9
+		r.watched()
+		r.happens("away", "open own t2", "score", "close t2 good", "close t2 good", "close t2 good")
+	})
+}
+
+func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
+	play(t, func(r *rig) {
+		vouched := 0
+		r.subject.OnAuditPassed = func() { vouched++ }
+		r.subject.AuditDecision.Warmup, r.subject.AuditDecision.Cautious = true, -1
+		r.watched()
+		r.happens("good", "open own t1", "warmup own t2", "score", "close t1 good", "close t2 good")
+		r.refuses = true
+		r.watched()
+		r.happens("bad", "open own t3", "warmup own t4", "score", "close t3 bad", "close t4 bad")
+		r.subject.AuditDecision.Cautious, r.refuses = 5, false
+		r.watched()
+		r.happens("not served by the warm-up", "open own t5", "score", "close t5 good")
+		if vouched != 2 {
+			t.Errorf("vouched %d times", vouched)
+		}
+	})
+}
+
+func TestADoubtfulHeadIsEvidenceOfItsOwnWhereTheTargetStandsByIt(t *testing.T) {
+	head := func(r *rig, decided int) {
+		r.subject.AuditDecision.Own.Threshold = 1 // nothing is served by its own score
+		r.subject.AuditDecision.Head = risk.Decision{Key: headKey, Version: 1, Op: 1, Floor: -5, Audited: true}
+		r.subject.Views.Own.Band = -2
+		w := r.subject.Watch()
+		for i, c := range r.chunks() {
+			if w.Observe(c); i+1 == decided {
+				w.MarkDecided()
+			}
+		}
+		w.End()
+	}
+	play(t, func(r *rig) {
+		head(r, 4)
+		r.happens("stood by", "score", "open own t1", "open own head t2", "score", "close t1 good", "close t2 good")
+		if q := r.attempts[0].Call.(*engine.Score).Question; len(q.Draft) != 4 {
+			t.Errorf("%d tokens of the head were scored", len(q.Draft))
+		}
+		if r.audited[0] != 14+6 {
+			t.Errorf("%d tokens computed", r.audited[0])
+		}
+		r.refuses = true
+		head(r, 4)
+		r.happens("not stood by", "score", "open own t3", "score", "close t3 bad")
+		r.refuses = false
+		head(r, 0)
+		r.happens("nothing was decided", "open own t4", "score", "close t4 good")
+		r.subject.AuditDecision.Own.Audited, r.subject.AuditDecision.Head.Audited = false, true
+		head(r, 4)
+		r.happens("only its head is audited", "score", "open own head t5", "score", "close t5 good")
+	})
+}
+
+func TestEveryLabelIsTheTargetsWord(t *testing.T) {
+	for what, c := range map[string]struct {
+		label     plan.Label
+		auditor   plan.Scorer
+		asked     []string
+		same      bool // the target writes the same
+		badIsGood bool // a third of it is enough
+	}{
+		"lenient":                  {plan.LabelLenient, plan.ScorerIDs, []string{"score"}, false, false},
+		"judge":                    {plan.LabelJudge, plan.ScorerJudge, []string{"judge"}, false, false},
+		"prefix":                   {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, true},
+		"a longer prefix":          {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, false},
+		"regenerate":               {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer", "judge"}, false, false},
+		"regenerate, and the same": {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer"}, true, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			play(t, func(r *rig) {
+				r.subject.Config.Risk.Label, r.subject.Plan.Auditor = c.label, c.auditor
+				if r.subject.Config.Risk.MinPrefixShare = 0.9; c.badIsGood {
+					r.subject.Config.Risk.MinPrefixShare = 0.3
+				}
+				r.same = c.same
+				r.watched()
+				r.happens("stood by", append(append([]string{"open own t1"}, c.asked...), "close t1 good")...)
+				r.refuses = true
+				r.watched()
+				outcome := map[bool]string{true: "close t2 good", false: "close t2 bad"}[c.badIsGood]
+				r.happens("not stood by", append(append([]string{"open own t2"}, c.asked...), outcome)...)
+			})
+		})
+	}
+	play(t, func(r *rig) {
+		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelRegenerate, plan.ScorerNone
+		r.watched()
+		r.happens("another answer, and nobody to judge", "open own t1", "answer", "close t1 bad")
+		if a := r.attempts[0]; a.Call.(*engine.Answer).Request != r.subject.Body || r.tickets[0].Class != 0 || !r.tickets[0].NoWait {
+			t.Errorf("%+v, %+v", a, r.tickets[0])
+		}
+	})
+}
+
+func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
+	play(t, func(r *rig) {
+		r.auditor.Prices = func(string) economy.Prices { return prices }
+		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelRegenerate, plan.ScorerJudge
+		r.watched()
+		r.rests()
+		n := r.subject.Body.PromptTokens // of the answer's prompt, and of the judge's
+		want := float64(n+n+12)*3 + 30*5
+		if r.usd != want || r.auditor.budgets["m"].balance != -want || r.audited[0] != n+12 {
+			t.Errorf("%g USD, want %g; budget %+v, %d tokens", r.usd, want, r.auditor.budgets["m"], r.audited[0])
+		}
+		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, false) || !r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, true) {
+			t.Error("what is spent may be spent again, or what is to spare may not")
+		}
+		r.auditor.Prices = func(string) economy.Prices { return economy.Prices{} }
+		r.usd, r.subject.Views.SpareCapacity = 0, true
+		before := *r.auditor.budgets["m"]
+		r.watched()
+		if r.rests(); r.usd != 0 || *r.auditor.budgets["m"] != before {
+			t.Errorf("%g USD, %+v: prices are not known, and capacity is to spare", r.usd, r.auditor.budgets["m"])
+		}
+	})
+}
+
+func TestWhatATargetIsAskedLaterAndWhatNever(t *testing.T) {
+	for want, all := range map[bool][]error{
+		true: {
+			pool.ErrFull, pool.ErrNoBackend, refusedFor("score_busy"), refusedFor("score_closed"), &engine.Failure{Kind: engine.Reset},
+			&engine.Failure{Kind: engine.ServerError, Status: 503}, &engine.Failure{Kind: engine.Backpressure, Status: 429},
+		},
+		false: {refusedFor("score_too_long"), &engine.Failure{Kind: engine.Rejected, Status: 400}, errors.New("else")},
+	} {
+		for _, err := range all {
+			if isFull(err) != want {
+				t.Errorf("%v: no place %v, want %v", err, !want, want)
+			}
+		}
+	}
+}

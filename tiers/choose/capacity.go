@@ -1,0 +1,166 @@
+package choose
+
+// fit is how well a request can be placed.
+type fit int
+
+const (
+	never fit = iota // not up, tried, or the prompt is longer than the whole cache
+	risky            // it seems to hang
+	full             // above the request's limit
+	queue            // the prompt must wait for blocks: vLLM queues without bound
+	fits             // the prompt fits in the free blocks
+)
+
+// fitFor judges c for a request.
+func (c *Candidate) fitFor(request Request) fit {
+	switch {
+	case c.Down || c.Broken || c.Excluded || c.TooSmall(request):
+		return never
+	case c.Suspect:
+		return risky
+	case c.Above(request):
+		return full
+	case !c.frees(request):
+		return queue
+	}
+	return fits
+}
+
+// frees tells whether the prompt fits in the free blocks; nothing is known against a memory
+// of unknown size. vLLM reserves blocks for the whole prompt and none for the output.
+func (c *Candidate) frees(request Request) bool {
+	if c.Capacity == 0 {
+		return true
+	}
+	block := max(c.BlockSize, 1)
+	blocks := (max(request.PromptTokens, 0) + block - 1) / block
+	return !(float64(blocks*block) > c.free()) // so does one of which nothing is known
+}
+
+// free is how many tokens fit in the free blocks.
+func (c *Candidate) free() float64 { return float64(c.Capacity)*(1-c.Usage) - c.OwnHeld }
+
+// Above tells whether c is too full for the request, by its limit: because its KV usage
+// is at the limit, because more requests wait there than may, or because it will be
+// above the limit when all that is there has grown and the request too. The last is
+// what keeps an engine from running out of memory: vLLM lets in whatever prompt fits,
+// and what has been let in goes on growing. A backend that has nothing to do takes
+// whatever fits its cache.
+func (c *Candidate) Above(request Request) bool {
+	switch {
+	case request.MaxUsage <= 0:
+		return false
+	case c.UsageUnknown:
+		return request.MaxUsage < certain && c.OwnTotal >= maxUnknownRequests
+	case request.MaxQueue > 0 && c.Waiting > float64(request.MaxQueue), c.filled() >= request.MaxUsage:
+		return true
+	case request.HoldTokens == 0 || c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
+		return false
+	}
+	return c.over(request) > 0
+}
+
+// maxUnknownRequests is how many of our requests a backend may have of whose memory nothing is
+// known, and still be given one that may not fill it: low priority is not to pile up there
+// (reliability.md M1).
+const maxUnknownRequests = 32
+
+// certain is the share of the memory that may be filled even if everything is longer than
+// expected: what is above is for requests of a higher limit, and for what nobody foresees.
+const certain = 0.92
+
+// over is by how many tokens c is expected to be above the limit with the request; or, where
+// that is more, may come to be above what must stay free.
+func (c *Candidate) over(request Request) float64 {
+	peak, limit := c.Peak(request)
+	return (peak - limit) * float64(c.Capacity)
+}
+
+// Peak is the share of the memory that c may come to with the request, and what it must
+// not pass: what is expected and the limit, or what it may be and what must stay free,
+// whichever is nearer. Where the size of the memory is unknown it is the usage.
+func (c *Candidate) Peak(request Request) (peak, limit float64) {
+	if c.Capacity == 0 {
+		return c.Filled(), request.MaxUsage
+	}
+	capacity := float64(c.Capacity)
+	expected := (c.committed() + float64(max(request.HoldTokens-c.Shared, 0))) / capacity
+	most, free := expected+c.Margin/capacity, max(request.MaxUsage, certain)
+	if most-free > expected-request.MaxUsage {
+		return most, free
+	}
+	return expected, request.MaxUsage
+}
+
+// Filled is the KV usage with our own tokens, 0..1.
+func (c *Candidate) Filled() float64 { return clamp(c.filled()) }
+
+// filled is the KV usage with our own tokens, unbounded.
+func (c *Candidate) filled() float64 {
+	if c.Capacity == 0 {
+		return c.Usage
+	}
+	return c.Usage + c.OwnHeld/float64(c.Capacity)
+}
+
+func clamp(v float64) float64 {
+	if v >= 0 {
+		return min(v, 1)
+	}
+	return 0 // negative, or not a number
+}
+
+// committed is the tokens that what is there is expected to hold at the worst moment.
+func (c *Candidate) committed() float64 {
+	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
+}
+
+// uncached is how many of the prompt's tokens are to be computed.
+func (c *Candidate) uncached(request Request) float64 {
+	return max(float64(request.PromptTokens-c.Cached), 0)
+}
+
+// maxDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
+// take turns in a cache that is too small for them, each pushes the next out, and all
+// of them pay: so one more is dearer where there are more than where there are fewer.
+const maxDisplaced = 4
+
+// displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
+func (c *Candidate) displaced(request Request) float64 {
+	if c.Capacity == 0 {
+		return 0
+	}
+	more := c.uncached(request)
+	return min(max(c.Placed+more-float64(c.Capacity), 0), maxDisplaced*more)
+}
+
+// Over is by how many tokens c is above the request's limit, 0 where it is not or where
+// that cannot be told.
+func (c *Candidate) Over(request Request) float64 {
+	if !c.Above(request) || c.Capacity == 0 {
+		return 0
+	}
+	return max(c.over(request), 0)
+}
+
+// TooSmall tells whether the prompt could never fit.
+func (c *Candidate) TooSmall(request Request) bool {
+	return c.Capacity > 0 && request.PromptTokens > c.Capacity
+}
+
+// Evicts is how many tokens the request pushes out of c's KV memory: of what is in use, now or
+// when it and all that is there has grown as expected, or of prefixes that are warm; 0 where c
+// may not be used or the size of its memory is unknown. The request's limit does not matter.
+func (c *Candidate) Evicts(request Request) float64 {
+	if c.Down || c.Broken || c.Excluded || c.TooSmall(request) || c.Capacity == 0 {
+		return 0
+	}
+	out := c.displaced(request)
+	if !c.frees(request) {
+		out = max(out, float64(request.PromptTokens)-c.free())
+	}
+	if request.HoldTokens > 0 {
+		out = max(out, c.committed()+float64(max(request.HoldTokens-c.Shared, 0))-float64(c.Capacity))
+	}
+	return out
+}

@@ -1,0 +1,430 @@
+package tiers
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// The ways in which an answer comes to have a seam.
+const (
+	wayLost     = "the draft is lost"
+	wayDoubted  = "the draft is doubted"
+	wayGuarded  = "the draft is doubted after it was released"
+	wayTwice    = "the draft is lost, and who carries on with it"
+	wayStraight = "the target's own answer is lost"
+	wayText     = "by text, the draft is lost"
+	wayTextBad  = "by text, the draft is doubted"
+	wayTextTwo  = "by text, the draft is lost, and who carries on with it"
+)
+
+var ways = []string{wayLost, wayDoubted, wayGuarded, wayTwice, wayStraight, wayText, wayTextBad, wayTextTwo}
+
+// stage is a theatre with gateways before it: pools of one draft and two targets, with one
+// tokenizer and without.
+type stage struct {
+	theatre
+	same, other *Cascade
+	numbers     atomic.Int64
+}
+
+func newStage(t *testing.T) *stage {
+	s := &stage{}
+	draft, targets := s.engine(t, false), []string{s.engine(t, true), s.engine(t, true)}
+	for _, same := range []bool{true, false} {
+		c := newTestCascade(t, Route{
+			Model: "m", Draft: testPool(t, "drafts", "small", draft), Target: testPool(t, "targets", "big", targets...),
+			SameTokenizer: same, Config: testConfig,
+		})
+		if s.other = c; same {
+			s.same = c
+		}
+	}
+	return s
+}
+
+// seam is one answer with a seam: what was asked for, and what happens.
+type seam struct {
+	*show
+	way   string
+	form  form
+	rules speech // what ends the answer
+	hold  int
+}
+
+// seamAt draws the answer that has its seam, made in such a way, behind the first cut tokens
+// of a tale.
+func (s *stage) seamAt(tl *tale, way string, cut int) *seam {
+	number := int(s.numbers.Add(1))
+	h := uint64(number) * 0x9e3779b97f4a7c15 >> 7
+	p := &seam{way: way, form: form{kind: []openai.Kind{openai.Chat, openai.Completion}[h&1], stream: h>>1&7 > 0}, hold: 1 + int(h>>4&15)}
+	p.show = &show{tale: tl, number: number, lost: cut, doubt: -1, grain: 1}
+	if h>>8&3 == 0 {
+		p.grain = 3
+	}
+	switch way {
+	case wayDoubted:
+		p.lost, p.doubt, p.hold = -1, cut, 1000
+	case wayGuarded:
+		p.lost, p.doubt, p.hold, p.form.stream = -1, cut, 1+int(h>>4&3), true
+	case wayTwice:
+		p.again, p.hold, p.form.stream = cut+1+int(h>>10&7), 1, true
+	case wayStraight:
+		p.grain, p.form.stream = 0, true
+	case wayText:
+		p.loud, p.grain = true, 1
+	case wayTextBad:
+		p.loud, p.grain, p.lost, p.doubt = true, 1, -1, cut
+	case wayTextTwo:
+		p.again, p.grain, p.hold, p.form.stream = cut+1+int(h>>10&7), 1, 1, true
+	}
+	p.rules = p.ending(int(h>>14%3), h>>20, cut)
+	s.shows.Store(number, p.show)
+	return p
+}
+
+// ending draws what ends the answer: the tale's own end; a stop string that begins before the
+// seam and ends behind it; a limit at the seam.
+func (p *seam) ending(kind int, h uint64, cut int) (rules speech) {
+	switch kind {
+	case 1:
+		at := len(strings.Join(p.tokens[:min(cut, len(p.tokens))], ""))
+		from, to := at, at
+		for range 1 + h&3 {
+			for from--; from > 0 && !utf8.RuneStart(p.text[from]); from-- {
+			}
+		}
+		for range 1 + h>>2&3 {
+			for to++; to < len(p.text) && !utf8.RuneStart(p.text[to]); to++ {
+			}
+		}
+		rules.stop, rules.include = []string{p.text[max(from, 0):min(to, len(p.text))], "zebra"}, h>>4&1 == 0
+	case 2:
+		rules.limit = max(cut-1+int(h%3), 1)
+	}
+	return rules
+}
+
+// body is the request.
+func (p *seam) body() string {
+	more := ""
+	if p.rules.limit > 0 {
+		more = fmt.Sprintf(`,"max_tokens":%d`, p.rules.limit)
+	} else if p.form.kind == openai.Completion {
+		more = `,"max_tokens":1000`
+	}
+	if len(p.rules.stop) > 0 {
+		stop, _ := json.Marshal(p.rules.stop)
+		more += fmt.Sprintf(`,"stop":%s,"include_stop_str_in_output":%t`, stop, p.rules.include)
+	}
+	return p.form.body(fmt.Sprintf("show %d:", p.number), more)
+}
+
+// result is what came of it.
+type result struct {
+	answer
+	rc     *receipt.Receipt
+	writes [][]byte
+}
+
+// ask has the answer made.
+func (s *stage) ask(t *testing.T, p *seam) (result, error) {
+	req, err := openai.Scan(p.form.kind, []byte(p.body()), openai.DefaultLimits())
+	if err != nil {
+		return result{}, err
+	}
+	cfg := testConfig()
+	cfg.Accept.Threshold, cfg.HoldbackTokens = -2, p.hold
+	a := Request{Body: req, ID: "test", Config: &cfg}
+	c := s.same
+	switch p.way {
+	case wayStraight:
+		a.Tier = plan.Target
+	case wayText, wayTextBad, wayTextTwo:
+		c = s.other
+	}
+	var out collector
+	rc, err := c.Answer(t.Context(), a, &out)
+	if err != nil {
+		return result{rc: rc}, err
+	}
+	return result{answer: read(t, p.form.stream, bytes.Join(out.writes, nil)), rc: rc, writes: out.writes}, nil
+}
+
+// expected is the answer as one engine gives it when nothing happens; where the target goes on
+// by text in a voice of its own, that behind what it was given.
+func (p *seam) expected() (want speech, kept int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want = p.rules
+	if !p.loud || len(p.heard) == 0 {
+		return want.tell(p.tokens), 0
+	}
+	behind := p.heard[0]
+	kept = len(tokensOf(behind))
+	for _, token := range append(tokensOf(behind), tokensOf(p.rest(behind))...) {
+		if want.hear(token); want.finish != "" {
+			return want, kept
+		}
+	}
+	want.hear("")
+	return want, kept
+}
+
+// problems says what is wrong with an answer.
+func (p *seam) problems(got result) (out []string) {
+	wrong := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	want, kept := p.expected()
+	if got.text != want.text {
+		wrong("text %q, want %q", got.text, want.text)
+	}
+	if got.finish != want.finish {
+		wrong("finish %s, want %s", got.finish, want.finish)
+	}
+	stop := "null"
+	if want.hit != "" {
+		hit, _ := json.Marshal(want.hit)
+		stop = string(hit)
+	}
+	if got.stop != stop {
+		wrong("stop_reason %s, want %s", got.stop, stop)
+	}
+	past := got.usage.Completion - want.n
+	if p.grain > 1 && want.hit != "" && past > 0 && past < p.grain {
+		past = 0 // tokens of a chunk that the stop string ended in: which, only chats tell, and not of all characters
+	}
+	if len(p.heard) > 1 && len(p.rules.stop) > 0 && past > 0 && past <= utf8.UTFMax {
+		past = 0 // what a stop string let be sent may end within a token, which is then written again
+	}
+	if got.usage.Prompt != 2 || past != 0 {
+		wrong("usage %+v, want %d", got.usage, want.n)
+	}
+	if p.loud && kept > 0 && p.rules.limit > 0 && p.limits[0] != p.rules.limit-kept {
+		wrong("%d tokens asked for behind %d, of %d", p.limits[0], kept, p.rules.limit)
+	}
+	if p.form.stream {
+		if roles := map[openai.Kind]int{openai.Chat: 1}[p.form.kind]; got.roles != roles {
+			wrong("%d roles", got.roles)
+		}
+		if all := bytes.Join(got.writes, nil); !bytes.HasSuffix(all, []byte("data: [DONE]\n\n")) || bytes.Count(all, []byte("data: [DONE]")) != 1 {
+			wrong("[DONE] is not once at the end")
+		}
+	}
+	for _, w := range got.writes {
+		if !utf8.Valid(w) || bytes.Contains(w, []byte("\uFFFD")) || bytes.Contains(w, []byte(`\ufffd`)) {
+			wrong("a write is no UTF-8 of whole characters: %q", w)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append(out, p.faults...)
+}
+
+// TestSeamsAreSeenByNobody: an answer may change hands behind any of its tokens. What the
+// client gets is one answer all the same: to the letter, the token and the reason why it ended.
+func TestSeamsAreSeenByNobody(t *testing.T) {
+	s := newStage(t)
+	var runs, switched, byIDs, byText, failed atomic.Int64
+	n := proofSize(sample(4, 8), 60, 1000)
+	eachPrompt(n, func(i int) {
+		tl := newTale(uint64(i))
+		for cut := range len(tl.tokens) + 2 {
+			for w, way := range ways {
+				if n < 1000 && (i+cut+w)%8 > 0 {
+					continue // of a sample, every eighth
+				}
+				p := s.seamAt(tl, way, cut)
+				got, err := s.ask(t, p)
+				runs.Add(1)
+				var wrong []string
+				if err != nil {
+					wrong = []string{err.Error()}
+				} else {
+					wrong = p.problems(got)
+				}
+				if len(wrong) > 0 && failed.Add(1) <= 20 {
+					t.Errorf("tale %d, %s; behind %d of %d tokens, in chunks of %d, hold-back %d: %s\n%s\n%s", i, way, cut, len(tl.tokens), p.grain, p.hold, p.body(), strings.Join(wrong, "\n"), got.receipt())
+				}
+				if p.byIDs > 0 {
+					byIDs.Add(1)
+				}
+				if len(p.heard) > 0 {
+					byText.Add(1)
+				}
+				if p.byIDs+len(p.heard) > 0 {
+					switched.Add(1)
+				}
+				s.shows.Delete(p.number)
+			}
+		}
+	})
+	t.Logf("%d answers, %d with a seam: %d by ids, %d by text; %d wrong", runs.Load(), switched.Load(), byIDs.Load(), byText.Load(), failed.Load())
+	if switched.Load() < runs.Load()/3 {
+		t.Error("few answers were switched: the test shows nothing")
+	}
+}
+
+// receipt words what happened.
+func (r result) receipt() string {
+	if r.rc == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s, over %+v, %d accepted, %d target", r.rc.Tier, r.rc.Acceptance(), r.rc.Failovers, r.rc.AcceptedTokens, r.rc.TargetTokens)
+}
+
+// TestSeamsOfSimulatedEnginesAreSeenByNobody: engines that share a model are lost in all the ways
+// in which the simulator is, once or twice in an answer. By ids the answer is as if nothing had been.
+func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
+	for name, fault := range map[string]func(tokens int) vllmsim.Fault{
+		"reset":       func(n int) vllmsim.Fault { return vllmsim.Fault{CutAfterBytes: 300 * n} },
+		"end":         func(n int) vllmsim.Fault { return vllmsim.Fault{CleanEOFAfterTokens: n} },
+		"abort":       func(n int) vllmsim.Fault { return vllmsim.Fault{AbortAfterTokens: n} },
+		"error event": func(n int) vllmsim.Fault { return vllmsim.Fault{ErrorEventAfterTokens: n} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time is the engines'
+			r, spare := lossy(t)
+			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = plan.ModeConfidence, -15, 1
+			once, twice, n := 0, 0, proofSize(6, 40, 300)
+			for i, p := range prompts(n) {
+				f, ending := forms[i%2], endings[i%3] // of chats: streamed and not
+				own := f.alone(r, f.body(p, `,"max_tokens":300`))
+				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
+				want := f.alone(r, body)
+				set := func(s *vllmsim.Server, f vllmsim.Fault) {
+					f.For = 1
+					if err := s.SetFault(f); err != nil {
+						t.Fatal(err)
+					}
+				}
+				set(r.draft, fault(1+i*7%max(own.usage.Completion, 2)))
+				if i%2 == 0 { // for who waits for JSON, an unseen loss is made good by a fresh answer
+					set(r.target, fault(1+i%9))
+					set(spare, fault(1+i%5))
+				}
+				got, rc, err := r.ask(f.kind, plan.Auto, body)
+				for _, s := range []*vllmsim.Server{r.draft, r.target, spare} {
+					if err := s.SetFault(vllmsim.Fault{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err != nil {
+					t.Fatalf("%s: %v; %+v", body, err, rc)
+				}
+				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
+						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
+				}
+				if len(rc.Failovers) > 0 || rc.Tier != plan.Draft {
+					once++
+				}
+				if len(rc.Failovers) > 1 {
+					twice++
+				}
+			}
+			t.Logf("%d answers, %d with a seam, %d with several", n, once, twice)
+			if once < n/3 || twice == 0 {
+				t.Error("the test shows nothing")
+			}
+		})
+	}
+}
+
+// failing stands before an engine and fails some of its calls, by their number.
+func failing(t *testing.T, engine string, fails func(path string) bool) string {
+	t.Helper()
+	to, err := url.Parse(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fails(r.URL.Path) {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestSeamsOfAnswersInTurnsAreSeenByNobody: whichever round fails, of drafts or of checks, the
+// target carries on alone, and the answer is its own.
+func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
+	for _, block := range []int{1, 4, 16} {
+		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
+			t.Parallel()
+			var left atomic.Int64 // calls before the pool fails
+			left.Store(1 << 40)
+			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
+			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
+			cards := r.cascade.capabilities
+			o := testOptions(t)
+			o.Capabilities, o.Routes = cards, []Route{{
+				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
+				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
+			}}
+			c, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.readWindow(t.Context(), c.routes["m"].Target); err != nil {
+				t.Fatal(err)
+			}
+			r.cascade = c
+			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
+			over, n := 0, proofSize(sample(9, 18), 60, 600)
+			for i, p := range prompts(n) {
+				f, ending := forms[i%2], endings[i%3]
+				own := f.alone(r, f.body(p, `,"max_tokens":300`))
+				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
+				want := f.alone(r, body)
+				left.Store(int64(i / 3 % (1 + 40/block)))
+				got, rc, err := r.ask(f.kind, plan.Auto, body)
+				if err != nil {
+					t.Fatalf("%s: %v; %+v", body, err, rc)
+				}
+				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
+						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
+				}
+				if len(rc.Failovers) > 0 {
+					over++
+				}
+			}
+			t.Logf("%d answers, %d taken over", n, over)
+			if over < n/4 {
+				t.Error("the test shows nothing")
+			}
+		})
+	}
+}
+
+func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
+	one := func(s string) string {
+		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`
+	}
+	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		say(w, roleChunk, `{"choices":[{"index":0,"delta":{"content":"one two three four"},"logprobs":{"content":[`+
+			one("one")+","+one(" two")+","+one(" three")+","+one(" four")+`]},"finish_reason":null,"token_ids":[5,6,7,8]}]}`)
+	})
+	for _, stream := range []bool{true, false} {
+		got, _, err := scriptedRig(t, draft.URL, draft.URL).ask(openai.Chat, plan.Auto, form{openai.Chat, stream}.body("Hello", `,"stop":["two"],"max_tokens":9`))
+		if err != nil || got.text != "one " || got.usage.Completion != 2 || got.foregate.Accepted != 2 {
+			t.Errorf("stream %v: %q, %+v, %+v, %v", stream, got.text, got.usage, got.foregate, err)
+		}
+	}
+}

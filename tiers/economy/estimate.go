@@ -1,0 +1,193 @@
+package economy
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// outputDefault is the length of an answer, in tokens, before any was seen: about
+	// the mean of public conversation traces, as in tiers/pool.
+	outputDefault = 200.0
+	// Never is the greatest break-even acceptance that is told. All above 1 mean the same;
+	// a number keeps receipts and metrics plain where the formula has no finite value.
+	Never = 100.0
+)
+
+// PerToken is the price in USD of a token where a backend costs usdPerHour and makes
+// perSecond tokens a second. It is 0, unknown,
+// where either is not positive.
+func PerToken(usdPerHour, perSecond float64) float64 {
+	if !(usdPerHour > 0) || !(perSecond > 0) {
+		return 0
+	}
+	return usdPerHour / 3600 / perSecond
+}
+
+// EstimateCost sets asking the target alone against drafting first, in USD of one request.
+// P is the prompt, L the expected answer, m the draft tokens that are
+// made until a draft is found wanting, A the share of drafts that are served, g the share
+// of a rejected draft's tokens that goes into the answer.
+//
+//	T  target only   P·c_tp + L·c_td
+//	C  confidence    P·c_dp + [A·L+(1−A)·m]·c_dd + (1−A)·[(P+g·m)·c_tp + (L−g·m)·c_td]
+//	H  scored head   P·c_dp + [A·L+(1−A)·m]·c_dd + (P+m)·c_tp + (1−A)·(L−g·m)·c_td
+//	W  scored whole  H with m = L
+//
+// C is the document's where nothing is salvaged (g = 0); what is, the continuation reads
+// as a part of its prompt. After a score the target has the prompt in its cache, so a
+// continuation does not pay it again. C of an answer that is not released before its end
+// has m = L until it was learned when such drafts are given up.
+//
+// A is the upper bound of what was learned, 1 where nothing was. Without prices both sums
+// are 0, and so are the saving and the break-even.
+func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
+	r := termsOf(s, e)
+	out := Estimate{
+		Prompt: r.prompt, Output: r.output, Held: r.held,
+		Acceptance: r.acceptance, Samples: e.Samples, ExtraTTFT: e.ExtraTTFT,
+	}
+	if !p.Known() {
+		return out
+	}
+	out.TargetUSD = target(p, r)
+	out.DraftUSD = draft(p, r, s.Scored)
+	out.BreakEven = breakEven(p, r, s.Scored)
+	return out
+}
+
+// BreakEven is the acceptance from which on drafts pay for requests of a shape with
+// answers of so many tokens, where nothing is salvaged:
+//
+//	A* = (P·c_dp + m·c_dd) / (P·c_tp + L·c_td − (L−m)·c_dd)
+//
+// and where every draft is scored, its cost is on top of the fraction. Above 1 drafts
+// never pay, however good they are; it is [Never] at most, and 0 without prices.
+func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
+	if !p.Known() {
+		return 0
+	}
+	return breakEven(p, termsOf(s, Expectation{Output: outputTokens}), s.Scored)
+}
+
+// terms are the symbols of [EstimateCost] for one request.
+type terms struct {
+	prompt, output, held float64 // P, L, m
+	acceptance, salvaged float64 // A, g
+}
+
+// termsOf brings what is known into bounds: 1 ≤ L ≤ Most, 0 ≤ m ≤ L, A and g in 0..1.
+func termsOf(s Shape, e Expectation) terms {
+	t := terms{prompt: float64(max(s.Prompt, 0)), output: e.Output, acceptance: 1, salvaged: share(e.Salvaged)}
+	if !(t.output > 0) {
+		t.output = outputDefault
+	}
+	if s.MaxOutput > 0 {
+		t.output = min(t.output, float64(s.MaxOutput))
+	}
+	t.output = max(t.output, 1)
+	if e.Samples > 0 {
+		t.acceptance = share(e.UpperBound)
+	}
+	switch {
+	case s.Whole && s.Scored:
+		t.held = t.output // a verdict needs all of it
+	case s.Scored:
+		t.held = float64(s.Held) // what is scored is what was held back
+	case e.Held > 0:
+		t.held = e.Held
+	case s.Whole:
+		t.held = t.output
+	default:
+		t.held = float64(s.Held)
+	}
+	t.held = max(min(t.held, t.output), 0)
+	return t
+}
+
+func share(v float64) float64 { return max(0, min(v, 1)) }
+
+// target is row T.
+func target(p Prices, t terms) float64 {
+	return t.prompt*p.TargetPrefill + t.output*p.TargetDecode
+}
+
+// draft is rows C, H and W.
+func draft(p Prices, t terms, scored bool) float64 {
+	a, kept := t.acceptance, t.salvaged*t.held
+	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.held)*p.DraftDecode
+	rest := (t.output - kept) * p.TargetDecode
+	if scored {
+		usd += (t.prompt + t.held) * p.TargetPrefill
+	} else {
+		rest += (t.prompt + kept) * p.TargetPrefill
+	}
+	return usd + (1-a)*rest
+}
+
+// breakEven is where the draft's cost, a straight line over A, meets the target's.
+func breakEven(p Prices, t terms, scored bool) float64 {
+	t.acceptance = 0
+	none := target(p, t) - draft(p, t, scored)
+	t.acceptance = 1
+	all := target(p, t) - draft(p, t, scored)
+	switch {
+	case none >= 0 && all >= 0:
+		return 0
+	case all <= none:
+		return Never // the better the drafts, the dearer; it costs more from the start
+	}
+	return max(0, min(-none/(all-none), Never))
+}
+
+// Policy is what an operator says of the guard.
+type Policy struct {
+	Enabled      bool
+	ExploreRate  float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
+	MaxExtraTTFT time.Duration // by which the first byte may be expected later than the target's; 0 is no bound
+}
+
+// The reasons of [Decide].
+const (
+	ReasonNoSaving = "no_saving" // a draft is expected to cost more than it saves, however lucky
+	ReasonTTFT     = "ttft"      // the first byte is expected too late
+)
+
+// ttftFrom is how many drafts the expected delay must rest on before it keeps requests
+// from the draft: a mean of 20 is off by a quarter of what single ones are spread by.
+const ttftFrom = 20
+
+// Decide says whether a request should be drafted: yes where the reason is "". dice is a
+// number drawn evenly from 0..1, never 1; below pol.Explore the request is drafted
+// whatever the reason, so that the guard learns when things change, and the sums say so.
+// Acceptance is reckoned at its upper 90 % bound: the guard acts when
+// it is sure. Without prices there is no saving to judge by.
+func Decide(pol Policy, p Prices, s Shape, e Expectation, random float64) (sums Estimate, reason string) {
+	sums = EstimateCost(p, s, e)
+	if !pol.Enabled {
+		return sums, ""
+	}
+	switch {
+	case p.Known() && sums.SavingUSD() < 0:
+		reason = ReasonNoSaving
+	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.ExtraTTFT > pol.MaxExtraTTFT:
+		reason = ReasonTTFT
+	}
+	if reason != "" && random < pol.ExploreRate {
+		sums.Explored = true
+		return sums, ""
+	}
+	return sums, reason
+}
+
+// UpperBound is the upper 90 % bound (one-sided) of a share that was seen as served of n:
+// Wilson's, which holds for small n and is 1 where n is 0.
+func UpperBound(served, n float64) float64 {
+	const z = 1.2815515655446004 // the normal distribution's 90 % quantile
+	if !(n > 0) {
+		return 1
+	}
+	a := share(served / n)
+	bound := (a*n + z*z/2 + z*math.Sqrt(a*(1-a)*n+z*z/4)) / (n + z*z)
+	return max(a, share(bound)) // rounding may leave it below a, where a is 1
+}

@@ -1,0 +1,193 @@
+package economy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// near reports whether two prices are the same but for rounding.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b), 1e-9) }
+
+func TestTheSumsAreThoseOfTheModel(t *testing.T) {
+	const samples = 100
+	for _, c := range []struct {
+		name string
+		mode Mode
+		s    Shape
+		e    Expectation
+		w    Workload
+	}{
+		{"confidence", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 48, Acceptance: .5}},
+		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5, Held: 40}, Workload{Held: 40, Acceptance: .5}},
+		{"whole", Confidence, Shape{Prompt: 500, Held: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 300, Acceptance: .5}},
+		{"scored whole", WholeCheck, Shape{Prompt: 500, Held: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Held: 80}, Workload{Acceptance: .7, Salvaged: .3}},
+		{"scored head", HeadCheck, Shape{Prompt: 500, Held: 64, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .5, Held: 20}, Workload{Held: 64, Acceptance: .7, Salvaged: .5}},
+	} {
+		c.e.Samples, c.w.Prompt, c.w.Output = samples, 500, 300
+		got := EstimateCost(caseA, c.s, c.e)
+		if want := Model(c.mode, caseA, c.w) * 300 / 1e6; !near(got.DraftUSD, want) {
+			t.Errorf("%s: the draft costs %g, want %g", c.name, got.DraftUSD, want)
+		}
+		if want := Model(TargetOnly, caseA, c.w) * 300 / 1e6; !near(got.TargetUSD, want) {
+			t.Errorf("%s: the target costs %g, want %g", c.name, got.TargetUSD, want)
+		}
+	}
+}
+
+func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
+	s, e := Shape{Prompt: 500, Held: 100}, Expectation{Samples: 50, UpperBound: .5, Output: 300}
+	without := EstimateCost(caseA, s, e)
+	e.Salvaged = .4 // 40 tokens, in every second request
+	with := EstimateCost(caseA, s, e)
+	if want := .5 * 40 * (caseA.TargetDecode - caseA.TargetPrefill); !near(without.DraftUSD-with.DraftUSD, want) {
+		t.Errorf("salvage saved %g, want %g", without.DraftUSD-with.DraftUSD, want)
+	}
+	if with.BreakEven >= without.BreakEven {
+		t.Errorf("break-even is %g with salvage and %g without", with.BreakEven, without.BreakEven)
+	}
+}
+
+func TestAnAnswerIsNoLongerThanItMayBe(t *testing.T) {
+	got := EstimateCost(caseA, Shape{Prompt: 10, MaxOutput: 16, Held: 48}, Expectation{Output: 300})
+	if got.Output != 16 || got.Held != 16 {
+		t.Errorf("got output %g, held %g; want 16 and 16", got.Output, got.Held)
+	}
+	if got := EstimateCost(caseA, Shape{Prompt: 10, Held: 48}, Expectation{}); got.Output != outputDefault || got.Held != 48 || got.Acceptance != 1 {
+		t.Errorf("with nothing known: got %+v", got)
+	}
+}
+
+func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 1))
+	met := 0
+	for range 2000 {
+		p := Prices{random.Float64() + .01, random.Float64() + .01, random.Float64()*3 + .01, random.Float64()*10 + .01}
+		s := Shape{Prompt: random.IntN(5000), Held: random.IntN(200), Whole: random.IntN(2) == 0, Scored: random.IntN(2) == 0}
+		e := Expectation{Samples: 1, UpperBound: random.Float64(), Output: 1 + 1000*random.Float64(), Salvaged: random.Float64()}
+		sums := EstimateCost(p, s, e)
+		if sums.BreakEven < 0 || sums.BreakEven > Never || math.IsNaN(sums.BreakEven) {
+			t.Fatalf("break-even %g of %+v %+v %+v", sums.BreakEven, p, s, e)
+		}
+		if worthwhile := sums.SavingUSD() >= 0; math.Abs(sums.SavingUSD()) > 1e-6 && worthwhile != (e.UpperBound >= sums.BreakEven) {
+			t.Fatalf("saving %g at acceptance %g, break-even %g", sums.SavingUSD(), e.UpperBound, sums.BreakEven)
+		}
+		if sums.BreakEven > 0 && sums.BreakEven <= 1 {
+			met++
+			e.UpperBound = sums.BreakEven
+			if left := EstimateCost(p, s, e).SavingUSD(); math.Abs(left) > 1e-6*sums.TargetUSD {
+				t.Fatalf("at the break-even %g of %g is saved", left, sums.TargetUSD)
+			}
+		}
+	}
+	if met < 100 {
+		t.Fatalf("only %d of the cases have a break-even", met)
+	}
+}
+
+func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
+	on := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: 2 * time.Second}
+	chat := Shape{Prompt: 500, Held: 32}
+	long := Shape{Prompt: 4000, Held: 32}
+	sure := func(a float64) Expectation {
+		return Expectation{Samples: 200, Acceptance: a, UpperBound: UpperBound(200*a, 200), Output: 300}
+	}
+	late := sure(.9)
+	late.ExtraTTFT = 3 * time.Second
+	early := late
+	early.Samples = ttftFrom - 1
+	short := sure(1)
+	short.Output = 150
+	for _, c := range []struct {
+		name     string
+		pol      Policy
+		p        Prices
+		s        Shape
+		e        Expectation
+		random   float64
+		reason   string
+		explored bool
+	}{
+		{name: "nothing is known yet", pol: on, p: caseB, s: chat, random: .5},
+		{name: "they pay", pol: on, p: caseB, s: chat, e: sure(.6), random: .5},
+		{name: "they do not pay", pol: on, p: caseB, s: chat, e: sure(.3), random: .5, reason: ReasonNoSaving},
+		{name: "they might pay, by the bound", pol: on, p: caseB, s: chat, e: sure(.44), random: .5},
+		{name: "they never pay", pol: on, p: caseB, s: long, e: short, random: .5, reason: ReasonNoSaving},
+		{name: "they never pay, and nothing is known of drafts", pol: on, p: caseB, s: long, e: Expectation{Output: 150}, random: .5, reason: ReasonNoSaving},
+		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), random: .019, explored: true},
+		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), random: .02, reason: ReasonNoSaving},
+		{name: "the dice do not matter where they pay", pol: on, p: caseB, s: chat, e: sure(.6)},
+		{name: "too late", pol: on, p: caseA, s: chat, e: late, random: .5, reason: ReasonTTFT},
+		{name: "too late, to learn", pol: on, p: caseA, s: chat, e: late, explored: true},
+		{name: "too late, by too few", pol: on, p: caseA, s: chat, e: early, random: .5},
+		{name: "late, no bound", pol: Policy{Enabled: true}, p: caseA, s: chat, e: late, random: .5},
+		{name: "no prices", pol: on, s: chat, e: sure(0), random: .5},
+		{name: "no prices, too late", pol: on, s: chat, e: late, random: .5, reason: ReasonTTFT},
+		{name: "off", pol: Policy{}, p: caseB, s: long, e: late, random: .5},
+		{name: "no exploration", pol: Policy{Enabled: true}, p: caseB, s: chat, e: sure(.3), reason: ReasonNoSaving},
+	} {
+		sums, reason := Decide(c.pol, c.p, c.s, c.e, c.random)
+		if reason != c.reason || sums.Explored != c.explored {
+			t.Errorf("%s: got %q, explored %t, want %q, %t (%+v)", c.name, reason, sums.Explored, c.reason, c.explored, sums)
+		}
+	}
+}
+
+func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 9))
+	const runs = 4000
+	for _, c := range []struct{ a, n float64 }{{.1, 20}, {.3, 50}, {.5, 200}, {.8, 30}} {
+		held := 0
+		for range runs {
+			served := 0.0
+			for range int(c.n) {
+				if random.Float64() < c.a {
+					served++
+				}
+			}
+			if UpperBound(served, c.n) >= c.a {
+				held++
+			}
+		}
+		if share := float64(held) / runs; share < .86 || share > .96 { // discrete counts: not .9 to the digit
+			t.Errorf("A=%g, n=%g: the bound held in %.3f of the runs, want about .9", c.a, c.n, share)
+		}
+	}
+	for n := .01; n < 300; n *= 1.01 {
+		if got := UpperBound(n, n); got != 1 {
+			t.Fatalf("all of %g were served: got %g, want 1", n, got)
+		}
+	}
+	if UpperBound(0, 0) != 1 || UpperBound(5, 5) != 1 || UpperBound(0, 200) > .01 {
+		t.Errorf("got %g, %g, %g", UpperBound(0, 0), UpperBound(5, 5), UpperBound(0, 200))
+	}
+}
+
+func TestAScoreIsMadeWhereItPays(t *testing.T) {
+	for _, c := range []struct {
+		name                              string
+		p                                 Prices
+		prompt, output, held, auroc, load float64
+		head, whole                       string
+	}{
+		{name: "long answers", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .5},
+		{name: "nothing measured yet", p: caseA, prompt: 200, output: 800, held: 64},
+		{name: "as long as the prompt", p: caseA, prompt: 300, output: 300, held: 64, auroc: .75},
+		{name: "confidence is good", p: caseA, prompt: 200, output: 800, held: 64, auroc: .8, head: ReasonConfidence, whole: ReasonConfidence},
+		{name: "a long prompt", p: caseA, prompt: 500, output: 300, held: 64, auroc: .75, head: ReasonLongPrompt, whole: ReasonLongPrompt},
+		{name: "cheap targets", p: caseB, prompt: 200, output: 800, held: 64, auroc: .75, head: ReasonPriceRatio, whole: ReasonPriceRatio},
+		{name: "a full target", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .86, head: ReasonLoad, whole: ReasonLoad},
+		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, held: 64, auroc: .75, whole: ReasonScoreCost},
+		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, held: 64, auroc: .75, head: ReasonScoreCost, whole: ReasonScoreCost},
+		{name: "no prices", prompt: 200, output: 800, held: 64, auroc: .75},
+		{name: "no prices, a long prompt", prompt: 900, output: 800, held: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
+	} {
+		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
+			t.Errorf("%s, head: got %t, %q, want %q", c.name, worthwhile, why, c.head)
+		}
+		if worthwhile, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || worthwhile != (why == "") {
+			t.Errorf("%s, whole: got %t, %q, want %q", c.name, worthwhile, why, c.whole)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package economy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+var chat = TrafficClassOf("chat", "confidence", 500, false)
+
+func TestPromptsAreClassedByLength(t *testing.T) {
+	for tokens, want := range map[int]string{0: "to_256", 256: "to_256", 257: "to_1k", 1024: "to_1k", 1025: "to_4k", 4096: "to_4k", 4097: "above_4k", 1 << 30: "above_4k"} {
+		if got := LengthOf(tokens).String(); got != want {
+			t.Errorf("%d tokens: got %s, want %s", tokens, got, want)
+		}
+	}
+}
+
+func TestOfABucketThatIsNewTheBestIsExpected(t *testing.T) {
+	var b Statistics
+	b.Learn(TrafficClass{Route: "other"}, Outcome{Drafted: true, Output: 40})
+	if got, want := b.Expect(chat), (Expectation{UpperBound: 1, Output: outputDefault}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestWhatHappenedIsExpected(t *testing.T) {
+	b := NewStatistics()
+	for range 300 {
+		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300, FirstByte: 1600 * time.Millisecond})
+		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Held: 40, Salvaged: 10, FirstByte: 1800 * time.Millisecond, TargetFirst: 100 * time.Millisecond})
+	}
+	got := b.Expect(chat)
+	for name, v := range map[string][2]float64{
+		"samples": {got.Samples, 190}, "acceptance": {got.Acceptance, .5}, "prompt": {got.Prompt, 500},
+		"output": {got.Output, 250}, "held": {got.Held, 40}, "salvaged": {got.Salvaged, .25}, "lead": {got.ExtraTTFT.Seconds(), 1.6},
+	} {
+		if math.Abs(v[0]-v[1]) > .006*v[1]+.001 && name != "samples" || name == "samples" && (v[0] < v[1] || v[0] > memory) {
+			t.Errorf("%s: got %g, want about %g", name, v[0], v[1])
+		}
+	}
+	if got.UpperBound <= got.Acceptance || got.UpperBound > .56 {
+		t.Errorf("upper bound %g of %g", got.UpperBound, got.Acceptance)
+	}
+}
+
+func TestTheTargetsOwnAnswersTellHowSoonItAnswers(t *testing.T) {
+	var b Statistics
+	b.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100, FirstByte: time.Second})
+	if got := b.Expect(chat).ExtraTTFT; got != 0 {
+		t.Errorf("with nothing to compare: got %v", got)
+	}
+	b.Learn(chat, Outcome{Output: 500, FirstByte: 300 * time.Millisecond})
+	got := b.Expect(chat)
+	if got.ExtraTTFT.Round(time.Millisecond) != 700*time.Millisecond {
+		t.Errorf("got %v, want 700ms", got.ExtraTTFT)
+	}
+	if want := outputDefault/2 + 300*.5; math.Abs(got.Output-want) > 1 {
+		t.Errorf("after two answers: got %g tokens, want about %g, half of it the default", got.Output, want)
+	}
+}
+
+func TestOldDraftsAreForgotten(t *testing.T) {
+	var b Statistics
+	for range 1000 {
+		b.Learn(chat, Outcome{Drafted: true, Held: 30, Output: 100})
+	}
+	for range 138 {
+		b.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100})
+	}
+	if got := b.Expect(chat).Acceptance; math.Abs(got-.5) > .01 {
+		t.Errorf("after a half-life: got %g, want .5", got)
+	}
+	before := b.Expect(chat)
+	for range 1386 {
+		b.Learn(chat, Outcome{Output: 100})
+	}
+	after := b.Expect(chat)
+	if math.Abs(after.Samples/before.Samples-.5) > .01 || math.Abs(after.Acceptance-before.Acceptance) > 1e-9 || after.UpperBound <= before.UpperBound {
+		t.Errorf("after 1386 requests without a draft: got %+v, before %+v", after, before)
+	}
+}
+
+// world answers requests of one kind, 500/300 in price case B, whose break-even is .46.
+type world struct {
+	book   Statistics
+	random *rand.Rand
+	pol    Policy
+	spent  float64
+	plain  float64 // what the target alone would have cost
+}
+
+// ask makes one request whose draft would be served with probability a, and reports
+// whether it was drafted because that is expected to pay.
+func (w *world) ask(a float64) (drafted bool) {
+	s := Shape{Prompt: 500, Held: 32}
+	sums, reason := Decide(w.pol, caseB, s, w.book.Expect(chat), w.random.Float64())
+	t := terms{prompt: 500, output: 300, held: 32}
+	w.plain += target(caseB, t)
+	if reason != "" {
+		w.spent += target(caseB, t)
+		w.book.Learn(chat, Outcome{Prompt: 500, Output: 300})
+		return false
+	}
+	served := w.random.Float64() < a
+	if served {
+		t.acceptance = 1
+	}
+	w.spent += draft(caseB, t, false)
+	w.book.Learn(chat, Outcome{Drafted: true, Served: served, Prompt: 500, Output: 300, Held: 32})
+	return !sums.Explored
+}
+
+func TestWhereDraftsDoNotPayTheGuardCostsNextToNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, a := range []float64{0, .1, .2, .3} {
+			w := world{random: rand.New(rand.NewPCG(seed, 1)), pol: Policy{Enabled: true, ExploreRate: .02}}
+			for range 20_000 {
+				w.ask(a)
+			}
+			if more := w.spent/w.plain - 1; more > .015 {
+				t.Errorf("seed %d, A=%g: %.2f %% more than the target alone", seed, a, 100*more)
+			}
+		}
+	}
+}
+
+func TestWhereDraftsPayTheGuardLetsThemBe(t *testing.T) {
+	for seed := range uint64(20) {
+		w := world{random: rand.New(rand.NewPCG(seed, 2)), pol: Policy{Enabled: true, ExploreRate: .02}}
+		drafted := 0
+		for range 5000 {
+			if w.ask(.6) {
+				drafted++
+			}
+		}
+		if drafted < 4750 {
+			t.Errorf("seed %d: %d of 5000 were drafted", seed, drafted)
+		}
+	}
+}
+
+func TestAShutBucketOpensAgainWhenItsDraftsBecomeGood(t *testing.T) {
+	for _, c := range []struct {
+		explore float64
+		most    int // requests until it is open for good
+	}{{.02, 4000}, {0, 12_000}} {
+		for seed := range uint64(20) {
+			w := world{random: rand.New(rand.NewPCG(seed, 3)), pol: Policy{Enabled: true, ExploreRate: c.explore}}
+			for range 3000 {
+				w.ask(.05)
+			}
+			took, row := 0, 0
+			for ; row < 20 && took < c.most; took++ { // twenty in a row: it is not a single trial
+				if row++; !w.ask(.75) {
+					row = 0
+				}
+			}
+			if row < 20 {
+				t.Errorf("exploring %g, seed %d: still shut after %d requests: %+v", c.explore, seed, took, w.book.Expect(chat))
+			}
+		}
+	}
+}
+
+func TestTheBookIsBounded(t *testing.T) {
+	var b Statistics
+	for i := range maxClasses + 10 {
+		b.Learn(TrafficClass{Route: fmt.Sprint(i)}, Outcome{Output: 1})
+	}
+	n := 0
+	b.Each(func(TrafficClass, Expectation) { n++ })
+	if n != maxClasses {
+		t.Errorf("%d buckets, want %d", n, maxClasses)
+	}
+}
+
+func TestTheBookIsLearnedFromManyAtOnce(t *testing.T) {
+	var b Statistics
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 500 {
+				of := TrafficClass{Route: "r", Prompt: Length(n % int(lengths)), Whole: i%2 == 0}
+				b.Learn(of, Outcome{Drafted: n%3 > 0, Served: n%3 == 1, Output: 100, Held: 20})
+				if e := b.Expect(of); e.Acceptance > e.UpperBound || e.UpperBound > 1 {
+					t.Errorf("got %+v", e)
+				}
+				b.Each(func(TrafficClass, Expectation) {})
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	b.Each(func(_ TrafficClass, e Expectation) {
+		n++
+		if !near(e.Output, 100) {
+			t.Errorf("got %+v", e)
+		}
+	})
+	if n != 8 {
+		t.Errorf("%d buckets, want 8", n)
+	}
+}
+
+func TestNothingIsAllocatedToDecide(t *testing.T) {
+	var b Statistics
+	b.Learn(chat, Outcome{Drafted: true, Output: 100})
+	pol := Policy{Enabled: true, ExploreRate: .02}
+	if n := testing.AllocsPerRun(100, func() { _, _ = Decide(pol, caseA, typicalShape, b.Expect(chat), .5) }); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { b.Learn(chat, Outcome{Drafted: true, Output: 100}) }); n != 0 {
+		t.Errorf("%g allocations to learn", n)
+	}
+}
+
+// FuzzLearn checks that whatever is learned, what is expected stays within its bounds.
+func FuzzLearn(f *testing.F) {
+	f.Add(1, 2, 3, 4, int64(5), int64(6), uint8(3))
+	f.Add(-1, math.MaxInt, math.MinInt, 1<<40, int64(-1), int64(math.MaxInt64), uint8(0))
+	f.Fuzz(func(t *testing.T, prompt, output, held, salvaged int, first, target int64, kind uint8) {
+		var b Statistics
+		for i := range 3 {
+			b.Learn(chat, Outcome{
+				Drafted: kind>>i&1 > 0, Served: kind>>i&2 > 0, Prompt: prompt, Output: output, Held: held, Salvaged: salvaged,
+				FirstByte: time.Duration(first), TargetFirst: time.Duration(target),
+			})
+		}
+		e := b.Expect(chat)
+		in := func(v, least, most float64) bool { return v >= least && v <= most }
+		if !in(e.Samples, 0, memory) || !in(e.Acceptance, 0, e.UpperBound) || !in(e.UpperBound, 0, 1) || !in(e.Salvaged, 0, 1) || !in(e.Output, 0, math.MaxFloat64) || !in(e.Held, 0, math.MaxFloat64) {
+			t.Errorf("got %+v", e)
+		}
+		s, _ := Decide(Policy{Enabled: true}, caseA, Shape{Prompt: prompt, MaxOutput: output, Held: held}, e, .5)
+		if !in(s.TargetUSD, 0, math.MaxFloat64) || !in(s.DraftUSD, 0, math.MaxFloat64) || !in(s.BreakEven, 0, Never) || !in(s.Held, 0, s.Output) {
+			t.Errorf("got %+v of %+v", s, e)
+		}
+	})
+}
+
+func BenchmarkDecide(b *testing.B) {
+	var book Statistics
+	for range 100 {
+		book.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100, FirstByte: time.Second})
+	}
+	pol := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: time.Second}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = Decide(pol, caseA, typicalShape, book.Expect(chat), .5)
+	}
+}
+
+func BenchmarkLearn(b *testing.B) {
+	var book Statistics
+	b.ReportAllocs()
+	for b.Loop() {
+		book.Learn(chat, Outcome{Drafted: true, Output: 100, Held: 40, FirstByte: time.Second})
+	}
+}

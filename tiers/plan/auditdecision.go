@@ -1,0 +1,318 @@
+package plan
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// The cohorts of drafts for which a promise is kept.
+const (
+	CohortConfidence = string(accept.CohortConfidence)
+	CohortHead       = string(accept.CohortHead)
+)
+
+// wholeRoute is the traffic class of all requests to a route (risk.inherit_from_route).
+const wholeRoute = "all"
+
+// EvidenceKeys are the keys of the evidence for one request.
+type EvidenceKeys struct {
+	Own   risk.Key // drafts accepted on their own score
+	Head  risk.Key // drafts accepted by a head check
+	Route risk.Key // all traffic classes of the route together, on their own score
+}
+
+// EvidenceKeysOf returns the keys for a request. They contain its length class, a fingerprint of the models behind its
+// route, and the rules for scores and labels. Requests with other keys are never evidence for it.
+func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
+	rules := rulesOf(cfg, f)
+	own := trafficClass(f.Request) + "." + rules
+	if f.EvidenceTenant != "" {
+		own += "." + f.EvidenceTenant
+	}
+	route := f.Request.Model
+	return EvidenceKeys{
+		Own:   risk.Key{Route: route, TrafficClass: own, Cohort: CohortConfidence},
+		Head:  risk.Key{Route: route, TrafficClass: own, Cohort: CohortHead},
+		Route: risk.Key{Route: route, TrafficClass: wholeRoute + "." + rules, Cohort: CohortConfidence},
+	}
+}
+
+// greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
+// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (loadtest/README.md).
+const greedyClass = "_t0"
+
+// trafficClass returns the class of a request by its prompt's length in tokens and by its temperature.
+func trafficClass(r *openai.Request) string {
+	class := "above_4k"
+	switch {
+	case r.PromptTokens <= 1024:
+		class = "to_1k"
+	case r.PromptTokens <= 4096:
+		class = "to_4k"
+	}
+	if r.Temperature == 0 {
+		class += greedyClass
+	}
+	return class
+}
+
+// labelRules is the version of the labelling rules. Evidence of another version does not count. Increase it with each
+// change of [accept.LenientCheck], or of an audit that would label drafts differently.
+const labelRules = 2
+
+// rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
+// inputs of the score, and the labelling rules.
+func rulesOf(cfg Config, f Facts) string {
+	h := fnv.New32a()
+	for _, c := range [...]*probe.Capabilities{f.Draft, f.Target} {
+		if c != nil {
+			_, _ = fmt.Fprintf(h, "%q %q %q\n", c.Model, c.Tokenizer, c.Template) // a hash never fails
+		}
+	}
+	a := &cfg.Accept
+	auditor, _ := AuditorFor(cfg, f)
+	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.ScoreVersion, cfg.Risk.Label, auditor, cfg.Strictness,
+		cfg.Risk.MinPrefixShare, cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// AtOperatingPoint returns the keys while the operating index of Own is op. Heads are doubtful below that threshold, so
+// another index means another population.
+func (k EvidenceKeys) AtOperatingPoint(op int) EvidenceKeys {
+	k.Head.TrafficClass += fmt.Sprintf(".op%d", op)
+	return k
+}
+
+// Views is the evidence for a request when it arrives.
+type Views struct {
+	Own, Head, Route          risk.View
+	PerMinute, RoutePerMinute float64   // requests of the traffic class, and of the route, at all replicas
+	Now                       time.Time // when the evidence was read
+	SpareCapacity             bool      // the target has spare capacity for audits
+}
+
+// cautiousScore is the threshold of a warm-up until enough scores of the kind are known: of the plain score, in nats, with the shipped
+// offsets. On pairs of the simulator (2,000 drafts each, 50 to 200 tokens, divergence 0.1 to 0.4) it accepts 32 to 40 % at temperature 0,
+// of which as many are wrong as of the best third (4 to 15 %), and 12 to 15 % at temperature 1. Scores of greedy answers lie so near to
+// the highest that there are that 0.2 accepts 93 to 98 %. No distribution of the scores of real models is published.
+const cautiousScore = 0.316
+
+// maxWarmupStale is how old the evidence may be that a warm-up serves by, whatever a certificate may be.
+const maxWarmupStale = time.Minute
+
+// warmup tells whether requests of the kind go by a warm-up now, and by which threshold. None do while the
+// evidence is not known, or too old: it may say that the warm-up is over. None do before the evidence knows that it began,
+// but the very first.
+func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
+	r := &cfg.Risk
+	switch own := &v.Own; {
+	case cfg.Mode != ModeRisk, !r.Warmup, r.MaxConcurrentAudits < 1, own.Warmup.Began == 0 && !own.New, !v.IsFirstTime(r):
+		return 0, false
+	case v.Now.Sub(own.Seen) > min(r.MaxStaleness, maxWarmupStale):
+		return 0, false
+	case risk.IsKnown(own.Cautious):
+		return own.Cautious, true
+	case r.ScoreVersion == 0:
+		return cautiousScore, true
+	}
+	return 0, false // of a calibrated score nothing is known beforehand
+}
+
+// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
+const maxSpareLoad = 0.5
+
+// UnderLoad returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
+// bring the promise sooner, and looser thresholds once there is one.
+func (v Views) UnderLoad(r *Risk, load float64) Views {
+	w := v.Own.Warmup
+	first := v.IsFirstTime(r) || w.Began != 0 && w.Remaining(v.Now, r.WarmupDuration) > 0 // a certificate that was imported has no first time
+	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                                   // every threshold is: there is nothing to find
+	v.SpareCapacity = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
+	return v
+}
+
+// IsFirstTime reports whether the kind is in its warm-up, whether that serves drafts or not.
+func (v Views) IsFirstTime(r *Risk) bool {
+	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.IsRunning(v.Now, r.WarmupDuration)
+}
+
+// rates are the shares of the drafts of the kind, and of its route, that are audited. Drafts of a warm-up are all audited, as far as the
+// budget goes; what the target has capacity to spare for comes on top of any other share.
+func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float64) {
+	ofKind, ofRoute = r.Rates.AuditRate(own, v.PerMinute), r.Rates.AuditRate(v.Route, v.RoutePerMinute)
+	switch {
+	case warmup:
+		return 1, 1
+	case v.SpareCapacity && own.Serves():
+		return r.Rates.BoostedRate(), ofRoute
+	case v.SpareCapacity:
+		return max(ofKind, r.Rates.ColdStart), max(ofRoute, r.Rates.ColdStart)
+	}
+	return ofKind, ofRoute
+}
+
+// Expected is what a kind's drafts are expected to bring: while a threshold is certified, at least
+// the share that it accepts by the grid; in a warm-up that serves drafts, at least the share that this accepts; and else
+// whatever the best would.
+func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation {
+	share := 1.0
+	switch _, warm := v.warmup(cfg); {
+	case v.Own.Serves(), v.Route.Serves():
+		share = risk.AcceptanceShare(max(v.Own.Op, v.Route.Op))
+	case warm && v.Own.Warmup.HasOutcomes():
+		share = risk.WarmupShare()
+	}
+	if share < 1 && e.Samples > 0 {
+		share = max(share, e.UpperBound)
+	}
+	e.Samples, e.UpperBound = max(e.Samples, 1), share
+	return e
+}
+
+// AuditDecision is how one request of mode risk or shadow is judged: the stamps under which its draft is
+// accepted or audited.
+type AuditDecision struct {
+	Own, Head, Route risk.Decision // a key that is empty is of no interest
+	Inherited        bool          // it goes by the route's threshold, having none of its own
+	Shadow           bool          // the target answers; a draft is made in the background
+
+	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified. With Shadow, its audit counts for the warm-up
+	Cautious float64 // that threshold
+}
+
+// IsAudited reports whether the draft is, for one of its keys.
+func (t *AuditDecision) IsAudited() bool { return t.Own.Audited || t.Route.Audited || t.Head.Audited }
+
+// Decisions are the keys that the draft is audited for.
+func (t *AuditDecision) Decisions() []risk.Decision {
+	var out []risk.Decision
+	for _, d := range [...]risk.Decision{t.Own, t.Route, t.Head} {
+		if d.Audited {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Policy is the evidence key that the request goes by, as headers show it.
+func (t *AuditDecision) Policy() string {
+	if t.Inherited {
+		return t.Route.Policy() + ".inherited"
+	}
+	return t.Own.Policy()
+}
+
+// Why a request of an audited mode is answered by the target.
+const (
+	ReasonUncertified = "uncertified" // no threshold is certified for its kind
+	reasonInfeasible  = "infeasible"  // none can be, as audits say
+	reasonShadow      = "shadow"      // the mode says so
+)
+
+// ApplyEvidence decides how a request that was planned and weighed is judged in the modes risk and shadow:
+// by which threshold, whether its draft is audited, and whether the client sees any of it. dice is
+// a number drawn evenly from 0 … 1. It returns the plan, and the configuration by which the draft
+// is judged; the trial is nil where the draft is none of these modes'.
+//
+// What the guard keeps from the draft because too few are accepted is still drafted in the shadow,
+// as while nothing is certified: else a threshold that could be certified never would be.
+func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64) (Plan, Config, *AuditDecision) {
+	shut := p.Reason == economy.ReasonNoSaving || p.Reason == economy.ReasonTTFT
+	if !cfg.Mode.Audited() || !p.Judged && !shut {
+		return p, cfg, nil
+	}
+	t, threshold, serves := v.decideAudit(&cfg, k, shut, random)
+	cfg.Accept.Threshold, cfg.Accept.Band = accept.Nats(threshold), 0
+	if serves && !cfg.MidstreamFailover {
+		p.Whole = true // what cannot be taken over is not begun before all of it was judged
+	}
+	if p.CheckPolicy == accept.CheckDoubtful {
+		p, cfg.Accept.Band = p.heads(cfg, k, v, t)
+	}
+	if serves {
+		return p, cfg, t
+	}
+	p.Tier, p.Judged = Target, false
+	switch {
+	case cfg.Mode == ModeShadow:
+		p.Reason = reasonShadow
+	case shut: // the guard's word stands
+	case v.Own.Infeasible:
+		p.Reason = reasonInfeasible
+	default:
+		p.Reason = ReasonUncertified
+	}
+	t.Shadow = t.IsAudited() && p.Estimate.BreakEven <= 1
+	return p, cfg, t
+}
+
+// decideAudit stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out, and none
+// by a warm-up while too few of its audits have an outcome. Then drafts made in the shadow are audited for it, so that it goes on.
+func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
+	certified := v.Own.Serves() || cfg.Risk.InheritFromRoute && v.Route.Serves()
+	t = &AuditDecision{}
+	own := v.Own // that audits go by
+	if shut {
+		own.Op = 0 // nothing is served: audits come as they do while nothing is certified
+	} else if !certified {
+		t.Cautious, t.Warmup = v.warmup(cfg)
+	}
+	warms := t.Warmup && v.Own.Warmup.HasOutcomes()
+	ofKind, ofRoute := v.rates(&cfg.Risk, own, warms)
+	t.Own = v.Own.Decide(k.Own, ofKind, random)
+	threshold = t.Own.Threshold
+	if cfg.Risk.InheritFromRoute {
+		t.Route = v.Route.Decide(k.Route, ofRoute, random)
+		if t.Inherited = !v.Own.Serves() && v.Route.Serves(); t.Inherited {
+			threshold = t.Route.Threshold
+		}
+	}
+	if t.Warmup {
+		threshold = t.Cautious
+	}
+	return t, threshold, cfg.Mode == ModeRisk && !shut && (certified || warms)
+}
+
+// heads settles what becomes of doubtful drafts. Where they are released as they come, what the
+// target stands by is a lot of its own, with evidence and a threshold of its own; what it is asked
+// about as a whole is verified, and no part of the promise.
+func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan, accept.Nats) {
+	band := max(0, cfg.Accept.Threshold-accept.Nats(v.Own.Band))
+	if p.Whole {
+		return p, band
+	}
+	if !v.Own.Serves() {
+		p.CheckPolicy = accept.CheckNever // which heads are doubtful is not known yet
+		return p, 0
+	}
+	t.Head = v.Head.Decide(k.Head, 0, 1)
+	t.Head.Audited = t.Own.Audited // one throw of the dice for both
+	if !v.Head.Serves() {
+		p.CheckPolicy = accept.CheckNever
+	}
+	return p, band
+}
+
+// Floor is the least score of a draft that is of interest to an audit.
+func (t *AuditDecision) Floor(band float64) float64 {
+	floor := math.Inf(1)
+	for _, d := range t.Decisions() {
+		if d.Key.Cohort == CohortHead {
+			floor = min(floor, band)
+			continue
+		}
+		floor = min(floor, d.Floor)
+	}
+	if t.Warmup {
+		floor = min(floor, t.Cautious)
+	}
+	return floor
+}

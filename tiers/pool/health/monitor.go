@@ -1,0 +1,270 @@
+// Package health judges one backend by its readings, by the outcome of our own calls, and by whether it answers: whether
+// it hangs, whether its readings can be true, and which share of traffic it may take.
+//
+// Start at [Monitor] and [Reachability]. The package is pure: it has no clock, no lock and no logger. Callers pass the
+// time and serialize the calls, except [Monitor.NeedsTokens] and [Monitor.MarkTokens].
+package health
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+const (
+	// hungAfter: an engine with work that makes no step for this long is suspect, and so out within 2 s of the last
+	// step with readings every 500 ms. A step takes 5–100 ms, or a few seconds with a long prompt on a slow GPU.
+	// So the limit is at least slowSteps times the longest pause that ended well, or that our own prompts explain.
+	hungAfter = time.Second
+	slowSteps = 1.5
+	// outAfter is the silence of a backend that is down, as a multiple of a suspect's.
+	outAfter = 2
+	// lostAfter is the same for stuck engines, after which running requests move: a long step would have ended.
+	lostAfter = 2
+	// frozenMargin bounds the time between a step and the arrival of an answer's first byte.
+	frozenMargin = 250 * time.Millisecond
+	// maxPause bounds learned pauses: longer ones were hangs.
+	maxPause = 5 * time.Second
+	// answersFor is how long one token shows that an engine with frozen metrics works. Probes come more often.
+	answersFor = 3 * time.Second
+	// longStep is the prompt tokens of one step: vLLM's default on slow GPUs.
+	longStep = 2048
+	// lyingAfter is how long the KV usage may stay exactly the same while the engine makes steps for lyingRequests
+	// requests, or lyingSteps steps for any. A request needs a new block every 16 tokens.
+	lyingAfter    = 10 * time.Second
+	lyingRequests = 8
+	lyingSteps    = 64
+	// rampTime is the slow start of a new backend, linear from MinRamp (as in Traefik's breaker: 10 s).
+	rampTime = 10 * time.Second
+	// MinRamp is the first share of a slow start.
+	MinRamp = 0.1
+	// faultsFade is the time constant in which the share of failed calls decays (to 1/e).
+	faultsFade = 5 * time.Second
+	// minFaults is the share of failed calls that counts as 0: one failed call counts for 5 s, three in a row for 10 s.
+	minFaults = 0.1
+	// faultShare is the weight of one call.
+	faultShare = 0.3
+)
+
+// Monitor judges a backend by its readings and by the outcome of our own calls.
+type Monitor struct {
+	base time.Time // before all other times; heard counts from it
+	at   time.Time // when the last reading was taken
+
+	iterations float64
+	moved      time.Time     // last step, or last time without work
+	still      time.Duration // time with work but no step
+	pause      time.Duration // longest one that ended well
+	patience   time.Duration // limit of still
+	stuck      bool          // still is above the limit
+	served     time.Time     // first byte of our latest answer
+	frozen     bool          // an answer began although the step counter did not move
+
+	usage   float64
+	changed time.Time // last change of the usage, or time with too little work
+	steps   float64   // the step counter then
+	lying   bool      // the usage cannot be true: it never changes
+
+	since time.Time // start or return of the backend; zero: long ago
+
+	faults   float64 // share of failed calls at faultsAt
+	faultsAt time.Time
+
+	asked time.Time     // first question without an answer since; zero: none
+	quiet time.Duration // silence at the last question
+	limit time.Duration // limit of quiet
+
+	listening atomic.Bool  // MarkTokens is needed
+	heard     atomic.Int64 // last token, nanoseconds after base
+}
+
+// Load is our load on a backend as far as a reading could include it.
+type Load struct {
+	Requests, Waiting int     // Waiting: those without a first token
+	Queued            int     // prompt tokens not computed yet
+	Prefill           float64 // seconds per prompt token
+}
+
+// step returns the longest step that the load explains.
+func (l Load) step() time.Duration {
+	return time.Duration(min(float64(l.Queued), longStep) * l.Prefill * float64(time.Second))
+}
+
+// Begin sets the earliest time. Call it first.
+func (v *Monitor) Begin(base time.Time) { v.base = base }
+
+// Observe takes a reading. restarted says that its counters restarted, so the cache is empty.
+func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
+	restarted = r.Iterations < v.iterations
+	if restarted {
+		v.MarkStarted(r.At)
+	}
+	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
+	v.patience = max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
+	v.stuck = v.still >= v.patience
+	v.listening.Store(v.still > 0 || !v.asked.IsZero())
+	if r.Answers && v.stuck {
+		v.heard.Store(int64(r.At.Sub(v.base)))
+	}
+	v.at = r.At
+	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
+	// changes, even if no request goes there.
+	running := max(r.Running, own.Requests)
+	few := running < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
+	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // with an unchanged usage
+	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
+		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
+	}
+	v.lying = !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
+	return restarted
+}
+
+// step measures how long the engine has made no step although it had work.
+func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
+	// An answer that began between two readings implies a step between them.
+	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served)
+	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
+	switch moves := r.Iterations != v.iterations; {
+	case moves || r.Iterations == 0 || v.moved.IsZero():
+		if v.still > 0 && v.still <= maxPause && !restarted {
+			v.pause = max(v.still, v.pause-v.pause/512)
+		}
+		if v.stuck {
+			v.faults = 0 // calls failed because the engine was stuck, which is over
+		}
+		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
+		v.frozen = false
+	case busy || v.stuck: // a stuck engine is well after a step, not when its work is gone
+		v.still = r.At.Sub(v.moved)
+	default:
+		v.moved, v.still = r.At, 0
+	}
+}
+
+// MarkUnanswered records that a question asked at the given time was not answered in time: the process may hang.
+func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
+	if v.asked.IsZero() || v.GaveTokensSince(v.asked) {
+		v.asked = asked
+	}
+	v.quiet = now.Sub(v.asked)
+	v.limit = max(hungAfter, time.Duration(slowSteps*float64(own.step())))
+	v.listening.Store(true)
+}
+
+// MarkAnswered records an answer, or that answers were late by this replica's own fault.
+func (v *Monitor) MarkAnswered() { v.asked, v.quiet = time.Time{}, 0 }
+
+// IsSilent reports whether the backend has given no answer and no token for too long.
+func (v *Monitor) IsSilent() bool {
+	return !v.asked.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.asked)
+}
+
+// IsLost reports whether it was silent or stuck for so long that its requests must move.
+func (v *Monitor) IsLost() bool {
+	return v.IsSilent() || v.IsSuspect() && v.still >= lostAfter*v.patience
+}
+
+// NeedsTokens reports whether MarkTokens is needed. It is safe for concurrent use.
+func (v *Monitor) NeedsTokens() bool { return v.listening.Load() }
+
+// MarkTokens records that the backend gives tokens. It is safe for concurrent use.
+func (v *Monitor) MarkTokens(now time.Time) { v.heard.Store(int64(now.Sub(v.base))) }
+
+// givesTokens reports whether it gives tokens although its readings stand still: then the metrics are frozen, not the
+// engine.
+func (v *Monitor) givesTokens() bool {
+	heard := time.Duration(v.heard.Load())
+	return heard > v.moved.Sub(v.base)+hungAfter/2 && heard > v.at.Sub(v.base)-answersFor
+}
+
+// GaveTokensSince reports whether MarkTokens was called since t.
+func (v *Monitor) GaveTokensSince(t time.Time) bool {
+	heard := time.Duration(v.heard.Load())
+	return heard > 0 && heard > t.Sub(v.base)
+}
+
+// IsSuspect reports whether the backend seems to hang.
+func (v *Monitor) IsSuspect() bool { return v.IsSilent() || v.stuck && !v.givesTokens() }
+
+// IsStuck reports whether the engine has work and makes no step, by its readings.
+func (v *Monitor) IsStuck() bool { return v.stuck }
+
+// HasPending reports whether the last question has no answer yet.
+func (v *Monitor) HasPending() bool { return !v.asked.IsZero() }
+
+// IsOut reports whether it was silent for so long that it counts as down.
+func (v *Monitor) IsOut() bool { return v.IsSilent() && v.quiet >= outAfter*v.limit }
+
+// MarkServed records the first byte of an answer of ours.
+func (v *Monitor) MarkServed(now time.Time) {
+	v.served = now
+	v.RecordCall(false, now)
+}
+
+// IsUnreliable reports whether the readings cannot be true.
+func (v *Monitor) IsUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
+
+// MarkStarted records that the backend is up now with an empty cache. It forgets earlier failures: without requests they
+// would never decay.
+func (v *Monitor) MarkStarted(now time.Time) { v.since, v.faults = now, 0 }
+
+// Ramp returns the share of its traffic that it may take after a start, 0.1 to 1.
+func (v *Monitor) Ramp(now time.Time) float64 {
+	if v.since.IsZero() {
+		return 1
+	}
+	done := now.Sub(v.since).Seconds() / rampTime.Seconds()
+	return max(MinRamp, min(MinRamp+(1-MinRamp)*done, 1))
+}
+
+// RecordCall records the end of a call.
+func (v *Monitor) RecordCall(failed bool, now time.Time) {
+	share := v.FaultShare(now)
+	if failed {
+		share += (1 - share) * faultShare
+	} else {
+		share -= share * faultShare
+	}
+	v.faults, v.faultsAt = share, now
+}
+
+// FaultShare returns the share of recent calls that failed.
+func (v *Monitor) FaultShare(now time.Time) float64 {
+	if v.faults == 0 {
+		return 0
+	}
+	share := v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
+	if share < minFaults {
+		return 0
+	}
+	return share
+}
+
+// Condition is what is wrong with a backend, in logs and status.
+type Condition string
+
+// The conditions. A Silent or Hung backend is suspect.
+const (
+	Well   Condition = "well"
+	Silent Condition = "answers nothing"
+	Hung   Condition = "stands still"
+	Frozen Condition = "its metrics stand still, it answers"
+	Lying  Condition = "its KV usage never changes"
+)
+
+// Condition returns the first condition that holds.
+func (v *Monitor) Condition() Condition {
+	switch {
+	case v.IsSilent():
+		return Silent
+	case v.IsSuspect():
+		return Hung
+	case v.stuck, v.frozen:
+		return Frozen
+	case v.lying:
+		return Lying
+	}
+	return Well
+}

@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// hang gives backend a readings of an engine that has work and makes no step.
+func (b *bench) hang(d time.Duration) {
+	b.run(d, func() pressure.Reading { return works(4, 100) })
+}
+
+func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
+	b := newBench(t, Options{})
+	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
+	l.FirstToken()
+	b.hang(3 * time.Second)
+	if !b.Snapshot()[0].Suspect {
+		t.Fatal("not found")
+	}
+	if l.Done(7); !b.Snapshot()[0].Suspect {
+		t.Error("a stalled request's end says that the engine is well")
+	}
+	l.MarkAlive()
+	if b.Snapshot()[0].Suspect {
+		t.Error("a token came, and it is suspect still")
+	}
+	b.hang(4 * time.Second) // a token speaks for it for three
+	if !b.Snapshot()[0].Suspect {
+		t.Error("one token speaks for the engine for ever")
+	}
+}
+
+func TestAGapInTheReadingsAndAHangThatEndedAreNoLongSteps(t *testing.T) {
+	b := newBench(t, Options{})
+	b.run(2*time.Second, func() pressure.Reading { return works(4, float64(b.now.UnixMilli()%1_000_000)) })
+	b.now = b.now.Add(20 * time.Second) // nobody read it, and it worked
+	for range 2 {
+		b.run(2*time.Second, func() pressure.Reading { return works(4, float64(b.now.UnixMilli()%1_000_000)) })
+		stuck := b.first().reading.Iterations
+		b.run(2*time.Second, func() pressure.Reading { return works(4, stuck) })
+		if !b.Snapshot()[0].Suspect {
+			t.Error("a hang of 2 s was not found")
+		}
+		b.run(28*time.Second, func() pressure.Reading { return works(4, stuck) })
+	}
+}
+
+func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
+	b := newBench(t, Options{})
+	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
+	l.FirstToken() // and the engine has long finished
+	b.run(time.Minute, func() pressure.Reading { return works(0, 100) })
+	if b.Snapshot()[0].Suspect {
+		t.Error("an idle engine is suspect for a client's sake")
+	}
+	l.Done(3)
+}
+
+func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
+	b := newBench(t, Options{})
+	b.Drain("b", "by hand", 0)
+	b.ReceiveDrains(map[string]string{"a": "fleet", "e": "fleet"})
+	b.replace([]string{"http://c"})
+	b.replace([]string{"http://a", "http://b", "http://c", "http://e"})
+	for i, want := range []string{"fleet", "by hand", "", "fleet"} {
+		if got := b.drainOf(i); got != want {
+			t.Errorf("backend %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestTheFleetsWordStandsInThePlaceOfAnOwnOrder(t *testing.T) {
+	b := newBench(t, Options{})
+	b.Drain("a", "told only here", 0)
+	b.ReceiveDrains(map[string]string{"a": "told to all"})
+	if b.Undrain("a") || b.drainOf(0) != "told to all" {
+		t.Error("undone by one replica, though all hold it drained")
+	}
+	b.Drain("a", "told only here", 0)
+	b.ReceiveDrains(map[string]string{"a": "told to all"})
+	if b.ReceiveDrains(nil); b.drainOf(0) != "" {
+		t.Errorf("undone by all, and drained still: %q", b.drainOf(0))
+	}
+}
+
+func TestAnOlderReadingThatComesLateIsNoRestart(t *testing.T) {
+	b := newBench(t, Options{})
+	r := works(4, 500)
+	r.At = b.now.Add(time.Second)
+	b.ReceiveReading("a", r)
+	old := works(4, 400) // our own scrape took long
+	old.At = b.now
+	b.storeReading(b.first(), old)
+	if b.first().reading.Iterations != 500 || b.first().health.Ramp(b.now.Add(time.Second)) < 1 {
+		t.Errorf("it counts as %+v", b.first().reading)
+	}
+}
+
+func TestOnlyWhatRefusedConnectionsHasLostItsCache(t *testing.T) {
+	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
+	for err, cold := range map[error]bool{syscall.ECONNREFUSED: true, errors.New("no such host"): false} {
+		b := newBench(t, Options{Backends: []string{"http://a"}})
+		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
+		l.ReportRefused(err)
+		b.now = b.now.Add(time.Second)
+		b.setUp(b.first(), b.now)
+		if got := b.warm.Placed(b.first().number) == 0; got != cold {
+			t.Errorf("%v: cold %v", err, got)
+		}
+	}
+}
+
+func TestASuspectIsNotInTheMean(t *testing.T) {
+	b := newBench(t, Options{})
+	b.run(3*time.Second, func() pressure.Reading {
+		r := works(4, 100)
+		r.KVUsage = 0.99
+		return r
+	})
+	if m := meanOf(*b.set.Load(), b.now, pressure.DefaultConfig()); m.usage > 0.9 {
+		t.Errorf("the mean usage is %v", m.usage)
+	}
+}
+
+func TestAnAnswerWithoutAStepShowsThatTheMetricsAreFrozenThoughTheySayIdle(t *testing.T) {
+	b := newBench(t, Options{})
+	idle := func() pressure.Reading { return works(0, 100) }
+	b.run(2*time.Second, idle)
+	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
+	b.now = b.now.Add(400 * time.Millisecond)
+	l.FirstToken()
+	l.Done(5)
+	b.run(500*time.Millisecond, idle)
+	if s := b.Snapshot()[0]; s.HasReading || s.Suspect || s.DrainReason == "" {
+		t.Errorf("got %+v", s)
+	}
+	b.run(500*time.Millisecond, func() pressure.Reading { return works(0, 101) })
+	if s := b.Snapshot()[0]; !s.HasReading || s.DrainReason != "" {
+		t.Errorf("they move again: %+v", s)
+	}
+}

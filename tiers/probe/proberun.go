@@ -1,0 +1,152 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// probeRun is one probe of one engine.
+type probeRun struct {
+	*asker
+	found   Capabilities
+	missing map[string]string
+	variant int    // which of the questions
+	closed  string // why nothing may be scored now; "" is: it may
+
+	model   modelCard
+	pins    templateArguments
+	ofTexts route
+	ofChats route
+	noChat  string  // why there are no chats
+	ids     []int32 // some that this tokenizer makes
+	prompt  []int32 // of the long question; nil while unknown
+	answer  answer  // to it
+
+	weak   string // what may be better soon, and was not now
+	deadly bool   // it was scoring that ended the engine
+}
+
+// templateArguments says whether chats may have arguments for their template: an engine that knows none
+// refuses them.
+type templateArguments int
+
+const (
+	pinsUntried templateArguments = iota
+	pinsTaken
+	pinsRefused
+)
+
+// addMissing notes that something is missing; what was said of it first stands.
+func (e *probeRun) addMissing(what, why string) {
+	if _, said := e.missing[what]; !said {
+		e.missing[what] = why
+	}
+}
+
+// complete asks /v1/completions or /v1/chat/completions, greedily unless the question says
+// otherwise, and for ids.
+func (e *probeRun) complete(ctx context.Context, path string, most int, question map[string]any) (answer, error) {
+	q := map[string]any{"max_tokens": most, "temperature": 0, "return_token_ids": true, "stream": false}
+	maps.Copy(q, question)
+	post := e.post
+	if q["messages"] != nil {
+		post = e.templated
+	}
+	body, err := post(ctx, path, q)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := parseAnswer(body)
+	e.spent.Prompt += a.prompts
+	e.spent.Generated += max(a.tokens, 0)
+	return a, err
+}
+
+// ask asks one question as a chat.
+func (e *probeRun) ask(ctx context.Context, text string, most int, more map[string]any) (answer, error) {
+	q := map[string]any{"messages": []message{{"user", text}}}
+	maps.Copy(q, more)
+	return e.complete(ctx, "/v1/chat/completions", most, q)
+}
+
+// templated asks a question about a chat, with the template's arguments if they are taken.
+func (e *probeRun) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+	if e.pins != pinsRefused {
+		q := maps.Clone(question)
+		q["chat_template_kwargs"] = pinned
+		body, err := e.post(ctx, path, q)
+		if err == nil {
+			e.pins = pinsTaken
+		}
+		r, refused := errors.AsType[*refusal](err)
+		if e.pins == pinsTaken || !refused || r.status != http.StatusBadRequest {
+			return body, err
+		}
+	}
+	body, err := e.post(ctx, path, question)
+	if err == nil {
+		e.pins = pinsRefused
+	}
+	return body, err
+}
+
+// ended notes the id that ended an answer.
+func (e *probeRun) ended(a *answer) {
+	if id, ok := a.end(); ok && !slices.Contains(e.found.EOS, id) {
+		e.found.EOS = append(e.found.EOS, id)
+	}
+}
+
+// route is by which route the ids of texts, or of chats, are told.
+type route struct {
+	known bool   // /tokenize has told some
+	not   string // why it is not asked any more
+}
+
+// rendered returns the ids that the engine makes of a text or of a chat: by /tokenize, or
+// where that tells none at first, as the prompt of one token. Both give the same where both
+// are known.
+func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
+	post, path, r := e.post, "/v1/completions", &e.ofTexts
+	if question["messages"] != nil {
+		post, path, r = e.templated, "/v1/chat/completions", &e.ofChats
+	}
+	if r.not == "" {
+		body, err := post(ctx, "/tokenize", question)
+		var ids []int32
+		if err == nil {
+			ids, err = parseIDs(body)
+		}
+		r.known = r.known || err == nil
+		if r.known || fails(err) {
+			return ids, err
+		}
+		r.not = "/tokenize: " + err.Error()
+	}
+	a, err := e.complete(ctx, path, 1, question)
+	if _, refused := errors.AsType[*refusal](err); refused && question["tools"] != nil {
+		// "auto" needs a parser; some engines leave the tools out for "none".
+		q := maps.Clone(question)
+		q["tool_choice"] = "none"
+		a, err = e.complete(ctx, path, 1, q)
+	}
+	if err == nil && len(a.prompt) == 0 {
+		err = &unreadable{"answers come without prompt_token_ids"}
+	}
+	if err != nil && !fails(err) {
+		err = fmt.Errorf("%s; %s: %w", r.not, path, err)
+	}
+	return a.prompt, err
+}
+
+// question is one that has the engine score the last tokens of ids.
+func (e *probeRun) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
+	n := len(ids) - draft
+	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority}
+}

@@ -1,0 +1,344 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"math"
+	"net/http"
+	"slices"
+)
+
+// run asks all questions. The error is why the engine cannot be probed now; what it lacks
+// is none.
+func (e *probeRun) run(ctx context.Context) error {
+	e.missing = map[string]string{}
+	e.found.Model = e.asker.model
+	defer func() { e.found.Spent = e.spent }()
+	for _, part := range []func(context.Context) error{
+		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+	} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	// Last, because it may be the end of the engine.
+	e.scoring(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	slices.Sort(e.found.EOS)
+	for what, why := range e.missing {
+		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
+	}
+	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// window reads the model's card.
+func (e *probeRun) window(ctx context.Context) error {
+	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
+	if err == nil {
+		e.model, err = parseModels(body, e.asker.model)
+	}
+	if fails(err) {
+		return err
+	}
+	e.found.Window = max(e.model.Window, 0)
+	switch {
+	case err != nil:
+		e.addMissing(MissingWindow, err.Error())
+	case e.found.Window == 0:
+		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
+	}
+	return nil
+}
+
+// ending asks for an answer that ends by itself, soon. It is the first that an engine has
+// to generate: one that cannot is not probed.
+func (e *probeRun) ending(ctx context.Context) error {
+	a, err := e.ask(ctx, short[e.variant%len(short)], shortTokens, nil)
+	refused, isRefusal := errors.AsType[*refusal](err)
+	switch {
+	case err != nil && (!isRefusal || fails(err)):
+		return err
+	case err != nil:
+		e.noChat = "chats are refused: " + refused.Error()
+		e.addMissing(MissingIDs, e.noChat)
+		e.addMissing(MissingPromptIDs, e.noChat)
+		return nil
+	case len(a.ids) == 0:
+		e.addMissing(MissingIDs, "it answers without token_ids")
+	case a.tokens >= 0 && a.tokens != len(a.ids):
+		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
+	default:
+		e.found.TokenIDs = true
+	}
+	if len(a.prompt) == 0 {
+		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
+	}
+	e.ended(&a)
+	return nil
+}
+
+// fold adds ids to a fingerprint, with their number before them.
+func fold(h hash.Hash, ids []int32) {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	_, _ = h.Write(b) // never fails
+}
+
+// tokenizer takes its fingerprint.
+func (e *probeRun) tokenizer(ctx context.Context) error {
+	h := sha256.New()
+	for _, text := range texts {
+		ids, err := e.rendered(ctx, map[string]any{"prompt": text, "add_special_tokens": true})
+		switch {
+		case fails(err):
+			return err
+		case err != nil:
+			e.addMissing(MissingTokenizer, err.Error())
+			return nil
+		}
+		fold(h, ids)
+		e.ids = append(e.ids, ids...)
+	}
+	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// template takes the fingerprint of the chat template. A chat that it refuses, such as one
+// with tools, is a part of that.
+func (e *probeRun) template(ctx context.Context) error {
+	h := sha256.New()
+	for i := range chats {
+		c := &chats[i]
+		q := map[string]any{"messages": c.messages, "add_generation_prompt": true}
+		if c.tools != nil {
+			q["tools"] = c.tools
+		}
+		ids, err := e.rendered(ctx, q)
+		refused, isRefusal := errors.AsType[*refusal](err)
+		switch {
+		case fails(err):
+			return err
+		case isRefusal && i > 0 && refused.status == http.StatusBadRequest:
+			ids = nil
+		case err != nil:
+			e.addMissing(MissingTemplate, fmt.Sprintf("chat %q: %v", c.name, err))
+			return nil
+		}
+		fold(h, ids)
+	}
+	e.found.Template = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// tokenizeRoutes finds out whether texts, chats and ids can be turned into each other without an answer.
+func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
+	for _, r := range []*route{&e.ofTexts, &e.ofChats} {
+		if !r.known {
+			e.addMissing(MissingTokenize, cmp.Or(r.not, "/tokenize was not asked"))
+			break
+		}
+	}
+	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]})
+	if fails(err) {
+		return err
+	}
+	var answer struct {
+		Prompt *string `json:"prompt"`
+	}
+	switch {
+	case err != nil:
+		e.addMissing(MissingWords, "/detokenize: "+err.Error())
+	case json.Unmarshal(body, &answer) != nil || answer.Prompt == nil:
+		e.addMissing(MissingWords, "the answer of /detokenize has no text")
+	}
+	return nil
+}
+
+// logprobs finds out how many alternatives are told.
+func (e *probeRun) logprobs(ctx context.Context) error {
+	if e.noChat != "" {
+		e.addMissing(MissingLogprobs, e.noChat)
+		return nil
+	}
+	why := ""
+	for _, k := range []int{20, 10, 5, 1, 0} {
+		a, err := e.ask(ctx, "Name a colour.", 1, map[string]any{"logprobs": true, "top_logprobs": k})
+		switch {
+		case fails(err):
+			return err
+		case err != nil:
+			why = err.Error()
+			continue
+		case a.first == nil:
+			e.found.Unscored = true
+			e.addMissing(MissingLogprobs, "it answers without logprobs")
+			return nil
+		}
+		e.found.TokenBytes = a.first.bytes
+		if !a.first.bytes {
+			e.addMissing(MissingBytes, "logprobs come without bytes")
+		}
+		e.found.TopLogprobs = min(k, a.first.listed)
+		if k > 0 && e.found.TopLogprobs == 0 {
+			why = fmt.Sprintf("asked for %d, it tells none", k)
+			continue
+		}
+		if k == 0 {
+			e.addMissing(MissingTop, why)
+		}
+		return nil
+	}
+	e.addMissing(MissingLogprobs, why)
+	return nil
+}
+
+// temperature finds out whether logprobs follow the request's temperature: then all that lies
+// between two tokens is twice as much at half of it.
+func (e *probeRun) temperature(ctx context.Context) error {
+	if e.found.TopLogprobs < 2 {
+		e.addMissing(MissingRaw, "it takes two alternatives to tell")
+		return nil
+	}
+	var tops [2]map[string]float64
+	for i, t := range []float64{1, 0.5} {
+		a, err := e.ask(ctx, "Name a colour.", 1, map[string]any{
+			"logprobs": true, "top_logprobs": min(e.found.TopLogprobs, 5), "temperature": t, "seed": 7,
+		})
+		switch {
+		case fails(err):
+			return err
+		case err != nil:
+			e.addMissing(MissingRaw, err.Error())
+			return nil
+		case a.first != nil:
+			tops[i] = a.first.tops
+		}
+	}
+	raw, known := follows(tops[0], tops[1])
+	e.found.RawLogprobs = raw
+	switch {
+	case !known:
+		e.addMissing(MissingRaw, "the alternatives at two temperatures cannot be compared")
+	case !raw:
+		e.addMissing(MissingRaw, "they follow the request's temperature")
+	}
+	return nil
+}
+
+// follows compares the alternatives at temperature 1 with those at 0.5: raw is true where
+// the widest gap between two that both list stayed as it was. Engines are not exact to the
+// last bit, so it is what it is closer to.
+func follows(one, half map[string]float64) (raw, known bool) {
+	const least, floor = 0.5, -100 // nats: a gap to compare; below the floor are stand-ins for minus infinity
+	high, low := "", ""
+	for t, l := range one {
+		if other, both := half[t]; !both || l < floor || other < floor {
+			continue
+		}
+		if high == "" || l > one[high] {
+			high = t
+		}
+		if low == "" || l < one[low] {
+			low = t
+		}
+	}
+	was, is := one[high]-one[low], half[high]-half[low]
+	if high == low || was < least || math.IsNaN(is) {
+		return false, false
+	}
+	return is < 1.5*was, true
+}
+
+// longAnswer asks for the answer that is continued and scored after that.
+func (e *probeRun) longAnswer(ctx context.Context) error {
+	if e.noChat != "" {
+		return nil
+	}
+	question, most := long[e.variant%len(long)], longTokens
+	if !e.found.TokenIDs {
+		most = 2 * continueTokens // there will be no ids to score
+	}
+	a, err := e.ask(ctx, question, most, nil)
+	switch {
+	case fails(err):
+		return err
+	case err != nil:
+		e.addMissing(MissingContinue, err.Error())
+		return nil
+	}
+	e.answer, e.prompt = a, a.prompt
+	e.ended(&a)
+	if len(e.prompt) > 0 || e.ofChats.not != "" {
+		return nil
+	}
+	e.prompt, err = e.rendered(ctx, map[string]any{"messages": []message{{"user", question}}, "add_generation_prompt": true})
+	if fails(err) {
+		return err
+	}
+	return nil // without ids of the prompt, the rest says so
+}
+
+// continuation finds out whether an answer can be continued from ids.
+func (e *probeRun) continuation(ctx context.Context) error {
+	defer e.missingEnd()
+	switch {
+	case e.noChat != "":
+		e.addMissing(MissingContinue, e.noChat)
+		return nil
+	case len(e.prompt) == 0:
+		e.addMissing(MissingContinue, "nothing tells the ids of a chat")
+		return nil
+	}
+	more := map[string]any{"prompt": e.prompt}
+	if e.found.TopLogprobs >= 2 {
+		more["logprobs"] = 2
+	}
+	a, err := e.complete(ctx, "/v1/completions", continueTokens, more)
+	switch same, at := goesOn(&e.answer, &a); {
+	case fails(err):
+		return err
+	case err != nil:
+		e.addMissing(MissingContinue, err.Error())
+		return nil
+	case same || at > 0 && a.tied(at):
+		e.found.Continues = true
+	default:
+		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
+	}
+	if len(e.found.EOS) > 0 || !e.found.Continues || len(e.answer.ids) == 0 {
+		return nil
+	}
+	// Neither answer has ended; a little more of the long one may.
+	a, err = e.complete(ctx, "/v1/completions", moreTokens, map[string]any{"prompt": slices.Concat(e.prompt, e.answer.ids)})
+	if fails(err) {
+		return err
+	}
+	e.ended(&a)
+	return nil
+}
+
+// missingEnd says why no id is known that ends an answer.
+func (e *probeRun) missingEnd() {
+	switch {
+	case len(e.found.EOS) > 0:
+	case e.noChat != "":
+		e.addMissing(MissingEOS, e.noChat)
+	case !e.found.TokenIDs:
+		e.addMissing(MissingEOS, "the ids of answers are not told")
+	default:
+		e.addMissing(MissingEOS, fmt.Sprintf("no answer has ended by itself, in %d and %d tokens", shortTokens, longTokens))
+		e.weak = e.missing[MissingEOS] // other questions may have shorter answers
+	}
+}

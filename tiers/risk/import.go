@@ -1,0 +1,120 @@
+package risk
+
+import (
+	"math"
+	"time"
+)
+
+// PastAudit is an audit that was made elsewhere or before: of the same kind of request, by the same
+// models and rules.
+type PastAudit struct {
+	Score float64
+	Floor float64 // of its region: drafts with a lower score were not audited
+	Bad   bool    // or lost
+}
+
+// Import is what past audits add to a state.
+type Import struct {
+	Version, Alarm int64 // of the state that it was reckoned for
+	Grid           Grid  // where that has none: at the quantiles of the past audits
+	Audits         int   // that are added
+	Bad            int   // of those
+	Outside        int   // that say nothing about any index
+	Older          int   // for which there was no room
+	N, K           [gridSize]int
+}
+
+// PlanImport says what past audits, the oldest first, would add to a state. It changes nothing.
+//
+// They become evidence of the oldest living epoch, the newest of them first, of which it then has
+// a lease at most. They age it by half a lease at most, so that they expire after another half,
+// and nothing that the gateway audited itself is driven out by them. Index j counts those whose region held λ_j: the others
+// were not chosen by chance alone. That past audits are like the next ones is for who imports
+// them to know; so is that they were not chosen for their outcomes.
+func (s *State) PlanImport(r Rule, past []PastAudit) Import {
+	p := Import{Version: s.Version, Alarm: s.Alarm}
+	grid := s.Grid
+	if s.Version == 0 {
+		p.Grid = placed(past)
+		grid = p.Grid
+	}
+	room := r.LeaseAudits
+	if len(s.Epochs) > 0 {
+		room -= s.Epochs[0].Audits
+		if s.Epochs[0].Audits >= r.LeaseAudits/2 {
+			room = 0
+		}
+	}
+	for i := len(past) - 1; i >= 0; i-- {
+		a := past[i]
+		first, hi := grid.First(a.Score), grid.last(a.Floor)
+		switch {
+		case len(grid) == 0, math.IsNaN(a.Score), math.IsInf(a.Score, 0), first > hi:
+			p.Outside++
+			continue
+		case p.Audits >= room:
+			p.Older++
+			continue
+		}
+		p.Audits++
+		if a.Bad {
+			p.Bad++
+		}
+		for j := first - 1; j < hi; j++ {
+			p.N[j]++
+			if a.Bad {
+				p.K[j]++
+			}
+		}
+	}
+	return p
+}
+
+// placed is the grid that past audits place, none of less than [GridScores].
+func placed(past []PastAudit) Grid {
+	scores := make([]float64, 0, len(past))
+	for _, a := range past {
+		if !math.IsNaN(a.Score) && !math.IsInf(a.Score, 0) {
+			scores = append(scores, a.Score)
+		}
+	}
+	if len(scores) < GridScores {
+		return nil
+	}
+	return GridOf(scores)
+}
+
+// last is the loosest index whose threshold is floor or more, 0 where none is.
+func (g Grid) last(floor float64) int {
+	for j := len(g); j > 0; j-- {
+		if g[j-1] >= floor {
+			return j
+		}
+	}
+	return 0
+}
+
+// ApplyImport adds a prior. It reports whether it did: a state that is another by now, or that has no
+// room any more, is left as it is.
+func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
+	s.begin(r)
+	if p.Version != s.Version || p.Alarm != s.Alarm || s.Version == 0 && len(p.Grid) == 0 ||
+		len(s.Epochs) > 0 && s.Epochs[0].Audits+p.Audits > r.LeaseAudits {
+		return false
+	}
+	if s.Version == 0 {
+		s.Grid, s.Scores = p.Grid, nil
+		s.Version = now.UnixMicro()
+		s.renew()
+	}
+	e := &s.Epochs[0]
+	e.Audits = max(e.Audits, min(e.Audits+p.Audits, r.LeaseAudits/2))
+	for j := range p.N {
+		e.N[j] += p.N[j]
+		e.K[j] += p.K[j]
+	}
+	s.Outcomes = min(s.Outcomes+p.Audits, maxOutcomes)
+	s.certify(r)
+	s.checkInfeasible(r)
+	return true
+}

@@ -1,0 +1,163 @@
+package scoring
+
+import (
+	"sync"
+	"time"
+)
+
+// When a pool's breaker opens, and for how long.
+const (
+	maxFaults      = 3                // in a row, that open it
+	firstOpen      = 30 * time.Second // after faults; doubled each time that the trial fails
+	engineDiedOpen = 5 * time.Minute  // at least, after a deadly outcome
+	longest        = 10 * time.Minute
+)
+
+// forgotten is for how long nobody asks to score at a pool until its breaker is forgotten: the pool has
+// left the configuration.
+const forgotten = time.Hour
+
+// Limiter says which scores may be asked for. It is safe for concurrent use.
+type Limiter struct {
+	mu      sync.Mutex
+	pools   map[string]*breaker
+	running map[place]int // scores under way, nowhere 0
+}
+
+// place is a backend of a pool.
+type place struct{ pool, backend string }
+
+// NewLimiter returns a gate that has seen no score yet.
+func NewLimiter() *Limiter {
+	return &Limiter{pools: map[string]*breaker{}, running: map[place]int{}}
+}
+
+// Acquire asks whether tokens, of prompt and draft together, may be scored at the backend. If so, leave must be called
+// with what came of it; only the first call counts. If not, the error is a *[RefusedError].
+func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
+	if tokens > cfg.MaxTokens {
+		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Value: tokens, Max: cfg.MaxTokens}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.breaker(pool, now)
+	if shut, left := b.shut(now); shut {
+		return nil, &RefusedError{Reason: ReasonClosed, Pool: pool, RetryAfter: left}
+	}
+	at := place{pool, backend}
+	if n := g.running[at]; n >= cfg.MaxConcurrent {
+		return nil, &RefusedError{Reason: ReasonBusy, Pool: pool, Backend: true, Value: n, Max: cfg.MaxConcurrent}
+	}
+	g.running[at]++
+	turn := b.enter()
+	told := false
+	return func(o Outcome, now time.Time) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if told {
+			return
+		}
+		told = true
+		if g.running[at]--; g.running[at] == 0 {
+			delete(g.running, at)
+		}
+		b.leave(turn, o, now)
+	}, nil
+}
+
+// State tells whether the pool's breaker is open, which is that nothing is scored there, why, and until when. An
+// until that has passed is half-open: the next score is the trial, or the trial is under way.
+func (g *Limiter) State(pool string) (open bool, why string, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.pools[pool]
+	if b == nil || b.period == 0 {
+		return false, "", time.Time{}
+	}
+	return true, b.why, b.until
+}
+
+// breaker returns the pool's, a new one where there is none. The caller holds mu.
+func (g *Limiter) breaker(pool string, now time.Time) *breaker {
+	b := g.pools[pool]
+	if b == nil {
+		for name, old := range g.pools {
+			if now.Sub(old.asked) > forgotten {
+				delete(g.pools, name)
+			}
+		}
+		b = &breaker{}
+		g.pools[pool] = b
+	}
+	b.asked = now
+	return b
+}
+
+// Why a breaker is open, as [Limiter.State] tells it.
+const (
+	OpenFaults     = "three scores in a row failed"
+	OpenEngineDied = "an engine was lost while it scored"
+	OpenTrial      = "the trial failed"
+)
+
+// breaker is a pool's: closed while period is 0, open until until, and then half-open.
+type breaker struct {
+	faults int           // in a row
+	period time.Duration // for how long it is open, 0 while it is closed
+	until  time.Time
+	trying bool   // half-open, and one score is under way
+	why    string // one of the Why constants
+	turn   uint64 // grows with each opening and closing: what was begun before has no say any more
+	asked  time.Time
+}
+
+// shut reports whether no score may begin now, and for how long it is still open.
+func (b *breaker) shut(now time.Time) (shut bool, left time.Duration) {
+	if b.period == 0 {
+		return false, 0
+	}
+	left = max(b.until.Sub(now), 0)
+	return left > 0 || b.trying, left
+}
+
+// enter begins a score that may begin. One that begins at a breaker that is not closed is the trial.
+func (b *breaker) enter() (turn uint64) {
+	b.trying = b.period > 0
+	return b.turn
+}
+
+// leave ends a score that began in that turn. What came of those of an earlier turn counts only if it is deadly: an
+// engine that dies takes all its scores along, and some may be told late.
+func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
+	current := turn == b.turn
+	trial := current && b.period > 0
+	switch {
+	case o == EngineDied && trial:
+		b.open(max(2*b.period, engineDiedOpen), OpenEngineDied, now)
+	case o == EngineDied:
+		b.open(max(b.period, engineDiedOpen), OpenEngineDied, now)
+	case !current:
+	case o == Success:
+		if b.faults = 0; trial {
+			*b = breaker{turn: b.turn + 1, asked: b.asked}
+		}
+	case o == Fault && trial:
+		b.open(2*b.period, OpenTrial, now)
+	case o == Fault:
+		if b.faults++; b.faults >= maxFaults {
+			b.open(firstOpen, OpenFaults, now)
+		}
+	default: // it says nothing: somebody else may try
+		b.trying = false
+	}
+}
+
+// open opens the breaker, or keeps it open for longer.
+func (b *breaker) open(period time.Duration, why string, now time.Time) {
+	period = min(period, longest)
+	until := now.Add(period)
+	if b.until.After(until) {
+		until = b.until
+	}
+	*b = breaker{period: period, until: until, why: why, turn: b.turn + 1, asked: b.asked}
+}

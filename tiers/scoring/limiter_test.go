@@ -1,0 +1,342 @@
+package scoring
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	usual = Config{MaxTokens: 1000, MaxConcurrent: 2}
+	noon  = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+)
+
+// enter begins a score that must be let in.
+func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Time)) {
+	t.Helper()
+	leave, err := g.Acquire(usual, "big", "b1", 100, now)
+	if err != nil {
+		t.Fatalf("at %s: %v", now.Sub(noon), err)
+	}
+	return leave
+}
+
+// refused is why a score is not let in; "" where it is, which then ends and says nothing.
+func refused(t *testing.T, g *Limiter, cfg Config, backend string, tokens int, now time.Time) *RefusedError {
+	t.Helper()
+	leave, err := g.Acquire(cfg, "big", backend, tokens, now)
+	if err == nil {
+		leave(Neutral, now)
+		return &RefusedError{}
+	}
+	var r *RefusedError
+	if !errors.As(err, &r) || !errors.Is(err, ErrRefused) {
+		t.Fatalf("an error of another kind: %v", err)
+	}
+	return r
+}
+
+// shut fails the test unless scoring is closed for just that long.
+func shut(t *testing.T, g *Limiter, from time.Time, lasts time.Duration) {
+	t.Helper()
+	if r := refused(t, g, usual, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.RetryAfter != 1 || r.Backend {
+		t.Errorf("a nanosecond before the end of %s: %+v", lasts, r)
+	}
+	if r := refused(t, g, usual, "b1", 100, from.Add(lasts)); r.Reason != "" {
+		t.Errorf("after %s: %v", lasts, r)
+	}
+}
+
+func TestATextThatIsTooLongIsNotScored(t *testing.T) {
+	g := NewLimiter()
+	if r := refused(t, g, usual, "b1", 1001, noon); r.Reason != ReasonTooLong || r.Backend || r.Value != 1001 || r.Max != 1000 {
+		t.Errorf("got %+v", r)
+	}
+	if r := refused(t, g, usual, "b1", 1000, noon); r.Reason != "" {
+		t.Error(r)
+	}
+}
+
+func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
+	g := NewLimiter()
+	first, second := enter(t, g, noon), enter(t, g, noon)
+	r := refused(t, g, usual, "b1", 1, noon)
+	if r.Reason != ReasonBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
+		t.Errorf("got %+v", r)
+	}
+	if r := refused(t, g, usual, "b2", 1, noon); r.Reason != "" {
+		t.Errorf("another backend: %v", r)
+	}
+	first(Success, noon)
+	first(Success, noon) // counts once
+	leave := enter(t, g, noon)
+	if r := refused(t, g, usual, "b1", 1, noon); r.Reason != ReasonBusy {
+		t.Errorf("a score that was left twice made room for two: %+v", r)
+	}
+	second(Success, noon)
+	leave(Success, noon)
+	if len(g.running) != 0 {
+		t.Errorf("remembered: %v", g.running)
+	}
+	if r := refused(t, g, Config{MaxTokens: 9}, "b1", 1, noon); r.Reason != ReasonBusy {
+		t.Errorf("none at once: %+v", r)
+	}
+}
+
+func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
+	g := NewLimiter()
+	for _, o := range []Outcome{Fault, Fault, Success, Fault, Neutral, Fault} {
+		enter(t, g, noon)(o, noon)
+	}
+	if open, _, _ := g.State("big"); open {
+		t.Fatal("open, but three in a row there were not")
+	}
+	enter(t, g, noon)(Fault, noon)
+	if open, why, until := g.State("big"); !open || why != OpenFaults || !until.Equal(noon.Add(30*time.Second)) {
+		t.Errorf("got %t, %q, %s", open, why, until)
+	}
+	shut(t, g, noon, 30*time.Second)
+	if r := refused(t, NewLimiter(), usual, "b1", 1, noon); r.Reason != "" {
+		t.Errorf("elsewhere: %v", r)
+	}
+	leave, err := g.Acquire(usual, "other", "b1", 100, noon)
+	if err != nil {
+		t.Fatalf("another pool: %v", err)
+	}
+	leave(Success, noon)
+}
+
+func TestATrialThatFailsDoublesTheTimeUpToTenMinutes(t *testing.T) {
+	g, now := NewLimiter(), noon
+	for range 3 {
+		enter(t, g, now)(Fault, now)
+	}
+	for _, lasts := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
+		shut(t, g, now, lasts)
+		now = now.Add(lasts)
+		trial := enter(t, g, now)
+		now = now.Add(time.Second)
+		trial(Fault, now)
+		if _, why, _ := g.State("big"); why != OpenTrial {
+			t.Errorf("after %s: %q", lasts, why)
+		}
+	}
+	now = now.Add(10 * time.Minute)
+	enter(t, g, now)(Success, now)
+	if open, why, until := g.State("big"); open || why != "" || !until.IsZero() {
+		t.Errorf("after a trial that went well: %t, %q, %s", open, why, until)
+	}
+	for range 2 {
+		enter(t, g, now)(Fault, now)
+	}
+	if open, _, _ := g.State("big"); open {
+		t.Error("two faults opened it again: the old ones were not forgotten")
+	}
+	enter(t, g, now)(Fault, now)
+	shut(t, g, now, 30*time.Second)
+}
+
+func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
+	g := NewLimiter()
+	for range 3 {
+		enter(t, g, noon)(Fault, noon)
+	}
+	later := noon.Add(time.Minute)
+	trial := enter(t, g, later)
+	if r := refused(t, g, usual, "b2", 1, later); r.Reason != ReasonClosed || r.RetryAfter != 0 || r.Backend {
+		t.Errorf("beside the trial: %+v", r)
+	}
+	if open, _, until := g.State("big"); !open || until.After(later) {
+		t.Errorf("half-open: %t until %s", open, until)
+	}
+	trial(Neutral, later) // it said nothing: somebody else tries
+	second := enter(t, g, later)
+	trial(Fault, later) // it was left already
+	second(Success, later)
+	if open, _, _ := g.State("big"); open {
+		t.Error("still open")
+	}
+}
+
+func TestAnEngineThatDiesOfAScoreClosesScoringForFiveMinutes(t *testing.T) {
+	g := NewLimiter()
+	all := []func(Outcome, time.Time){enter(t, g, noon), enter(t, g, noon)}
+	all[0](EngineDied, noon)
+	if open, why, until := g.State("big"); !open || why != OpenEngineDied || !until.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("got %t, %q, %s", open, why, until)
+	}
+	all[1](EngineDied, noon.Add(time.Second)) // it took the other along
+	shut(t, g, noon.Add(time.Second), 5*time.Minute)
+
+	now := noon.Add(6 * time.Minute)
+	enter(t, g, now)(EngineDied, now) // the trial kills it again
+	shut(t, g, now, 10*time.Minute)
+}
+
+func TestADeadlyTrialIsNoLighterThanADeadlyScore(t *testing.T) {
+	g := NewLimiter()
+	for range 3 {
+		enter(t, g, noon)(Fault, noon)
+	}
+	now := noon.Add(30 * time.Second)
+	enter(t, g, now)(EngineDied, now)
+	shut(t, g, now, 5*time.Minute)
+}
+
+func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
+	g := NewLimiter()
+	old, older := enter(t, g, noon), enter(t, g, noon)
+	for range 3 {
+		leave, err := g.Acquire(usual, "big", "b2", 1, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(Fault, noon)
+	}
+	old(Success, noon.Add(time.Second))
+	shut(t, g, noon, 30*time.Second)
+	older(Fault, noon.Add(time.Second))
+	shut(t, g, noon, 30*time.Second)
+
+	now := noon.Add(time.Minute)
+	enter(t, g, now)(Success, now)
+	dying := enter(t, g, now)
+	for range 3 {
+		enter(t, g, now)(Fault, now)
+	}
+	dying(EngineDied, now) // but what kills an engine counts whenever it began
+	shut(t, g, now, 5*time.Minute)
+}
+
+func TestALateDeathDoesNotShortenATimeThatIsLonger(t *testing.T) {
+	g, now := NewLimiter(), noon
+	late := enter(t, g, now)
+	for _, lasts := range []time.Duration{0, 5 * time.Minute} {
+		now = now.Add(lasts)
+		enter(t, g, now)(EngineDied, now)
+	}
+	late(EngineDied, now.Add(time.Minute)) // the second opening is for ten minutes
+	shut(t, g, now.Add(time.Minute), 10*time.Minute)
+}
+
+func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
+	g := NewLimiter()
+	leave := enter(t, g, noon)
+	enter(t, g, noon)
+	for want, r := range map[string]*RefusedError{
+		"scoring at pool big: 1001 tokens, and at most 1000 are scored":                    refused(t, g, usual, "b1", 1001, noon),
+		"scoring at pool big: 2 scores are under way at the backend, and at most 2 may be": refused(t, g, usual, "b1", 1, noon),
+	} {
+		if r.Error() != want {
+			t.Errorf("got %s", r)
+		}
+	}
+	leave(EngineDied, noon)
+	if r := refused(t, g, usual, "b1", 1, noon); r.Error() != "scoring at pool big: its breaker is open for another 5m0s" {
+		t.Errorf("got %s", r)
+	}
+	enter(t, g, noon.Add(time.Hour))
+	if r := refused(t, g, usual, "b2", 1, noon.Add(time.Hour)); !strings.HasSuffix(r.Error(), "half-open and being tried") {
+		t.Errorf("got %s", r)
+	}
+}
+
+func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
+	g, now := NewLimiter(), noon
+	for i := range 1000 {
+		leave, err := g.Acquire(usual, fmt.Sprintf("pool-%d", i), "b", 1, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(EngineDied, now)
+		now = now.Add(time.Minute)
+	}
+	if most := int(forgotten/time.Minute) + 2; len(g.pools) > most || len(g.running) > 0 {
+		t.Errorf("%d pools and %d backends are remembered, at most %d and none should be", len(g.pools), len(g.running), most)
+	}
+}
+
+// Whatever happens: as many are under way as were let in, never too many, and one alone where it is not closed.
+func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	g, now := NewLimiter(), noon
+	type score struct {
+		backend string
+		leave   func(Outcome, time.Time)
+	}
+	var under []score
+	refusals, trials := map[string]int{}, 0
+	for range 100_000 {
+		now = now.Add(time.Duration(rng.IntN(4000)) * time.Millisecond)
+		if len(under) > 0 && rng.IntN(2) == 0 {
+			i := rng.IntN(len(under))
+			outcome := []Outcome{Success, Success, Success, Fault, Fault, Fault, Neutral, EngineDied}[rng.IntN(8)]
+			under[i].leave(outcome, now)
+			under = append(under[:i], under[i+1:]...)
+			continue
+		}
+		backend := fmt.Sprintf("b%d", rng.IntN(3))
+		before := 0
+		for _, s := range under {
+			if s.backend == backend {
+				before++
+			}
+		}
+		open, _, until := g.State("big")
+		leave, err := g.Acquire(usual, "big", backend, 1+rng.IntN(1010), now)
+		var r *RefusedError
+		switch {
+		case errors.As(err, &r):
+			refusals[r.Reason]++
+		case before >= usual.MaxConcurrent || open && until.After(now):
+			t.Fatalf("let in with %d under way, open %t until %s", before, open, until)
+		default:
+			if open {
+				trials++
+				if _, err := g.Acquire(usual, "big", "b9", 1, now); err == nil {
+					t.Fatal("two trials at once")
+				}
+			}
+			under = append(under, score{backend, leave})
+		}
+	}
+	if refusals[ReasonBusy] == 0 || refusals[ReasonTooLong] == 0 || refusals[ReasonClosed] == 0 || trials == 0 {
+		t.Errorf("the walk saw too little: %v, %d trials", refusals, trials)
+	}
+}
+
+func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
+	g := NewLimiter()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 500 {
+				leave, err := g.Acquire(usual, "big", fmt.Sprintf("b%d", n%3), 1, noon)
+				if err == nil {
+					leave(Outcome((i+n)%2*int(Neutral)), noon) // success or nothing
+				}
+				g.State("big")
+			}
+		})
+	}
+	all.Wait()
+	if open, _, _ := g.State("big"); open || len(g.running) > 0 {
+		t.Errorf("open %t, under way %v", open, g.running)
+	}
+}
+
+func BenchmarkEnter(b *testing.B) {
+	g := NewLimiter()
+	b.ReportAllocs()
+	for b.Loop() {
+		leave, err := g.Acquire(usual, "big", "b1", 100, noon)
+		if err != nil {
+			b.Fatal(err)
+		}
+		leave(Success, noon)
+	}
+}

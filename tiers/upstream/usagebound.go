@@ -1,0 +1,45 @@
+package upstream
+
+import "github.com/foregate/foregate/tiers/openai"
+
+// usageBound is what a call can have used at most. Limits, metrics, receipts, costs and audits go by what
+// is within it.
+type usageBound struct {
+	sent   []byte // the call's body
+	prompt int    // tokens that its prompts can have; 0 goes by sent
+	answer int    // tokens that its answer can have
+
+	searched bool // sent was looked through: what follows is known
+	most     int  // tokens that sent can have
+	hides    bool // what comes may lack tokens that were made
+}
+
+// inOnePiece says to clamp that the answer is no stream.
+const inOnePiece = -1
+
+// clamp cuts the usage that an engine tells to what can be: the prompt by the bytes that were sent,
+// the answer by its limit, and in a stream by the bytes that have come, because each token is an event
+// or a part of one.
+func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
+	can := openai.Bound{Prompt: b.prompt, Answer: b.answer}
+	if b.prompt == 0 {
+		can.Prompt = len(b.sent)
+		if u.Prompt > can.Prompt {
+			b.search()
+			can.Prompt = b.most
+		}
+	}
+	if came != inOnePiece && int64(u.Completion) > came {
+		if b.search(); !b.hides {
+			can.Answer = min(can.Answer, int(came))
+		}
+	}
+	return can.Clamp(u)
+}
+
+// search looks the body through, once and only where it may matter.
+func (b *usageBound) search() {
+	if !b.searched {
+		b.searched, b.most, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
+	}
+}

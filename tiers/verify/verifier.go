@@ -1,0 +1,101 @@
+package verify
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// Verifier asks the target in the name of a request, or of its audit.
+type Verifier struct {
+	inflight.Caller
+	Scorer plan.Scorer // how [Verifier.Verify] asks
+	Rule   Rule        // by which it judges what it hears
+
+	// Before is called when there is a place for a score and before that is asked for; its error ends it. nil is not at all.
+	Before func(ctx context.Context) error
+	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
+	Admission int
+}
+
+// NewVerifier returns who asks about a request's draft as its plan says.
+func NewVerifier(c inflight.Caller) Verifier {
+	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Mode, &c.Config, c.Body.Temperature)}
+}
+
+// endIDs are the ids that end the target's answers; nil where none is known.
+func (a Verifier) endIDs() []int32 {
+	if a.Target.Capabilities == nil || len(a.Target.Capabilities.EOS) == 0 {
+		return nil
+	}
+	return a.Target.Capabilities.EOS
+}
+
+// Rule is how the target's opinions of a draft are judged.
+type Rule struct {
+	Exact    bool            // every token is what the target would have chosen, but for ties
+	Tie      accept.Nats     // of these
+	Leniency accept.Leniency // else
+}
+
+// RuleOf is a mode's rule for answers at a temperature.
+func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
+	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: cfg.Strictness.Leniency(temperature)}
+}
+
+// Check judges what the target said of the tokens of a draft.
+func (r Rule) Check(choices []accept.Choice) accept.Check {
+	opinions := make([]accept.TargetScore, len(choices))
+	for i := range choices {
+		opinions[i] = choices[i].TargetScore
+	}
+	if r.Exact {
+		return accept.CheckGreedy(opinions, r.Tie)
+	}
+	return r.Leniency.Check(opinions)
+}
+
+// Draft is what is known of a draft when the target is asked about it.
+type Draft struct {
+	PromptIDs, IDs []int32
+	Tokens         int    // of it, with or without ids
+	Text           []byte // as the client would get it
+	StopWord       []byte // the stop string that ended it, where Text does not hold that
+	Ended          bool   // by itself: by no stop string, and by no id that the client named
+	AtLimit        bool   // the client's limit ended it
+	Resumes        bool   // the target can carry on from a part of it
+}
+
+// NewDraft is what a target is told of a draft as far as it is.
+func NewDraft(d *draft.Draft) Draft {
+	t := d.Transcript()
+	out := Draft{
+		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
+		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.CanResume(),
+	}
+	if withStop := t.TextWithStop(); len(withStop) > len(out.Text) {
+		out.StopWord = withStop[len(out.Text):]
+	}
+	return out
+}
+
+// Result is the target's word on a draft. With an error it holds what is known all the same: Scorer, Backend, Tokens and
+// Computed.
+type Result struct {
+	accept.Check
+	Scorer   plan.Scorer
+	Backend  string // that was asked; "" is none
+	Tokens   int    // that it was asked about
+	Computed int    // tokens that it computed for that, prompts included
+	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
+	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
+}
+
+// Part is the beginning of a draft, in the target's own ids.
+type Part struct {
+	PromptIDs, IDs []int32
+	Text           int // bytes of the draft's text
+}
