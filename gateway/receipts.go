@@ -69,8 +69,8 @@ type receiptSettings struct {
 
 func settingsOf(c *plan.Config) receiptSettings {
 	return receiptSettings{
-		mode: c.Mode, headCheck: c.Head, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.Takeover,
-		economyGuard: c.Economy.On, exploreRate: c.Economy.Explore, maxTTFT: c.Economy.MaxExtraTTFT,
+		mode: c.Mode, headCheck: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
+		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 

@@ -209,8 +209,8 @@ func (r *receiptSettings) json() *settingsJSON {
 func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
-	if t := rc.Trial; t != nil {
-		v.Audit = &auditJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
+	if t := rc.Audit; t != nil {
+		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
 		call := ""
@@ -225,13 +225,13 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	if w := rc.Verdict; w.Reason != "" {
 		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
 	}
-	for _, m := range rc.Track {
+	for _, m := range rc.ScoreSeries {
 		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
 		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
-	for _, o := range rc.Over {
+	for _, o := range rc.Failovers {
 		v.Continuations = append(v.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
 	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
@@ -242,8 +242,8 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.Ask], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.Pressed}
-	if s := &p.Sums; s.Output > 0 {
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
+	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
 			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),

@@ -83,7 +83,7 @@ func waitOf(v *gateway.RiskView) timeToCertify {
 		return timeToCertify{}
 	}
 	drafts := *v.Warmup.DraftsPerMinute
-	minutes := float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.Share(1))
+	minutes := float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.AcceptanceShare(1))
 	what := "drafts"
 	if v.Warmup.Serves {
 		what = "requests" // each of which is drafted

@@ -44,8 +44,8 @@ func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
 func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, TrafficClass: k.Key.Bucket, Cohort: k.Key.Lot, State: l.phase(k, inherits),
-		MaxWrongRate: k.Rule.Eps, ErrorProbability: k.Rule.Delta, OperatingIndex: s.Op, Acceptance: s.Acceptance,
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k, inherits),
+		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, OperatingIndex: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Lower: s.Low, Upper: s.High, Bound: s.Bound,
 		DriftLevel: s.Drift, DriftWarned: s.Warned, DriftAlarms: k.State.Alarm,
 	}
@@ -111,7 +111,7 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 	case !w.IsRunning(l.Now, c.Risk.WarmupDuration):
 		v.Ended = "time"
 	default:
-		v.SecondsLeft = w.Left(l.Now, c.Risk.WarmupFor).Seconds()
+		v.SecondsLeft = w.Remaining(l.Now, c.Risk.WarmupDuration).Seconds()
 		if pace := w.PerMinute(l.Now); pace > 0 {
 			v.DraftsPerMinute = &pace
 		}

@@ -30,22 +30,22 @@ type Receipt struct {
 	USD        float64 `json:"usd"`
 
 	Rules *struct {
-		Mode     string  `json:"mode"`
-		Head     string  `json:"head_check"`
-		Band     float64 `json:"band_nats"`
-		Holdback int     `json:"holdback_tokens"`
-		Takeover bool    `json:"midstream_failover"`
-		Guard    bool    `json:"economy_guard"`
-		MaxTTFT  float64 `json:"max_extra_ttft_ms"`
+		Mode              string  `json:"mode"`
+		Head              string  `json:"head_check"`
+		Band              float64 `json:"band_nats"`
+		Holdback          int     `json:"holdback_tokens"`
+		MidstreamFailover bool    `json:"midstream_failover"`
+		Guard             bool    `json:"economy_guard"`
+		MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 	} `json:"settings"`
 	Prices *Prices `json:"prices"`
 	Plan   *struct {
-		Judged bool   `json:"judged"`
-		Reason string `json:"reason"`
-		Mode   string `json:"mode"`
-		Whole  bool   `json:"buffered"`
-		Ask    string `json:"verification"`
-		Sums   *Sums  `json:"estimate"`
+		Judged      bool      `json:"judged"`
+		Reason      string    `json:"reason"`
+		Mode        string    `json:"mode"`
+		Whole       bool      `json:"buffered"`
+		TargetCheck string    `json:"verification"`
+		Estimate    *Estimate `json:"estimate"`
 	} `json:"plan"`
 	Verdict *struct {
 		Accept    bool    `json:"accept"`
@@ -55,8 +55,8 @@ type Receipt struct {
 		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
-	Track  [][2]float64 `json:"score_by_token"`
-	Checks []struct {
+	ScoreSeries [][2]float64 `json:"score_by_token"`
+	Checks      []struct {
 		Tokens int  `json:"tokens"`
 		Pass   bool `json:"pass"`
 	} `json:"checks"`
@@ -107,7 +107,7 @@ const (
 // Bad is a line that holds no receipt.
 type Bad struct {
 	Line int    `json:"line"` // from 1
-	Why  string `json:"reason"`
+	Why  string `json:"why"`
 }
 
 func (b Bad) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
