@@ -163,7 +163,7 @@ func testCapabilitiesAreTold(t *testing.T, w *probed) {
 func testModeIsRefused(t *testing.T, w *probed) {
 	for _, d := range w.Status(t).Drafts {
 		refused := map[string]string{}
-		for _, m := range d.Refused {
+		for _, m := range d.UnavailableModes {
 			refused[m.Name] = m.Reason
 		}
 		// Asked in words, a target need score nothing: lenient and judge work.

@@ -44,6 +44,6 @@ func (d *demo) printOperation() {
 	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, route)
 	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
 	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(draftPool)[0])
-	say("  bin/foregate status --admin http://%s", d.admin)
+	say("  bin/foregate status --admin http://%s", d.admin())
 	say("\nCtrl-C stops everything.\n")
 }
