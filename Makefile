@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy .ci
+CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy docs .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
@@ -41,7 +41,7 @@ unit: ## The tests alone, without the race detector.
 
 # Packages that start no goroutine and hold no lock, which a test keeps true: the race detector
 # has nothing to see in them, and would only make them slow.
-ALONE := breaker/machine loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/draft tiers/plan tiers/prefix tiers/risk tiers/transcript
+ALONE := breaker/machine docs loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/draft tiers/plan tiers/prefix tiers/risk tiers/transcript
 empty :=
 one   := $(empty) $(empty)
 
@@ -72,7 +72,7 @@ thinning: ## Sampled answers that were verified by thinning are of the target's 
 
 # One goroutine for each processor, and nothing shared.
 .PHONY: risk
-risk: ## The promise of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift and rivals that break it. Prints the tables of tiers/risk/README.md.
+risk: ## The promise of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift and rivals that break it. Prints the tables of docs/proof.md.
 	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 30m ./tiers/risk
 
 # golangci-lint holds all of go vet and of staticcheck (govet, staticcheck, unused).
@@ -108,8 +108,9 @@ golden: ## Rewrite the golden files.
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
-docs: ## Rewrite the generated reference (REFERENCE.md).
+docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
 	$(GO) test ./cmd/foregate -run Reference -update
+	$(GO) test ./docs -run ImportGraph -update
 
 clean: ## Remove what build made.
 	rm -rf bin dist

@@ -6,8 +6,8 @@ import (
 	"github.com/foregate/foregate/breaker/machine"
 )
 
-// Evidence that opens a breaker for the fleet, and how long it then is open
-// (reliability.md §2.4).
+// Evidence that opens a breaker on all replicas, and how long it then stays open
+// (docs/concepts.md#breakers).
 const (
 	evidenceBucket  = time.Second
 	evidenceBuckets = 10

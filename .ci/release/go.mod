@@ -3,4 +3,7 @@ module github.com/foregate/foregate/release
 
 go 1.26.0
 
-require github.com/CycloneDX/cyclonedx-go v0.12.0
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	golang.org/x/mod v0.42.0
+)

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
-	const path = "../../REFERENCE.md"
+	const path = "../../docs/reference.md"
 	status, got, errs := call(t, "reference")
 	if status != 0 {
 		t.Fatal(errs)
@@ -32,22 +32,23 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("REFERENCE.md is stale; run make docs:\n%s", diff)
+		t.Errorf("docs/reference.md is stale; run make docs:\n%s", diff)
 	}
 }
 
-// TestTheReadmesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the README.
-func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTheGuidesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the guide.
+func TestTheGuidesConfigurationStartsAsItStands(t *testing.T) {
+	const path = "../../docs/guides/first-deployment.md"
+	guide, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(readme), "```yaml\n")
+	_, rest, found := strings.Cut(string(guide), "```yaml\n")
 	example, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
-		t.Fatal("README.md has no yaml example")
+		t.Fatal("the guide has no yaml example")
 	}
-	f, err := config.Parse("README.md", []byte(example))
+	f, err := config.Parse(path, []byte(example))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
 		t.Errorf("%v; its prices are warned of: %q", err, checked.Warnings)
 	}
 	simulated := map[string]string{} // URL: model
-	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(readme), -1) {
+	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(guide), -1) {
 		simulated["http://"+line[1]] = line[2]
 	}
 	configured := map[string]string{}

@@ -63,7 +63,7 @@ func fill(prefill, decode *float64, p *pool.Pool) {
 const defaultHoldback = 32
 
 // typicalRequests are the shapes that a configuration is tried with: a chat, and a long
-// prompt with a short answer (acceptance.md §2.3).
+// prompt with a short answer (docs/science.md#cost-model).
 var typicalRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
 
 // economyWarnings say which routes lose by drafts, whatever the drafts are worth, and which prices the file does

@@ -47,7 +47,7 @@ const (
 	draftModel  = "sim/llama-3-8b"
 	targetModel = "sim/llama-3-70b"
 	// divergence makes a pair of models of which the target would refuse about a tenth of all drafts
-	// (loadtest/README.md).
+	// (docs/proof.md#simulated-drafts).
 	divergence = 0.35
 	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU serves other models,
 	// too. So little traffic is enough to fill it with warm prefixes.

@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// client is what the reliability notes ask of the background client.
+// client has the options of the background client: deadlines hold for reads and writes, and nothing is sent twice.
 func client(addr string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Dialer: dial, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,

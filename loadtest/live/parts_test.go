@@ -140,7 +140,7 @@ func TestSamplesAreThinnedWhenThereAreManyOfThem(t *testing.T) {
 
 // The gateway's own reference holds the same defaults and bounds.
 func TestTheScaledSettingsAreThoseOfTheReference(t *testing.T) {
-	text, err := os.ReadFile("../../REFERENCE.md")
+	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // sets it, and the least that the gateway takes.
 type span struct{ usual, least time.Duration }
 
-// spans are those that a run divides by its time scale. REFERENCE.md has the
+// spans are those that a run divides by its time scale. docs/reference.md has the
 // same numbers.
 var spans = map[string]span{
 	"speculation.holdback_ms":       {1200 * time.Millisecond, time.Millisecond},

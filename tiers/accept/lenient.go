@@ -105,7 +105,7 @@ func (l Leniency) Check(span []TargetScore) Check {
 // Where nothing is drawn a span of n tokens stands while these are at most 0, Failures·n and MeanGap·n. Where answers are
 // drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's
 // own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
-// excess, and tiers/risk/README.md for the derivation and what it was measured to do). A token that the target does not
+// excess, and docs/science.md#the-lenient-rule for the derivation). A token that the target does not
 // list counts as the likeliest that it might be. Without Tops nothing is allowed for chance, and the entropy is taken for 0.
 type LenientCheck struct {
 	Leniency

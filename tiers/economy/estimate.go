@@ -34,10 +34,10 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 //	H  scored head   P·c_dp + [A·L+(1−A)·m]·c_dd + (P+m)·c_tp + (1−A)·(L−g·m)·c_td
 //	W  scored whole  H with m = L
 //
-// C is the document's where nothing is salvaged (g = 0); what is, the continuation reads
-// as a part of its prompt. After a score the target has the prompt in its cache, so a
-// continuation does not pay it again. C of an answer that is not released before its end
-// has m = L until it was learned when such drafts are given up.
+// These are the formulas of docs/science.md#cost-model, with salvage in C: a continuation
+// reads what it keeps of the draft as a part of its prompt. After a score the prompt is in
+// the target's cache, so a continuation does not pay for it again. If nothing is released
+// before the end of an answer, m in C is L until it was learned when such drafts are rejected.
 //
 // A is the upper bound of what was learned, 1 where nothing was. Without prices both sums
 // are 0, and so are the saving and the break-even.

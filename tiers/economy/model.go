@@ -19,8 +19,8 @@ type Workload struct {
 	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck, of the m tokens in HeadCheck
 }
 
-// Model is what a million output tokens cost in a mode, in USD, by the textbook's
-// formulas. It is what measurements are held against; requests
+// Model is what a million output tokens cost in a mode, in USD, by the
+// formulas of docs/science.md#cost-model. It is what measurements are held against; requests
 // are decided by [EstimateCost], which also knows salvage without a score. A mode that is not
 // one is the target alone.
 func Model(mode Mode, p Prices, w Workload) float64 {

@@ -1,12 +1,31 @@
 package economy
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"strings"
 	"testing"
 )
 
-// Price cases, from these rates: 1960 and 1400 tokens/s of a
-// draft server, 11,200 and 2,600 of a target server with two GPUs.
+// stands fails the test unless docs/science.md has the row of a table.
+func stands(t *testing.T, format, name string, values ...float64) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/science.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := "| " + name + " |"
+	for _, v := range values {
+		row += strings.Replace(fmt.Sprintf(" "+format+" |", v), "-", "−", 1)
+	}
+	if !strings.Contains(string(page), "\n"+row+"\n") {
+		t.Errorf("docs/science.md lacks the row\n%s", row)
+	}
+}
+
+// The price cases of docs/science.md#price-cases, from these rates: 1,960 and 1,400 tokens/s of a draft server,
+// 11,200 and 2,600 of a target server with two GPUs.
 func priceCase(draftPerHour, targetPerGPUHour float64) Prices {
 	return Prices{
 		DraftPrefill: PerToken(draftPerHour, 1960), DraftDecode: PerToken(draftPerHour, 1400),
@@ -20,7 +39,7 @@ var (
 	caseC = priceCase(0.45, 6.88)
 )
 
-func TestTheUnitPricesAreThoseOfTheDocument(t *testing.T) {
+func TestTheUnitPricesAreThoseOfTheTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    Prices
 		want [4]float64 // USD per million tokens
@@ -74,13 +93,14 @@ func TestTheWorkedTableIsReproduced(t *testing.T) {
 		{"head at 64, A=.7", HeadCheck, Workload{Held: 64, Acceptance: .7, Salvaged: .5}, -30},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
+		stands(t, "%+.0f", c.row, c.want)
 		if got := change(c.mode, caseA, c.w); got != c.want {
 			t.Errorf("%s: got %+.0f %%, want %+.0f %%", c.row, got, c.want)
 		}
 	}
 }
 
-// columns are those of the second table.
+// columns are those of the second table of docs/science.md#worked-examples.
 var columns = [6]struct {
 	name           string
 	prompt, output float64
@@ -98,11 +118,10 @@ func TestTheTableOfOtherShapesIsReproduced(t *testing.T) {
 		want [6]float64
 	}{
 		{"confidence A=.5", Confidence, Workload{Held: 48, Acceptance: .5}, [6]float64{-41, -25, -2, -42, -13, 52}},
-		// The document prints −59 in the first column; its formula gives −58.49 with
-		// m = 48, which the other eleven numbers need.
 		{"confidence A=.7", Confidence, Workload{Held: 48, Acceptance: .7}, [6]float64{-58, -38, -18, -62, -33, 33}},
 		{"whole A=.7 g=.3", WholeCheck, Workload{Acceptance: .7, Salvaged: .3}, [6]float64{-38, -11, 19, -31, 30, 96}},
 	} {
+		stands(t, "%+.0f", c.row, c.want[:]...)
 		for i, at := range columns {
 			c.w.Prompt, c.w.Output = at.prompt, at.output
 			if got := change(c.mode, at.p, c.w); got != c.want[i] {
@@ -116,6 +135,9 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 	plain := [6]float64{.03, .12, .46, .06, .37, 1.04}
 	fast := [6]float64{.05, .22, .67, .08, .39, 1.10} // the target itself runs EAGLE-class speculation
 	scores := [6]float64{.27, .27, .45, .45, .89, .89}
+	stands(t, "%.2f", "A*", plain[:]...)
+	stands(t, "%.2f", "A*, fast target", fast[:]...)
+	stands(t, "%.2f", "whole check ÷ answer", scores[:]...)
 	for i, at := range columns {
 		s := Shape{Prompt: int(at.prompt), Held: 32}
 		if got := BreakEven(at.p, s, at.output); math.Round(100*got) != math.Round(100*plain[i]) {
@@ -140,7 +162,7 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 	}
 }
 
-func TestSavingsFollowAcceptanceAsInTheThirdTable(t *testing.T) {
+func TestSavingsFollowAcceptanceAsInTheTable(t *testing.T) {
 	for _, c := range []struct {
 		row  string
 		mode Mode
@@ -155,6 +177,7 @@ func TestSavingsFollowAcceptanceAsInTheThirdTable(t *testing.T) {
 		{"confidence, C", Confidence, caseC, Workload{Held: 32}, [9]float64{-4, -14, -23, -33, -42, -52, -62, -71, -81}},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
+		stands(t, "%+.0f", c.row, c.want[:]...)
 		for i, want := range c.want {
 			c.w.Acceptance = float64(i+1) / 10
 			if got := change(c.mode, c.p, c.w); got != want {

@@ -50,7 +50,7 @@ var errShape = errors.New("kvevents: not a batch of KV events")
 
 // decode reads one payload, [time, [event, …], rank], and shows every event in turn. Events before one that is not well
 // formed have been shown when it fails. Both encodings are read: since v0.24 an event is a map with its name under "type",
-// before it was an array that begins with it (vllm-api 6).
+// before it was an array that begins with it (docs/guides/engines.md#kv-events).
 func decode(payload []byte, ev *event, show func(*event)) error {
 	if len(payload) > maxBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d", errShape, len(payload), maxBytes)

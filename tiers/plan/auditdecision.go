@@ -46,7 +46,7 @@ func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 }
 
 // greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
-// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (loadtest/README.md).
+// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (docs/proof.md#simulated-drafts).
 const greedyClass = "_t0"
 
 // trafficClass returns the class of a request by its prompt's length in tokens and by its temperature.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A law changes in the middle of 400,000 requests. The documented delays (README.md) are those of an
+// A law changes in the middle of 400,000 requests. The documented delays (docs/proof.md#drift) are those of an
 // earlier study for its default, a lease of 3,000 with the alarm: the last moment at a risk above ε, median and
 // nine in ten of the runs; 0 where it has none. The default here is a lease of 2,000 with more audits
 // while a drift is suspected; a lease of 3,000 without is told for comparison.

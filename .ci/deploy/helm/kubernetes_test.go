@@ -147,7 +147,7 @@ func TestPodsAreGivenTimeToStartAndToLeave(t *testing.T) {
 	}
 }
 
-// What the gateway relies on, and what an engine cannot do without; deploy/README.md says why of each.
+// What the gateway relies on, and what an engine cannot do without; docs/guides/engines.md says why of each.
 func TestEnginesRunWithWhatTheGatewayNeeds(t *testing.T) {
 	for _, w := range workloads(manifest(t)) {
 		c := w.pod.Spec.Containers[0]

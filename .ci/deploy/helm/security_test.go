@@ -181,7 +181,7 @@ func TestEachHasTheTokenOfItsScopeAlone(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
-	for _, f := range append(files, manifests+"/README.md", repository+"/docker-compose.yml", repository+"/deploy/prometheus/prometheus.yml") {
+	for _, f := range append(files, repository+"/docs/guides/kubernetes.md", repository+"/docker-compose.yml", repository+"/deploy/prometheus/prometheus.yml") {
 		data, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)

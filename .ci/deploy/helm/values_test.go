@@ -129,13 +129,13 @@ func TestTheReadmeHasEveryValue(t *testing.T) {
 
 // The schema knows every field at the top of the file, of the program as it is now.
 func TestTheSchemaKnowsEveryFieldOfTheFile(t *testing.T) {
-	reference, err := os.ReadFile(repository + "/REFERENCE.md")
+	reference, err := os.ReadFile(repository + "/docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, ok := strings.Cut(string(reference), "\n## Configuration file\n")
 	if !ok {
-		t.Fatal("REFERENCE.md has no section of the file")
+		t.Fatal("docs/reference.md has no section of the file")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	schema, err := os.ReadFile(chartDir + "/values.schema.json")

@@ -20,7 +20,7 @@ import (
 )
 
 // Hop is the way of a message from one process to the next: parsing, routing and loopback, about half
-// of what the gateway adds at the median (loadtest/README.md). It is applied in three places: here to
+// of what the gateway adds at the median (docs/guides/lab.md#live-or-virtual). It is applied in three places: here to
 // a call and to its abort on their way to an engine, in the lab to a request on its way to the gateway,
 // and there to the answer's way back, both hops of it, where the client's times are taken. An engine's
 // token is with the gateway at once.

@@ -20,7 +20,7 @@
 {{- end -}}
 {{- range list "pools" "routes" -}}
 {{- if not (get $c .) -}}
-{{- fail (printf "config.%s: missing; give at least one, as in REFERENCE.md" .) -}}
+{{- fail (printf "config.%s: missing; give at least one, as in docs/reference.md" .) -}}
 {{- end -}}
 {{- end -}}
 {{- $_ := set $c "listen" ":8080" -}}
