@@ -61,7 +61,7 @@ proofs: ## The long forms of what tests show with samples: the law of the limits
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 	$(GO) test ./gateway/limits
 	FOREGATE_PROOFS=short $(GO) test -run Thin ./tiers
-	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run 'ARedisThatForgetsAll|ADraftThatTurnsBad|EvidenceOfOneModel|ToldToStopWithAudits|AnOperatorCarries|WhileRedisIsSilent|AStricterPromise|AFleetOfFifty' ./cmd/foregate ./tiers/fleet
+	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run 'ARedisThatForgetsAll|ADraftThatTurnsBad|EvidenceOfOneModel|ToldToStopWithAudits|WhileRedisIsSilent|AStricterPromise|AFleetOfFifty' ./gateway/app ./tiers/fleet
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
 exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 480,000 answers without a gateway, 9,600 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).

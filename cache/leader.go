@@ -13,9 +13,9 @@ type Leader struct {
 	follows    bool   // another replica's answer is the generation's; guarded by Generation.mu
 }
 
-// Said is the text that an attempt before this one had come to, and that others may have told their clients. It is not
-// to be changed.
-func (l *Leader) Said() []byte { return l.said }
+// Sent returns the text of an earlier attempt that other subscribers may have sent to their clients already. It must not
+// be changed.
+func (l *Leader) Sent() []byte { return l.said }
 
 // makes reports whether the answer is this leader's to make; the generation's mu is held.
 func (l *Leader) makes() bool {

@@ -139,16 +139,16 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 }
 
 func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
-	var tried []string
+	var attempts []string
 	for _, t := range rc.Tries {
 		name := t.Pool + "/" + t.Backend
 		if t.Failed != "" {
 			name += "!" + string(t.Failed)
 		}
-		tried = append(tried, name)
+		attempts = append(attempts, name)
 	}
 	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
-		Strs("tried", tried).Dur("waited_ms", rc.Waited).Dur("first_ms", rc.First).Str("finish", rc.Finish).
+		Strs("attempts", attempts).Dur("queued_ms", rc.Waited).Dur("first_byte_ms", rc.First).Str("finish", rc.Finish).
 		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).
 		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
 }

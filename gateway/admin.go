@@ -26,11 +26,11 @@ const (
 var (
 	errNoPath    = invalid(http.StatusNotFound, "unknown_url", "There is nothing at this path.")
 	errCrossSite = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "This request comes from a page of another site. Orders are taken from tools, and from pages of this listener reached by an IP address or localhost.",
+		Message: "This request comes from a page of another site. Use a tool, or a page of this listener at an IP address or localhost.",
 		Type:    "permission_error", Code: "cross_site",
 	}}
 	errAction = &problem{status: http.StatusInternalServerError, retryable: true, body: openai.ErrorBody{
-		Message: "The order failed; the gateway's log says why.", Type: "server_error", Code: "order_failed",
+		Message: "The action failed. See the gateway's log for the reason.", Type: "server_error", Code: "action_failed",
 	}}
 )
 
@@ -120,16 +120,16 @@ func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *ht
 	}
 	shared := !errors.Is(err, ErrNotShared)
 	g.logAction(r, c.name, err).Str("pool", o.pool).Str("backend", o.backend).
-		Str("why", o.why).Dur("for", o.duration).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator's order")
+		Str("why", o.why).Dur("for", o.duration).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator action")
 	if err != nil && shared {
 		return actionResult{}, g.fleetProblem(o, err)
 	}
 	answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
 	if c.drained && lastBackendUp(g.opts.Fleet.Backends(), o) {
-		answer.Message = "It was the last backend of its pool that was up: what needs the pool is answered 503."
+		answer.Message = "It was the last backend of its pool that was up. Requests that need the pool get 503."
 	}
 	if !shared {
-		answer.Message = strings.TrimSpace("Done by this replica. The others could not be told, because Redis is away; give the order again when it is back. " + answer.Message)
+		answer.Message = strings.TrimSpace("Done on this replica. Redis is down, so the other replicas do not know; repeat the action when it is back. " + answer.Message)
 	}
 	return answer, nil
 }
@@ -185,7 +185,7 @@ func (g *Gateway) fleetProblem(o backendRequest, err error) error {
 }
 
 func ambiguous(o backendRequest, found []Backend) error {
-	return invalid(http.StatusConflict, "ambiguous_backend", fmt.Sprintf("The backend %q may be one of several: %s. Name its pool with pool=, and its id.", clip(o.backend), backendNames(found)))
+	return invalid(http.StatusConflict, "ambiguous_backend", fmt.Sprintf("The backend %q matches several backends: %s. Give pool= and the backend's id.", clip(o.backend), backendNames(found)))
 }
 
 // actionProblem is problemOf for orders: what is not the caller's is in the log.

@@ -184,7 +184,7 @@ func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
 	}
 	f.err = fmt.Errorf("redis: %w", ErrNotShared)
 	code, body = o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
-	if code != http.StatusOK || !strings.HasPrefix(body, `{"backend":"h100","pool":"big","drained":true,"shared":false,"message":"Done by this replica.`) {
+	if code != http.StatusOK || !strings.HasPrefix(body, `{"backend":"h100","pool":"big","drained":true,"shared":false,"message":"Done on this replica.`) {
 		t.Errorf("with Redis away: %d %s", code, body)
 	}
 }
@@ -274,7 +274,7 @@ func TestAFleetThatFailsIsA500ThatTellsNothing(t *testing.T) {
 	f.err = errors.New("redis://u:hunter2@r broke")
 	o := openOffice(t, f)
 	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
-	if code != http.StatusInternalServerError || !strings.Contains(body, "order_failed") || strings.Contains(body, "hunter2") {
+	if code != http.StatusInternalServerError || !strings.Contains(body, "action_failed") || strings.Contains(body, "hunter2") {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -285,7 +285,7 @@ func TestEveryOrderLeavesOneLine(t *testing.T) {
 	o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100&for=1m&why=new+driver", "")
 	f.err = errors.New("broken")
 	o.send(t, http.MethodPost, o.admin+"/admin/undrain?backend=h100", "")
-	got := o.log.holding("operator's order")
+	got := o.log.holding("operator action")
 	if len(got) != 2 {
 		t.Fatalf("%d lines: %q", len(got), got)
 	}

@@ -13,7 +13,7 @@ import (
 
 // errNoSharedCache refuses a purge where no Redis keeps answers.
 var errNoSharedCache = &problem{status: http.StatusConflict, body: openai.ErrorBody{
-	Message: "No Redis keeps answers here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
+	Message: "Answers are not cached in Redis here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
 }}
 
 // CacheView is what a replica knows of the cache since it began, as GET /admin/cache tells it.
@@ -86,13 +86,13 @@ func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	defer cancel()
 	everything, err := g.opts.Purge(ctx, scope)
 	g.logAction(r, "purge", err).Str("tenant", scope.Tenant).Str("route", scope.Route).
-		Bool("done", err == nil).Bool("everything", everything).Msg("operator's order")
+		Bool("done", err == nil).Bool("everything", everything).Msg("operator action")
 	if err != nil {
 		return PurgeResult{}, err
 	}
-	answer := PurgeResult{Purged: scope.String(), Everything: everything, Message: "No replica serves these answers after a second. They expire by themselves, within cache.ttl."}
+	answer := PurgeResult{Purged: scope.String(), Everything: everything, Message: "After one second no replica serves these answers. They are deleted when cache.ttl expires."}
 	if everything {
-		answer.Message = "There were too many purges to tell them apart, so everything was purged. " + answer.Message
+		answer.Message = "Too many purges were pending to keep them apart, so everything was purged. " + answer.Message
 	}
 	return answer, nil
 }

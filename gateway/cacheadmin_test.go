@@ -157,7 +157,7 @@ func TestAPurgeThatFailedOrCoveredMoreIsToldSo(t *testing.T) {
 		t.Errorf("logged %q", found)
 	}
 	p.err, p.everything = nil, true
-	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) || !strings.Contains(body, "too many purges") {
+	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) || !strings.Contains(body, "Too many purges") {
 		t.Errorf("status %d: %s", status, body)
 	}
 }

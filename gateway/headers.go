@@ -3,34 +3,34 @@ package gateway
 // HeaderDoc describes one header of the public surface for the reference.
 type HeaderDoc struct{ Name, Values, Meaning string }
 
-// RequestHeaders are the headers that the gateway obeys.
+// RequestHeaders are the request headers that the gateway interprets.
 var RequestHeaders = []HeaderDoc{
-	{"Authorization", "`Bearer KEY`", "The caller's key, which maps to a tenant and its highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
-	{"X-Identity", "`v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE`", "Tenant and class as a load balancer signed them for this method and path (identity mode `signed`)."},
-	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, where headers are trusted; with keys, signatures and tokens it may only repeat theirs."},
-	{"X-Priority", "`high`, `normal`, `low`", "The request's class; `normal` when absent. It can lower the tenant's highest class, never raise it."},
-	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context: answers and prefixes are kept apart by it. Without it, that of the body's `documents`, where these are allowed."},
-	{"Cache-Control", "`no-store`, `no-cache`, `max-age=SECONDS`, `only-if-cached`", "As RFC 9111 has it: nothing kept is given and nothing is kept; a fresh answer, which is kept; a kept one no older than that; a kept one or 504. A `max-age` that is no number is 0. An answer above temperature 0 is kept and given again as any other: `no-cache` asks for a fresh sample."},
-	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
-	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged, never less than the route does: as the route has it; only what the target would have written itself (temperature 0, else the target answers, and the answer is never a kept or shared one); no draft."},
-	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Comes back with the answer, and is `client_request_id` in the log, the receipt and the trace. Engines are told ids of the gateway's own: see the answer's header."},
-	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. They tell first tries from retries: a tenant's budget of retries is a share of its first tries."},
-	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped. With `tracing` the gateway is a part of the trace: backends are told the id of their call, and `tracestate` is sent on, too."},
+	{"Authorization", "`Bearer KEY`", "The caller's key, which identifies tenant and highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
+	{"X-Identity", "`v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE`", "Tenant and priority, signed by a load balancer for this method and path (identity mode `signed`)."},
+	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, in identity mode `trusted_headers`. In the other modes it must equal the authenticated tenant."},
+	{"X-Priority", "`high`, `normal`, `low`", "The request's priority; `normal` without it. It can lower the tenant's highest priority, never raise it."},
+	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context. Cached answers and prefixes are separated by it. Without it, the digest of the body's `documents` is used, if the route allows that field."},
+	{"Cache-Control", "`no-store`, `no-cache`, `max-age=SECONDS`, `only-if-cached`", "As in RFC 9111. `no-store`: read nothing from the cache and store nothing. `no-cache`: generate a fresh answer and store it; use it to get a new sample at temperature above 0. `max-age`: accept a cached answer up to that age (an invalid number counts as 0). `only-if-cached`: a cached answer, or 504."},
+	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: `auto` the cascade, `draft` the draft pool without acceptance checks, `target` the target pool."},
+	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged; never less strictly than the route's mode. `default`: the route's mode. `exact`: only what the target would have generated itself (at temperature above 0 the target answers), never a cached or shared answer. `target`: no draft."},
+	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Returned with the answer, and recorded as `client_request_id` in the log, the receipt and the trace. Engines get the gateway's own request ids, see the response header."},
+	{"X-Stainless-Retry-Count", "a number", "Number of earlier attempts, set by the SDKs. It distinguishes first attempts from retries: a tenant's retry budget is a share of its first attempts."},
+	{"traceparent", "W3C trace context, version 00", "Forwarded to the engines; a malformed value is dropped. With `tracing` the gateway adds its own spans: engines get the id of their call's span, and `tracestate` is forwarded."},
 }
 
 // ResponseHeaders are the headers that the gateway sets.
 var ResponseHeaders = []HeaderDoc{
-	{"X-Request-ID", "as above", "On every response: the client's, else the gateway's own id of the request, which is `request_id` in the log and `id` in the receipt. Engines know each try of the request by its own id and a suffix (`tries[].call` in the receipt), so that equal ids of clients never meet in an engine."},
-	{"X-Content-Type-Options", "`nosniff`", "On every response. What passes through is JSON or a stream of events; any other type of a backend is its fault, and 502."},
-	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "Whether the answer was kept; was made for an identical request that was under way; was made for this one; or the cache had no part in it."},
-	{"Age", "whole seconds", "With a kept answer: since it was made."},
-	{"X-Tier", "`draft`, `target`, `mixed`", "What the answer came from; for a stream, what is known at its first byte. A stream that shares another's answer does not tell."},
-	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "What the acceptance logic said of the draft (score in nats), or why it was not asked (`accepted;reason=late_…`: the draft is the answer, because the client had it when the fault was seen); of a draft that was judged in another mode than `confidence` also `;mode=…`; in `risk` and `shadow`, judged or not, `;policy=…`, the versions of grid, alarm and operating point that it was judged by; in `verify` `;tie=…`, the tolerance in nats, or `;exactness=approximate`."},
-	{"Server-Timing", "`cache`, `draft`, `verify`, `target`, `total`; ms", "Where the time until the first byte went: each phase is its whole duration, as far as it came by then. An answer that is not streamed has its first byte when it is whole."},
-	{"Retry-After", "whole seconds", "With 429 and 503: when to come back, jittered."},
-	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, or beyond the tenant's budget of retries: of its refusals as many as a tenth of its first tries of the last seconds, one at least, are without it. The SDKs obey it."},
-	{"X-RateLimit-Limit-Requests, -Tokens", "a number", "The tenant's limit per minute, where it has one."},
-	{"X-RateLimit-Remaining-Requests, -Tokens", "a number", "Requests that may be sent at once; tokens that one request may ask for now."},
-	{"X-RateLimit-Reset-Requests, -Tokens", "`120ms`, `6m0s`", "Until nothing is owed any more and a whole burst may be sent."},
-	{"X-Shed-Reason", "`kv_pressure;pool=…;usage=…;threshold=…`", "With a 503 by pressure: which pool, and by how much."},
+	{"X-Request-ID", "as above", "On every response: the client's id, or the gateway's own request id, which is `request_id` in the log and `id` in the receipt. Engines get the gateway's id plus a suffix for every attempt (`attempts[].call` in the receipt), so equal ids of different clients never meet in an engine."},
+	{"X-Content-Type-Options", "`nosniff`", "On every response. A forwarded answer is JSON or an event stream; any other content type of a backend becomes 502."},
+	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "`HIT`: the answer comes from the cache. `COALESCED`: it was generated for an identical concurrent request. `MISS`: it was generated for this request. `BYPASS`: the cache was not used."},
+	{"Age", "whole seconds", "With a cached answer: seconds since it was generated."},
+	{"X-Tier", "`draft`, `target`, `mixed`", "Which pool generated the answer; for a stream, as known at its first byte. Not set on a stream that shares another request's answer."},
+	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "How the draft was judged (score in nats), or why none was judged. `accepted;reason=late_…`: a fault was found after the client already had the draft. In modes other than `confidence` also `;mode=…`. In `risk` and `shadow` also `;policy=…`: the versions of grid, alarm and operating point. In `verify` also `;tie=…` (tolerance in nats) or `;exactness=approximate`."},
+	{"Server-Timing", "`cache`, `draft`, `verify`, `target`, `total`; ms", "Where the time before the first byte went, by phase. A phase counts with its whole duration, up to the first byte. A non-streamed answer has its first byte when it is complete."},
+	{"Retry-After", "whole seconds", "With 429 and 503: when to retry, with jitter."},
+	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, and when the tenant's retry budget is spent: a tenth of its recent first attempts, at least one, may be told to retry. The SDKs obey it."},
+	{"X-RateLimit-Limit-Requests, -Tokens", "a number", "The tenant's limit per minute, if it has one."},
+	{"X-RateLimit-Remaining-Requests, -Tokens", "a number", "Requests that may be sent now; tokens that one request may ask for now."},
+	{"X-RateLimit-Reset-Requests, -Tokens", "`120ms`, `6m0s`", "Time until the full burst is available again."},
+	{"X-Shed-Reason", "`kv_pressure;pool=…;usage=…;threshold=…`", "With a 503 from shedding: the reason (`kv_pressure`, `kv_growth`, `backend_queue` or `gateway_queue`), the pool, and the value that exceeded the threshold."},
 }

@@ -154,7 +154,7 @@ foregate_route_ready{route="m",state="unreached"} 0
 	} {
 		states.Store(&c.states)
 		want := `
-# HELP foregate_ready 1 while /readyz says that this replica can serve.
+# HELP foregate_ready 1 while /readyz reports that this replica can serve.
 # TYPE foregate_ready gauge
 # HELP foregate_route_ready 1 while the route can be served; the state says how it stands, in the words of /readyz.
 # TYPE foregate_route_ready gauge

@@ -36,13 +36,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_time_to_first_token_seconds", Help: "Seconds from the request to the first byte of its answer.", Buckets: latencyBuckets,
 		}, []string{"route", "tier"}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_shed_total", Help: "Requests refused because the pools were short, by reason.",
+			Name: "foregate_shed_total", Help: "Requests shed with 503 because a pool had no capacity, by reason.",
 		}, []string{"priority", "pool", "reason"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "foregate_requests_in_flight", Help: "Requests under way.",
+			Name: "foregate_requests_in_flight", Help: "Requests in flight.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_panics_total", Help: "Panics that were caught.",
+			Name: "foregate_panics_total", Help: "Panics that were recovered.",
 		}),
 	}
 	if reg != nil {
@@ -79,7 +79,7 @@ func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 		return
 	}
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "foregate_ready", Help: "1 while /readyz says that this replica can serve.",
+		Name: "foregate_ready", Help: "1 while /readyz reports that this replica can serve.",
 	}, func() float64 { return oneIf(g.unready() == "") }), routeStates{g.routeStates, prometheus.NewDesc("foregate_route_ready",
 		"1 while the route can be served; the state says how it stands, in the words of /readyz.", []string{"route", "state"}, nil)})
 }

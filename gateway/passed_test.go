@@ -312,10 +312,10 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		if err := json.Unmarshal(f.encode(), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Client != "order-7" || len(r.Tries) != 1 || !told[r.ID+"-"+r.Tries[0].Call] {
+		if r.Client != "order-7" || len(r.Attempts) != 1 || !told[r.ID+"-"+r.Attempts[0].Call] {
 			t.Fatalf("%s", f.encode())
 		}
-		delete(told, r.ID+"-"+r.Tries[0].Call)
+		delete(told, r.ID+"-"+r.Attempts[0].Call)
 	}
 	if len(told) != 0 {
 		t.Errorf("no receipt tells of %v", told)

@@ -40,7 +40,7 @@ type keptReceipt struct {
 	code       int           // as in the access record
 	cache      cache.Result  // "" where it was not asked
 	problem    string        // code of the error, "" for none
-	rules      rules
+	rules      receiptSettings
 	prices     pricesJSON       // zero where the route's are not known
 	receipt    *receipt.Receipt // nil where the cascade had no part in it
 	trace      [16]byte         // its id, where the trace is recorded
@@ -53,24 +53,24 @@ type cachedAnswer struct {
 	prompt, accepted, target int // tokens
 }
 
-// rules are the settings of a request's route that its receipt's decisions hang on and do
+// receiptSettings are the settings of a request's route that its receipt's decisions hang on and do
 // not tell by themselves.
-type rules struct {
+type receiptSettings struct {
 	mode              plan.Mode
-	head              plan.HeadCheck
+	headCheck         plan.HeadCheck
 	band              float64 // nats
 	holdback          int
-	patience          time.Duration
+	holdbackTime      time.Duration
 	midstreamFailover bool
-	guard             bool
-	explore           float64
+	economyGuard      bool
+	exploreRate       float64
 	maxTTFT           time.Duration
 }
 
-func rulesOf(c *plan.Config) rules {
-	return rules{
-		mode: c.Mode, head: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, midstreamFailover: c.MidstreamFailover,
-		guard: c.Economy.Enabled, explore: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
+func settingsOf(c *plan.Config) receiptSettings {
+	return receiptSettings{
+		mode: c.Mode, headCheck: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
+		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 
@@ -84,7 +84,7 @@ func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 		f.trace = l.trace.ID
 	}
 	if l.Config != nil {
-		f.rules = rulesOf(l.Config)
+		f.rules = settingsOf(l.Config)
 	}
 	if e := l.Entry; e != nil {
 		f.receipt = nil

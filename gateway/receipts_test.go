@@ -37,7 +37,7 @@ func wholeReceipt() keptReceipt {
 	return keptReceipt{
 		id: "5d41402abc4b2a76b9719d911017c592", client: "order-7", tenant: "acme", route: "llama-3", class: identity.High, time: noon, total: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut",
-		rules:  rules{plan.ModeConfidence, plan.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
+		rules:  receiptSettings{plan.ModeConfidence, plan.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
@@ -176,7 +176,7 @@ func TestWhatWasDecidedForARequestCanBeRead(t *testing.T) {
 		}
 	}
 	r := o.told(t, "?n=1&route=llama-3&acceptance=bypassed&since=1h")[0]
-	if r.ID != id || r.Code != 200 || r.Tier != "target" || r.Plan.Reason != "no_draft_pool" || r.Rules.Mode != "confidence" || r.Tokens.Target != 5 || len(r.Tries) != 1 || r.MS.First <= 0 || r.MS.Whole < r.MS.First {
+	if r.ID != id || r.Code != 200 || r.Tier != "target" || r.Plan.Reason != "no_draft_pool" || r.Settings.Mode != "confidence" || r.Tokens.Target != 5 || len(r.Attempts) != 1 || r.MS.FirstByte <= 0 || r.MS.Total < r.MS.FirstByte {
 		t.Errorf("%+v %+v", r, r.Plan)
 	}
 	if list := o.told(t, "?acceptance=rejected"); len(list) != 0 {

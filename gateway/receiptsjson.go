@@ -20,7 +20,7 @@ type receiptJSON struct {
 	Client   string    `json:"client_request_id,omitempty"` // X-Request-ID as the client sent it
 	Tenant   string    `json:"tenant"`
 	Priority string    `json:"priority"`
-	When     time.Time `json:"when"` // it came
+	Time     time.Time `json:"time"` // it came
 	Route    string    `json:"route"`
 	Code     int       `json:"code"`            // HTTP status; 499: the client left; 597: broken off after its first byte
 	Cache    string    `json:"cache,omitempty"` // what came of the cache
@@ -31,35 +31,35 @@ type receiptJSON struct {
 	Finish     string `json:"finish,omitempty"`     // finish_reason
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
 
-	Rules       *rulesJSON     `json:"rules,omitempty"`
-	Evidence    *evidenceJSON  `json:"evidence,omitempty"` // modes risk and shadow: what it was judged by
-	Prices      *pricesJSON    `json:"prices,omitempty"`   // of the route's tokens, where any is known
-	Plan        *planJSON      `json:"plan,omitempty"`
-	Tries       []tryJSON      `json:"tries,omitempty"`
-	Verdict     *verdictJSON   `json:"verdict,omitempty"`      // of the draft; none where none was judged
-	ScoreSeries [][2]float64   `json:"score_series,omitempty"` // [tokens, running minimum of the score]
-	Checks      []checkJSON    `json:"checks,omitempty"`       // what the target said of the draft
-	Failovers   []failoverJSON `json:"failovers,omitempty"`    // where the target carried on
-	Tokens      tokensJSON     `json:"tokens"`
-	MS          msJSON         `json:"ms"`
-	USD         float64        `json:"usd"` // its share of the price of the backends that worked for it
+	Settings      *settingsJSON      `json:"settings,omitempty"`
+	Audit         *auditJSON         `json:"audit,omitempty"`  // modes risk and shadow: what it was judged by
+	Prices        *pricesJSON        `json:"prices,omitempty"` // of the route's tokens, where any is known
+	Plan          *planJSON          `json:"plan,omitempty"`
+	Attempts      []attemptJSON      `json:"attempts,omitempty"`
+	Verdict       *verdictJSON       `json:"verdict,omitempty"`        // of the draft; none where none was judged
+	ScoreByToken  [][2]float64       `json:"score_by_token,omitempty"` // [tokens, running minimum of the score]
+	Checks        []checkJSON        `json:"checks,omitempty"`         // what the target said of the draft
+	Continuations []continuationJSON `json:"continuations,omitempty"`  // where the target carried on
+	Tokens        tokensJSON         `json:"tokens"`
+	MS            msJSON             `json:"ms"`
+	USD           float64            `json:"usd"` // its share of the price of the backends that worked for it
 }
 
-// rulesJSON are the settings that were in force; the thresholds are in verdictJSON.
-type rulesJSON struct {
+// settingsJSON are the settings that were in force; the thresholds are in verdictJSON.
+type settingsJSON struct {
 	Mode              string  `json:"mode"`
-	Head              string  `json:"head_check"`
+	HeadCheck         string  `json:"head_check"`
 	Band              float64 `json:"band_nats"`
 	Holdback          int     `json:"holdback_tokens"`
-	Patience          float64 `json:"holdback_ms"`
+	HoldbackMS        float64 `json:"holdback_ms"`
 	MidstreamFailover bool    `json:"midstream_failover"`
-	Guard             bool    `json:"guard"`
+	EconomyGuard      bool    `json:"economy_guard"`
 	ExploreRate       float64 `json:"explore_rate"`
 	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
-// evidenceJSON is the evidence that a request went by.
-type evidenceJSON struct {
+// auditJSON is the evidence that a request went by.
+type auditJSON struct {
 	Policy       string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
 	TrafficClass string `json:"traffic_class"`
 	Audited      bool   `json:"audited"` // its draft is asked about in the background
@@ -80,18 +80,18 @@ type planJSON struct {
 	Judged        bool          `json:"judged"`                    // the draft is judged
 	Reason        string        `json:"reason,omitempty"`          // why it is not
 	Mode          string        `json:"mode,omitempty"`            // by which it is
-	Whole         bool          `json:"whole"`                     // nothing is released before the whole draft was judged
-	TargetCheck   string        `json:"target_check"`              // when the target is asked: never, doubt, always, exact
+	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft was judged
+	Verification  string        `json:"verification"`              // when the target is asked: never, doubt, always, exact
 	Scorer        string        `json:"scorer,omitempty"`          // and how: ids, text, judge
-	Block         int           `json:"block,omitempty"`           // tokens between two checks
+	Block         int           `json:"block_tokens,omitempty"`    // tokens between two checks
 	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
 	Estimate      *estimateJSON `json:"estimate,omitempty"`        // none where nothing was reckoned
 }
 
 type estimateJSON struct {
-	Prompt     float64 `json:"prompt"` // tokens
-	Output     float64 `json:"output"`
-	Held       float64 `json:"held"`
+	Prompt     float64 `json:"prompt_tokens"` // tokens
+	Output     float64 `json:"output_tokens"`
+	Holdback   float64 `json:"holdback_tokens"`
 	Acceptance float64 `json:"acceptance"` // that was reckoned with
 	Samples    float64 `json:"samples"`
 	TargetUSD  float64 `json:"target_usd"` // of asking the target alone
@@ -102,18 +102,18 @@ type estimateJSON struct {
 	Explored   bool    `json:"explored"`
 }
 
-type tryJSON struct {
-	Pool    string  `json:"pool"`
-	Backend string  `json:"backend"`
-	Failed  string  `json:"failed,omitempty"`
-	Score   bool    `json:"score,omitempty"`     // it was asked about the draft
-	Role    string  `json:"role"`                // draft, target, score, tokenize
-	Broke   string  `json:"broke,omitempty"`     // why it broke off after its first byte
-	Waited  float64 `json:"waited_ms,omitempty"` // for room, before it
-	At      float64 `json:"at_ms"`               // when it was begun, after ms.began
-	First   float64 `json:"first_ms"`            // from then until its first event; 0: none came
-	MS      float64 `json:"ms"`                  // from then until it was over
-	Call    string  `json:"call,omitempty"`      // its backend was told ID-CALL as the request's id
+type attemptJSON struct {
+	Pool       string  `json:"pool"`
+	Backend    string  `json:"backend"`
+	Failed     string  `json:"failed,omitempty"`
+	Score      bool    `json:"score,omitempty"`      // it was asked about the draft
+	Role       string  `json:"role"`                 // draft, target, score, tokenize
+	BrokenOff  string  `json:"broken_off,omitempty"` // why it broke off after its first byte
+	Queued     float64 `json:"queued_ms,omitempty"`  // for room, before it
+	At         float64 `json:"at_ms"`                // when it was begun, after ms.began
+	FirstToken float64 `json:"first_token_ms"`       // from then until its first event; 0: none came
+	MS         float64 `json:"ms"`                   // from then until it was over
+	Call       string  `json:"call,omitempty"`       // its backend was told ID-CALL as the request's id
 }
 
 type verdictJSON struct {
@@ -139,8 +139,8 @@ type checkJSON struct {
 	At      float64 `json:"at_ms"` // when it was asked, after ms.began
 }
 
-type failoverJSON struct {
-	Why    string  `json:"why"`
+type continuationJSON struct {
+	Reason string  `json:"reason"`
 	Tokens int     `json:"tokens"` // of the answer before it
 	Bytes  int     `json:"bytes"`
 	At     float64 `json:"at_ms"` // after ms.began
@@ -157,40 +157,40 @@ type tokensJSON struct {
 }
 
 type msJSON struct {
-	Waited float64 `json:"waited"` // for room at the pools
-	Draft  float64 `json:"draft"`  // spent on the draft
-	Verify float64 `json:"verify"` // spent on checks
-	Target float64 `json:"target"` // spent on the target's answer, or its part of one
-	First  float64 `json:"first"`  // until the answer's first byte
-	Whole  float64 `json:"whole"`  // from when the request came until its end
-	Began  float64 `json:"began"`  // from when it came until the cascade took it up: what at_ms and first count from; 0 where it did not
-	Limits float64 `json:"limits"` // spent on its tenant's limits, which is part of began
-	Cache  float64 `json:"cache"`  // spent on looking for a kept answer in Redis, also part of it
+	Queued       float64 `json:"queued"`        // for room at the pools
+	Draft        float64 `json:"draft"`         // spent on the draft
+	Verify       float64 `json:"verify"`        // spent on checks
+	Target       float64 `json:"target"`        // spent on the target's answer, or its part of one
+	FirstByte    float64 `json:"first_byte"`    // until the answer's first byte
+	Total        float64 `json:"total"`         // from when the request came until its end
+	CascadeStart float64 `json:"cascade_start"` // from when it came until the cascade took it up: what at_ms and first count from; 0 where it did not
+	Limits       float64 `json:"limits"`        // spent on its tenant's limits, which is part of began
+	Cache        float64 `json:"cache"`         // spent on looking for a kept answer in Redis, also part of it
 }
 
 // encode is the receipt as JSON in one line: 1.5 kB, and at most 11 where names are of ordinary
 // length.
 func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
-		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), When: f.time.UTC(), Route: f.route,
+		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
 		Tier: f.cached.tier, Finish: f.cached.finish,
 		Tokens: tokensJSON{Prompt: f.cached.prompt, Accepted: f.cached.accepted, Target: f.cached.target},
 	}
 	if rc := f.receipt; rc != nil {
 		v.of(rc)
-		v.MS.Began = milliseconds(max(rc.Began.Sub(f.time), 0))
+		v.MS.CascadeStart = milliseconds(max(rc.Began.Sub(f.time), 0))
 		if f.prices != (pricesJSON{}) {
 			v.Prices = &f.prices
 		}
 		if f.rules.mode != "" {
-			v.Rules = f.rules.json()
+			v.Settings = f.rules.json()
 		}
 	}
 	if f.trace != [16]byte{} {
 		v.Trace = hex.EncodeToString(f.trace[:])
 	}
-	v.MS.Whole, v.MS.Limits, v.MS.Cache = milliseconds(f.total), milliseconds(f.limits), milliseconds(f.lookup)
+	v.MS.Total, v.MS.Limits, v.MS.Cache = milliseconds(f.total), milliseconds(f.limits), milliseconds(f.lookup)
 	b, err := json.Marshal(&v)
 	if err != nil {
 		panic(err) // only numbers that are not finite cannot be encoded, and there are none
@@ -198,10 +198,10 @@ func (f *keptReceipt) encode() []byte {
 	return b
 }
 
-func (r *rules) json() *rulesJSON {
-	return &rulesJSON{
-		Mode: string(r.mode), Head: string(r.head), Band: finite(r.band), Holdback: r.holdback, Patience: milliseconds(r.patience), MidstreamFailover: r.midstreamFailover,
-		Guard: r.guard, ExploreRate: finite(r.explore), MaxTTFT: milliseconds(r.maxTTFT),
+func (r *receiptSettings) json() *settingsJSON {
+	return &settingsJSON{
+		Mode: string(r.mode), HeadCheck: string(r.headCheck), Band: finite(r.band), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
+		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate), MaxTTFT: milliseconds(r.maxTTFT),
 	}
 }
 
@@ -210,14 +210,14 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
-		v.Evidence = &evidenceJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow, t.Inherited}
+		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
 		call := ""
 		if t.Call > 0 {
 			call = dispatch.CallName(t.Call)
 		}
-		v.Tries = append(v.Tries, tryJSON{
+		v.Attempts = append(v.Attempts, attemptJSON{
 			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
 			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), call,
 		})
@@ -226,26 +226,26 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.ScoreSeries {
-		v.ScoreSeries = append(v.ScoreSeries, [2]float64{float64(m.Tokens), finite(m.Score)})
+		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
 		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
 	for _, o := range rc.Failovers {
-		v.Failovers = append(v.Failovers, failoverJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
+		v.Continuations = append(v.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
 	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
-	v.MS = msJSON{Waited: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), First: milliseconds(rc.First)}
+	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
 // verificationNames are the words for when the target is asked, by the values of accept.CheckPolicy.
 var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, TargetCheck: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
-			Prompt: finite(s.Prompt), Output: finite(s.Output), Held: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
+			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
 			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
 			ExtraTTFT: milliseconds(s.ExtraTTFT), Explored: s.Explored,
 		}

@@ -33,16 +33,16 @@ type WarmupView struct {
 	Serves bool   `json:"serves"` // it goes on, and drafts above a cautious threshold are answers
 	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_duration); "" while it goes on
 
-	Drafts int     `json:"drafts"`       // that were made for requests in it
-	Served int     `json:"served"`       // of these, that were the answer, unverified
-	Audits int     `json:"audits"`       // of those served, that have an outcome; also of some that would have been served
-	Bad    int     `json:"bad"`          // of the audits
-	Share  float64 `json:"wrong_share"`  // bad ÷ audits; 0 of no audits
-	Low    float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta
-	High   float64 `json:"wrong_upper"`  //
-	Left   float64 `json:"seconds_left"` // of risk.warmup_duration; 0 when it is over
+	Drafts      int     `json:"drafts"`       // that were made for requests in it
+	Served      int     `json:"served"`       // of these, that were the answer, unverified
+	Audits      int     `json:"audits"`       // of those served, that have an outcome; also of some that would have been served
+	Bad         int     `json:"bad"`          // of the audits
+	WrongRate   float64 `json:"wrong_rate"`   // bad ÷ audits; 0 of no audits
+	Low         float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta
+	High        float64 `json:"wrong_upper"`  //
+	SecondsLeft float64 `json:"seconds_left"` // of risk.warmup_duration; 0 when it is over
 
-	PerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since it began; null while that is not known, and when it is over
+	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since it began; null while that is not known, and when it is over
 }
 
 // RiskAdvice is what audits say of a kind of request that is infeasible.
@@ -55,9 +55,9 @@ type RiskAdvice struct {
 
 	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible, if the risk is the estimate, and the
 	// same for both ends of the interval. Null where none up to 0.5 does.
-	Smallest     *float64 `json:"feasible_wrong_rate"`
-	SmallestLow  *float64 `json:"feasible_wrong_rate_lower"`
-	SmallestHigh *float64 `json:"feasible_wrong_rate_upper"`
+	FeasibleMaxWrongRate *float64 `json:"feasible_max_wrong_rate"`
+	FeasibleLower        *float64 `json:"feasible_max_wrong_rate_lower"`
+	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
 }
 
 // RiskView is what is known of one kind of request and cohort of it, as GET /admin/risk tells it: what is
@@ -68,14 +68,14 @@ type RiskView struct {
 	TrafficClass string    `json:"traffic_class"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
 	Cohort       string    `json:"cohort"`        // conf: accepted on the draft's own score; head: because the target stood by its first tokens
 	State        RiskState `json:"state"`
-	Says         string    `json:"says"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
+	Summary      string    `json:"summary"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
 
 	MaxWrongRate     float64 `json:"max_wrong_rate"`    // promised: of the drafts served, the share that the target would have refused is at most that …
 	ErrorProbability float64 `json:"error_probability"` // … except with this probability
 
-	Op         int      `json:"operating_index"` // how many thresholds are certified, the strictest first; 0: nothing is served
-	Threshold  *float64 `json:"threshold_nats"`  // null while nothing is served
-	Acceptance float64  `json:"expected_acceptance"`
+	OperatingIndex int      `json:"operating_index"` // how many thresholds are certified, the strictest first; 0: nothing is served
+	Threshold      *float64 `json:"threshold_nats"`  // null while nothing is served
+	Acceptance     float64  `json:"expected_acceptance"`
 
 	// Of the operating index, or of the strictest where there is none, in the living epoch that
 	// certified it.
@@ -83,19 +83,19 @@ type RiskView struct {
 	Bad      int     `json:"bad"`
 	Pending  int     `json:"pending"` // audits that have none yet; they count as bad
 	Estimate float64 `json:"risk_estimate"`
-	Low      float64 `json:"risk_lower"` // interval that holds the risk at every moment, with probability 1 − delta
-	High     float64 `json:"risk_upper"`
+	Lower    float64 `json:"risk_lower"` // interval that holds the risk at every moment, with probability 1 − delta
+	Upper    float64 `json:"risk_upper"`
 	Bound    float64 `json:"risk_bound"` // the risk is proven to be below this, with probability 1 − delta/2
 
-	ToCertify *float64 `json:"audits_to_certify"`  // that are needed for the next threshold, about; null: it seems out of reach
-	PerMinute *float64 `json:"audits_per_minute"`  // of those that count for it, of late, at all replicas
-	Seconds   *float64 `json:"seconds_to_certify"` // until the first threshold, at that pace or that of the drafts of the warm-up; null once there is one
+	AuditsToCertify  *float64 `json:"audits_to_certify"`  // that are needed for the next threshold, about; null: it seems out of reach
+	AuditsPerMinute  *float64 `json:"audits_per_minute"`  // of those that count for it, of late, at all replicas
+	SecondsToCertify *float64 `json:"seconds_to_certify"` // until the first threshold, at that pace or that of the drafts of the warm-up; null once there is one
 
-	Drift    float64 `json:"drift_level"` // 1 is the alarm, which takes all certificates back
-	Warned   bool    `json:"drift_warned"`
-	Alarms   int64   `json:"drift_alarms"`
-	Learned  int     `json:"scores_learned"` // of those wanted
-	Learning int     `json:"scores_wanted"`  // 0 once the thresholds are placed
+	DriftLevel    float64 `json:"drift_level"` // 1 is the alarm, which takes all certificates back
+	DriftWarned   bool    `json:"drift_warned"`
+	DriftAlarms   int64   `json:"drift_alarms"`
+	ScoresLearned int     `json:"scores_learned"` // of those wanted
+	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are placed
 
 	Warmup *WarmupView `json:"warmup"` // null where there was none: of the kinds that are heads or whole routes, and before the first draft
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
@@ -106,7 +106,7 @@ type RiskSummary struct {
 	Route            string  `json:"route"`
 	MaxWrongRate     float64 `json:"max_wrong_rate"`
 	ErrorProbability float64 `json:"error_probability"`
-	Classes          int     `json:"kinds"`      // of request, each cohort by itself
+	Classes          int     `json:"classes"`    // of request, each lot by itself
 	Certified        int     `json:"certified"`  // of these, with a threshold of their own
 	Inherited        int     `json:"inherited"`  // that go by the one of the whole route
 	Infeasible       int     `json:"infeasible"` // of which audits say that no threshold keeps the promise
@@ -133,7 +133,7 @@ func RiskSummaries(views []RiskView) []RiskSummary {
 		case RiskInfeasible:
 			l.Infeasible++
 		}
-		if v.Warned {
+		if v.DriftWarned {
 			l.Warned++
 		}
 	}

@@ -84,10 +84,10 @@ const (
 
 var (
 	errSettingsReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "The Redis user of this replica may only read settings. Give redis.settings_url a user who may write them, or use foregate settings.", Type: "permission_error", Code: "settings_read_only",
+		Message: "The Redis user of this replica can only read settings. Set redis.settings_url to a user who can write them, or use foregate settings.", Type: "permission_error", Code: "settings_read_only",
 	}}
 	errNoSettings = &problem{status: http.StatusServiceUnavailable, retryable: true, retry: 2 * time.Second, body: openai.ErrorBody{
-		Message: "Redis does not answer, so settings can be neither read nor changed. Whether this order was carried out is in the history, when it answers again.", Type: "server_error", Code: "no_settings",
+		Message: "Redis does not answer, so settings cannot be read or changed. When it answers again, the history shows whether this change was applied.", Type: "server_error", Code: "no_settings",
 	}}
 )
 
@@ -142,7 +142,7 @@ func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditReque
 		defer cancel()
 		result, err := do(ctx, o)
 		if !o.DryRun {
-			g.logAction(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
+			g.logAction(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator action")
 		}
 		var refused *SettingsRejected
 		if o.DryRun && errors.As(err, &refused) { // that was the question

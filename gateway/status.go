@@ -34,16 +34,16 @@ type Status struct {
 	Files    []FileView     `json:"files,omitempty"` // that are read again when they change
 	Breakers []BreakerView  `json:"breakers"`        // those that are not closed
 	Pools    []PoolView     `json:"pools"`
-	Shedding []SheddingView `json:"shedding"`           // classes that are turned away now
-	Drafts   []DraftView    `json:"drafts"`             // how routes use their draft pools
-	Engines  []EngineView   `json:"engines"`            // what the engines of those can do
-	Risk     []RiskSummary  `json:"promises,omitempty"` // of the drafts that routes serve unverified
+	Shedding []SheddingView `json:"shedding"`       // classes that are turned away now
+	Drafts   []DraftView    `json:"drafts"`         // how routes use their draft pools
+	Engines  []EngineView   `json:"engines"`        // what the engines of those can do
+	Risk     []RiskSummary  `json:"risk,omitempty"` // of the drafts that routes serve unverified
 }
 
 // RedisView is the shared state as this replica has it.
 type RedisView struct {
 	Name  string  `json:"name,omitempty"` // where it is, without credentials; "" is none
-	Level string  `json:"rung"`           // shared, degraded or local
+	Level string  `json:"level"`          // shared, degraded or local
 	Since float64 `json:"since_seconds"`  // since it is so
 	Why   string  `json:"why,omitempty"`  // it is not shared
 }
@@ -52,7 +52,7 @@ type RedisView struct {
 type SettingsView struct {
 	Age      float64               `json:"age_seconds"`        // since they were last read
 	Changed  []SettingView         `json:"changed"`            // in force and other than their defaults
-	Rejected []RejectedSettingView `json:"refused"`            // their last good values stay in force
+	Rejected []RejectedSettingView `json:"rejected"`           // their last good values stay in force
 	Unknown  []RejectedSettingView `json:"unknown"`            // ignored: of another version, or misspelt
 	Switches []string              `json:"switches,omitempty"` // kill switches in force
 	Lost     []SettingChange       `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
@@ -60,11 +60,11 @@ type SettingsView struct {
 
 // FileView is a file that is read again when it changes.
 type FileView struct {
-	Setting       string  `json:"setting"`            // that names it
-	Age           float64 `json:"age_seconds"`        // since what is in force was put into force
-	Changes       int     `json:"changes"`            // put into force since the start
-	Error         string  `json:"error,omitempty"`    // why the file as it is now is not in force, a line for each mistake
-	WorldReadable bool    `json:"readable,omitempty"` // every user of the machine could read this file of secrets
+	Setting       string  `json:"setting"`                  // that names it
+	Age           float64 `json:"age_seconds"`              // since what is in force was put into force
+	Changes       int     `json:"changes"`                  // put into force since the start
+	Error         string  `json:"error,omitempty"`          // why the file as it is now is not in force, a line for each mistake
+	WorldReadable bool    `json:"world_readable,omitempty"` // every user of the machine could read this file of secrets
 }
 
 // SettingView is one setting in force.
@@ -89,9 +89,9 @@ type RejectedSettingView struct {
 type BreakerView struct {
 	Pool         string  `json:"pool"`
 	Backend      string  `json:"backend"`
-	State        string  `json:"state"`                  // open or half-open
-	SecondsLeft  float64 `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
-	OpenHereOnly bool    `json:"alone,omitempty"`        // closed for the fleet, and not here
+	State        string  `json:"state"`                    // open or half-open
+	SecondsLeft  float64 `json:"seconds_left,omitempty"`   // until it is tried, or its trial is over
+	OpenHereOnly bool    `json:"open_here_only,omitempty"` // closed for the fleet, and not here
 }
 
 // SheddingView is a pool and the classes that are turned away from it now.

@@ -164,7 +164,7 @@ func (v *TenantView) list(l TenantView) {
 
 func (g *Gateway) tenantRoutes(r chi.Router) {
 	r.Get("/admin/tenants", func(w http.ResponseWriter, _ *http.Request) {
-		views, left := g.tenants.views(time.Now())
-		writeJSON(w, map[string]any{"tenants": views, "left_out": left})
+		views, omitted := g.tenants.views(time.Now())
+		writeJSON(w, map[string]any{"tenants": views, "omitted": omitted})
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
@@ -68,13 +69,13 @@ func TestCommandsShowTheTokenThatTheListenerWants(t *testing.T) {
 	}
 	token := secretFile(t, strings.Repeat("t", 32))
 	tokens := secretFile(t, "prom metrics "+strings.Repeat("m", 32)+"\nann operate "+strings.Repeat("t", 32)+"\n")
-	p := serve(t, `listen: 127.0.0.1:0
+	p := apptest.Serve(t, `listen: 127.0.0.1:0
 admin: 0.0.0.0:0
 admin_tokens_file: `+tokens+`
 pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
 routes: [{model: m, target: p}]
 `)
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.admin, "http://"))
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.Admin, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/internal/redis/embedded"
@@ -111,7 +112,7 @@ func keeper(t *testing.T, file string) *app.App {
 	}
 	r, store := assembled(t, f, func(p *app.Options) { p.Registerer = prometheus.NewRegistry() })
 	started(t, r)
-	eventually(t, "it hears of purges", func() bool {
+	apptest.Eventually(t, "it hears of purges", func() bool {
 		_, ok := r.Cache.Epochs("acme", "m")
 		return ok || r.Options.Stores.Control == nil && store.Answers == nil
 	})
@@ -147,10 +148,10 @@ func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
 	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
 	old, both, young := keeper(t, sealed(t, url, oneKey)), keeper(t, sealed(t, url, oneKey+otherKey)), keeper(t, sealed(t, url, otherKey))
 	keepAnswer(t, old, keyOf("acme"))
-	eventually(t, "who has both keys finds what one of them sealed", func() bool { return findAnswer(t, both, keyOf("acme")) == cache.FoundHit })
+	apptest.Eventually(t, "who has both keys finds what one of them sealed", func() bool { return findAnswer(t, both, keyOf("acme")) == cache.FoundHit })
 	keepAnswer(t, both, keyOf("globex"))
-	eventually(t, "who has the first finds it, too", func() bool { return findAnswer(t, old, keyOf("globex")) == cache.FoundHit })
-	eventually(t, "who has neither finds nothing", func() bool { return findAnswer(t, young, keyOf("globex")) == cache.FoundNone })
+	apptest.Eventually(t, "who has the first finds it, too", func() bool { return findAnswer(t, old, keyOf("globex")) == cache.FoundHit })
+	apptest.Eventually(t, "who has neither finds nothing", func() bool { return findAnswer(t, young, keyOf("globex")) == cache.FoundNone })
 	if n := young.Cache.Stats().Refused; len(n) == 0 {
 		t.Error("and does not count it")
 	}
@@ -162,7 +163,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 	dir := "redis: {url: \"redis://" + control.Addr() + "\", cache_url: \"redis://" + own.Addr() + "\"}\n"
 	r := keeper(t, sealed(t, dir, oneKey))
 	keepAnswer(t, r, keyOf("acme"))
-	eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
+	apptest.Eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
 	if !own.Exists(keyOf("acme").Name()) || control.Exists(keyOf("acme").Name()) {
 		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
 	}
@@ -197,5 +198,5 @@ func TestAnEmbeddedRedisKeepsAnswersAndHearsOfPurges(t *testing.T) {
 	if _, err := r.Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
+	apptest.Within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/tiers/fleet"
 )
 
@@ -79,7 +80,7 @@ func lives(t *testing.T, c redis.UniversalClient) (leaves func()) {
 	}()
 	leaves = func() { cancel(); <-ended }
 	t.Cleanup(leaves)
-	eventually(t, "it lives", f.Sharing)
+	apptest.Eventually(t, "it lives", f.Sharing)
 	return leaves
 }
 
@@ -227,7 +228,7 @@ func TestReplicasThatShareOnlyAnswersArePurgedWhereTheseAre(t *testing.T) {
 	if want := "purged tenant acme: replicas at single " + own.Addr() + ", if any live there, do not serve these answers after a second\n15 answers were deleted\n"; status != 0 || out != want || errs != "" {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
-	eventually(t, "the replica hears of it", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
+	apptest.Eventually(t, "the replica hears of it", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
 	status, out, errs = call(t, "cache", "purge", "-c", sealed(t, "redis: {url: none}\n", oneKey))
 	if status != 1 || out != "" || !strings.Contains(errs, "no Redis keeps answers, so there is nothing to purge") {
 		t.Errorf("where nothing is kept: status %d: %s%s", status, out, errs)

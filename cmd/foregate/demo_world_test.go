@@ -1,19 +1,15 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-)
 
-// demoRoute is the route of a demonstration.
-const demoRoute = "llama-3"
+	"github.com/foregate/foregate/gateway/app/apptest"
+)
 
 // demoWorld is a running `foregate demo`.
 type demoWorld struct {
@@ -22,16 +18,8 @@ type demoWorld struct {
 	requests, base string // URLs: where requests are taken, and of the admin listener
 	link           string // that signs in at the console
 
-	said *syncBuffer  // what it has printed
+	said *apptest.Log // what it has printed
 	stop func() error // interrupts it, once, and says how it ended
-}
-
-// startDemo starts one that answers, and stops it with the test.
-func startDemo(t testing.TB, args ...string) *demoWorld {
-	t.Helper()
-	d := launchDemo(t, args...)
-	within(t, startWait, "requests are answered", func() bool { status, _ := d.send("normal"); return status == http.StatusOK })
-	return d
 }
 
 // launchDemo starts one that says where it is, and stops it with the test.
@@ -52,13 +40,13 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 		t.Fatal(err)
 	}
 	_ = in.Close() // the child has its own
-	d := &demoWorld{t: t, cmd: cmd, said: &syncBuffer{}}
+	d := &demoWorld{t: t, cmd: cmd, said: &apptest.Log{}}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		buf := make([]byte, 4096)
 		for {
 			n, err := out.Read(buf)
-			d.said.write(buf[:n])
+			d.said.Write(buf[:n])
 			if err != nil {
 				return
 			}
@@ -78,7 +66,7 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 			t.Errorf("the demo ended with %v\n%s", err, d.said.String())
 		}
 	})
-	within(t, startWait, "the demo says where its console is", func() bool {
+	apptest.Within(t, startWait, "the demo says where its console is", func() bool {
 		d.requests, d.base, d.link = d.told("requests"), strings.TrimSuffix(d.told("metrics"), "/metrics"), d.told("console")
 		return d.requests != "" && d.base != "" && d.link != ""
 	})
@@ -93,23 +81,4 @@ func (d *demoWorld) told(label string) string {
 		}
 	}
 	return ""
-}
-
-// send sends a request that nobody has sent before, and returns its status and why it was shed.
-func (d *demoWorld) send(priority string) (status int, shed string) {
-	d.t.Helper()
-	body := fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Say %d."}]}`, demoRoute, time.Now().UnixNano())
-	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.requests, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Priority", priority)
-	resp, err := plain.Do(req)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	_ = resp.Body.Close() // it was read to its end
-	return resp.StatusCode, resp.Header.Get("X-Shed-Reason")
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 func TestWhatTheDemonstrationPrintsToOperateItWorks(t *testing.T) {
@@ -20,7 +22,7 @@ func TestWhatTheDemonstrationPrintsToOperateItWorks(t *testing.T) {
 	printed := func(pattern string) []string {
 		t.Helper()
 		var found []string
-		within(t, startWait, pattern+" is printed", func() bool {
+		apptest.Within(t, startWait, pattern+" is printed", func() bool {
 			found = regexp.MustCompile(pattern).FindStringSubmatch(d.said.String())
 			return found != nil
 		})
@@ -33,7 +35,7 @@ func TestWhatTheDemonstrationPrintsToOperateItWorks(t *testing.T) {
 	if err := c.HSet(t.Context(), line[3], line[4], line[5]).Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, startWait, "it is in force", func() bool {
+	apptest.Within(t, startWait, "it is in force", func() bool {
 		_, out, _ := call(t, "status", "--admin", d.base)
 		return regexp.MustCompile(`speculation\.mode@llama-3 +off`).MatchString(out)
 	})

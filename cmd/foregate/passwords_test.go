@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // rewrite puts something else into a file.
@@ -29,7 +31,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 		t.Fatalf("settings set: %s", errs)
 	}
 	r := keeper(t, file)
-	eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
+	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
 	if got := r.Settings.Snapshot().Global().Admission.Low; got != 0.7 {
 		t.Errorf("the replica reads shed.low %v", got)
 	}

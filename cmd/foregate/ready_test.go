@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 )
 
@@ -75,8 +76,8 @@ drain: {delay: 0s, grace: 1s}
 		t.Errorf("ready before anything is known: %+v", got)
 	}
 	started(t, r)
-	ready := func(query string) (int, string) { return get(t, "http://"+r.Addr().String()+"/readyz"+query) }
-	eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
+	ready := func(query string) (int, string) { return apptest.Get(t, "http://"+r.Addr().String()+"/readyz"+query) }
+	apptest.Eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
 	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=p": 503, "?route=o": 404} {
 		if status, text := ready(query); status != want || want != 404 && !strings.Contains(text, "route m: ok\nroute n: unreached\nroute p: unreached\n") {
 			t.Errorf("%s: status %d %q, want %d", query, status, text, want)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -64,20 +66,20 @@ func (p *pair) work(t *testing.T) {
 	if err := r.Fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pools["only"].Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pools["only"].Snapshot()[0].Drained })
 	if err := r.Fleet.Undrain(t.Context(), "only", backend); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pools["only"].Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pools["only"].Snapshot()[0].Drained })
 	for range 20 { // they fail, which the breakers tell each other
-		_ = shedBy(t, r, "m", "")
+		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}
 	p.share(t)
 	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
 	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
+	apptest.Eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
 }
 
 // share has an answer of the first replica followed by the second, kept, found and purged.
@@ -85,22 +87,22 @@ func (p *pair) share(t *testing.T) {
 	t.Helper()
 	tries := 0
 	var key cache.Key
-	eventually(t, "an answer is shared", func() bool { // a machine that stalls for long takes a leader for dead
+	apptest.Eventually(t, "an answer is shared", func() bool { // a machine that stalls for long takes a leader for dead
 		tries++
 		key = cache.KeyOf(&cache.Parts{Tenant: "acme", Route: "m", Request: fmt.Append(nil, t.Name(), tries)})
 		return p.sharesOnce(t, key)
 	})
-	eventually(t, "the other finds the answer", func() bool {
+	apptest.Eventually(t, "the other finds the answer", func() bool {
 		_, found := p.replicas[1].Cache.Look(t.Context(), key, nil)
 		return found == cache.FoundHit
 	})
 	tracked := p.replicas[0].Options.Stores.Tracking != nil
-	eventually(t, "Redis tells of changes where it can", func() bool { return p.replicas[0].Cache.Stats().Tracked == tracked })
+	apptest.Eventually(t, "Redis tells of changes where it can", func() bool { return p.replicas[0].Cache.Stats().Tracked == tracked })
 	before, _ := p.replicas[1].Cache.Epochs("acme", "m")
 	if _, err := p.replicas[0].Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
+	apptest.Eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
 }
 
 // sharesOnce has the first replica make an answer, which the second follows. It reports false where that lost
@@ -126,7 +128,7 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 			t.Fatalf("replica %d: event %d", i, n.Kind)
 		}
 		lease := n.Leader.Lease()
-		eventually(t, "the lease is "+string(want), func() bool { _, found := r.Cache.Look(t.Context(), key, lease); return found == want })
+		apptest.Eventually(t, "the lease is "+string(want), func() bool { _, found := r.Cache.Look(t.Context(), key, lease); return found == want })
 		if i == 0 {
 			lead = n.Leader
 			lead.Begin(func(error) {})
@@ -160,14 +162,14 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	t.Parallel()
 	n := guardedRedis(t)
 	p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, n.as(t, "operator"), 450*time.Millisecond)
 	p.work(t)
-	eventually(t, "they mark the settings", func() bool { return n.do(t, "HLEN", settings.MarkerKey) != int64(0) })
+	apptest.Eventually(t, "they mark the settings", func() bool { return n.do(t, "HLEN", settings.MarkerKey) != int64(0) })
 	n.do(t, "SCRIPT", "FLUSH")
-	eventually(t, "they share after the scripts were lost", p.shared)
+	apptest.Eventually(t, "they share after the scripts were lost", p.shared)
 	n.do(t, "CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
-	eventually(t, "they share after their connections were lost", p.shared)
+	apptest.Eventually(t, "they share after their connections were lost", p.shared)
 	for _, r := range p.replicas {
 		r.Stop(t.Context())
 	}
@@ -195,10 +197,10 @@ func TestTheACLAllowsAllThatReplicasAskOfACluster(t *testing.T) {
 		n.do(t, words...)
 	}
 	p := newPair(t, `url: "redis+cluster://foregate:foregate@`+strings.TrimPrefix(c.url(), "redis+cluster://")+`"`)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	h := hands(t, c)
 	p.obeys(t, h, 450*time.Millisecond)
-	eventually(t, "they mark the settings", func() bool { return h.HExists(t.Context(), settings.MarkerKey, "id").Val() })
+	apptest.Eventually(t, "they mark the settings", func() bool { return h.HExists(t.Context(), settings.MarkerKey, "id").Val() })
 	p.work(t)
 	for _, n := range c.nodes {
 		if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
@@ -398,13 +400,13 @@ func TestAMissingGrantIsToldInOneLineThatNamesIt(t *testing.T) {
 				}
 				return lines
 			}
-			eventually(t, "it is told", func() bool { return naming() > 0 })
+			apptest.Eventually(t, "it is told", func() bool { return naming() > 0 })
 			during(time.Second, func() {})
 			if keys := strings.Count(p.logs[0].String(), "fleet: a key in Redis is of no use"); naming() != max(1, keys) {
 				t.Errorf("%d lines name %s:\n%s", naming(), told, p.logs[0].String())
 			}
 			n.do(t, "ACL", "SETUSER", "foregate", "+"+command)
-			eventually(t, "they share as soon as it is granted", p.shared)
+			apptest.Eventually(t, "they share as soon as it is granted", p.shared)
 		})
 	}
 }

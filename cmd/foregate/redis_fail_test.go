@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // failover is how long it may take until commands are answered again, with Sentinels that
@@ -28,12 +30,12 @@ func TestAFailoverOfSentinelsIsOverInSevenSecondsWithOneLinePerRung(t *testing.T
 			t.Parallel()
 			s := newSentinels(t)
 			p := newPair(t, fmt.Sprintf(`url: "redis+sentinel://%s/fg", sentinel_password_file: %s`, strings.Join(s.addrs, ","), secretFile(t, "watch")))
-			eventually(t, "they share", p.shared)
+			apptest.Eventually(t, "they share", p.shared)
 			before := p.lines(`"mode":`)
 			began, widest := time.Now(), gaps(t, func() {})
 			end(s.master, t)
-			eventually(t, "they notice", func() bool { return !p.mode("shared") })
-			within(t, 15*time.Second, "they share again", p.shared)
+			apptest.Eventually(t, "they notice", func() bool { return !p.mode("shared") })
+			apptest.Within(t, 15*time.Second, "they share again", p.shared)
 			took := time.Since(began)
 			p.obeys(t, s.replica.raw, 450*time.Millisecond)
 			gap := widest()
@@ -55,15 +57,15 @@ func TestARedisThatReturnsEmptyIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	n := node(t, nil)
 	p := newPair(t, "url: redis://"+n.addr)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
 	n.kill()
-	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	apptest.Eventually(t, "they are alone", func() bool { return p.mode("local") })
 	if known := p.replicas[0].Fleet.Known(); known != 2 {
 		t.Errorf("alone, a replica knows of %d", known)
 	}
 	n.start(t)
-	eventually(t, "they share again", p.shared)
+	apptest.Eventually(t, "they share again", p.shared)
 	p.obeys(t, n.raw, 350*time.Millisecond)
 }
 
@@ -74,7 +76,7 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := newPair(t, `url: "`+c.url()+`"`)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	_, ours, others := c.of(t, "foregate:{fg}:replicas")
 	theirs := ""
 	for i := 0; theirs == ""; i++ {
@@ -91,10 +93,10 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 	if (n != 0 || !shared) && gap < lostTick {
 		t.Errorf("another node is frozen: %d changes of rung:\n%s", n, p.logs[0].String())
 	}
-	eventually(t, "they share beside a frozen node", p.shared)
+	apptest.Eventually(t, "they share beside a frozen node", p.shared)
 	others[0].thaw(t)
 	ours.freeze(t)
-	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	apptest.Eventually(t, "they are alone", func() bool { return p.mode("local") })
 	slow := 0
 	for range 50 {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -108,14 +110,14 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 		t.Errorf("%d of 50 lookups at a node that is well failed", slow)
 	}
 	ours.thaw(t)
-	eventually(t, "they share again", p.shared)
+	apptest.Eventually(t, "they share again", p.shared)
 }
 
 func TestASlotThatMovesHealsByItself(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := newPair(t, `url: "`+c.url()+`"`)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	slot, from, others := c.of(t, "foregate:{fg}:replicas")
 	to := others[0]
 	source, target := from.do(t, "CLUSTER", "MYID"), to.do(t, "CLUSTER", "MYID")
@@ -131,13 +133,13 @@ func TestASlotThatMovesHealsByItself(t *testing.T) {
 			from.do(t, "MIGRATE", host, port, key, 0, 5000, "REPLACE")
 		}
 	}
-	eventually(t, "they share half way, when every key is asked for elsewhere", p.shared)
+	apptest.Eventually(t, "they share half way, when every key is asked for elsewhere", p.shared)
 	to.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
 	from.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	if n := fmt.Sprint(to.do(t, "ZCARD", "foregate:{fg}:replicas")); n != "2" {
 		t.Errorf("the slot's owner knows %s replicas", n)
 	}
 	reloaded := time.Now()
-	eventually(t, "they stay", func() bool { return time.Since(reloaded) > time.Second && p.shared() })
+	apptest.Eventually(t, "they stay", func() bool { return time.Since(reloaded) > time.Second && p.shared() })
 }

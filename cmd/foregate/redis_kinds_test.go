@@ -13,25 +13,27 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 func TestReplicasShareThroughATCPPort(t *testing.T) {
 	t.Parallel()
 	n := node(t, nil)
 	p := newPair(t, fmt.Sprintf("url: redis://%s/0", n.addr))
-	ready := func() (int, string) { return get(t, "http://"+p.replicas[0].Addr().String()+"/readyz") }
-	eventually(t, "they share", p.shared)
+	ready := func() (int, string) { return apptest.Get(t, "http://"+p.replicas[0].Addr().String()+"/readyz") }
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
 	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: shared\n" {
 		t.Errorf("ready: %d %q", status, text)
 	}
 	n.freeze(t)
-	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	apptest.Eventually(t, "they are alone", func() bool { return p.mode("local") })
 	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: local\n" {
 		t.Errorf("without Redis: %d %q", status, text)
 	}
 	n.thaw(t)
-	eventually(t, "they share again", p.shared)
+	apptest.Eventually(t, "they share again", p.shared)
 }
 
 func TestReplicasShareThroughAUnixSocket(t *testing.T) {
@@ -44,7 +46,7 @@ func TestReplicasShareThroughAUnixSocket(t *testing.T) {
 	socket := filepath.Join(dir, "s")
 	n := node(t, &redis.Options{Network: "unix", Addr: socket}, "--port", "0", "--unixsocket", socket)
 	p := newPair(t, "url: unix://"+socket)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
 }
 
@@ -69,7 +71,7 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 	n.do(t, "ACL", "SETUSER", "default", "resetpass", "nopass", "-@all", "+hset", "+ping", "+hello", "+client", "+acl", "allkeys")
 	section := "url: rediss://foregate:s3cret@%s, ca_file: %s, cert_file: %s, key_file: %s, server_name: %s"
 	p := newPair(t, fmt.Sprintf(section, n.addr, ca, cert, key, "redis.internal"))
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
 	for name, section := range map[string]string{
 		"another name":      fmt.Sprintf(section, n.addr, ca, cert, key, "redis.example"),
@@ -79,7 +81,7 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 		"another password":  fmt.Sprintf("url: rediss://foregate:wrong@%s, ca_file: %s, cert_file: %s, key_file: %s", n.addr, ca, cert, key),
 	} {
 		p := newPair(t, section)
-		eventually(t, name+" is told", func() bool { return p.lines(`"mode":"local"`) == 1 })
+		apptest.Eventually(t, name+" is told", func() bool { return p.lines(`"mode":"local"`) == 1 })
 		if p.mode("shared") || strings.Contains(p.logs[0].String(), "s3cret") {
 			t.Errorf("%s: %s", name, p.logs[0].String())
 		}
@@ -91,18 +93,18 @@ func TestReplicasShareThroughSentinelsThatAskForAPassword(t *testing.T) {
 	s := newSentinels(t)
 	url := "url: redis+sentinel://" + strings.Join(s.addrs, ",") + "/fg"
 	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password_file: `+secretFile(t, "watch"))
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, s.master.raw, 450*time.Millisecond)
 	p.share(t)
 	without := newPair(t, `"url": "`+url[5:]+`"`)
-	eventually(t, "without the password they are told so", func() bool { return without.lines("NOAUTH") > 0 })
+	apptest.Eventually(t, "without the password they are told so", func() bool { return without.lines("NOAUTH") > 0 })
 }
 
 func TestReplicasShareThroughACluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := newPair(t, `url: "`+c.url()+`"`)
-	eventually(t, "they share", p.shared)
+	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, hands(t, c), 450*time.Millisecond)
 	keys := []string{"foregate:{fg}:replicas", "foregate:{fg}:pressure:only", "foregate:{fg}:drain", "foregate:{fg}:placed:only", "foregate:{fg}:breaker:x"}
 	slot, _, _ := c.of(t, keys[0])

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/redistest"
 )
@@ -84,7 +87,7 @@ func certificates(t *testing.T) (ca, cert, key string) { return redistest.Certif
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {
 	replicas [2]*app.App
-	logs     [2]*syncBuffer
+	logs     [2]*apptest.Log
 	request  redis.UniversalClient // the first one's, of the request's path
 }
 
@@ -107,9 +110,9 @@ drain: {delay: 0s, grace: 1s}
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.logs[i] = &syncBuffer{}
+		p.logs[i] = &apptest.Log{}
 		r, store := assembled(t, file, func(of *app.Options) {
-			of.Logger = zerolog.New(writer{p.logs[i]})
+			of.Logger = zerolog.New(p.logs[i])
 			of.Admin, of.Tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
 		})
 		started(t, r)
@@ -178,7 +181,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 		t.Fatal(err)
 	}
 	began := time.Now()
-	eventually(t, "the setting is in force on both", func() bool {
+	apptest.Eventually(t, "the setting is in force on both", func() bool {
 		for _, r := range p.replicas {
 			if r.Settings.Snapshot().Global().Pressure.Interval != interval {
 				return false
@@ -192,11 +195,33 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 // lines counts what the first replica said about its rung.
 func (p *pair) lines(what string) int { return strings.Count(p.logs[0].String(), what) }
 
-// writer lets a log be written into a buffer that is read meanwhile.
-type writer struct{ *syncBuffer }
+// loaded is a backend that does nothing but tell its KV usage.
+func loaded(t *testing.T, model string, usage float64) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.Error(w, "busy", http.StatusTeapot)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "vllm:num_requests_running{model_name=%q} 1\nvllm:num_requests_waiting{model_name=%q} 0\nvllm:kv_cache_usage_perc{model_name=%q} %g\n", model, model, model, usage)
+	}))
+	t.Cleanup(srv.Close)
+	return srv
+}
 
-// Write takes a line.
-func (w writer) Write(b []byte) (int, error) {
-	w.write(b)
-	return len(b), nil
+const (
+	fleetModel = "m"
+	// busyMachine is what a machine that does other things, too, may add to a time that is promised.
+	busyMachine = 500 * time.Millisecond
+	// fresh is how old a reading may be that counts as it is.
+	fresh = 2 * time.Second
+)
+
+// during calls look over and over for a while.
+func during(d time.Duration, look func()) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		began := time.Now()
+		look()
+		<-time.After(max(4*pollEvery, time.Since(began)))
+	}
 }

@@ -74,7 +74,7 @@ func (b *evidenceClient) unknown(route string, known []string) error {
 		return nil
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("--route: nothing is known of %s: no draft was audited yet", display.Clip(route, 60))
+		return fmt.Errorf("--route: no audits of %s yet", display.Clip(route, 60))
 	}
 	return fmt.Errorf("--route: there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(known, ", "), 200))
 }

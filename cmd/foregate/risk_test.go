@@ -200,7 +200,7 @@ func TestAKindIsImportedWholeOrNotAtAll(t *testing.T) {
 	if !strings.HasSuffix(o.b.String(), "(status 1)\n\n") {
 		t.Error("that was no failure")
 	}
-	if out := o.enter("risk show"); out != "nothing is known: no draft was audited yet\n" {
+	if out := o.enter("risk show"); out != "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it\n" {
 		t.Errorf("got %q", out)
 	}
 }

@@ -1,18 +1,18 @@
 // Package admission decides when a request may go to a pool that is short of memory:
-// at once, when its turn comes, or not at all. Start at [Line], who waits for one pool,
-// which is pure but for what it is given; [Lines] runs one for each pool of a replica.
+// at once, after a wait in a queue, or not at all. Start at [Queue], the queue of one pool:
+// it has no clock and no lock. [Queues] runs one for each pool of a replica.
 //
-// Each class of priority has a share of KV memory up to which its requests may fill a
-// backend. Whether some backend has that room is the pool's to say (pool.FullError, by
-// readings, by what is under way and by what that will grow to). A class that finds every
-// backend's usage at its threshold is shed at once. Who else finds no room waits, high before
-// normal before low, tenants in turns within a class, up to the wait of its class; then
-// it is shed. Who waits for the backend where its prompt is warm, while another has room,
-// holds nobody up and goes there in the end. A class that is shed comes back only when
-// there is more room than it was shed at, so that shedding does not flicker.
+// Each priority class has a KV-usage threshold up to which its requests may fill a backend.
+// The pool decides whether a backend has that capacity (pool.FullError), from its readings, the
+// requests in flight and their expected growth. If every backend is at the threshold of a class,
+// the class is shed at once. Otherwise a request without capacity waits, at most as long as its
+// class allows, and is then shed. High is served before normal and low; within a class the tenants
+// take turns. A request that waits for the backend with its cached prefix, while another backend has
+// capacity, blocks nobody and uses the other backend in the end. Shedding of a class ends only
+// at a lower usage than it began at (hysteresis).
 //
-// It guarantees that lines and waits are bounded, that a request whose answer has
-// begun is never turned away, and that every refusal says why and when to come back.
+// It guarantees that queues and waits are bounded, that a request whose answer has begun is
+// never shed, and that every refusal has a reason and a Retry-After.
 package admission
 
 import (
@@ -76,10 +76,10 @@ func (c Config) queue(p identity.Priority) int {
 
 // The reasons of a [Decision].
 const (
-	ReasonKV           = "kv_pressure" // the KV usage is above the threshold
-	ReasonGrowth       = "kv_growth"   // it would be, with this request, before others have ended
-	ReasonBackendQueue = "queue"       // too many requests wait at the backends
-	ReasonQueueFull    = "line"        // too many wait here
+	ReasonKV           = "kv_pressure"   // the KV usage is above the threshold
+	ReasonGrowth       = "kv_growth"     // it would be, with this request, before others have ended
+	ReasonBackendQueue = "backend_queue" // too many requests wait at the backends
+	ReasonQueueFull    = "gateway_queue" // too many wait here
 )
 
 // Decision is why a class was shed at a pool.

@@ -13,8 +13,8 @@ func TestADecisionIsToldAsAHeader(t *testing.T) {
 	for want, d := range map[string]Decision{
 		"kv_pressure;pool=draft;usage=0.91;threshold=0.85":  {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV},
 		"kv_growth;pool=big;usage=1.234;threshold=0.95":     {Pool: "big", Usage: 1.2341, Threshold: 0.95, Reason: ReasonGrowth},
-		"queue;pool=big;usage=17;threshold=16":              {Pool: "big", Usage: 17, Threshold: 16, Reason: ReasonBackendQueue},
-		"line;pool=big;usage=1024;threshold=0":              {Pool: "big", Usage: 1024, Reason: ReasonQueueFull},
+		"backend_queue;pool=big;usage=17;threshold=16":      {Pool: "big", Usage: 17, Threshold: 16, Reason: ReasonBackendQueue},
+		"gateway_queue;pool=big;usage=1024;threshold=0":     {Pool: "big", Usage: 1024, Reason: ReasonQueueFull},
 		"kv_pressure;pool=draft;usage=0.85;threshold=0.8":   {Pool: "draft", Usage: 0.85, Threshold: 0.85 - 0.05, Reason: ReasonKV},
 		"kv_pressure;pool=draft;usage=0.8333;threshold=0.8": {Pool: "draft", Usage: 0.83333, Threshold: 0.8, Reason: ReasonKV},
 	} {

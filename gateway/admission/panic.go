@@ -27,7 +27,7 @@ func (s *Queues) Run(ctx context.Context) error {
 }
 
 // serve lets in who has room. A panic ends the request that was looked at, so that the next look does not meet it
-// again; who comes after it is looked at then. One that came while nobody was looked at is told by [Lines.Run].
+// again; who comes after it is looked at then. One that came while nobody was looked at is told by [Queues.Run].
 // l.mu is held.
 func (l *lockedQueue) serve(now time.Time) {
 	defer func() {

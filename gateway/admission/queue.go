@@ -36,7 +36,7 @@ const (
 // midStreamRank is the rank of requests whose answer has begun: above all classes.
 const midStreamRank = identity.High + 1
 
-// Ticket is one request that asks for a place. It is used for one [Line.Enter].
+// Ticket is one request that asks for capacity. It is used for one [Queue.Enter].
 type Ticket struct {
 	Route  string
 	Class  identity.Priority
@@ -113,7 +113,7 @@ func (l *Queue) Len() int {
 }
 
 // Enter lets w in where there is room and nobody waits whose turn is before its own.
-// Else it waits; its Done is told later, by [Line.Serve].
+// Else it waits; its Done is told later, by [Queue.Serve].
 func (l *Queue) Enter(w *Ticket, now time.Time) {
 	if w.Config.Threshold(w.Class) <= 0 && !w.MidStream { // the operator's kill switch
 		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})

@@ -23,7 +23,7 @@ type Queues struct {
 	panicked chan error // that no request hears of; Run tells
 }
 
-// lockedQueue is a Line with a lock, and whom it wakes.
+// lockedQueue is a Queue with a lock, a timer and gauges.
 type lockedQueue struct {
 	mu           sync.Mutex
 	queue        Queue
@@ -37,7 +37,7 @@ type lockedQueue struct {
 	entering       atomic.Bool  // somebody asks for a place who will wait if there is none
 	serveRequested atomic.Bool  // somebody asked for a look that nobody has taken yet
 
-	panicked chan<- error // Lines.panicked
+	panicked chan<- error // Queues.panicked
 }
 
 // NewQueues makes a line for each pool. reg may be nil.

@@ -63,7 +63,7 @@ func (a *App) makeCache() error {
 	a.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: a.Options.Stores.Leases, Sealer: s, MaxEntry: maxEntry, Logger: a.Options.Logger})
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer in the making, or make one that others may share.",
+			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer being generated, or generate one that others may share.",
 		}, func() float64 { return float64(a.Generations.Subscribers()) }))
 	}
 	a.Cache = cache.NewStore(cache.Options{

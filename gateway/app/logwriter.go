@@ -23,7 +23,7 @@ const (
 // left, or gives it up after a second.
 func NewLogWriter(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func()) {
 	dropped := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log could not take them.",
+		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log was too slow.",
 	})
 	reg.MustRegister(dropped)
 	lost := func(n int) { dropped.Add(float64(n)) }

@@ -72,7 +72,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Cohort != riskview.OwnLot:
+	case a.Key.Cohort != riskview.OwnCohort:
 		s.heads++
 	case ofRoute && own[numbers]:
 		s.duplicates++
@@ -107,7 +107,7 @@ func (s *Selection) Print(w io.Writer) {
 		n    int
 		what string
 	}{
-		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had stood by before"},
+		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had accepted before"},
 		{s.duplicates, "for the whole route, of drafts that are there already"}, {s.odd, "with other features"},
 	} {
 		if part.n > 0 {

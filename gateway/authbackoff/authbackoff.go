@@ -60,7 +60,7 @@ type Table struct {
 // New makes a table without failures.
 func New(o Options) *Table {
 	t := &Table{now: o.Now, seed: maphash.MakeSeed(), answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_auth_failures_total", Help: "Requests whose credentials were not believed, by answer: refused (401) or wait (429).",
+		Name: "foregate_auth_failures_total", Help: "Requests with invalid credentials, by answer: refused (401) or wait (429).",
 	}, []string{"answer"})}
 	if t.now == nil {
 		t.now = time.Now

@@ -20,7 +20,7 @@ func newMetrics(t *Table) *metrics {
 	m := &metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_connections_refused_total", ConstLabels: own,
-			Help: "Client connections that were refused because no place could be made for them, " +
+			Help: "Client connections refused because none could be closed for them, " +
 				"by what was short: full (all places) or address (those of its address).",
 		}, []string{"reason"}),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -37,9 +37,9 @@ func newMetrics(t *Table) *metrics {
 	m.closed.WithLabelValues(reasonIdle)
 	if reg := t.opts.Registerer; reg != nil {
 		reg.MustRegister(m.refused, m.closed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "foregate_connections", ConstLabels: own, Help: "Client connections that are open.",
+			Name: "foregate_connections", ConstLabels: own, Help: "Open client connections.",
 		}, func() float64 { return float64(t.count()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "foregate_connections_limit", ConstLabels: own, Help: "Client connections that may be open.",
+			Name: "foregate_connections_limit", ConstLabels: own, Help: "Largest number of open client connections.",
 		}, func() float64 { return float64(t.opts.Max) }))
 	}
 	return m

@@ -9,27 +9,27 @@ import (
 // Sample is how things stood at one time: what charts draw a point of. A number that nothing is
 // known for is null. Rates are over the last ten seconds, shares and percentiles over thirty.
 type Sample struct {
-	Time           float64            `json:"t"`          // Unix seconds
-	Replicas       int                `json:"replicas"`   // that live
-	RedisLevel     string             `json:"rung"`       // of the replicas told of, the worst: shared, degraded, local
-	InFlight       float64            `json:"in_flight"`  // requests
-	Requests       map[string]float64 `json:"requests"`   // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
-	Acceptance     *float64           `json:"acceptance"` // share of the judged drafts that were served
-	WrongRateBound *float64           `json:"bound"`      // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
-	MaxWrongRate   *float64           `json:"promised"`   // what that must stay below, for the same kind
-	CacheHitRatio  *float64           `json:"cache_hit"`  // share of the requests that asked the cache
-	TTFT           *Quantiles         `json:"ttft"`       // seconds to the first byte
-	Latency        *Quantiles         `json:"latency"`    // seconds to the end of the answer
-	KV             map[string]float64 `json:"kv"`         // usage of backends' KV caches, 0 … 1, by pool/backend
-	ShedThresholds map[string]float64 `json:"lines"`      // usage above which a class is shed, by class
-	Breakers       map[string]float64 `json:"breakers"`   // 1 half-open, 2 open, by pool/backend; closed ones are left out
-	Shed           map[string]float64 `json:"shed"`       // requests refused a second, by class
-	Shedding       []string           `json:"shedding"`   // pool/class that is shed now
-	Spent          float64            `json:"spent"`      // USD, since the start: by the work of the backends
-	Saved          float64            `json:"saved"`      // USD, since the start: by drafts and by the cache
-	SpentPerHour   *float64           `json:"spent_h"`    // USD an hour
-	SavedPerHour   *float64           `json:"saved_h"`    // USD an hour
-	LeftOut        int                `json:"left_out"`   // backends beyond the first 200 of kv
+	Time           float64            `json:"t"`                // Unix seconds
+	Replicas       int                `json:"replicas"`         // that live
+	RedisLevel     string             `json:"redis_level"`      // of the replicas told of, the worst: shared, degraded, local
+	InFlight       float64            `json:"in_flight"`        // requests
+	Requests       map[string]float64 `json:"requests"`         // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
+	Acceptance     *float64           `json:"acceptance"`       // share of the judged drafts that were served
+	WrongRateBound *float64           `json:"wrong_rate_bound"` // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
+	MaxWrongRate   *float64           `json:"max_wrong_rate"`   // what that must stay below, for the same kind
+	CacheHitRatio  *float64           `json:"cache_hit_ratio"`  // share of the requests that asked the cache
+	TTFT           *Quantiles         `json:"ttft"`             // seconds to the first byte
+	Latency        *Quantiles         `json:"latency"`          // seconds to the end of the answer
+	KV             map[string]float64 `json:"kv"`               // usage of backends' KV caches, 0 … 1, by pool/backend
+	ShedThresholds map[string]float64 `json:"shed_thresholds"`  // usage above which a class is shed, by class
+	Breakers       map[string]float64 `json:"breakers"`         // 1 half-open, 2 open, by pool/backend; closed ones are left out
+	Shed           map[string]float64 `json:"shed"`             // requests refused a second, by class
+	Shedding       []string           `json:"shedding"`         // pool/class that is shed now
+	Spent          float64            `json:"spent"`            // USD, since the start: by the work of the backends
+	Saved          float64            `json:"saved"`            // USD, since the start: by drafts and by the cache
+	SpentPerHour   *float64           `json:"spent_per_hour"`   // USD an hour
+	SavedPerHour   *float64           `json:"saved_per_hour"`   // USD an hour
+	LeftOut        int                `json:"omitted"`          // backends beyond the first 200 of kv
 }
 
 // Quantiles are percentiles, in seconds, as far as a histogram's buckets tell.
@@ -158,7 +158,7 @@ type counts struct {
 	ttft, latency    histogram
 	spent, saved     float64
 
-	classes      map[[3]string]*classCount // by route, bucket and lot
+	classes      map[[3]string]*classCount // by route, traffic class and cohort
 	kv, breakers map[string]float64
 	shedding     []string
 	leftOut      int

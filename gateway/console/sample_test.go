@@ -174,12 +174,12 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 	if err := json.Unmarshal(encode(sampleOf([]counts{count(nil, noon)}, ReplicaState{ShedThresholds: map[string]float64{}})), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"acceptance", "bound", "promised", "cache_hit", "ttft", "latency", "spent_h", "saved_h"} {
+	for _, key := range []string{"acceptance", "wrong_rate_bound", "max_wrong_rate", "cache_hit_ratio", "ttft", "latency", "spent_per_hour", "saved_per_hour"} {
 		if v, told := got[key]; !told || v != nil {
 			t.Errorf("%s is %v (told: %v), want null", key, v, told)
 		}
 	}
-	for _, key := range []string{"requests", "kv", "breakers", "shed", "lines"} {
+	for _, key := range []string{"requests", "kv", "breakers", "shed", "shed_thresholds"} {
 		if v, is := got[key].(map[string]any); !is || len(v) != 0 {
 			t.Errorf("%s is %v, want {}", key, got[key])
 		}

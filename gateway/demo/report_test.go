@@ -13,7 +13,7 @@ func TestTheDemonstrationTellsAChangeOfThePromiseAtOnceAndTheRestNowAndThen(t *t
 	r := promiseReport{say: func(line string) { said = append(said, line[len("          promise of r: "):]) }}
 	at := time.Unix(1000, 0)
 	stands := func(after time.Duration, state gateway.RiskState, says string) {
-		r.tell([]gateway.RiskSummary{{Route: "r", Main: &gateway.RiskView{State: state, Says: says}}}, at.Add(after))
+		r.tell([]gateway.RiskSummary{{Route: "r", Main: &gateway.RiskView{State: state, Summary: says}}}, at.Add(after))
 	}
 	r.tell([]gateway.RiskSummary{{Route: "r"}}, at) // nothing is known yet
 	stands(time.Second, gateway.RiskWarmup, "first")

@@ -19,18 +19,18 @@ var results = []cache.Result{
 // Cache writes what a replica knows of its cache, for people.
 func Cache(w io.Writer, v gateway.CacheView) {
 	head := Table{MaxWidth: 12}
-	head.Add("copies", fmt.Sprintf("%d here, %s", v.LocalEntries, Bytes(v.LocalBytes)))
-	kept := "good for a second: Redis does not tell what has changed"
+	head.Add("local copies", fmt.Sprintf("%d, %s", v.LocalEntries, Bytes(v.LocalBytes)))
+	kept := "valid for 1 s: Redis does not report changes"
 	if v.Tracked {
-		kept = "good while Redis tells nothing else"
+		kept = "valid until Redis reports a change"
 	}
 	head.Add("", kept)
-	state := "asked"
+	state := "in use"
 	if v.Away {
-		state = "not asked: it does not answer of late"
+		state = "not in use: it does not answer"
 	}
 	head.Add("redis", state)
-	head.Add("to write", fmt.Sprint(v.Queued))
+	head.Add("write queue", fmt.Sprint(v.Queued))
 	for _, part := range []struct {
 		name, what string
 		by         map[string]uint64
@@ -43,7 +43,7 @@ func Cache(w io.Writer, v gateway.CacheView) {
 	}
 	head.Write(w)
 	t := Table{}
-	t.Add("route", "hits, 5 min", "saved tokens", "saved")
+	t.Add("route", "hit ratio, 5 min", "tokens saved", "USD saved")
 	for _, r := range v.Routes {
 		var words []string
 		for _, result := range results {

@@ -12,7 +12,7 @@ import (
 // Risk writes views for people: two lines for each.
 func Risk(w io.Writer, views []gateway.RiskView) {
 	if len(views) == 0 {
-		_, _ = fmt.Fprintln(w, "nothing is known: no draft was audited yet") // whoever reads may be gone
+		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // whoever reads may be gone
 		return
 	}
 	for len(views) > 0 {
@@ -21,10 +21,10 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 		for n < len(views) && views[n].Route == first.Route {
 			n++
 		}
-		WriteLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
+		WriteLine(w, 2, fmt.Sprintf("%s: wrong rate of unverified drafts at most %s, with probability %s",
 			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
-		t.Add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "COHORT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
 			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
@@ -47,11 +47,11 @@ func thresholdText(v *gateway.RiskView) string {
 	if v.Threshold == nil {
 		return none
 	}
-	return fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
+	return fmt.Sprintf("%d: %.2f nats", v.OperatingIndex, *v.Threshold)
 }
 
 func acceptsText(v *gateway.RiskView) string {
-	if v.Op == 0 {
+	if v.OperatingIndex == 0 {
 		return none
 	}
 	return Percent(v.Acceptance)
@@ -59,7 +59,7 @@ func acceptsText(v *gateway.RiskView) string {
 
 func auditsText(v *gateway.RiskView) string {
 	if v.Pending > 0 {
-		return fmt.Sprintf("%d, %d open", v.Audits, v.Pending)
+		return fmt.Sprintf("%d, %d pending", v.Audits, v.Pending)
 	}
 	return fmt.Sprint(v.Audits)
 }
@@ -69,60 +69,60 @@ func waitText(v *gateway.RiskView) string {
 	switch {
 	case v.State == gateway.RiskInfeasible:
 		return "infeasible"
-	case v.Op > 0:
+	case v.OperatingIndex > 0:
 		return none
-	case v.Learning > 0 && v.Seconds != nil:
-		return fmt.Sprintf("in %s (%s)", Duration(*v.Seconds), ToCertify(v))
-	case v.Learning > 0:
-		return fmt.Sprintf("learning %d/%d", v.Learned, v.Learning)
-	case v.ToCertify == nil:
-		return "out of reach"
-	case *v.ToCertify < .5:
-		return "soon, unless one is bad"
-	case v.Seconds != nil:
-		return fmt.Sprintf("in %s (%.0f audits)", Duration(*v.Seconds), *v.ToCertify)
+	case v.ScoresWanted > 0 && v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%s)", Duration(*v.SecondsToCertify), ToCertify(v))
+	case v.ScoresWanted > 0:
+		return fmt.Sprintf("learning %d/%d", v.ScoresLearned, v.ScoresWanted)
+	case v.AuditsToCertify == nil:
+		return "not reachable"
+	case *v.AuditsToCertify < .5:
+		return "soon, unless an audit is bad"
+	case v.SecondsToCertify != nil:
+		return fmt.Sprintf("in %s (%.0f audits)", Duration(*v.SecondsToCertify), *v.AuditsToCertify)
 	}
-	return fmt.Sprintf("%.0f audits to go", *v.ToCertify)
+	return fmt.Sprintf("%.0f audits to go", *v.AuditsToCertify)
 }
 
 // riskText is what is known of the risk, and of its drift.
 func riskText(v *gateway.RiskView) string {
 	if v.Audits == 0 {
-		return "nothing is known of the risk yet"
+		return "no audits yet"
 	}
-	text := fmt.Sprintf("risk %s (%s … %s), proven below %s", Percent(v.Estimate), Percent(v.Low), Percent(v.High), Percent(v.Bound))
-	if v.Drift > 0 {
-		text += "; drift " + Percent(v.Drift)
+	text := fmt.Sprintf("wrong rate %s (%s … %s), proven below %s", Percent(v.Estimate), Percent(v.Lower), Percent(v.Upper), Percent(v.Bound))
+	if v.DriftLevel > 0 {
+		text += "; drift " + Percent(v.DriftLevel)
 	}
-	if v.Warned {
-		text += " WARNED"
+	if v.DriftWarned {
+		text += " SUSPECTED"
 	}
-	if v.Alarms > 0 {
-		text += "; " + Count(int(v.Alarms), "alarm", "alarms") + " so far"
+	if v.DriftAlarms > 0 {
+		text += "; " + Count(int(v.DriftAlarms), "alarm", "alarms")
 	}
 	return text
 }
 
-// saysText is what else there is to say of a kind of request; "" where the other columns say it all.
+// saysText is the summary of a traffic class, or "" if the other columns are enough.
 func saysText(v *gateway.RiskView) string {
 	switch v.State {
 	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
-		return v.Says
+		return v.Summary
 	case gateway.RiskLearning, gateway.RiskUncertified:
 		if v.Warmup != nil {
-			return v.Says
+			return v.Summary
 		}
 	}
 	return ""
 }
 
-// PromiseText is how a route's promise stands, in one line of foregate status.
-func PromiseText(p gateway.RiskSummary) string {
-	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", Percent(p.MaxWrongRate), Percent(1-p.ErrorProbability), p.Certified, Count(p.Classes, "kind", "kinds"))
+// GuaranteeText is the guarantee of a route in one line of foregate status.
+func GuaranteeText(p gateway.RiskSummary) string {
+	text := fmt.Sprintf("wrong rate at most %s, with probability %s: %d of %s certified", Percent(p.MaxWrongRate), Percent(1-p.ErrorProbability), p.Certified, Count(p.Classes, "class", "classes"))
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{p.Inherited, "inherited"}, {p.Infeasible, "infeasible"}, {p.Warned, "WARNED of drift"}} {
+	}{{p.Inherited, "inherited"}, {p.Infeasible, "infeasible"}, {p.Warned, "with suspected drift"}} {
 		if part.n > 0 {
 			text += fmt.Sprintf(", %d %s", part.n, part.what)
 		}
@@ -133,11 +133,11 @@ func PromiseText(p gateway.RiskSummary) string {
 // ToCertify is what is still needed for the first certificate, e.g. "80 scores, 35 audits".
 func ToCertify(v *gateway.RiskView) string {
 	var parts []string
-	if n := v.Learning - v.Learned; v.Learning > 0 {
+	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {
 		parts = append(parts, Count(n, "score", "scores"))
 	}
-	if v.ToCertify != nil {
-		parts = append(parts, Count(int(math.Round(*v.ToCertify)), "audit", "audits"))
+	if v.AuditsToCertify != nil {
+		parts = append(parts, Count(int(math.Round(*v.AuditsToCertify)), "audit", "audits"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -28,10 +28,10 @@ func Status(w io.Writer, s gateway.Status) {
 		head.Add("", s.Redis.Why)
 	}
 	if c := s.Cache; c != nil {
-		head.Add("cache", fmt.Sprintf("%.0f%% of %d requests served, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, Dollars(c.SavedUSD)))
+		head.Add("cache", fmt.Sprintf("hit ratio %.0f%% of %d requests, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, Dollars(c.SavedUSD)))
 	}
-	head.Add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
-	shed := "nothing"
+	head.Add("replicas", fmt.Sprintf("%d alive: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
+	shed := "none"
 	if len(s.Settings.Switches) > 0 {
 		shed = "by setting, see KILL SWITCH"
 	}
@@ -52,7 +52,7 @@ func Status(w io.Writer, s gateway.Status) {
 	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
-	printPromises(w, s.Risk)
+	printGuarantees(w, s.Risk, s.Drafts)
 	printPools(w, s.Pools)
 }
 
@@ -68,10 +68,10 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		WriteLine(w, 4, "  KILL SWITCH: "+warning)
 	}
 	for _, l := range v.Lost {
-		WriteLine(w, 4, "  LOST BY REDIS: "+l.Name+", in force is "+ValueOr(l.Old, "its default"))
+		WriteLine(w, 4, "  LOST IN REDIS: "+l.Name+", in force: "+ValueOr(l.Old, "its default"))
 	}
 	if len(v.Lost) > 0 {
-		WriteLine(w, 4, "  foregate settings restore writes them again, accept gives them up")
+		WriteLine(w, 4, "  run foregate settings restore to write them again, or foregate settings accept to drop them")
 	}
 	changed := Table{Indent: 2}
 	for _, s := range v.Changed {
@@ -81,7 +81,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	for _, part := range []struct {
 		what string
 		all  []gateway.RejectedSettingView
-	}{{"REFUSED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
+	}{{"REJECTED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
 			WriteLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
 		}
@@ -100,14 +100,14 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 			text += fmt.Sprintf(", changed %d times since the start", f.Changes)
 		}
 		if f.WorldReadable {
-			text += "; EVERY USER OF THE MACHINE MAY READ IT"
+			text += "; EVERY USER OF THIS MACHINE CAN READ IT"
 		}
 		WriteLine(w, 4, "  "+f.Setting+": "+text)
 		if f.Error == "" {
 			continue
 		}
 		why, more, _ := strings.Cut(f.Error, "\n")
-		WriteLine(w, 4, "  NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1))
+		WriteLine(w, 4, "  NEW CONTENT NOT APPLIED: "+strings.Replace(why, f.Setting+":", "line ", 1))
 		if more != "" {
 			WriteLine(w, 4, fmt.Sprintf("  and %d more; --json shows all", 1+strings.Count(more, "\n")))
 		}
@@ -132,20 +132,28 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	for _, b := range all {
 		text := b.State + ", " + Duration(b.SecondsLeft) + " left"
 		if b.OpenHereOnly {
-			text += ", here alone"
+			text += ", on this replica only"
 		}
 		t.Add(b.Pool+"/"+b.Backend, text)
 	}
 	t.Write(w)
 }
 
-// printPromises tells how far what is promised of drafts is kept.
-func printPromises(w io.Writer, promises []gateway.RiskSummary) {
+// printGuarantees writes the guarantee of each route that is in mode risk or shadow. Evidence of a route in another mode
+// guarantees nothing now.
+func printGuarantees(w io.Writer, summaries []gateway.RiskSummary, drafts []gateway.DraftView) {
+	modes := map[string]string{}
+	for _, d := range drafts {
+		modes[d.Route] = d.Mode
+	}
 	t := Table{MaxWidth: 36}
-	for _, p := range promises {
-		t.Add("promise "+p.Route, PromiseText(p))
+	for _, p := range summaries {
+		if mode := modes[p.Route]; mode != "" && mode != "risk" && mode != "shadow" {
+			continue
+		}
+		t.Add("guarantee "+p.Route, GuaranteeText(p))
 		if p.Main != nil {
-			t.Add("  " + p.Main.Says)
+			t.Add("  " + p.Main.Summary)
 		}
 	}
 	t.Write(w)
@@ -156,33 +164,33 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 	for _, d := range drafts {
 		text := fmt.Sprintf("%s; %.0f%% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
 		if d.BreakEven > 0 {
-			text += fmt.Sprintf("; from %.0f%% on they pay", 100*d.BreakEven)
+			text += fmt.Sprintf("; break-even at %.0f%% for a typical request", 100*d.BreakEven)
 		}
 		if d.BreakEven > 1 {
-			text = d.Mode + "; drafts of usual requests never pay"
+			text = d.Mode + "; drafts of typical requests cost more than they save"
 		}
 		t.Add("drafts "+d.Route, text)
 		if d.Note != "" {
 			t.Add("", d.Note)
 		}
-		for _, m := range d.Refused {
-			t.Add("", "not "+m.Name+": "+m.Reason)
+		for _, m := range d.UnavailableModes {
+			t.Add("", "mode "+m.Name+" unavailable: "+m.Reason)
 		}
 	}
 	for _, e := range engines {
 		text := "not probed yet"
 		if e.Age >= 0 {
-			text = "asked " + Duration(e.Age) + " ago: " + can(e)
+			text = "probed " + Duration(e.Age) + " ago: " + can(e)
 		}
 		t.Add("engines "+e.Pool, text)
 		for _, m := range e.Missing {
-			t.Add("", "no "+m.Name+": "+m.Reason)
+			t.Add("", "missing "+m.Name+": "+m.Reason)
 		}
 		if e.Failed != "" {
-			t.Add("", "the last probe brought not all: "+e.Failed)
+			t.Add("", "the last probe failed: "+e.Failed)
 		}
 		if e.ScoringClosed != "" {
-			t.Add("", "NO SCORING for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
+			t.Add("", "SCORING PAUSED for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
 		}
 	}
 	t.Write(w)
@@ -194,9 +202,9 @@ func can(e gateway.EngineView) string {
 	if e.Scoring != "" {
 		word := "scores (" + e.Scoring
 		if e.PrefixReuse {
-			word += ", from its cache"
+			word += ", with prefix cache"
 		}
-		words = append(words, word+fmt.Sprintf("), agrees with %.1f%% of its own words", 100*e.SelfAgreement))
+		words = append(words, word+fmt.Sprintf("), self-agreement %.1f%%", 100*e.SelfAgreement))
 	}
 	if e.Continues {
 		words = append(words, "continues")
@@ -207,7 +215,7 @@ func can(e gateway.EngineView) string {
 func printPools(w io.Writer, pools []gateway.PoolView) {
 	t := Table{MaxWidth: 36}
 	for _, p := range pools {
-		t.Add("pool "+p.Pool, "state", "KV", "in flight", "read", "why")
+		t.Add("pool "+p.Pool, "state", "KV", "in flight", "reading", "reason")
 		for _, b := range p.Backends {
 			usage, age := "?", "never"
 			if b.KVUsage != nil {

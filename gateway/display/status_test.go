@@ -41,11 +41,11 @@ func fullStatus() gateway.Status {
 		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
 		Risk: []gateway.RiskSummary{
-			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Says: risk.Advice{
+			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Summary: risk.Advice{
 				Eps: .1, Audits: 260, Bad: 47, Estimate: .18, Low: .12, High: .26, Smallest: .21, SmallestLow: .15, SmallestHigh: .3,
 			}.String()}},
 			{Route: "qwen", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1, Main: &gateway.RiskView{
-				State: gateway.RiskWarmup, Says: "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); certified in about 1m 3s at 4 requests/s\x1b",
+				State: gateway.RiskWarmup, Summary: "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); certified in about 1m 3s at 4 requests/s\x1b",
 			}},
 			{Route: "whole", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1},
 		},

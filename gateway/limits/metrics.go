@@ -33,24 +33,24 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	m := &metrics{
 		limited: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_rate_limited_total", Help: "Requests refused because of their tenant's limit, by which.",
+			Name: "foregate_rate_limited_total", Help: "Requests refused with 429 because of a tenant limit, by limit.",
 		}, []string{"limit"}),
 		redis: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_limit_redis_total",
-			Help: "Requests of tenants with a limit per minute, by how it was counted: shared is in Redis and in time, all others by this replica for itself.",
+			Help: "Requests of tenants with a limit per minute, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
 		}, []string{"result"}),
 		attempts: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_client_attempts_total",
-			Help: "Requests whose body was read, first tries and those that an SDK marked as retries; (first + retry) / first is the amplification.",
+			Help: "Requests whose body was read: first attempts, and attempts that an SDK marked as retries. (first + retry) / first is the retry amplification.",
 		}, []string{"kind"}),
 		demoted: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_limit_demoted_total", Help: "Requests of priority high that were made normal because their tenant's share of it was used up.",
+			Name: "foregate_limit_demoted_total", Help: "Requests of priority high that were served as normal because the tenant's limit.high_priority_share was used up.",
 		}),
 		dropped: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_limit_corrections_dropped_total", Help: "Corrections of estimated tokens that Redis was not told of.",
+			Name: "foregate_limit_corrections_dropped_total", Help: "Corrections of estimated token charges that could not be sent to Redis.",
 		}),
 		shared: f.NewGauge(prometheus.GaugeOpts{
-			Name: "foregate_limit_shared", Help: "1 while tenants' limits are counted over all replicas, 0 while this one counts for itself.",
+			Name: "foregate_limit_shared", Help: "1 while tenant limits are counted over all replicas in Redis, 0 while this replica counts alone.",
 		}),
 	}
 	for _, k := range []Kind{Requests, Tokens, Concurrency} {
@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	invitations := f.NewCounterVec(prometheus.CounterOpts{
 		Name: "foregate_retry_advice_total",
-		Help: "Refusals that a retry may help, by whether the client was invited to try again (yes) or told X-Should-Retry: false because the tenant's budget of invitations was spent (no).",
+		Help: "Refusals after which a retry can help: yes if the client may retry, no if X-Should-Retry: false was sent because the tenant's retry budget was spent.",
 	}, []string{"retry"})
 	m.invited, m.stopped = invitations.WithLabelValues("yes"), invitations.WithLabelValues("no")
 	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")

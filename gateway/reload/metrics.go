@@ -10,10 +10,10 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) metrics {
 	m := metrics{
 		lastReloadSuccessful: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "foregate_file_last_reload_successful", Help: "1 where the file of a setting is in force as it is now, 0 where its last good content is.",
+			Name: "foregate_file_last_reload_successful", Help: "1 if the current content of a setting's file is in force, 0 if its last valid content is.",
 		}, []string{"setting"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_file_reloads_total", Help: "Times that changed content of a setting's file was put into force.",
+			Name: "foregate_file_reloads_total", Help: "Number of times that changed content of a setting's file was applied.",
 		}, []string{"setting"}),
 	}
 	if reg != nil {

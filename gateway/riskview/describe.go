@@ -12,7 +12,7 @@ func describe(v *gateway.RiskView, w timeToCertify, advice string) string {
 	const nothing = "nothing is served unverified, audits go on; "
 	switch v.State {
 	case gateway.RiskWarmup:
-		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + display.Duration(v.Warmup.Left) + " at the latest"
+		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + display.Duration(v.Warmup.SecondsLeft) + " at the latest"
 	case gateway.RiskStopped:
 		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the promise; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	case gateway.RiskCertified:
@@ -49,15 +49,15 @@ func wrongText(w *gateway.WarmupView) string {
 	if w.Audits == 0 {
 		return "none audited yet"
 	}
-	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, display.Percent(w.Share), display.Percent(w.Low), display.Percent(w.High))
+	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, display.Percent(w.WrongRate), display.Percent(w.Low), display.Percent(w.High))
 }
 
 // waitSays is how long it takes to the first certificate, in time where the traffic is known.
 func waitSays(v *gateway.RiskView, w timeToCertify) string {
 	switch {
-	case v.ToCertify == nil:
+	case v.AuditsToCertify == nil:
 		return fmt.Sprintf("a certificate is out of reach as it looks: %d of %s of the best drafts were bad", v.Bad, display.Count(v.Audits, "audit", "audits"))
-	case *v.ToCertify < .5 && v.Learning == 0:
+	case *v.AuditsToCertify < .5 && v.ScoresWanted == 0:
 		return "certified soon, unless an audit under way is bad"
 	case w.seconds != nil && v.Audits == 0: // as if none will be bad
 		return fmt.Sprintf("certified in %s at the earliest, at %s (%s to go)", display.Duration(*w.seconds), w.at, display.ToCertify(v))

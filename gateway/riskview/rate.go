@@ -75,15 +75,15 @@ type timeToCertify struct {
 // Scores are collected from every draft; of the audits those of the strictest threshold count.
 func waitOf(v *gateway.RiskView) timeToCertify {
 	switch {
-	case v.Op > 0 || v.State == gateway.RiskInherits || v.ToCertify == nil:
+	case v.OperatingIndex > 0 || v.State == gateway.RiskInherits || v.AuditsToCertify == nil:
 		return timeToCertify{}
-	case v.PerMinute != nil && v.Learning == 0:
-		return timeToCertify{new(60 * *v.ToCertify / *v.PerMinute), rateText(*v.PerMinute, "audits")}
-	case v.Warmup == nil || v.Warmup.PerMinute == nil:
+	case v.AuditsPerMinute != nil && v.ScoresWanted == 0:
+		return timeToCertify{new(60 * *v.AuditsToCertify / *v.AuditsPerMinute), rateText(*v.AuditsPerMinute, "audits")}
+	case v.Warmup == nil || v.Warmup.DraftsPerMinute == nil:
 		return timeToCertify{}
 	}
-	drafts := *v.Warmup.PerMinute
-	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.AcceptanceShare(1))
+	drafts := *v.Warmup.DraftsPerMinute
+	minutes := float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.AcceptanceShare(1))
 	what := "drafts"
 	if v.Warmup.Serves {
 		what = "requests" // each of which is drafted

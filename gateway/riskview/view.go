@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// wholePrefix begins the traffic class of all requests to a route, and ownLot is the cohort in which
-	// others go by its threshold (tiers.KindOf).
-	WholePrefix, OwnLot = "all.", "conf"
+	// WholePrefix begins the traffic class of all requests to a route, and OwnCohort is the cohort in which
+	// others use its threshold (plan.EvidenceKeysOf).
+	WholePrefix, OwnCohort = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
 	// former models do not.
 	inUse = 10 * time.Minute
@@ -45,26 +45,26 @@ func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
 		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k, inherits),
-		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, Op: s.Op, Acceptance: s.Acceptance,
-		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
-		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
+		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, OperatingIndex: s.Op, Acceptance: s.Acceptance,
+		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Lower: s.Low, Upper: s.High, Bound: s.Bound,
+		DriftLevel: s.Drift, DriftWarned: s.Warned, DriftAlarms: k.State.Alarm,
 	}
 	if !math.IsInf(s.ToCertify, 0) {
-		v.ToCertify = &s.ToCertify
+		v.AuditsToCertify = &s.ToCertify
 	}
 	if pace, ok := l.Rates[k.Key]; ok {
-		v.PerMinute = &pace
+		v.AuditsPerMinute = &pace
 	}
 	if s.Op > 0 {
 		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate stays a proof while audits go on
 	}
 	if k.State.Version == 0 {
-		v.Learned, v.Learning = s.Learned, risk.GridScores
+		v.ScoresLearned, v.ScoresWanted = s.Learned, risk.GridScores
 	}
 	advice := k.State.Advise(k.Rule)
 	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(advice)
 	w := waitOf(&v)
-	v.Seconds, v.Says = w.seconds, describe(&v, w, advice.String())
+	v.SecondsToCertify, v.Summary = w.seconds, describe(&v, w, advice.String())
 	return v
 }
 
@@ -99,7 +99,7 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 	v := &gateway.WarmupView{Drafts: w.Drafts, Served: w.Served, Audits: n, Bad: bad}
 	v.Low, v.High = risk.Interval(n, bad, k.Rule.ErrorProbability)
 	if n > 0 {
-		v.Share = float64(bad) / float64(n)
+		v.WrongRate = float64(bad) / float64(n)
 	}
 	switch {
 	case w.Ended == risk.WarmupCertified:
@@ -111,9 +111,9 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 	case !w.IsRunning(l.Now, c.Risk.WarmupDuration):
 		v.Ended = "time"
 	default:
-		v.Left = w.Remaining(l.Now, c.Risk.WarmupDuration).Seconds()
+		v.SecondsLeft = w.Remaining(l.Now, c.Risk.WarmupDuration).Seconds()
 		if pace := w.PerMinute(l.Now); pace > 0 {
-			v.PerMinute = &pace
+			v.DraftsPerMinute = &pace
 		}
 	}
 	// Of a calibrated score no cautious threshold is known beforehand.
@@ -130,7 +130,7 @@ func adviceView(a risk.Advice) *gateway.RiskAdvice {
 	for _, eps := range []struct {
 		of *float64
 		to **float64
-	}{{&a.Smallest, &v.Smallest}, {&a.SmallestLow, &v.SmallestLow}, {&a.SmallestHigh, &v.SmallestHigh}} {
+	}{{&a.Smallest, &v.FeasibleMaxWrongRate}, {&a.SmallestLow, &v.FeasibleLower}, {&a.SmallestHigh, &v.FeasibleUpper}} {
 		if *eps.of > 0 {
 			*eps.to = eps.of
 		}
@@ -151,8 +151,8 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnLot}
-		if k.Key.Cohort == OwnLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
+		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnCohort}
+		if k.Key.Cohort == OwnCohort && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}
 	}
@@ -171,7 +171,7 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Risk
 // mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Cohort == OwnLot && !strings.HasPrefix(k.TrafficClass, WholePrefix)
+		return k.Route == route && k.Cohort == OwnCohort && !strings.HasPrefix(k.TrafficClass, WholePrefix)
 	}
 	var last time.Time
 	for i := range known {
@@ -186,7 +186,7 @@ func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gat
 		if !own(k.Key) || last.Sub(k.Seen) > inUse {
 			continue
 		}
-		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].Learned; n > most {
+		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].ScoresLearned; n > most {
 			best, most = &views[i], n
 		}
 	}

@@ -31,15 +31,15 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		views, err := s.Views(t.Context())
-		if err != nil || len(views) != 1 || views[0].PerMinute == nil || views[0].Seconds == nil {
+		if err != nil || len(views) != 1 || views[0].AuditsPerMinute == nil || views[0].SecondsToCertify == nil {
 			t.Fatalf("%v: %+v", err, views)
 		}
 		v := views[0]
-		if *v.PerMinute != .5 || math.Abs(*v.Seconds-60**v.ToCertify/.5) > 1e-9 || v.State != gateway.RiskUncertified || v.Pending != 15 {
-			t.Errorf("%g a minute, %g s: %+v", *v.PerMinute, *v.Seconds, v)
+		if *v.AuditsPerMinute != .5 || math.Abs(*v.SecondsToCertify-60**v.AuditsToCertify/.5) > 1e-9 || v.State != gateway.RiskUncertified || v.Pending != 15 {
+			t.Errorf("%g a minute, %g s: %+v", *v.AuditsPerMinute, *v.SecondsToCertify, v)
 		}
 		time.Sleep(2 * time.Hour)
-		if views, err = s.Views(t.Context()); err != nil || views[0].PerMinute != nil || views[0].Seconds != nil {
+		if views, err = s.Views(t.Context()); err != nil || views[0].AuditsPerMinute != nil || views[0].SecondsToCertify != nil {
 			t.Errorf("after two hours without one: %v, %+v", err, views[0])
 		}
 	})
@@ -80,11 +80,11 @@ func TestAPromiseFitsOneLineOfTheStatus(t *testing.T) {
 	s.last.Store(&known)
 	var got []string
 	for _, p := range s.Promises() {
-		got = append(got, p.Route+": "+display.PromiseText(p))
+		got = append(got, p.Route+": "+display.GuaranteeText(p))
 	}
 	want := []string{
-		"chat: at most 10% refused, with probability 95%: 1 of 4 kinds certified",
-		"code: at most 10% refused, with probability 95%: 0 of 1 kind certified, 1 infeasible",
+		"chat: wrong rate at most 10%, with probability 95%: 1 of 4 classes certified",
+		"code: wrong rate at most 10%, with probability 95%: 0 of 1 class certified, 1 infeasible",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -209,7 +209,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 
 func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
 	lost := was == gateway.RiskCertified && v.State != gateway.RiskInherits
-	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, cohort: v.Cohort, was: was, phase: v.State, text: v.Says}
+	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, cohort: v.Cohort, was: was, phase: v.State, text: v.Summary}
 	l.warn = lost || v.State == gateway.RiskStopped || v.State == gateway.RiskInfeasible
 	if lost {
 		l.text = "the certificate is lost: " + l.text

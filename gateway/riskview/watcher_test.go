@@ -44,13 +44,13 @@ func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 		v := onlyView(t, s)
 		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); " +
 			"certified in 1m 3s at the earliest, at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
-		if v.State != gateway.RiskWarmup || v.Says != want {
-			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		if v.State != gateway.RiskWarmup || v.Summary != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}
-		if wait := 60 * (80./240 + *v.ToCertify/48); v.Seconds == nil || math.Abs(*v.Seconds-wait) > 1e-6 {
-			t.Errorf("got %v s, want %g", v.Seconds, wait)
+		if wait := 60 * (80./240 + *v.AuditsToCertify/48); v.SecondsToCertify == nil || math.Abs(*v.SecondsToCertify-wait) > 1e-6 {
+			t.Errorf("got %v s, want %g", v.SecondsToCertify, wait)
 		}
-		if w := v.Warmup; w == nil || !w.Serves || w.Drafts != 120 || w.Served != 40 || w.Audits != 38 || w.Bad != 2 || w.Left != 3570 || *w.PerMinute != 240 || v.Learned != 120 {
+		if w := v.Warmup; w == nil || !w.Serves || w.Drafts != 120 || w.Served != 40 || w.Audits != 38 || w.Bad != 2 || w.SecondsLeft != 3570 || *w.DraftsPerMinute != 240 || v.ScoresLearned != 120 {
 			t.Errorf("got %+v of %+v", w, v)
 		}
 	})
@@ -60,8 +60,8 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	a := evidencetest.New(nil)
 	k := evidencetest.Key("chat", "to_1k", "conf")
 	a.Drafted(k, 1, 1)
-	if v := onlyView(t, configured(a, riskConfig(""))); v.Seconds != nil || !strings.Contains(v.Says, "; certified after 200 scores, 35 audits or more; ") {
-		t.Errorf("got %q", v.Says)
+	if v := onlyView(t, configured(a, riskConfig(""))); v.SecondsToCertify != nil || !strings.Contains(v.Summary, "; certified after 200 scores, 35 audits or more; ") {
+		t.Errorf("got %q", v.Summary)
 	}
 }
 
@@ -70,12 +70,12 @@ func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
 	k := evidencetest.Key("chat", "to_1k", "conf")
 	s := configured(a, riskConfig(""))
 	a.Drafted(k, 120, 50)
-	if v := onlyView(t, s); v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
-		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	if v := onlyView(t, s); v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Summary)
 	}
 	a.Warm(t, k, 1, 0)
-	if v := onlyView(t, s); !v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, 0 of 1 audited were wrong ") {
-		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	if v := onlyView(t, s); !v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up: 50 of 120 drafts served, 0 of 1 audited were wrong ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Summary)
 	}
 }
 
@@ -89,8 +89,8 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 		a.Drafted(evidencetest.Key("chat", "to_1k", "conf"), 20, 0)
 		c := *riskConfig("")
 		change(&c)
-		if v := onlyView(t, configured(a, &c)); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up in shadow: 20 drafts made, none is served now; ") {
-			t.Errorf("%s: %s, %q", name, v.State, v.Says)
+		if v := onlyView(t, configured(a, &c)); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up in shadow: 20 drafts made, none is served now; ") {
+			t.Errorf("%s: %s, %q", name, v.State, v.Summary)
 		}
 	}
 }
@@ -102,9 +102,9 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	a.Warm(t, k, 20, 12)
 	v := onlyView(t, configured(a, riskConfig("")))
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
-		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
-		!strings.Contains(v.Says, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
-		t.Errorf("%s: %q", v.State, v.Says)
+		!strings.HasPrefix(v.Summary, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
+		!strings.Contains(v.Summary, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		t.Errorf("%s: %q", v.State, v.Summary)
 	}
 }
 
@@ -117,8 +117,8 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		time.Sleep(time.Hour)
 		v := onlyView(t, configured(a, riskConfig("")))
 		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
-		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
-			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.SecondsLeft != 0 || v.SecondsToCertify != nil || v.Summary != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}
 	})
 }
@@ -129,9 +129,9 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a.Learn(t, k, risk.GridScores)
 	a.Audit(t, k, 400, 4)
 	v := onlyView(t, configured(a, riskConfig("")))
-	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
-		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
-		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.FeasibleMaxWrongRate == nil || *v.Advice.FeasibleMaxWrongRate <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
+		!strings.HasPrefix(v.Summary, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
+		t.Errorf("%s: %q, %+v", v.State, v.Summary, v.Advice)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 }
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
-	view := func(trafficClass string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", TrafficClass: trafficClass, Cohort: "conf", State: state, Says: "it is " + string(state)}
+	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
+		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Summary: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -256,7 +256,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Summary: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

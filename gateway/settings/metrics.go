@@ -30,27 +30,27 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		rejected: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_settings_rejected",
-			Help: "1 for every field of the live settings that this replica refuses; its last good value stays in force.",
+			Help: "1 for every live setting whose value this replica rejects; its last valid value stays in force.",
 		}, []string{"name"})},
 		unknown: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_settings_unknown",
-			Help: "1 for every field of the live settings that this replica does not know and ignores: of another version, or misspelt.",
+			Help: "1 for every live setting that this replica does not know and ignores: it is misspelt or of another version.",
 		}, []string{"name"})},
 		applied: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_applied_timestamp_seconds",
-			Help: "When this replica last put changed settings into force.",
+			Help: "Unix time at which this replica last applied changed settings.",
 		}),
 		changed: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_settings_changed_total",
-			Help: "Times that changed settings were put into force.",
+			Help: "Number of times that changed settings were applied.",
 		}),
 		lost: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_lost",
-			Help: "Settings that Redis has lost with its data; their last values stay in force until somebody restores them or accepts the loss.",
+			Help: "Settings that Redis lost. Their last values stay in force until foregate settings restore or accept.",
 		}),
 		errors: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_settings_errors_total",
-			Help: "Reads of the live settings that failed; the last good settings stay in force.",
+			Help: "Failed reads of the live settings; the last valid settings stay in force.",
 		}),
 	}
 }

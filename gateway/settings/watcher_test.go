@@ -280,16 +280,16 @@ func TestTheMetricsTellWhatIsRefused(t *testing.T) {
 	m.SetError("LOADING")
 	_ = w.Poll(t.Context())
 	want := `
-# HELP foregate_settings_changed_total Times that changed settings were put into force.
+# HELP foregate_settings_changed_total Number of times that changed settings were applied.
 # TYPE foregate_settings_changed_total counter
 foregate_settings_changed_total 1
-# HELP foregate_settings_errors_total Reads of the live settings that failed; the last good settings stay in force.
+# HELP foregate_settings_errors_total Failed reads of the live settings; the last valid settings stay in force.
 # TYPE foregate_settings_errors_total counter
 foregate_settings_errors_total 1
-# HELP foregate_settings_rejected 1 for every field of the live settings that this replica refuses; its last good value stays in force.
+# HELP foregate_settings_rejected 1 for every live setting whose value this replica rejects; its last valid value stays in force.
 # TYPE foregate_settings_rejected gauge
 foregate_settings_rejected{name="shed.low"} 1
-# HELP foregate_settings_unknown 1 for every field of the live settings that this replica does not know and ignores: of another version, or misspelt.
+# HELP foregate_settings_unknown 1 for every live setting that this replica does not know and ignores: it is misspelt or of another version.
 # TYPE foregate_settings_unknown gauge
 foregate_settings_unknown{name="bad??name"} 1
 `

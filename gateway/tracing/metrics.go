@@ -17,10 +17,10 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		exported: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_traces_exported_total", Help: "Traces that the collector took, one per request.",
+			Name: "foregate_traces_exported_total", Help: "Traces that the collector accepted, one per request.",
 		}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_traces_dropped_total", Help: "Traces that were dropped: too many waited (queue), the collector did not take them (refused), the gateway stopped (stop).",
+			Name: "foregate_traces_dropped_total", Help: "Traces that were dropped: the queue was full (queue), the collector refused them (refused), or the gateway stopped (stop).",
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{dropQueue, dropRefused, dropStop} {

@@ -74,15 +74,15 @@ func NewEngineProxy(sim *vllmsim.Server) (*EngineProxy, error) {
 
 // listen tells the tap of a request whose length is told, and puts the body back.
 func (f *EngineProxy) listen(r *http.Request) {
-	tap := f.observer.Load()
-	if tap == nil || r.ContentLength < 0 || r.ContentLength > maxAnswer {
+	observer := f.observer.Load()
+	if observer == nil || r.ContentLength < 0 || r.ContentLength > maxAnswer {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the gateway is gone, and whoever reads on learns that
 	}
-	(*tap)(r.Header, body)
+	(*observer)(r.Header, body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 }
 

@@ -190,8 +190,8 @@ func choose(all []asked, n, tokens int) string {
 
 // counted ends the loads and counts what became of everything that they sent.
 func (w *Testbed) counted(ctx context.Context) (*accounting, error) {
-	w.takeovers.look(ctx, w.Gateways)
-	t := &accounting{over: w.takeovers.sum()}
+	w.failovers.look(ctx, w.Gateways)
+	t := &accounting{over: w.failovers.sum()}
 	var all, before, during []Outcome
 	for _, l := range w.loads {
 		l.Stop()
@@ -232,15 +232,15 @@ func operationLine(w io.Writer, r *Row, s *Result) error {
 	return err
 }
 
-// takeovers counts takeovers of gateways that come and go: a process' counters end with it. The
+// failovers counts takeovers of gateways that come and go: a process' counters end with it. The
 // zero value is ready.
-type takeovers struct {
+type failovers struct {
 	mu   sync.Mutex
 	last map[int]int // by process id
 }
 
 // look reads the counters of all gateways that answer.
-func (v *takeovers) look(ctx context.Context, gateways []*Gateway) {
+func (v *failovers) look(ctx context.Context, gateways []*Gateway) {
 	for _, g := range gateways {
 		if p := g.process(); p == nil || !p.Alive() {
 			continue
@@ -260,7 +260,7 @@ func (v *takeovers) look(ctx context.Context, gateways []*Gateway) {
 }
 
 // sum is how many there were.
-func (v *takeovers) sum() (n int) {
+func (v *failovers) sum() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, each := range v.last {

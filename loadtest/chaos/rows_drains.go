@@ -230,8 +230,8 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 	if v.aborted != cut {
 		w.Fail("%d requests were cut at the drained engine", v.aborted-cut)
 	}
-	if w.takeovers.look(ctx, w.Gateways); w.takeovers.sum() > 0 {
-		w.Fail("%d answers were carried on with elsewhere", w.takeovers.sum())
+	if w.failovers.look(ctx, w.Gateways); w.failovers.sum() > 0 {
+		w.Fail("%d answers were carried on with elsewhere", w.failovers.sum())
 	}
 	return w.maintained(ctx, e)
 }
@@ -337,7 +337,7 @@ func spotTaken(ctx context.Context, w *Testbed) error {
 	if all[0].running == 0 || all[1].running == 0 {
 		w.Fail("an engine was killed that had nothing under way: the row shows nothing")
 	}
-	if w.takeovers.look(ctx, w.Gateways); w.takeovers.sum() == 0 {
+	if w.failovers.look(ctx, w.Gateways); w.failovers.sum() == 0 {
 		w.Fail("nothing was carried on with: the row shows nothing")
 	}
 	return w.Hold(ctx, w.Span(0, 3*time.Second))

@@ -180,7 +180,7 @@ func (w *Testbed) restart(ctx context.Context, i int, s steps) error {
 			return err
 		}
 	}
-	if err := process.Poll(ctx, drainPatience, func() bool { w.takeovers.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+	if err := process.Poll(ctx, drainPatience, func() bool { w.failovers.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
 		return fmt.Errorf("replica %d does not end: %w", i, err)
 	}
 	if err := g.Ended(ctx); err != nil {

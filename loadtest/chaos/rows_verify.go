@@ -110,7 +110,7 @@ func scoring(ctx context.Context, g *Gateway) (closed string, left time.Duration
 		Engines []struct {
 			Pool   string  `json:"pool"`
 			Closed string  `json:"scoring_closed"`
-			Left   float64 `json:"left_seconds"`
+			Left   float64 `json:"seconds_left"`
 		} `json:"engines"`
 	}
 	if err != nil || json.Unmarshal([]byte(page), &s) != nil {

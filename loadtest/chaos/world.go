@@ -81,7 +81,7 @@ type Testbed struct {
 	recovered  time.Duration
 	notes      []string
 	failures   []string
-	takeovers  takeovers   // of takeovers
+	failovers  failovers   // of takeovers
 	did        *accounting // of an operation; nil: it has not come so far, or is none
 }
 

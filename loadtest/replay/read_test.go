@@ -19,9 +19,9 @@ func TestEveryBadLineIsNamed(t *testing.T) {
 	long := `{"id":"` + strings.Repeat("x", maxLine) + `"}`
 	text := strings.Join([]string{
 		`{"id":"a","route":"r"}`, "", "no JSON", `{"id":"b"}`, long, `{"level":"info","receipt":{"id":"c","route":"r"},"message":"receipt"}`,
-		`{"id":"a","route":"r"}`, `{"id":"d","route":"r","score_series":[[8,-1],[9,0]]}`, `{"id":"e","route":"r","score_series":[[9,-1],[8,-1]]}`,
-		`{"id":"f","route":"r","score_series":[[0.5,-1]]}`, `{"id":"g","route":"r","tokens":{"drafted":-1}}`, `{"id":"h","route":"r"} x`,
-		`{"id":"i","route":"r","verdict":{"tokens":-1}}`, `{"id":"j","route":"r","score_series":[[3,-1],[9,0]]}`,
+		`{"id":"a","route":"r"}`, `{"id":"d","route":"r","score_by_token":[[8,-1],[9,0]]}`, `{"id":"e","route":"r","score_by_token":[[9,-1],[8,-1]]}`,
+		`{"id":"f","route":"r","score_by_token":[[0.5,-1]]}`, `{"id":"g","route":"r","tokens":{"drafted":-1}}`, `{"id":"h","route":"r"} x`,
+		`{"id":"i","route":"r","verdict":{"tokens":-1}}`, `{"id":"j","route":"r","score_by_token":[[3,-1],[9,0]]}`,
 	}, "\n")
 	list, bad, err := Read(strings.NewReader(text))
 	if err != nil {
@@ -76,11 +76,11 @@ func TestTheTableOfAReplay(t *testing.T) {
 		t.Fatal(bad, err)
 	}
 	for name, sets := range map[string][]string{
-		"same":      nil,
-		"threshold": {setThreshold + "=0.1"},
-		"lower":     {setThreshold + "=-0.5", setThreshold + "@big=0.2"},
-		"holdback":  {setHoldback + "=8", setHead + "=off"},
-		"guard":     {setGuard + "=off"},
+		"same":          nil,
+		"threshold":     {setThreshold + "=0.1"},
+		"lower":         {setThreshold + "=-0.5", setThreshold + "@big=0.2"},
+		"holdback":      {setHoldback + "=8", setHead + "=off"},
+		"economy_guard": {setGuard + "=off"},
 	} {
 		file := "testdata/table_" + name + ".txt"
 		got := []byte("--set " + strings.Join(sets, " --set ") + "\n\n" + Text(Compare(list, change(t, sets...))))

@@ -35,16 +35,16 @@ type Receipt struct {
 		Band              float64 `json:"band_nats"`
 		Holdback          int     `json:"holdback_tokens"`
 		MidstreamFailover bool    `json:"midstream_failover"`
-		Guard             bool    `json:"guard"`
+		Guard             bool    `json:"economy_guard"`
 		MaxTTFT           float64 `json:"max_extra_ttft_ms"`
-	} `json:"rules"`
+	} `json:"settings"`
 	Prices *Prices `json:"prices"`
 	Plan   *struct {
 		Judged      bool      `json:"judged"`
 		Reason      string    `json:"reason"`
 		Mode        string    `json:"mode"`
-		Whole       bool      `json:"whole"`
-		TargetCheck string    `json:"target_check"`
+		Whole       bool      `json:"buffered"`
+		TargetCheck string    `json:"verification"`
 		Estimate    *Estimate `json:"estimate"`
 	} `json:"plan"`
 	Verdict *struct {
@@ -55,7 +55,7 @@ type Receipt struct {
 		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
-	ScoreSeries [][2]float64 `json:"score_series"`
+	ScoreSeries [][2]float64 `json:"score_by_token"`
 	Checks      []struct {
 		Tokens int  `json:"tokens"`
 		Pass   bool `json:"pass"`
@@ -70,7 +70,7 @@ type Receipt struct {
 	MS struct {
 		Draft  float64 `json:"draft"`
 		Verify float64 `json:"verify"`
-		First  float64 `json:"first"`
+		First  float64 `json:"first_byte"`
 	} `json:"ms"`
 }
 

@@ -143,7 +143,7 @@ func (r *Receipt) settle(c *accept.State, v accept.Verdict, ended bool, s *story
 // blank is a receipt with all its parts.
 func blank() *Receipt {
 	r := &Receipt{}
-	const text = `{"id":"a","route":"r","code":200,"rules":{"mode":"confidence","midstream_failover":true,"guard":true},"plan":{"judged":true},"verdict":{}}`
+	const text = `{"id":"a","route":"r","code":200,"settings":{"mode":"confidence","midstream_failover":true,"economy_guard":true},"plan":{"judged":true},"verdict":{}}`
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		panic(err)
 	}

@@ -39,7 +39,7 @@ func (l *lab) prepareOracle() error {
 	}
 	if cfg := &l.values.Tiers; cfg.Mode.Audited() {
 		if cfg.HeadCheck == plan.HeadAlways {
-			return errors.New("speculation.head_check: the lot of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
+			return errors.New("speculation.head_check: the cohort of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
 		}
 		cfg.HeadCheck = plan.HeadOff // it is for auto to say whether that pays
 	}

@@ -2,9 +2,9 @@ package accept
 
 import "slices"
 
-// BlockVerifier follows an answer that is drafted and checked block by block, in mode
-// verify. It knows ids only. Start with the zero value and its limits, draft Want tokens
-// behind IDs, have the target score them, and tell it by Take; until Finish is not "".
+// BlockVerifier follows an answer that is drafted and checked block by block (mode verify). It works on token ids only.
+// Set the limits of a zero value, draft NextBlock tokens after IDs, have the target score them, and call Verify, until
+// Finish is not "".
 type BlockVerifier struct {
 	Block int     // tokens drafted at a time
 	Limit int     // tokens of the answer; 0 is unbounded
@@ -19,7 +19,7 @@ type BlockVerifier struct {
 	Rounds   int
 }
 
-// NextBlock is how many tokens are to be drafted next, 0 when the answer is over.
+// NextBlock returns how many tokens to draft next, 0 when the answer is complete.
 func (e *BlockVerifier) NextBlock() int {
 	switch {
 	case e.Finish != "":
@@ -30,16 +30,15 @@ func (e *BlockVerifier) NextBlock() int {
 	return min(max(e.Block, 1), e.Limit-len(e.IDs))
 }
 
-// Choice is what the target says of one place of a block.
+// Choice is the target's score of one position of a block.
 type Choice struct {
 	TargetScore
 	ID int32 // the first choice
 }
 
-// Verify takes a block of at most Want tokens, what the target says of each, and its own
-// choice behind the last, −1 where that is not known. The longest beginning that the target
-// would have written is kept, and then its own token. It returns how many of the block were
-// kept.
+// Verify takes a block of at most NextBlock tokens, the target's choice at each position, and its own choice after the
+// last (−1: unknown). It keeps the longest prefix that the target would have written, and then the target's own token.
+// It returns how many of the block were kept.
 func (e *BlockVerifier) Verify(block []int32, said []Choice, next int32) int {
 	e.Rounds++
 	e.Drafted += len(block)

@@ -1,13 +1,11 @@
-// Package accept is the acceptance logic: it judges a draft by the draft
-// model's own token logprobs. Everything here is a function of values; there is
-// no clock, no network and no log. Start at [ScoreTracker].
+// Package accept is the acceptance logic: it judges a draft by the draft model's token logprobs, and by the target's.
+// All functions are pure: no clock, no network, no log. Start at [State] and [ScoreTracker].
 //
-// The formulas are those of mode "confidence": one scalar score per answer
-// whose running minimum only falls, so that early abort, commit and the guard
-// after the commit are one rule applied at different times.
+// A draft has one score, whose running minimum only falls. Early rejection, the commit decision, and the guard after the
+// commit therefore apply the same rule at different times (docs/science.md, "Scores").
 package accept
 
-// Config is what an operator may tune of the judging, live.
+// Config holds the live settings of the score.
 type Config struct {
 	// Threshold is the lowest score with which a draft is kept
 	// (setting speculation.threshold_nats, −20 … 20).

@@ -8,9 +8,8 @@ const (
 	worstTokens = 4
 )
 
-// Features are what a score is made of. From the eighth token on each of them only falls while
-// tokens come, so that a sum of them with weights of 0 or more only falls, too, and crossing a
-// threshold is final. They are finite.
+// Features are the inputs of the score. From the eighth token on each of them only falls, so a sum with weights of 0 or
+// more only falls, too, and crossing a threshold is final. They are finite.
 type Features [featureCount]float64
 
 // The features, in nats where nothing is said.
@@ -22,22 +21,22 @@ const (
 	FeatureLength         // minus the natural logarithm of the tokens
 )
 
-// FeatureNames are their names, in order, as logs have them.
+// FeatureNames are their names in order, as logs show them.
 var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length"}
 
 // maxScore is the highest calibrated score. A score that no draft has is at least as high.
 const maxScore Nats = 1e9
 
-// ScoreMap is a calibrated score: the log odds that the target stands by a draft, as they were fitted
-// to audits (tiers/calibrate). Weights are 0 or more.
+// ScoreMap is a calibrated score: the log odds that the target accepts a draft, fitted to audits (tiers/calibrate).
+// Weights are 0 or more.
 type ScoreMap struct {
 	Version int
 	Bias    float64
 	Weights Features
 }
 
-// Score is bias + Σ weight·feature: log odds in nats. It is within ±1e9; a map or features that
-// are no numbers make it −1e9, which no threshold accepts.
+// Score returns bias + Σ weight·feature: log odds in nats, within ±1e9. If the map or the features are not numbers it is
+// −1e9, which no threshold accepts.
 func (m *ScoreMap) Score(f Features) Nats {
 	s := m.Bias
 	for i, w := range m.Weights {

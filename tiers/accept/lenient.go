@@ -2,7 +2,7 @@ package accept
 
 import "math"
 
-// Leniency says how far a token may stray from what the target would have chosen.
+// Leniency says how far a token may be from the target's own choice.
 type Leniency struct {
 	Temperature float64 // that answers are drawn at; 0: the first choice is taken, nothing is drawn
 	Eps         float64 // least probability, as a share of the target's first choice
@@ -21,8 +21,7 @@ const (
 	StrictLoose    Strictness = "loose"    // a tenth
 )
 
-// Leniency returns what the name stands for where answers are drawn at the temperature, 0 … 2
-// (0: nothing is drawn). Any other name is balanced.
+// Leniency returns the limits for answers at the temperature, 0 … 2 (0: greedy). Any unknown name means balanced.
 func (s Strictness) Leniency(temperature float64) Leniency {
 	l := Leniency{Temperature: temperature, Eps: 0.3, Typical: temperature > 0, Failures: 0.02, MeanGap: 0.15}
 	switch s {
@@ -34,8 +33,8 @@ func (s Strictness) Leniency(temperature float64) Leniency {
 	return l
 }
 
-// Balanced is the default strictness: a token passes with at
-// least 0.3 of the first choice's probability, and one in fifty may fail.
+// Balanced is the default strictness: a token passes with at least 0.3 of the first choice's probability, and one in
+// fifty may fail.
 func Balanced(temperature float64) Leniency { return StrictBalanced.Leniency(temperature) }
 
 const (
@@ -49,7 +48,7 @@ const (
 	typicalScale = 0.3
 )
 
-// TargetScore is what the target says of one token that it did not choose itself.
+// TargetScore is the target's score of one token of the draft.
 type TargetScore struct {
 	Logprob Nats      // of the token, at temperature 1
 	Top     Nats      // of the target's first choice
@@ -58,17 +57,17 @@ type TargetScore struct {
 	Alike   bool      // differs from the first choice by white space or case at most
 }
 
-// Check is the target's word on a span of a draft.
+// Check is the target's verdict on a span of a draft.
 type Check struct {
 	Pass   bool
-	Kept   int    // tokens that it stands by when it does not stand by all
+	Kept   int    // accepted tokens if not all are accepted
 	Score  Nats   // higher is better: minus the mean distance to its first choices, or a judge's log odds
 	Failed int    // tokens that failed
 	Reason string // one of the Reason constants
 }
 
-// Check judges a span by the target's opinions. The tokens kept of one that is refused end
-// before the first confident disagreement, or else before the first token that failed.
+// Check judges a span by the target's scores. The kept tokens of a rejected span end before the first confident
+// disagreement, or else before the first token that failed.
 func (l Leniency) Check(span []TargetScore) Check {
 	run := LenientCheck{Leniency: l}
 	for _, o := range span {
@@ -118,7 +117,7 @@ type LenientCheck struct {
 	against, failures, far excess
 }
 
-// Add takes the opinion on the next token. It does not keep o.Tops.
+// Add takes the score of the next token. It does not keep o.Tops.
 func (l *LenientCheck) Add(o TargetScore) {
 	l.n++
 	l.gap += float64(o.Top - o.Logprob)
@@ -151,12 +150,12 @@ func (l *LenientCheck) Add(o TargetScore) {
 	l.failures.seen++
 }
 
-// confidentlyDisagrees reports whether a token of probability p is a confident disagreement.
+// confidentlyDisagrees reports whether the target was sure of another token and gave this one a probability of p.
 func confidentlyDisagrees(top, p float64) bool {
 	return top >= minTopProbability && p < maxTokenProbability
 }
 
-// addExpected adds what a token that the target draws itself would bring.
+// addExpected adds the expected values for a token that the target draws itself.
 func (l *LenientCheck) addExpected(own *tokenLaw, enough float64) {
 	refused, failed := 0.0, 0.0
 	var far [MaxTopLogprobs + 1]float64
@@ -174,7 +173,7 @@ func (l *LenientCheck) addExpected(own *tokenLaw, enough float64) {
 	l.far.values(far[:own.n], own.drawn[:own.n])
 }
 
-// Passes reports whether the target stands by the span. It does by an empty one.
+// Passes reports whether the target accepts the span. It accepts an empty one.
 func (l *LenientCheck) Passes() bool {
 	n := float64(l.n)
 	return l.against.within(0) && l.failures.within(l.Failures*n) && l.far.within(float64(l.MeanGap)*n)

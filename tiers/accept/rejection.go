@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// Token is a token that an engine lists at one place of an answer, with its raw logprob: of the
-// whole vocabulary at temperature 1, whatever the request samples by.
+// Token is one token that an engine lists at a position, with its raw logprob: over the whole vocabulary at temperature
+// 1, whatever the request's sampling is.
 type Token struct {
 	ID      int32
 	Logprob Nats
 }
 
-// Sampling is how tokens are drawn: logits over the temperature, then min_p, top_k, and top_p of what
-// is left, as vLLM does.
+// Sampling says how tokens are drawn: logits over the temperature, then min_p, top_k, and top_p of the rest, as in vLLM.
 type Sampling struct {
 	Temperature float64 // above 0
 	TopP        float64 // 0 … 1; 1 cuts nothing off
@@ -31,10 +30,10 @@ type TokenProbability struct {
 	P  float64
 }
 
-// Distribution are the probabilities of some tokens. All others have 0.
+// Distribution holds the probabilities of some tokens. All others have 0.
 type Distribution []TokenProbability
 
-// Probability is the probability of a token.
+// Probability returns the probability of a token.
 func (s Distribution) Probability(id int32) float64 {
 	for i := range s {
 		if s[i].ID == id {
@@ -103,10 +102,10 @@ func DraftDistribution(listed []Token, s Sampling) Distribution {
 	return out
 }
 
-// nearEdgeOf reports whether engines of 32 bits may be on either side of an edge.
+// nearEdgeOf reports whether 32-bit engines may fall on either side of an edge.
 func nearEdgeOf(v, edge float64) bool { return math.Abs(v-edge) < nearEdge }
 
-// sortedByLogprob is a copy in order, the likeliest first. Equal ones are in order of their ids.
+// sortedByLogprob returns a copy with the likeliest first. Equal ones are in the order of their ids.
 func sortedByLogprob(listed []Token) []Token {
 	l := slices.Clone(listed)
 	slices.SortFunc(l, func(a, b Token) int {
@@ -121,8 +120,8 @@ func sortedByLogprob(listed []Token) []Token {
 	return l
 }
 
-// plausibleTop reports whether falling logprobs can be of the likeliest tokens of a vocabulary: the first is as likely as all
-// are on average at least, and they are not more than all.
+// plausibleTop reports whether sorted logprobs can be those of a vocabulary's likeliest tokens: the first is at least as
+// likely as the mean, and their sum is at most 1.
 func plausibleTop(l []Token) bool {
 	sum := 0.0
 	for i := range l {
@@ -131,7 +130,7 @@ func plausibleTop(l []Token) bool {
 	return len(l) > 0 && math.Exp(float64(l[0].Logprob)) >= 1./maxVocabulary && sum <= 1+overdone
 }
 
-// weights are exp((lp − lp₁)/T): relative to the first, so that no temperature makes them all 0.
+// weights returns exp((lp − lp₁)/T), relative to the first, so that no temperature makes all of them 0.
 func weights(l []Token, temperature float64) (w []float64, sum float64) {
 	w = make([]float64, len(l))
 	for i := range l {
@@ -231,13 +230,13 @@ func (s Sampling) unlisted(l []Token) (low, high float64) {
 	return edge * least, spread(most)
 }
 
-// Position is one place of a draft: what is kept there of its own law, q(y)·a(y) = min(q(y), p_lo(y)) for each
-// token, where a(y) = min(1, p_lo(y)/q(y)) is the chance that y stands if it was drawn. It does not depend on
-// which token was.
+// Position is one position of a draft. kept is the part of its distribution q that is kept: q(y)·a(y) = min(q(y),
+// p_lo(y)) for each token, where a(y) = min(1, p_lo(y)/q(y)) is the probability that y is accepted if it was drawn. It
+// does not depend on which token was drawn.
 type Position struct{ drafted, kept Distribution }
 
-// NewPosition puts together what a draft token was drawn by, and what the target draws its own with at least. Where
-// either is not known nothing is kept, which costs a draw and is exact.
+// NewPosition combines the distribution of the draft with the lower bounds of the target's. If either is unknown nothing
+// is kept, which costs one draw and is exact.
 func NewPosition(drafted, atLeast Distribution) Position {
 	p := Position{drafted: drafted}
 	for _, q := range drafted {
@@ -248,14 +247,14 @@ func NewPosition(drafted, atLeast Distribution) Position {
 	return p
 }
 
-// acceptsDraft reports whether the draft's token stands: with probability a(id). dice is drawn evenly from 0 … 1.
+// acceptsDraft reports whether the draft's token is accepted: with probability a(id). random is drawn evenly from 0 … 1.
 func (p Position) acceptsDraft(id int32, random float64) bool {
 	q := p.drafted.Probability(id)
 	return q > 0 && random*q < p.kept.Probability(id)
 }
 
-// acceptsDraw reports whether a draw of the target is one of what is left when the draft's kept tokens are
-// taken away: with probability 1 − q(y)·a(y)/p(y), where p is what it was drawn with.
+// acceptsDraw reports whether a draw of the target belongs to the rest after the kept tokens: with probability 1 −
+// q(y)·a(y)/p(y), where p is the probability it was drawn with.
 func (p Position) acceptsDraw(id int32, logprob Nats, random float64) bool {
 	kept := p.kept.Probability(id)
 	return kept == 0 || random*math.Exp(float64(logprob)) >= kept
@@ -297,8 +296,8 @@ type RejectionSampler struct {
 	position  int // draws at this place
 }
 
-// TestDraft tests the draft's ids in turn, each at its place, up to the first that does not stand. dice draws
-// evenly from 0 … 1.
+// TestDraft tests the draft's ids in order, each at its position, up to the first rejected one. random draws evenly from
+// 0 … 1.
 func (t *RejectionSampler) TestDraft(ids []int32, places []Position, random func() float64) {
 	for i, id := range ids[:min(len(ids), len(places))] {
 		if t.Finish != "" {
@@ -314,11 +313,10 @@ func (t *RejectionSampler) TestDraft(ids []int32, places []Position, random func
 	}
 }
 
-// NeedsDraw reports whether a draw of the target behind IDs is wanted.
+// NeedsDraw reports whether a draw of the target after IDs is needed.
 func (t *RejectionSampler) NeedsDraw() bool { return t.needsDraw }
 
-// Draw gives it one, with the logprob that it was drawn with: processed, that is after temperature, top_k and
-// top_p.
+// Draw takes a draw with its processed logprob, that is after temperature, top_k and top_p.
 func (t *RejectionSampler) Draw(id int32, logprob Nats, random float64) {
 	if !t.needsDraw {
 		return
@@ -338,7 +336,7 @@ func (t *RejectionSampler) Draw(id int32, logprob Nats, random float64) {
 	t.emit(id)
 }
 
-// Append takes a token that the target wrote behind IDs.
+// Append adds a token that the target wrote after IDs.
 func (t *RejectionSampler) Append(id int32) { t.emit(id) }
 
 func (t *RejectionSampler) emit(id int32) {

@@ -55,8 +55,7 @@ type ScoreTracker struct {
 	refused    string // a reason from outside the score
 }
 
-// NewScoreTracker returns a judge for one draft. Nobody else is asked: what is below the
-// threshold is rejected.
+// NewScoreTracker returns a tracker for one draft that is rejected below the threshold.
 func NewScoreTracker(cfg Config) *ScoreTracker {
 	most := math.Inf(1)
 	j := &ScoreTracker{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
@@ -64,14 +63,13 @@ func NewScoreTracker(cfg Config) *ScoreTracker {
 	return j
 }
 
-// setThresholds sets what a score may fall to and what it must have.
+// setThresholds sets the score below which a draft is rejected for good, and the score that it needs.
 func (j *ScoreTracker) setThresholds(floor, need Nats) {
 	j.minScore, j.acceptScore = float64(floor), float64(need)
 }
 
-// Add judges the next token: its logprob and those of the most likely
-// alternatives at its place (its own among them, in any order; none is allowed).
-// It reports whether the draft may still be kept.
+// Add scores the next token: its logprob, and those of the most likely alternatives at its position (any order, possibly
+// with its own, possibly none). It reports whether the draft may still be accepted.
 func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
 	if !(logprob > minLogprob && logprob <= maxLogprob) { // NaN is neither
 		j.missing++
@@ -92,15 +90,13 @@ func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
 	return !j.crossed
 }
 
-// NeedsTopLogprobs reports whether the alternatives of the next token matter: only those
-// of the head do.
+// NeedsTopLogprobs reports whether the score uses the alternatives of the next token: only those of the first tokens.
 func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < headTokens }
 
-// AddEnd counts a token that ended the answer and came without a logprob. It is no part of the
-// text: the score leaves it out, and it is not missing.
+// AddEnd counts a token that only ended the answer and has no logprob. It is neither scored nor missing.
 func (j *ScoreTracker) AddEnd() { j.ends++ }
 
-// AddMissing counts n tokens that came without logprobs.
+// AddMissing counts n tokens without logprobs.
 func (j *ScoreTracker) AddMissing(n int) {
 	for range n {
 		j.Add(minLogprob, nil)
@@ -121,14 +117,14 @@ func (j *ScoreTracker) updateWindow() {
 	}
 }
 
-// recentMean is the mean logprob of the last 4 tokens. It is summed anew each time: there are few,
-// and nothing adds up.
+// recentMean returns the mean logprob of the last 4 tokens. It is summed anew each time, so that rounding errors do not
+// accumulate.
 func (j *ScoreTracker) recentMean() float64 {
 	at, r := uint(j.n)+window, &j.recent
 	return (r[(at-1)%window] + r[(at-2)%window] + r[(at-3)%window] + r[(at-4)%window]) / worstTokens
 }
 
-// updateMinimum lets the running minimum fall to the present score.
+// updateMinimum lowers the running minimum to the current score.
 func (j *ScoreTracker) updateMinimum() {
 	if mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens); mean < j.minMean {
 		j.minMean = mean
@@ -139,7 +135,7 @@ func (j *ScoreTracker) updateMinimum() {
 	j.crossed = j.crossed || j.min < j.minScore
 }
 
-// currentScore is the score of what there is.
+// currentScore returns the score of the tokens so far.
 func (j *ScoreTracker) currentScore() float64 {
 	if m := j.cfg.ScoreMap; m != nil {
 		return float64(m.Score(j.Features()))
@@ -151,13 +147,13 @@ func (j *ScoreTracker) currentScore() float64 {
 	)
 }
 
-// headEntropy is the mean entropy of the first tokens.
+// headEntropy returns the mean entropy of the first tokens.
 func (j *ScoreTracker) headEntropy() float64 {
 	return j.entropy / float64(max(min(j.n, headTokens), 1))
 }
 
-// Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
-// of, those of what there is. All are 0 before the first token.
+// Features returns the features of the tokens so far. A feature of more tokens than there are uses those that there are.
+// All are 0 before the first token.
 func (j *ScoreTracker) Features() Features {
 	if j.n == 0 {
 		return Features{}
@@ -178,18 +174,17 @@ func (j *ScoreTracker) Features() Features {
 	return f
 }
 
-// Reject rejects the draft for a reason that the score does not know.
+// Reject rejects the draft for a reason other than its score.
 func (j *ScoreTracker) Reject(reason string) {
 	if j.refused == "" {
 		j.refused = reason
 	}
 }
 
-// Rejected reports whether the draft can no longer be kept.
+// Rejected reports whether the draft can no longer be accepted.
 func (j *ScoreTracker) Rejected() bool { return j.crossed || j.refused != "" }
 
-// Score is the running minimum so far; before the eighth token it is the score
-// of what there is.
+// Score returns the running minimum; before the eighth token the current score.
 func (j *ScoreTracker) Score() Nats {
 	if math.IsInf(j.min, 1) && j.n > 0 {
 		early := *j
@@ -199,14 +194,13 @@ func (j *ScoreTracker) Score() Nats {
 	return Nats(j.min)
 }
 
-// Tokens is how many tokens came.
+// Tokens returns the number of tokens so far.
 func (j *ScoreTracker) Tokens() int { return j.n + j.ends }
 
-// EarlyVerdict is the verdict on an unfinished draft: whether what came so far may be
-// released.
+// EarlyVerdict returns the verdict on an unfinished draft: whether its tokens so far may be sent.
 func (j *ScoreTracker) EarlyVerdict() Verdict { return j.verdict() }
 
-// FinalVerdict is the verdict on a finished draft, with its structure checked too.
+// FinalVerdict returns the verdict on a finished draft, including its structure.
 func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
 	if j.n > 0 {
 		j.updateMinimum()
@@ -237,8 +231,7 @@ func (j *ScoreTracker) verdict() Verdict {
 	return v
 }
 
-// SafePrefix is how many leading tokens a rejected draft may pass on to the
-// target: those before the worst window, where the doubt began.
+// SafePrefix returns how many leading tokens of a rejected draft the target may continue: those before the worst window.
 func (j *ScoreTracker) SafePrefix() int {
 	if j.missing > 0 {
 		return 0

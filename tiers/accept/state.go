@@ -1,43 +1,42 @@
 package accept
 
-// minSalvage is the fewest accepted tokens worth carrying over when nothing
-// was sent yet: below it a fresh answer is simpler and costs the same.
+// minSalvage is the least number of accepted tokens worth continuing if nothing was sent: for fewer a fresh answer is
+// simpler and costs the same.
 const minSalvage = 8
 
-// CheckPolicy says when the target is asked about a draft.
+// CheckPolicy says when the target checks a draft.
 type CheckPolicy uint8
 
-// When.
+// The policies.
 const (
 	CheckNever    CheckPolicy = iota
-	CheckDoubtful             // where its score is in the band
-	CheckAlways               // whatever its score
-	CheckExact                // whatever its score, and the score alone refuses nothing
+	CheckDoubtful             // if its score is in the doubtful band
+	CheckAlways               // always
+	CheckExact                // always, and the score alone rejects nothing
 )
 
-// Decision is what is to be done with a draft that is under way.
+// Decision is the next step for an unfinished draft.
 type Decision uint8
 
 // The decisions.
 const (
 	Wait        Decision = iota
-	Commit               // it may be released as it comes
-	CheckTarget          // the target is to be asked now; its word goes to Heard
+	Commit               // send the draft as it comes
+	CheckTarget          // ask the target now, then call ApplyCheck
 )
 
-// State follows one draft as it comes: whether it is committed, whether it is
-// kept in the end, and how much of it the target may carry on from when it is not. Tokens are
-// judged by the Judge inside.
+// State follows one draft: whether it is committed, whether it is served in the end, and how much of a rejected draft
+// the target may continue. The embedded [ScoreTracker] scores its tokens.
 type State struct {
 	*ScoreTracker
 	HoldbackTokens        int  // tokens held back before the decision
 	Whole                 bool // nothing is released before the whole draft was judged
-	CanResume             bool // the target can carry on from a part of it
+	CanResume             bool // the target can continue a part of it
 	CheckPolicy           CheckPolicy
 	MissingLogprobsReason string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
-	KeepCommitted         bool   // what was committed stays, however its score falls
+	KeepCommitted         bool   // a committed draft stays, even if its score falls
 
-	Warmup bool // the threshold is the warm-up's
+	Warmup bool // the threshold is that of a warm-up
 
 	AllowLowScore bool // a draft below the threshold is kept, too, down to MinLowScore: the target is short of memory
 	MinLowScore   Nats
@@ -74,12 +73,11 @@ func NewState(cfg Config, c State) State {
 // maxThreshold is a score that no draft has.
 const maxThreshold Nats = 1e9
 
-// Decide commits to the draft when the hold-back is over and the judge stands by
-// what came so far, or wants the target asked; waited says that the hold-back's time is
-// over. It is to be asked at every chunk, so that the same tokens lead to the same
-// decision however they were cut into reads.
+// Decide returns Commit when the hold-back is over and the score so far is accepted, or CheckTarget if it is doubtful.
+// waited says that the hold-back's time is over. Call it after every chunk, so that equal tokens lead to equal decisions
+// however they were split into chunks.
 func (c *State) Decide(waited bool) Decision {
-	waited = waited && c.Tokens() >= headTokens // of fewer the score says what was expected before
+	waited = waited && c.Tokens() >= headTokens // the score of fewer tokens is mostly the prior
 	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.HoldbackTokens, 1) && !waited) {
 		return Wait
 	}
@@ -98,9 +96,8 @@ func (c *State) Decide(waited bool) Decision {
 	}
 }
 
-// ApplyCheck takes the target's word on what came so far; nil is that it could not say. Where it
-// stands by it, the draft is accepted so far, and from then on the lower edge of the band is
-// what its score must keep to.
+// ApplyCheck takes the target's check of the draft so far; nil means that there is none. If the target accepts, the
+// draft is accepted so far, and from then on its score must stay above the lower edge of the band.
 func (c *State) ApplyCheck(said *Check) {
 	if said == nil {
 		said = &Check{Reason: ReasonNoVerdict}
@@ -118,7 +115,7 @@ func (c *State) ApplyCheck(said *Check) {
 	c.requireScore(Nats(c.minScore))
 }
 
-// requireScore sets what the score of an accepted draft must keep to from now on.
+// requireScore sets the least score of an accepted draft from now on.
 func (c *State) requireScore(least Nats) {
 	if c.KeepCommitted && c.committed {
 		c.setThresholds(-maxThreshold, least)
@@ -127,15 +124,15 @@ func (c *State) requireScore(least Nats) {
 	c.setThresholds(least, least)
 }
 
-// EarlyVerdict is the verdict on an unfinished draft, and by whose word it stands.
+// EarlyVerdict returns the verdict on an unfinished draft, with its cohort.
 func (c *State) EarlyVerdict() Verdict { return c.withCohort(c.ScoreTracker.EarlyVerdict()) }
 
-// FinalVerdict is the verdict on a finished draft, with its structure checked too.
+// FinalVerdict returns the verdict on a finished draft, including its structure.
 func (c *State) FinalVerdict(d Draft) Verdict {
 	return c.withCohort(c.ScoreTracker.FinalVerdict(d))
 }
 
-// withCohort names the lot of an accepted draft.
+// withCohort sets the cohort of an accepted draft.
 func (c *State) withCohort(v Verdict) Verdict {
 	switch {
 	case c.AllowLowScore && v.Reason == ReasonDoubtful:
@@ -151,18 +148,17 @@ func (c *State) withCohort(v Verdict) Verdict {
 	return v
 }
 
-// Committed reports whether the draft may be released as it comes.
+// Committed reports whether the draft is sent as it comes.
 func (c *State) Committed() bool { return c.committed }
 
-// IsAnswer reports whether a draft that is over is the answer: it was accepted, or it
-// was committed, came to its end (ended), and only its shape is at fault, which
-// cannot be taken back any more.
+// IsAnswer reports whether a finished draft is the answer: it was accepted, or it was committed, is complete (ended),
+// and only its structure is at fault, which can no longer be taken back.
 func (c *State) IsAnswer(v Verdict, ended bool) bool {
 	return v.Accept || (c.committed && ended && (c.KeepCommitted || v.Reason != ReasonScore))
 }
 
-// VerifiedTokens is how many tokens the target stood by where it was asked and did not stand by
-// all; −1 where it was not asked or could not say.
+// VerifiedTokens returns how many tokens the target accepted if it rejected a part; −1 if it was not asked or gave no
+// verdict.
 func (c *State) VerifiedTokens() int {
 	if c.check == nil || c.check.Reason == ReasonNoVerdict {
 		return -1
@@ -170,15 +166,15 @@ func (c *State) VerifiedTokens() int {
 	return c.check.Kept
 }
 
-// Salvage is how much of a draft that was not kept the target may carry on from: the zero value is nothing.
+// Salvage says how much of a rejected draft the target may continue; the zero value is nothing.
 type Salvage struct {
-	Tokens     int  // at most so many from its beginning
-	AtSentence bool // rather at the end of a sentence or a line, if one is near
-	Min        int  // fewer tokens than these are not worth it
+	Tokens     int  // at most so many from the beginning
+	AtSentence bool // prefer the end of a sentence or a line if one is near
+	Min        int  // not worth it for fewer tokens
 }
 
-// Salvage says how much of a draft may be carried on from that was not kept for the verdict's reason. What the client
-// has of a committed one is within it.
+// Salvage returns how much of a draft that was rejected for the verdict's reason may be continued. What the client has
+// of a committed draft is always within it.
 func (c *State) Salvage(v Verdict, ended bool) Salvage {
 	switch {
 	case !c.CanResume:
@@ -186,12 +182,12 @@ func (c *State) Salvage(v Verdict, ended bool) Salvage {
 	case c.committed:
 		return Salvage{Tokens: c.Tokens()}
 	case c.VerifiedTokens() >= 0:
-		return Salvage{Tokens: c.VerifiedTokens()} // to the token: the engine has its cache warm as far as that
+		return Salvage{Tokens: c.VerifiedTokens()} // exact: the engine has these tokens in its KV cache
 	case c.CheckPolicy >= CheckAlways:
-		return Salvage{} // what the target has not seen goes to nobody
+		return Salvage{} // without a check by the target nothing is used
 	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
 		v.Reason == ReasonCut && ended:
-		return Salvage{} // no part of it was vouched for
+		return Salvage{} // no part of it was accepted
 	}
 	tokens := c.Tokens()
 	if c.Rejected() {

@@ -10,22 +10,20 @@ type Verdict struct {
 	Reason string // why; one of the Reason constants
 	Score  Nats   // the running minimum
 	Tokens int    // tokens judged
-	Cohort Cohort // by whose word it was accepted; "" where it was not
+	Cohort Cohort // how it was accepted; "": rejected
 }
 
-// LateReason is the reason of a draft that is the answer although it was not accepted: the client had
-// it when the fault was seen.
+// LateReason returns the reason for a draft that is the answer although it was rejected: the client had it already.
 func (v Verdict) LateReason() string { return "late_" + v.Reason }
 
-// Cohort tells accepted drafts apart by whose word they were accepted on: they are different
-// products with different risks.
+// Cohort says how a draft was accepted. Each cohort has a risk of its own.
 type Cohort string
 
-// The lots.
+// The cohorts.
 const (
 	CohortConfidence Cohort = "conf"     // by the draft's own score
-	CohortHead       Cohort = "head"     // the target stood by its first tokens
-	CohortWhole      Cohort = "whole"    // the target stood by all of it
+	CohortHead       Cohort = "head"     // by its own score and the target's check of its first tokens
+	CohortWhole      Cohort = "whole"    // by the target's check of all of it
 	CohortWarmup     Cohort = "warmup"   // by the draft's own score, against a threshold that nothing certifies: the warm-up's
 	CohortPressure   Cohort = "pressure" // by nobody's: the target was short of memory, and the tenant allows it
 )

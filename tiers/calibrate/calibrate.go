@@ -1,18 +1,16 @@
-// Package calibrate fits a score to the outcomes of audits: the log odds that the target stands by
-// a draft, as a sum of its features. It is arithmetic; where labels come from and where a fitted
-// score is kept is for others.
+// Package calibrate fits a score to the outcomes of audits: the log odds that the target accepts a draft, as a
+// weighted sum of its features. It is arithmetic; labels and the storage of fitted scores are elsewhere.
 //
 // Start at [Fit]. It is a logistic regression with weights of 0 or more, so that the score only
 // falls while tokens come, and it says what the fit is worth by drafts that it has not seen.
 //
-// # What it is a fit of
+// # Scope
 //
-// Audits see only drafts that score at the floor of the region or above, so this is a fit of that
-// region: what it says of drafts below is a guess. Within the region a draft is audited by chance
-// alone, never by what it says, so samples need no weights. A score that was fitted is another
-// score: thresholds of the one before mean nothing to it, and what was certified for those ends.
+// Only drafts above the audited floor are audited, so this is a fit of that range: its values for lower drafts are
+// extrapolated. Within the range drafts are audited at random, never by content, so samples need no weights. A
+// fitted score is a different score: thresholds of the previous one are void, and so are their certificates.
 //
-// # What it is worth
+// # Quality of the fit
 //
 // Of the simulator's drafts, 3,000 of them fitted and 3,000 others scored: the area under the curve,
 // with an error of 0.02 at most, and the largest share of drafts that a threshold keeps with no

@@ -29,17 +29,16 @@ func DefaultConfig() Config {
 	return Config{Policy: PolicyFit, KVUsageWeight: 0.05, MaxLoadRatio: 1.25}
 }
 
-// Request is what a request asks of a backend.
+// Request describes a request that needs a backend.
 type Request struct {
 	PromptTokens int  // estimated or counted
 	OutputTokens int  // expected
-	HasHome      bool // the prompt has a home: between equals the greatest Home decides, not the turn
+	HasHome      bool // the prompt has a home: among equals the greatest Home wins, not the turn
 
-	// What the request may ask of a backend that is short of memory; see
-	// [Candidate.Above].
-	MaxUsage   float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
-	HoldTokens int     // tokens that it will fill the cache with in the end: prompt and expected output; 0: only what is in use now counts
-	MaxQueue   int     // requests that may wait there; 0 is any number
+	// Limits for backends that are short of memory; see [Candidate.Above].
+	MaxUsage   float64 // largest KV usage, 0..1; 0: no limit
+	HoldTokens int     // tokens that it will hold at its end: prompt and expected output; 0: only current usage counts
+	MaxQueue   int     // requests that may wait there; 0: no limit
 
 	// WaitForCapacity says that the request can wait until the backend where it is warm has
 	// room, although another has some; Waited is how long it has done so, in seconds.
@@ -47,14 +46,14 @@ type Request struct {
 	WaitedSeconds   float64
 }
 
-// Candidate is one backend as Choose sees it: values only. "Own" are this
-// replica's requests that the reading cannot include yet.
+// Candidate is one backend as Choose sees it: values only. "Own" means this replica's requests that the reading cannot
+// include yet.
 type Candidate struct {
 	Down     bool    // refused a connection, or drains
 	Broken   bool    // its breaker is open
-	Excluded bool    // tried already
-	Suspect  bool    // seems to hang: only where nobody else is left
-	Ramp     float64 // how far it is after a start, 0..1: bounds its share; 0 and 1 are no bound
+	Excluded bool    // it was tried before
+	Suspect  bool    // it seems to hang: used only if no other is left
+	Ramp     float64 // slow start, 0..1: bounds its share; 0 and 1: no bound
 
 	Usage     float64 // KV usage, aged; the pool's mean where unknown; 0..1
 	Capacity  int     // tokens the KV cache holds; 0 is unknown
@@ -66,27 +65,26 @@ type Candidate struct {
 
 	OwnRequests float64 // own requests
 	OwnQueued   float64 // prompt tokens of those whose prefill has not finished
-	OwnHeld     float64 // tokens with which they fill the KV cache
-	OwnPartly   float64 // tokens of own prompts that are not computed yet: an engine takes blocks as it goes, so that a reading may include a part of them
-	OthersHeld  float64 // what other replicas' requests hold or are about to, beyond the reading, as far as one can guess
+	OwnHeld     float64 // tokens that they hold in the KV cache
+	OwnPartly   float64 // tokens of own prompts not computed yet; engines allocate blocks step by step, so a reading may include a part
+	OthersHeld  float64 // estimated tokens of other replicas' requests that the reading does not include
 
-	UsageUnknown bool    // Usage says nothing: no limit holds here
-	OwnTotal     float64 // all of our requests there
-	Growth       float64 // tokens by which the requests there are expected to fill the cache further, at the worst moment
-	Margin       float64 // by how much more than expected that may be
-	Shared       int     // prompt tokens of this request that another one there holds already
+	UsageUnknown bool    // Usage is unknown: no limit applies
+	OwnTotal     float64 // all own requests, also those in the reading
+	Growth       float64 // expected further growth of the running requests at the maximum, in tokens
+	Margin       float64 // safety margin on Growth
+	Shared       int     // prompt tokens of this request that another one already holds
 
-	// OwnPrefill is the prompt tokens of all of this replica's requests there whose
-	// prefill has not finished, those that the reading calls running among them: of
-	// a prompt that is being computed a reading tells nothing but that it runs.
+	// OwnPrefill is the prompt tokens of all own requests with unfinished prefill, also those that the reading counts
+	// as running: a reading does not tell how much of a prompt is computed.
 	OwnPrefill float64
 
 	Cached int     // prompt tokens expected in this backend's prefix cache
-	Placed float64 // tokens of all prefixes that are expected there, this prompt's among them where Cached
-	Main   bool    // of the backends where it is warm, the one that all replicas keep to
-	Home   uint64  // how near home the prompt is here: the greatest is its home
+	Placed float64 // tokens of all prefixes that are expected in the cache, including Cached
+	Main   bool    // of the backends with the prefix cached, the one that all replicas prefer
+	Home   uint64  // rendezvous hash of prompt and backend: the greatest is the prompt's home
 
-	FaultShare  float64 // share of this replica's late calls there that failed, 0..1
+	FaultShare  float64 // share of own recent calls that failed, 0..1
 	PrefillRate float64 // prompt tokens per second
 	DecodeRate  float64 // tokens per second of one request
 }

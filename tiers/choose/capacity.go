@@ -1,6 +1,6 @@
 package choose
 
-// fit is how well a request can be placed.
+// fit is how well a backend fits a request.
 type fit int
 
 const (
@@ -11,7 +11,7 @@ const (
 	fits             // the prompt fits in the free blocks
 )
 
-// fitFor judges c for a request.
+// fitFor returns how well c fits a request.
 func (c *Candidate) fitFor(request Request) fit {
 	switch {
 	case c.Down || c.Broken || c.Excluded || c.TooSmall(request):
@@ -26,8 +26,8 @@ func (c *Candidate) fitFor(request Request) fit {
 	return fits
 }
 
-// frees tells whether the prompt fits in the free blocks; nothing is known against a memory
-// of unknown size. vLLM reserves blocks for the whole prompt and none for the output.
+// frees reports whether the prompt fits in the free blocks; true if the size is unknown. vLLM allocates blocks for the
+// whole prompt and none for the output.
 func (c *Candidate) frees(request Request) bool {
 	if c.Capacity == 0 {
 		return true
@@ -37,14 +37,12 @@ func (c *Candidate) frees(request Request) bool {
 	return !(float64(blocks*block) > c.free()) // so does one of which nothing is known
 }
 
-// free is how many tokens fit in the free blocks.
+// free returns how many tokens fit in the free blocks.
 func (c *Candidate) free() float64 { return float64(c.Capacity)*(1-c.Usage) - c.OwnHeld }
 
-// Above tells whether c is too full for the request, by its limit: because its KV usage
-// is at the limit, because more requests wait there than may, or because it will be
-// above the limit when all that is there has grown and the request too. The last is
-// what keeps an engine from running out of memory: vLLM lets in whatever prompt fits,
-// and what has been let in goes on growing. A backend that has nothing to do takes
+// Above reports whether c exceeds the request's limits: its KV usage is at the limit, too many requests wait, or usage
+// would exceed the limit when all its requests and this one have grown. The last rule keeps an engine from running out
+// of memory, because vLLM admits any prompt that fits, and admitted requests keep growing. An idle backend takes
 // whatever fits its cache.
 func (c *Candidate) Above(request Request) bool {
 	switch {
@@ -61,23 +59,22 @@ func (c *Candidate) Above(request Request) bool {
 }
 
 // maxUnknownRequests is how many of our requests a backend may have of whose memory nothing is
-// known, and still be given one that may not fill it: low priority is not to pile up there.
+// known, and still get a request with a limit: low priority must not pile up there.
 const maxUnknownRequests = 32
 
 // certain is the share of the memory that may be filled even if everything is longer than
 // expected: what is above is for requests of a higher limit, and for what nobody foresees.
 const certain = 0.92
 
-// over is by how many tokens c is expected to be above the limit with the request; or, where
-// that is more, may come to be above what must stay free.
+// over returns by how many tokens c is expected to exceed the limit with the request, or to violate the reserve with the
+// margin, whichever is more.
 func (c *Candidate) over(request Request) float64 {
 	peak, limit := c.Peak(request)
 	return (peak - limit) * float64(c.Capacity)
 }
 
-// Peak is the share of the memory that c may come to with the request, and what it must
-// not pass: what is expected and the limit, or what it may be and what must stay free,
-// whichever is nearer. Where the size of the memory is unknown it is the usage.
+// Peak returns the forecast usage of c with the request and its bound: the expected usage and the limit, or the usage
+// with the margin and the reserve, whichever is closer. If the size is unknown it is the current usage.
 func (c *Candidate) Peak(request Request) (peak, limit float64) {
 	if c.Capacity == 0 {
 		return c.Filled(), request.MaxUsage
@@ -91,10 +88,10 @@ func (c *Candidate) Peak(request Request) (peak, limit float64) {
 	return expected, request.MaxUsage
 }
 
-// Filled is the KV usage with our own tokens, 0..1.
+// Filled returns the KV usage with our own tokens, 0..1.
 func (c *Candidate) Filled() float64 { return clamp(c.filled()) }
 
-// filled is the KV usage with our own tokens, unbounded.
+// filled returns the KV usage with our own tokens, unbounded.
 func (c *Candidate) filled() float64 {
 	if c.Capacity == 0 {
 		return c.Usage
@@ -109,12 +106,12 @@ func clamp(v float64) float64 {
 	return 0 // negative, or not a number
 }
 
-// committed is the tokens that what is there is expected to hold at the worst moment.
+// committed returns the tokens that the current requests are expected to hold at the maximum.
 func (c *Candidate) committed() float64 {
 	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
 }
 
-// uncached is how many of the prompt's tokens are to be computed.
+// uncached returns how many of the prompt's tokens must be computed.
 func (c *Candidate) uncached(request Request) float64 {
 	return max(float64(request.PromptTokens-c.Cached), 0)
 }
@@ -124,7 +121,7 @@ func (c *Candidate) uncached(request Request) float64 {
 // of them pay: so one more is dearer where there are more than where there are fewer.
 const maxDisplaced = 4
 
-// displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
+// displaced returns how many tokens of cached prefixes the prompt evicts.
 func (c *Candidate) displaced(request Request) float64 {
 	if c.Capacity == 0 {
 		return 0
@@ -133,8 +130,7 @@ func (c *Candidate) displaced(request Request) float64 {
 	return min(max(c.Placed+more-float64(c.Capacity), 0), maxDisplaced*more)
 }
 
-// Over is by how many tokens c is above the request's limit, 0 where it is not or where
-// that cannot be told.
+// Over returns by how many tokens c exceeds the request's limit; 0 if it does not or that is unknown.
 func (c *Candidate) Over(request Request) float64 {
 	if !c.Above(request) || c.Capacity == 0 {
 		return 0
@@ -142,14 +138,14 @@ func (c *Candidate) Over(request Request) float64 {
 	return max(c.over(request), 0)
 }
 
-// TooSmall tells whether the prompt could never fit.
+// TooSmall reports whether the prompt can never fit.
 func (c *Candidate) TooSmall(request Request) bool {
 	return c.Capacity > 0 && request.PromptTokens > c.Capacity
 }
 
-// Evicts is how many tokens the request pushes out of c's KV memory: of what is in use, now or
-// when it and all that is there has grown as expected, or of prefixes that are warm; 0 where c
-// may not be used or the size of its memory is unknown. The request's limit does not matter.
+// Evicts returns how many tokens the request evicts from c's KV memory: of running requests, now or when all have grown
+// as expected, or of cached prefixes. It is 0 if c may not be used or its size is unknown. The request's limit does not
+// matter.
 func (c *Candidate) Evicts(request Request) float64 {
 	if c.Down || c.Broken || c.Excluded || c.TooSmall(request) || c.Capacity == 0 {
 		return 0

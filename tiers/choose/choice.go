@@ -2,7 +2,7 @@ package choose
 
 import "math"
 
-// choice is one decision's input.
+// choice holds the inputs of one decision.
 type choice struct {
 	cfg     Config
 	cands   []Candidate
@@ -14,8 +14,8 @@ type choice struct {
 	most    float64 // requests that a candidate may have before this one; 0 is no bound
 }
 
-// setRequired sets what a candidate must offer: the best that somebody does, wanted at
-// most. Whoever has just started is left out of most turns while others are there.
+// setRequired sets the fit that a candidate needs: the best available, wanted at most. A backend that has just started
+// is left out of most turns if others are available.
 func (c *choice) setRequired(wanted fit) {
 	c.ramps = true
 	if c.least = c.best(); c.least <= full {
@@ -40,8 +40,7 @@ func (c *choice) best() fit {
 // ramp: it is idle, and would take everything it is offered.
 const starting = 2
 
-// skipsStarting reports whether a candidate that has just started leaves this turn to
-// others.
+// skipsStarting reports whether a starting candidate leaves this turn to others.
 func (c *choice) skipsStarting(i int) bool {
 	ramp := c.cands[i].Ramp
 	if !c.ramps || ramp <= 0 || ramp >= 1 {
@@ -59,8 +58,8 @@ func (c *choice) isCrowded(i int) bool {
 	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.request) > c.most
 }
 
-// cheapest is the candidate of least cost. Of those within the band of it, the one
-// nearest home is taken, or each in turn where the prompt has none.
+// cheapest returns the candidate of least cost. Among those within a band above it, the one nearest to the prompt's home
+// wins, or they take turns if the prompt has none.
 func (c *choice) cheapest(price cost, share, more float64) int {
 	best := math.Inf(1)
 	for i := range c.cands {

@@ -7,18 +7,18 @@ const (
 	// luckiest backend would take every request of an idle pool.
 	tieShare   = 0.10
 	tieSeconds = 0.005
-	// worthCached is how many prompt tokens must be warm for a backend to be held on
-	// to: 16 blocks, some tens of milliseconds of prefill.
+	// worthCached is the least cached prompt tokens for which a backend is preferred: 16 blocks, some tens of
+	// milliseconds of prefill.
 	worthCached = 256
-	// asWarm is what part less may be warm on a backend that counts as equally warm.
+	// asWarm is the tolerance within which two backends count as having equally much cached.
 	asWarm = 8
 )
 
 const (
-	// few requests more than the mean are no crowd, however idle the others are.
+	// few is how many requests above the mean never count as crowded.
 	few = 3
-	// packed times Spill is where a backend gets nothing more while there are others,
-	// whatever is warm there: with the default, at one and a half times its share.
+	// packed times MaxLoadRatio is the load at which a backend gets no more requests while there are others, whatever
+	// it has cached: with the default, 1.5 times its share.
 	packed = 1.2
 )
 
@@ -54,7 +54,7 @@ func (c *choice) fit() int {
 	}
 }
 
-// mean is the mean number of requests of those that may be used.
+// mean returns the mean number of requests of the usable candidates.
 func (c *choice) mean() float64 {
 	sum, n := 0.0, 0.0
 	for i := range c.cands {
@@ -66,10 +66,9 @@ func (c *choice) mean() float64 {
 	return sum / max(n, 1)
 }
 
-// warmest is the candidate with most of the prompt in its cache, −1 when nobody has
-// enough of it to matter. Of those that have about as much, it is the main one, so
-// that all replicas come back to the same and the other copies fade. For a patient
-// request it may be one that has no room now.
+// warmest returns the candidate with most of the prompt cached, −1 if none has enough. Of those with about as much it is
+// the main one, so that all replicas use the same and other copies expire. With WaitForCapacity it may be one without
+// capacity now.
 func (c *choice) warmest() int {
 	most := worthCached
 	for i := range c.cands {

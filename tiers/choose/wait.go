@@ -15,7 +15,7 @@ const (
 	faultSeconds = 10
 )
 
-// cost is what a policy minimises.
+// cost is a function that a policy minimizes.
 type cost func(Config, *Candidate, Request) float64
 
 // Wait is the number of seconds that a request is expected to lose on c, or to cost
@@ -50,19 +50,18 @@ func wait(cfg Config, c *Candidate, request Request) float64 {
 // Score maps a wait to 0..1; 1 is no wait.
 func Score(wait float64) float64 { return 1 / (1 + wait) }
 
-// Ahead is how many prompt tokens are computed before a new one's.
+// Ahead returns the prompt tokens that are computed before a new one's.
 func (c *Candidate) Ahead() float64 { return max(c.Waiting*c.MeanPrompt+c.OwnQueued, c.OwnPrefill) }
 
-// KVUsage is the KV usage corrected by our own tokens, 0..0.99.
+// KVUsage returns the KV usage including own requests, 0..0.99.
 func (c *Candidate) KVUsage() float64 { return min(c.Filled(), maxUsage) }
 
-// crowd is the number of requests there: what the baselines minimise.
+// crowd returns the number of requests: the cost of the baseline policies.
 func crowd(_ Config, c *Candidate, _ Request) float64 {
 	return finiteCost(c.Waiting + c.Running + c.OwnRequests)
 }
 
-// finiteCost makes what is no cost the highest one, so that it neither wins nor
-// poisons the comparison.
+// finiteCost replaces NaN and the like by the highest cost, so that it never wins a comparison.
 func finiteCost(v float64) float64 {
 	if v >= 0 && v < math.MaxFloat64 {
 		return v

@@ -22,13 +22,13 @@ import (
 // small pool takes with it when it dies is tried elsewhere.
 const minRetries = 10
 
-// Dispatcher brings calls to backends. It is safe for concurrent use.
+// Dispatcher sends calls to backends. It is safe for concurrent use.
 type Dispatcher struct {
 	services
 	active, retrying atomic.Int64
 }
 
-// New wires a Dispatcher.
+// New returns a Dispatcher.
 func New(o Options) (*Dispatcher, error) {
 	for name, missing := range map[string]bool{
 		"world": o.World == nil, "upstream": o.Upstream == nil, "queue": o.Queue == nil, "breaker": o.Breaker == nil,
@@ -139,7 +139,7 @@ func (d *Dispatcher) takeRetry(budget float64) bool {
 	return true
 }
 
-// tries remembers what came of the attempts of one call.
+// tries records the attempts of one call.
 type tries struct {
 	count, busy  int
 	retries      int64 // taken from the budget
@@ -161,7 +161,7 @@ func (t *tries) add(f *engine.Failure) {
 	}
 }
 
-// exhausted words the end: no backend at all, or none that answered.
+// exhausted returns the final error: no backend at all, or none that answered.
 func (t *tries) exhausted(name string, err error) error {
 	if t.last == nil {
 		return err
@@ -173,7 +173,7 @@ func (t *tries) exhausted(name string, err error) error {
 	return &ExhaustedError{Pool: name, Tries: t.count, Last: t.last, RetryAfter: t.hint, AllBusy: t.busy == t.count}
 }
 
-// ExhaustedError says that every backend that was tried failed.
+// ExhaustedError says that every tried backend failed.
 type ExhaustedError struct {
 	Pool  string
 	Tries int

@@ -21,8 +21,8 @@ const (
 	maxWindow = 1 << 24
 )
 
-// Exchange is one call under way at one backend. It must be closed: whoever has it defers Drop, so that
-// a panic costs its request and nothing else. It is for one goroutine.
+// Exchange is one running call at one backend. It must be closed: its owner defers Drop, so that a panic affects its
+// request only. It is for one goroutine.
 type Exchange struct {
 	services     *services
 	request      Request
@@ -46,7 +46,7 @@ type Exchange struct {
 	closed  bool
 }
 
-// acquire picks a backend when it is the request's turn.
+// acquire waits in the queue and picks a backend.
 func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duration, err error) {
 	x.demand = o.Demand
 	x.demand.Optional = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
@@ -58,7 +58,7 @@ func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duratio
 	})
 }
 
-// pick picks a backend that its breaker lets through.
+// pick picks a backend whose breaker permits the call.
 func (x *Exchange) pick(o *Request) error {
 	for {
 		if err := o.Pool.PickInto(&x.lease, &x.demand); err != nil {
@@ -75,8 +75,7 @@ func (x *Exchange) pick(o *Request) error {
 	}
 }
 
-// acquirePermit asks for a permit at the backend that was picked, and gives the place there back where there
-// is none.
+// acquirePermit asks for a permit at the picked backend, and releases the lease if there is none.
 func (x *Exchange) acquirePermit(o *Request) error {
 	permitted := false
 	defer func() {
@@ -90,7 +89,7 @@ func (x *Exchange) acquirePermit(o *Request) error {
 	return err
 }
 
-// allow asks the backend's breaker; for a score, that of scoring.
+// allow asks the backend's breaker; for a score, the scoring limiter.
 func (x *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
 		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend())
@@ -102,7 +101,7 @@ func (x *Exchange) allow(o *Request) (Permit, error) {
 	return scorePermit{x.services.World, leave}, nil
 }
 
-// open makes the attempt. On failure everything is closed and reported.
+// open makes the attempt. After a failure everything is closed and reported.
 func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failure {
 	x.ctx, x.cancel = x.services.World.WithCancel(ctx)
 	opened := false
@@ -135,7 +134,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 	return nil
 }
 
-// begin enters the call into the record.
+// begin adds the call to the record.
 func (x *Exchange) begin(waited time.Duration) {
 	o := &x.request
 	x.begun = x.services.World.Now()
@@ -145,7 +144,7 @@ func (x *Exchange) begin(waited time.Duration) {
 	x.entry = o.Events.Tried(x.try, x.begun)
 }
 
-// prepare fills in the attempt at the backend that was picked.
+// prepare returns the attempt at the picked backend.
 func (x *Exchange) prepare() *engine.Attempt {
 	o, a := &x.request, &x.attempt
 	*a = engine.Attempt{
@@ -166,7 +165,7 @@ func (x *Exchange) prepare() *engine.Attempt {
 	return a
 }
 
-// MaxAnswer is how many tokens the answer can have.
+// MaxAnswer returns the largest possible length of the answer in tokens.
 func (x *Exchange) MaxAnswer() int {
 	o := &x.request
 	if o.NoAnswer {
@@ -182,14 +181,14 @@ func (x *Exchange) MaxAnswer() int {
 	return most * max(o.Choices, o.Demand.Answers, 1)
 }
 
-// Backend is the id of the backend.
+// Backend returns the backend's id.
 func (x *Exchange) Backend() string { return x.lease.Backend() }
 
-// Pool is the pool of the backend.
+// Pool returns the backend's pool.
 func (x *Exchange) Pool() *pool.Pool { return x.request.Pool }
 
-// SetMovable says whether the call is given up as soon as its backend seems to hang: until the
-// first byte any other backend can answer, after it somebody must be able to carry on.
+// SetMovable says whether the call is cancelled as soon as its backend seems to hang. Before the first byte any other
+// backend can answer; after it the caller must be able to continue the answer.
 func (x *Exchange) SetMovable(may bool) {
 	if !may {
 		x.lease.OnLost(nil)
@@ -198,8 +197,8 @@ func (x *Exchange) SetMovable(may bool) {
 	x.lease.OnLost(x.cancel)
 }
 
-// Next waits for the next chunk. The error is io.EOF behind the last one, else a *engine.Failure. What
-// is returned is valid until the next call.
+// Next waits for the next chunk. The error is io.EOF after the last one, else a *engine.Failure. The chunk is valid
+// until the next call.
 func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 	fresh := !x.stream.Buffered() // what is at hand says nothing of the backend now
 	c, err := x.stream.Next(want)
@@ -225,7 +224,7 @@ func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 // Buffered reports whether Next returns at once.
 func (x *Exchange) Buffered() bool { return x.stream.Buffered() }
 
-// count tells the pool how long the prompt really was.
+// count tells the pool the exact length of the prompt.
 func (x *Exchange) count(u openai.Usage) {
 	if !x.counted && u.Prompt > 0 {
 		x.counted = true
@@ -233,12 +232,12 @@ func (x *Exchange) count(u openai.Usage) {
 	}
 }
 
-// Fail makes a failure of the backend out of an error of the gateway's own judgement of its answer.
+// Fail returns a failure of the backend for an error that the gateway found in its answer.
 func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
 	return x.withBackend(&engine.Failure{Kind: kind, Err: err})
 }
 
-// failure is what an attempt's error says of its backend. One that is no failure is a connection's.
+// failure returns the failure of an attempt's error. An error that is none counts as a broken connection.
 func (x *Exchange) failure(err error) *engine.Failure {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok {
@@ -247,17 +246,17 @@ func (x *Exchange) failure(err error) *engine.Failure {
 	return x.withBackend(f)
 }
 
-// withBackend says of a failure whose it is.
+// withBackend adds pool and backend to a failure.
 func (x *Exchange) withBackend(f *engine.Failure) *engine.Failure {
 	f.Pool, f.Backend = x.request.Pool.Name(), x.lease.Backend()
 	return f
 }
 
-// Cancel ends the exchange from outside of its goroutine.
+// Cancel ends the exchange. Other goroutines may call it.
 func (x *Exchange) Cancel() { x.cancel(context.Canceled) }
 
-// Close ends the exchange: a stream that has not come to its end is aborted. f is why, nil when all went
-// well or the gateway itself had enough; generated counts the tokens that came. Only the first call counts.
+// Close ends the exchange; an unfinished stream is aborted. f is the failure, or nil; generated is the number of tokens
+// of the answer. Only the first call counts.
 func (x *Exchange) Close(f *engine.Failure, generated int) {
 	if x.closed {
 		return
@@ -274,11 +273,10 @@ func (x *Exchange) Close(f *engine.Failure, generated int) {
 	x.Settle(f, generated)
 }
 
-// Drop closes an exchange that was not closed.
+// Drop closes an exchange that is still open.
 func (x *Exchange) Drop() { x.Close(nil, 0) }
 
-// Settle completes the record of a call that is over for its request: f is why it failed, nil when it
-// did not, and tokens have come.
+// Settle completes the record of a call: f is its failure or nil, tokens the number received.
 func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 	if x.entry == 0 {
 		return
@@ -302,21 +300,21 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 	x.entry = 0
 }
 
-// HandOver gives the exchange to whom it matters from now on, when so many tokens have come. The record
-// of the request that began it is complete, and is not touched any more.
+// HandOver gives the exchange to another record after so many tokens. The first record is complete and is not changed
+// any more.
 func (x *Exchange) HandOver(to Events, tokens int) {
 	x.Settle(nil, tokens)
 	x.request.Events = to
 }
 
-// releaseLease gives the place at the backend back.
+// releaseLease releases the slot at the backend.
 func (x *Exchange) releaseLease(generated int) {
 	usd := x.lease.Done(generated)
 	x.request.Events.Cost(usd)
 	x.services.Metrics.AddCost(x.request.Tier, usd)
 }
 
-// report tells the pool and the breaker what came of the call.
+// report tells the pool and the breaker the outcome of the call.
 func (x *Exchange) report(f *engine.Failure) {
 	scores := x.request.Scoring != nil
 	switch {
@@ -342,7 +340,7 @@ func (x *Exchange) report(f *engine.Failure) {
 	}
 }
 
-// responseForm is how an answer comes.
+// responseForm is how an answer arrives.
 type responseForm uint8
 
 const (
@@ -351,7 +349,7 @@ const (
 	formRaw
 )
 
-// formOf is how the answer to a call comes.
+// formOf returns how the answer to a call arrives.
 func formOf(c engine.Call) responseForm {
 	switch c := c.(type) {
 	case *engine.Draft, *engine.ContinueIDs, *engine.ContinueText:

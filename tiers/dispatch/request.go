@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// Request is a call that some backend of a pool is to answer.
+// Request is a call that some backend of a pool must answer.
 type Request struct {
 	Call   engine.Call
 	Pool   *pool.Pool
@@ -35,26 +35,26 @@ type Request struct {
 	Events Events // hears what becomes of it
 }
 
-// Identity is what a call says of its request.
+// Identity identifies a call to the engine.
 type Identity struct {
 	ID     string      // of the request: what the ids of its calls begin with; "" names none
 	Header http.Header // to be sent along: its trace
 	Spans  bool        // each call is a span of its own in that trace
 }
 
-// Retry bounds how often a call is tried elsewhere before its first byte.
+// Retry bounds the retries of a call before its first byte.
 type Retry struct {
 	MaxRetries int     // further backends after the first
 	Budget     float64 // share of the calls in flight that may be retries
 }
 
-// Scoring are the bounds of a score.
+// Scoring bounds a score.
 type Scoring struct {
 	Config *scoring.Config
 	Tokens int // that the engine computes for it
 }
 
-// Events hears what becomes of a request's calls. It is told by the request's own goroutine.
+// Events receives what happens to a request's calls, on the request's own goroutine.
 type Events interface {
 	// Waited tells how long a call has waited for capacity.
 	Waited(d time.Duration)
@@ -67,7 +67,7 @@ type Events interface {
 	Cost(usd float64)
 }
 
-// Ticket is what a queue needs to know of a request.
+// Ticket describes a request to the admission queue.
 type Ticket struct {
 	Route, Pool string
 	Tenant      string
@@ -78,7 +78,7 @@ type Ticket struct {
 	MidStream   bool          // its answer has begun: it is not turned away
 }
 
-// Queue decides whose turn it is at a pool that is short of memory.
+// Queue admits requests to a pool that is short of memory.
 type Queue interface {
 	// Enter runs try, at once or when the request's turn comes, with how full a backend may be that
 	// it goes to. It returns nil or try's error; or why the request was turned away; or the context's
@@ -87,7 +87,7 @@ type Queue interface {
 	Enter(ctx context.Context, t Ticket, try func(pool.Admission) error) (waited time.Duration, err error)
 }
 
-// NoQueue lets everybody in.
+// NoQueue admits every request at once.
 type NoQueue struct{}
 
 // Enter implements [Queue].
@@ -100,11 +100,11 @@ type Breaker interface {
 	Allow(pool, backend string) (Permit, error)
 }
 
-// Permit is leave to call one backend. Report tells what came of the call, once, by [engine.Classify]:
-// at the first byte, or with why there was none. A fault after that is a sample of its own.
+// Permit allows one call to a backend. Report gives its outcome once, for [engine.Classify]: at the first byte, or the
+// error before it. A later fault is a sample of its own.
 type Permit interface{ Report(err error) }
 
-// NoBreaker permits everything.
+// NoBreaker permits every call.
 type NoBreaker struct{}
 
 // Allow implements [Breaker].
@@ -114,7 +114,7 @@ type noReport struct{}
 
 func (noReport) Report(error) {}
 
-// Metrics counts calls. Labels are of closed sets.
+// Metrics counts calls. All labels have a bounded set of values.
 type Metrics interface {
 	CountFailure(f *engine.Failure)
 	CountRetryBudgetSpent()

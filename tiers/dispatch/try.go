@@ -28,7 +28,7 @@ type Try struct {
 	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
 }
 
-// Role is what a backend was asked for.
+// Role is the purpose of a call.
 type Role string
 
 // The roles.

@@ -19,14 +19,14 @@ type Audit struct {
 	head    Head
 }
 
-// Head is what a draft was when it was decided whether the client gets it: what the target is
-// asked about if it is doubtful.
+// Head is the draft at the moment when the gateway decided whether the client gets it. A doubtful draft's head check
+// covers this part.
 type Head struct {
 	IDs   int // tokens; 0 where nothing was decided
 	Score float64
 }
 
-// NewAudit begins the audit of a draft of which the client's has these options. Its score is of interest from the floor on.
+// NewAudit starts the audit of a draft with the given options. Scores below floor are of no interest.
 func NewAudit(o Options, floor accept.Nats) *Audit {
 	a := &Audit{streams: !o.Plan.Whole, head: Head{Score: math.Inf(1)}}
 	o.Config.Accept.Threshold, o.Config.Accept.Band = floor, 0
@@ -36,7 +36,7 @@ func NewAudit(o Options, floor accept.Nats) *Audit {
 	return a
 }
 
-// Observe takes a chunk, which the client's draft takes, too.
+// Observe takes a chunk of the client's draft.
 func (a *Audit) Observe(c *openai.Chunk) {
 	if !a.NeedsMore() {
 		return
@@ -52,17 +52,17 @@ func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	a.verdict, a.over = &v, !v.Accept
 }
 
-// MarkDecided notes what the draft was when it was decided whether the client gets it. On nil it does nothing.
+// MarkDecided stores the head. It does nothing on nil.
 func (a *Audit) MarkDecided() {
 	if a != nil && a.head.IDs == 0 && len(a.text.IDs()) == a.Tokens() {
 		a.head = Head{IDs: a.Tokens(), Score: float64(a.Score())}
 	}
 }
 
-// Head is what the draft was when it was decided whether the client gets it.
+// Head returns the stored head.
 func (a *Audit) Head() Head { return a.head }
 
-// NeedsMore reports whether more of the draft is to be read. On nil it does not.
+// NeedsMore reports whether the audit needs more of the draft. It is false on nil.
 func (a *Audit) NeedsMore() bool { return a != nil && !a.over && a.finish == "" }
 
 // Verdict is that on the whole draft; zero where it was not read to its end.

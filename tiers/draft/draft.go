@@ -1,9 +1,9 @@
-// Package draft is a draft as it comes from the draft pool: its transcript, what the acceptance logic
-// makes of it, and the checks of its structure. Start at [New] and [Draft.Take]; a draft that is audited is an
-// [Audit], which sees the same chunks and is judged by another threshold.
+// Package draft is a draft while it streams from the draft pool: its transcript, its judgement by the acceptance logic,
+// and the checks of its structure. Start at [New] and [Draft.Take]. An audited draft also has an [Audit], which reads
+// the same chunks and is judged by another threshold.
 //
-// It asks nobody, sends nothing and knows no clock: who holds a draft has the target asked where
-// Decide or the verdict says so, and tells it by Heard.
+// The package makes no calls and has no clock. If Decide or the verdict asks for a check by the target, the caller makes
+// it and passes the result to ApplyCheck.
 package draft
 
 import (
@@ -14,38 +14,38 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// Why a draft is not kept, beside the reasons of accept.
+// Reasons for rejecting a draft, in addition to those of package accept.
 const (
-	ReasonLost      = "draft_lost"     // it broke off
+	ReasonLost      = "draft_lost"     // its backend failed
 	ReasonMalformed = "not_plain_text" // it holds more than text
 )
 
 // Options say how a draft is judged.
 type Options struct {
 	Request  *openai.Request
-	Config   plan.Config // the route's, with the threshold that holds for the request
+	Config   plan.Config // of the route, with the request's threshold
 	Plan     plan.Plan
 	Warmup   bool            // the threshold is the warm-up's
 	EOS      []int32         // ids with which the draft pool's engines end answers, as far as they are known
-	Schemas  *schema.Schemas // compiled schemas of clients; nil is allowed where the request has none
+	Schemas  *schema.Schemas // compiled schemas of clients; may be nil if the request has none
 	MaxBytes int64           // of the draft's text
 }
 
-// Draft is a draft in the making. It is for one goroutine.
+// Draft is a draft that is being received. It is for one goroutine.
 type Draft struct {
 	o     Options
 	judge accept.State
 	text  *transcript.Transcript
 
-	finish     string // finish_reason, "" while it is under way or broke off
+	finish     string // finish_reason; "" while it streams, or if its backend failed
 	stopReason []byte // of the engine, as raw JSON
 	usage      openai.Usage
-	estimated  bool // tokens were counted by their chunks, of which one may hold several
-	past       int  // tokens that came with a stop string, behind it
+	estimated  bool // the token count is one per chunk, and a chunk may hold several tokens
+	past       int  // tokens after a stop string in the same chunk
 	whole      bool // it came in one piece
-	calls      int  // of tools
-	lost       bool // it broke off
-	shown      bool // the client may have it, whatever this one comes to
+	calls      int  // tool calls
+	lost       bool // its backend failed
+	shown      bool // the client may have it already, whatever the verdict
 
 	json       accept.JSONState // of the text, where JSON was asked for
 	loops      accept.RepetitionDetector
@@ -53,7 +53,7 @@ type Draft struct {
 	track      scoreSeries
 }
 
-// New begins a draft.
+// New returns an empty draft.
 func New(o Options) *Draft {
 	d := &Draft{o: o}
 	d.judge = accept.NewState(o.Config.Accept, accept.State{
@@ -67,7 +67,7 @@ func New(o Options) *Draft {
 	return d
 }
 
-// missingLogprobsReason says what becomes of a draft without logprobs: in the audited modes it is none.
+// missingLogprobsReason returns the reason for a draft without logprobs; the audited modes never accept one.
 func missingLogprobsReason(cfg *plan.Config) plan.MissingLogprobs {
 	if cfg.Mode.Audited() {
 		return plan.MissingLogprobsEscalate
@@ -75,44 +75,43 @@ func missingLogprobsReason(cfg *plan.Config) plan.MissingLogprobs {
 	return cfg.OnMissingLogprobs
 }
 
-// Transcript is the draft's text with its ids. Who carries on with the answer goes on with it.
+// Transcript returns the draft's text with its ids. A continuation of the answer uses the same transcript.
 func (d *Draft) Transcript() *transcript.Transcript { return d.text }
 
-// Finish is the draft's finish_reason, "" while it is under way or where it broke off.
+// Finish returns finish_reason; "" while it streams, or if its backend failed.
 func (d *Draft) Finish() string { return d.finish }
 
-// Tokens is how many tokens came, as far as they were judged.
+// Tokens returns the number of tokens received.
 func (d *Draft) Tokens() int { return d.judge.Tokens() }
 
-// Score is the draft's own score so far.
+// Score returns the draft's score so far.
 func (d *Draft) Score() accept.Nats { return d.judge.Score() }
 
-// Features are what a calibrated score is fitted to.
+// Features returns the inputs of a calibrated score.
 func (d *Draft) Features() accept.Features { return d.judge.Features() }
 
-// EstimatedTokens reports whether the tokens are no more than their chunks, of which one may hold several.
+// EstimatedTokens reports whether the token count is one per chunk only.
 func (d *Draft) EstimatedTokens() bool { return d.estimated }
 
-// NeedsTopLogprobs reports whether the alternatives of the next token matter.
+// NeedsTopLogprobs reports whether the score uses the alternatives of the next token.
 func (d *Draft) NeedsTopLogprobs() bool { return d.judge.NeedsTopLogprobs() }
 
-// Rejected reports whether the draft can no longer be kept.
+// Rejected reports whether the draft can no longer be accepted.
 func (d *Draft) Rejected() bool { return d.judge.Rejected() }
 
-// Committed reports whether the draft may be released as it comes.
+// Committed reports whether the draft is sent as it comes.
 func (d *Draft) Committed() bool { return d.judge.Committed() }
 
-// CanResume reports whether the target can carry on from a part of the draft.
+// CanResume reports whether the target can continue a part of the draft.
 func (d *Draft) CanResume() bool { return d.judge.CanResume }
 
-// EndsItself reports whether the draft ended by itself: by no stop string, and by no id that the
-// client named.
+// EndsItself reports whether the model ended the draft, not a stop string or a stop id of the client.
 func (d *Draft) EndsItself() bool {
 	_, _, stopped := d.text.Stop()
 	return d.finish == "stop" && !stopped && (len(d.stopReason) == 0 || string(d.stopReason) == "null")
 }
 
-// PromptTokens are those of the request's prompt: as the engine counts them, else by their ids, else as they are estimated.
+// PromptTokens returns the prompt's length: as the engine counts it, else by its ids, else estimated.
 func (d *Draft) PromptTokens() int {
 	switch {
 	case d.usage.Prompt > 0:
@@ -123,17 +122,16 @@ func (d *Draft) PromptTokens() int {
 	return d.o.Request.PromptTokens
 }
 
-// ScoreSeries is how the score fell: at 8, 12, 16, 24, 32, 48 tokens and so on, where it was decided whether the
-// client gets the draft, and now.
+// ScoreSeries returns the score at 8, 12, 16, 24, 32, 48 … tokens, at the decision, and now.
 func (d *Draft) ScoreSeries() []accept.ScorePoint {
 	d.addScorePoint()
 	return d.track
 }
 
-// addScorePoint notes the score so far.
+// addScorePoint adds the current score to the series.
 func (d *Draft) addScorePoint() { d.track.add(d.Tokens(), d.Score()) }
 
-// malformed says what is wrong with the format of a text, "" is nothing.
+// malformed returns what is wrong with the format of a text, or "".
 func (d *Draft) malformed(text []byte) string {
 	if format := d.o.Request.Raw("response_format"); format != nil {
 		return d.o.Schemas.CheckFormat(text, format)

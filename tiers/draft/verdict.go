@@ -6,8 +6,8 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// Decide is to be asked after each chunk: it commits to the draft when its time has come, or wants the target asked first. waited
-// says that the time is over for which a draft is held back.
+// Decide returns the next step after a chunk: commit, ask the target, or wait. waited says that the hold-back's time is
+// over.
 func (d *Draft) Decide(waited bool) accept.Decision {
 	decision := d.judge.Decide(waited)
 	if decision != accept.Wait {
@@ -16,17 +16,17 @@ func (d *Draft) Decide(waited bool) accept.Decision {
 	return decision
 }
 
-// ApplyCheck takes the target's word on what came so far; nil is that it could not say.
+// ApplyCheck takes the target's check of the draft so far; nil means that there is none.
 func (d *Draft) ApplyCheck(said *accept.Check) { d.judge.ApplyCheck(said) }
 
-// EarlyVerdict is the verdict on a draft that is under way.
+// EarlyVerdict returns the verdict on an unfinished draft.
 func (d *Draft) EarlyVerdict() accept.Verdict { return d.judge.EarlyVerdict() }
 
-// Fail notes that the draft broke off.
+// Fail says that the draft's backend failed.
 func (d *Draft) Fail() { d.lost = true }
 
-// Verdict is that on a draft that is over. Where its reason is [accept.ReasonDoubtful] and nothing was
-// committed, the target is to be asked and the verdict to be taken again.
+// Verdict returns the verdict on a finished draft. If its reason is [accept.ReasonDoubtful] and nothing was committed,
+// the caller asks the target and calls Verdict again.
 func (d *Draft) Verdict() accept.Verdict {
 	d.unlimited()
 	r := d.o.Request
@@ -46,11 +46,11 @@ func (d *Draft) Verdict() accept.Verdict {
 	return v
 }
 
-// IsAnswer reports whether a draft that is over is the answer.
+// IsAnswer reports whether a finished draft is the answer.
 func (d *Draft) IsAnswer(v accept.Verdict) bool { return d.judge.IsAnswer(v, d.finish != "") }
 
-// CutPoint is where the target carries on with a draft that was not kept: the last clean place that may be
-// kept, at a sentence's end if one is near. What was released is before it. The zero value means afresh.
+// CutPoint returns where the target continues a rejected draft: the last clean position that may be kept, at a
+// sentence's end if one is near. Sent text is before it. The zero value means a fresh answer.
 func (d *Draft) CutPoint(v accept.Verdict) transcript.CutPoint {
 	s := d.judge.Salvage(v, d.finish != "")
 	if !s.AtSentence {
@@ -63,11 +63,10 @@ func (d *Draft) CutPoint(v accept.Verdict) transcript.CutPoint {
 	return at
 }
 
-// Release hands out what the client may have of a draft that is committed: what is sent, a cut point must be able
-// to follow.
+// Release returns the text of a committed draft that may be sent now. Sent text must end before a cut point.
 func (d *Draft) Release() []byte { return d.text.ReleaseTo(d.text.CutAt(d.Tokens())) }
 
-// Ending is the end of an answer that is the draft.
+// Ending returns the end of an answer that is the draft.
 func (d *Draft) Ending() openai.Ending {
 	e := openai.Ending{Finish: d.finish, Stop: d.stopReason, Usage: d.usage}
 	word, _, stopped := d.text.Stop()
@@ -81,7 +80,7 @@ func (d *Draft) Ending() openai.Ending {
 	return e
 }
 
-// unlimited forgets an end that the draft's own context made, not the client's limit.
+// unlimited drops a finish that the draft model's context limit caused, not the client's limit.
 func (d *Draft) unlimited() {
 	if limit := d.o.Request.Limit(); d.finish == "length" && (limit == 0 || max(d.Tokens(), d.usage.Completion) < limit) {
 		d.finish = ""
@@ -93,7 +92,7 @@ const (
 	maxEchoed = 64 << 10 // bytes of a prompt that is still taken out of its JSON for that
 )
 
-// prompt is the text that an answer is compared with.
+// prompt returns the text with which an answer is compared to detect echoes.
 func (d *Draft) prompt() []byte {
 	if r := d.o.Request; d.promptText == nil && r.PromptBytes <= maxEchoed {
 		d.promptText = r.PromptText(maxEcho)

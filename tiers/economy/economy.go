@@ -1,20 +1,18 @@
-// Package economy says whether a draft is expected to pay. It is arithmetic over
-// prices and over what was learned of requests of the same kind; it knows neither
-// clock nor network. Start at [Decide] for one request, [EstimateCost] for its sums, and [Statistics]
-// for what is learned. A request is kept
-// from the draft only where the guard is sure: by the upper bound of what was learned,
-// and never by a price that is unknown.
+// Package economy decides whether a draft is expected to save cost. It is arithmetic over prices and cost statistics of
+// similar requests, without clock or network. Start at [Decide] for one request, [EstimateCost] for its terms, and
+// [Statistics] for what is learned. A draft is dropped only if the statistics are sure (upper confidence bound), and
+// never because of an unknown price. The formulas are in docs/science.md, "Cost model".
 package economy
 
 import "time"
 
-// Prices are what a token costs a busy pool, in USD. A zero is unknown.
+// Prices are the costs of a token on a busy pool in USD. Zero is unknown.
 type Prices struct {
 	DraftPrefill, DraftDecode   float64
 	TargetPrefill, TargetDecode float64
 }
 
-// Known reports whether all four prices are.
+// Known reports whether all four prices are known.
 func (p Prices) Known() bool {
 	return p.DraftPrefill > 0 && p.DraftDecode > 0 && p.TargetPrefill > 0 && p.TargetDecode > 0
 }
@@ -28,29 +26,29 @@ type Shape struct {
 	Scored    bool // every draft is scored by the target
 }
 
-// Expectation is what was learned of a bucket: requests of one kind on one route.
+// Expectation is what was learned of a traffic class.
 type Expectation struct {
-	Samples    float64       // drafts that it rests on, old ones counting less
+	Samples    float64       // number of drafts, with exponential decay
 	Acceptance float64       // share of drafts that were served, 0..1
-	UpperBound float64       // upper 90 % bound of it
+	UpperBound float64       // upper 90 % confidence bound of Acceptance
 	Prompt     float64       // tokens of a prompt
 	Output     float64       // tokens of an answer
-	Held       float64       // draft tokens that were made until the decision, of drafts that were not served
+	Held       float64       // draft tokens until the decision, for drafts that were not served
 	Salvaged   float64       // share of a rejected draft's tokens that went into the answer
-	ExtraTTFT  time.Duration // by how much later the first byte came than it would have from the target
+	ExtraTTFT  time.Duration // how much later the first byte comes than from the target alone
 }
 
-// Estimate is the arithmetic of one decision, as receipts show it.
+// Estimate is the cost estimate of one decision, as receipts show it.
 type Estimate struct {
 	Prompt, Output, Held float64 // tokens
-	Acceptance           float64 // the one that was reckoned with: the upper bound
+	Acceptance           float64 // the acceptance used: the upper bound
 	Samples              float64
 	TargetUSD            float64 // of asking the target alone
 	DraftUSD             float64 // expected of asking the draft first
-	BreakEven            float64 // acceptance from which on drafts pay; above 1 they never do
+	BreakEven            float64 // least acceptance at which drafts save cost; above 1: never
 	ExtraTTFT            time.Duration
-	Explored             bool // drafted though it is not expected to pay, to learn
+	Explored             bool // drafted to learn, although no saving is expected
 }
 
-// SavingUSD is what a draft is expected to save, negative where it costs more.
+// SavingUSD returns the expected saving by a draft, negative if it costs more.
 func (s Estimate) SavingUSD() float64 { return s.TargetUSD - s.DraftUSD }

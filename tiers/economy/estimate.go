@@ -9,8 +9,8 @@ const (
 	// outputDefault is the length of an answer, in tokens, before any was seen: about
 	// the mean of public conversation traces, as in tiers/pool.
 	outputDefault = 200.0
-	// Never is the greatest break-even acceptance that is told. All above 1 mean the same;
-	// a number keeps receipts and metrics plain where the formula has no finite value.
+	// Never is the largest break-even acceptance that is reported. All values above 1 mean the same; a finite number
+	// keeps receipts and metrics simple.
 	Never = 100.0
 )
 
@@ -76,7 +76,7 @@ type terms struct {
 	acceptance, salvaged float64 // A, g
 }
 
-// termsOf brings what is known into bounds: 1 ≤ L ≤ Most, 0 ≤ m ≤ L, A and g in 0..1.
+// termsOf limits the inputs to valid ranges: 1 ≤ L ≤ MaxOutput, 0 ≤ m ≤ L, A and g in 0..1.
 func termsOf(s Shape, e Expectation) terms {
 	t := terms{prompt: float64(max(s.Prompt, 0)), output: e.Output, acceptance: 1, salvaged: share(e.Salvaged)}
 	if !(t.output > 0) {
@@ -91,9 +91,9 @@ func termsOf(s Shape, e Expectation) terms {
 	}
 	switch {
 	case s.Whole && s.Scored:
-		t.held = t.output // a verdict needs all of it
+		t.held = t.output // the target checks all of it
 	case s.Scored:
-		t.held = float64(s.Held) // what is scored is what was held back
+		t.held = float64(s.Held) // the held-back tokens are scored
 	case e.Held > 0:
 		t.held = e.Held
 	case s.Whole:
@@ -107,12 +107,12 @@ func termsOf(s Shape, e Expectation) terms {
 
 func share(v float64) float64 { return max(0, min(v, 1)) }
 
-// target is row T.
+// target returns row T.
 func target(p Prices, t terms) float64 {
 	return t.prompt*p.TargetPrefill + t.output*p.TargetDecode
 }
 
-// draft is rows C, H and W.
+// draft returns rows C, H and W.
 func draft(p Prices, t terms, scored bool) float64 {
 	a, kept := t.acceptance, t.salvaged*t.held
 	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.held)*p.DraftDecode
@@ -125,7 +125,7 @@ func draft(p Prices, t terms, scored bool) float64 {
 	return usd + (1-a)*rest
 }
 
-// breakEven is where the draft's cost, a straight line over A, meets the target's.
+// breakEven returns where the cost with a draft, a straight line over A, equals the target's.
 func breakEven(p Prices, t terms, scored bool) float64 {
 	t.acceptance = 0
 	none := target(p, t) - draft(p, t, scored)
@@ -135,21 +135,21 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 	case none >= 0 && all >= 0:
 		return 0
 	case all <= none:
-		return Never // the better the drafts, the dearer; it costs more from the start
+		return Never // better drafts cost more: no break-even
 	}
 	return max(0, min(-none/(all-none), Never))
 }
 
-// Policy is what an operator says of the guard.
+// Policy configures the guard.
 type Policy struct {
 	Enabled      bool
-	ExploreRate  float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
-	MaxExtraTTFT time.Duration // by which the first byte may be expected later than the target's; 0 is no bound
+	ExploreRate  float64       // share of the requests without an expected saving that get a draft all the same, 0..1
+	MaxExtraTTFT time.Duration // largest expected delay of the first byte against the target; 0: no bound
 }
 
 // The reasons of [Decide].
 const (
-	ReasonNoSaving = "no_saving" // a draft is expected to cost more than it saves, however lucky
+	ReasonNoSaving = "no_saving" // even at the upper bound a draft costs more than it saves
 	ReasonTTFT     = "ttft"      // the first byte is expected too late
 )
 

@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Route is what a [Collector] tells of a route.
+// Route is a route of a [Collector].
 type Route struct {
 	Name   string
 	Prices func() Prices // as now in force
 	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was. nil is Shape{Prompt: 500, Held: 32}
 }
 
-// typicalShape is the request whose break-even is told: of a common length, and held back by the default.
+// typicalShape is the request whose break-even is reported: of a common length, with the default hold-back.
 var typicalShape = Shape{Prompt: 500, Held: 32}
 
 // Collector makes series of a [Statistics] when it is asked for them: of each route given, and
@@ -73,7 +73,7 @@ func (r *Route) shape() Shape {
 	return r.Shape()
 }
 
-// totals add buckets up, each counting for the drafts that it rests on.
+// totals sums traffic classes, weighted by their numbers of drafts.
 type totals struct {
 	drafts, served                 float64
 	prompt, output, held, salvaged float64

@@ -1,6 +1,6 @@
 package economy
 
-// Mode is a way of answering that [Model] knows, by its letter in [EstimateCost].
+// Mode is a way to answer in [Model], by its letter in [EstimateCost].
 type Mode string
 
 // The modes.
@@ -11,7 +11,7 @@ const (
 	HeadCheck  Mode = "head"       // H: the target scores the first m tokens
 )
 
-// Workload is what [Model] reckons with, by the symbols of [EstimateCost].
+// Workload is the input of [Model], by the symbols of [EstimateCost].
 type Workload struct {
 	Prompt, Output float64 // P and L, tokens; the output is above 0
 	Held           float64 // m, tokens; WholeCheck does not use it

@@ -153,7 +153,7 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 			t.Errorf("%s: a score costs %.3f of an answer, want %.2f", at.name, cost, scores[i])
 		}
 	}
-	// Two more shapes of docs/science.md#cost-model.
+	// Two more examples of docs/science.md, "Cost model".
 	if got := BreakEven(caseA, Shape{Prompt: 500, Held: 32}, 300); math.Round(100*got) != 14 {
 		t.Errorf("500/300 A: got A* %.3f, want .14", got)
 	}

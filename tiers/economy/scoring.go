@@ -2,18 +2,18 @@ package economy
 
 // The bounds of [ShouldCheckHead] and [ShouldCheckWhole].
 const (
-	confidentFrom = 0.80 // from this AUROC on confidence alone is as good as a second opinion
-	minRatio      = 5.0  // of the pools' decode prices: below it a score saves too little
-	maxScore      = 0.5  // of the price of answering, that a score may cost
-	maxLoad       = 0.85 // of the target's KV cache in use: above it there is no room to spare
+	confidentFrom = 0.80 // from this AUROC on the draft's own score is as good as a check by the target
+	minRatio      = 5.0  // least ratio of the pools' decode prices at which a score saves enough
+	maxScore      = 0.5  // largest cost of a score, as a share of the cost of answering
+	maxLoad       = 0.85 // largest KV usage of the target for scoring
 )
 
 // Why a score does not pay.
 const (
 	ReasonLoad       = "load"        // the target is too full
 	ReasonLongPrompt = "long_prompt" // the prompt is longer than the answer
-	ReasonConfidence = "confidence"  // confidence alone tells good from bad drafts well enough
-	ReasonPriceRatio = "price_ratio" // the target's tokens are not dear enough
+	ReasonConfidence = "confidence"  // the draft's own score separates good from bad drafts well enough
+	ReasonPriceRatio = "price_ratio" // the target's tokens are not expensive enough
 	ReasonScoreCost  = "score_cost"  // scoring costs more than half of answering
 )
 

@@ -8,22 +8,20 @@ import (
 )
 
 const (
-	// memory is how many drafts or answers an average rests on in the long run: each new
-	// one takes 1/200 of it. Half of what is known is forgotten after 138 (200·ln 2).
+	// memory is the effective number of samples of an average: each new one has a weight of 1/200. Half of the weight
+	// is gone after 138 samples (200·ln 2).
 	memory = 200
 	keep   = 1 - 1.0/memory
-	// fade is what an answer of the target alone leaves of the evidence about drafts of
-	// its bucket: half of it is gone after 1,386 requests that were not drafted
-	// (2000·ln 2). Where 2 % are drafted all the same, the evidence settles at about 34
-	// drafts, half of them from the last 1,150 requests. So a shut bucket (break-even .46)
-	// whose acceptance goes from .05 to .7 opens after 1,000 requests at the median, 1,450
-	// at the 90 % quantile; one of which no request is explored is tried again once in
-	// about 600 requests, because its upper bound rises to the break-even.
+	// fade is the decay of draft statistics by an answer of the target alone: half is gone after 1,386 requests without
+	// a draft (2000·ln 2). With 2 % explored requests the statistics settle at about 34 drafts, half of them from the
+	// last 1,150 requests. So a traffic class without drafts (break-even .46) whose acceptance rises from .05 to .7 gets
+	// drafts again after 1,000 requests in the median, 1,450 at the 90 % quantile. Without exploration it is tried about
+	// once in 600 requests, because its upper bound rises to the break-even.
 	fade = 1 - 1.0/2000
-	// maxClasses bounds the book. Routes come from the configuration, and each has eight for a mode
-	// buckets; what would be beyond is not learned.
+	// maxClasses bounds the traffic classes. Routes come from the configuration, and each has eight classes for a mode;
+	// further classes are not learned.
 	maxClasses = 4096
-	// priorAnswers is how many answers outputDefault counts for until there are as many.
+	// priorAnswers is the weight of outputDefault in answers until there are as many samples.
 	priorAnswers = 4
 )
 
@@ -39,7 +37,7 @@ const (
 	lengths
 )
 
-// LengthOf is the class of a prompt of so many tokens.
+// LengthOf returns the class of a prompt of so many tokens.
 func LengthOf(prompt int) Length {
 	switch {
 	case prompt <= 256:
@@ -52,12 +50,12 @@ func LengthOf(prompt int) Length {
 	return Above4k
 }
 
-// String is the class as metrics and receipts name it.
+// String returns the class as metrics and receipts name it.
 func (l Length) String() string {
 	return [...]string{"to_256", "to_1k", "to_4k", "above_4k"}[min(l, Above4k)]
 }
 
-// TrafficClass is a kind of request: what is learned of one is expected of the next.
+// TrafficClass is a group of requests with common statistics.
 type TrafficClass struct {
 	Route  string
 	Mode   string // by which drafts are judged
@@ -65,23 +63,23 @@ type TrafficClass struct {
 	Whole  bool // nothing is released before the whole draft was judged
 }
 
-// TrafficClassOf is the bucket of a request to a route with a prompt of so many tokens.
+// TrafficClassOf returns the class of a request to a route with a prompt of so many tokens.
 func TrafficClassOf(route, mode string, prompt int, whole bool) TrafficClass {
 	return TrafficClass{Route: route, Mode: mode, Prompt: LengthOf(prompt), Whole: whole}
 }
 
-// Outcome is what became of a request. Drafts that failed by the draft pool's fault, and
-// requests whose client left, tell nothing and are not learned.
+// Outcome is the result of a request. Drafts that failed by the draft pool's fault, and requests whose client left, are
+// not learned.
 type Outcome struct {
 	Drafted bool // a draft was judged; else the target alone answered
-	Served  bool // the draft was the answer, all of it
+	Served  bool // the whole draft was the answer
 
 	Prompt int // tokens; 0 is unknown
 	Output int // tokens of the answer, whoever wrote them; 0 is unknown
 
 	// Of a draft that was not served.
-	Held     int // its tokens until that was decided
-	Salvaged int // of these, that went into the answer
+	Held     int // its tokens until the decision
+	Salvaged int // of these, part of the answer
 
 	// FirstByte is when the client's first byte came, after the request; 0 is unknown.
 	FirstByte time.Duration
@@ -91,18 +89,17 @@ type Outcome struct {
 	TargetFirst time.Duration
 }
 
-// Statistics is what is learned of each bucket: averages in which each new sample counts 1/200,
-// so about the last 200. It is safe for concurrent use; the zero value is ready. It must
-// not be copied once used.
+// Statistics holds exponentially decaying averages of each traffic class: each new sample has a weight of 1/200. It is
+// safe for concurrent use; the zero value is ready. It must not be copied after first use.
 type Statistics struct {
 	all atomic.Pointer[map[TrafficClass]*classStatistics] // never changed, only replaced
 	mu  sync.Mutex                                        // held while it is replaced
 }
 
-// NewStatistics returns a book in which nothing is written.
+// NewStatistics returns empty statistics.
 func NewStatistics() *Statistics { return new(Statistics) }
 
-// classStatistics is what is known of one bucket.
+// classStatistics is what is known of one traffic class.
 type classStatistics struct {
 	mu           sync.Mutex
 	drafts       float64 // judged, old ones counting less
@@ -116,7 +113,7 @@ type classStatistics struct {
 	answersKnown float64 // answers with a length, up to priorAnswers
 }
 
-// mean is a weighted mean in which each new sample takes the same share.
+// mean is an exponentially weighted mean.
 type mean struct{ weight, sum float64 }
 
 func (m *mean) add(v float64) { m.weight, m.sum = m.weight*keep+1, m.sum*keep+v }
@@ -128,7 +125,7 @@ func (m *mean) of() float64 {
 	return m.sum / m.weight
 }
 
-// find finds a bucket's, nil where there is none.
+// find returns a class's statistics, or nil.
 func (b *Statistics) find(of TrafficClass) *classStatistics {
 	all := b.all.Load()
 	if all == nil {
@@ -137,7 +134,7 @@ func (b *Statistics) find(of TrafficClass) *classStatistics {
 	return (*all)[of]
 }
 
-// findOrAdd finds or makes a bucket's page; nil where the book is full.
+// findOrAdd returns a class's statistics, adding them if needed; nil if there are maxClasses already.
 func (b *Statistics) findOrAdd(of TrafficClass) *classStatistics {
 	if p := b.find(of); p != nil {
 		return p
@@ -160,7 +157,7 @@ func (b *Statistics) findOrAdd(of TrafficClass) *classStatistics {
 	return p
 }
 
-// Learn takes in what became of a request.
+// Learn adds the outcome of a request.
 func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 	p := b.findOrAdd(of)
 	if p == nil {
@@ -198,9 +195,8 @@ func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 	}
 }
 
-// Expect tells what the next request of a bucket is expected to be like. Of a bucket of
-// which nothing is known the acceptance's upper bound is 1, and an answer has the usual
-// length. It allocates nothing and may be asked for every request.
+// Expect returns what to expect of the class's next request. Without samples the upper bound of acceptance is 1 and the
+// answer has the default length. It does not allocate.
 func (b *Statistics) Expect(of TrafficClass) Expectation {
 	p := b.find(of)
 	if p == nil {
@@ -227,8 +223,7 @@ func (p *classStatistics) expect() Expectation {
 	return e
 }
 
-// Each calls f for every bucket of which something is known, in no order, with what is
-// expected of it.
+// Each calls f for every known class, in no order, with its expectation.
 func (b *Statistics) Each(f func(TrafficClass, Expectation)) {
 	all := b.all.Load()
 	if all == nil {

@@ -5,30 +5,27 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Call is what an engine is asked for: one of the types below. A call is not changed once it was
-// made; what Into points to is set when its answer has come.
+// Call is a request to an engine: one of the types below. It does not change after it was made; Into is set when the
+// answer has come.
 type Call interface {
-	// Usage is what the engine has counted for an answer in one piece, within what can be; zero for
-	// one that is streamed.
+	// Usage returns the engine's token counts of an answer in one piece, limited to what is possible; zero for a stream.
 	Usage() openai.Usage
 }
 
-// uncounted is a call of whose answer the engine has counted nothing, or nothing that the next could be judged by: one that is
-// streamed tells in its chunks.
+// uncounted is a call without token counts of its own: a stream reports them in its chunks.
 type uncounted struct{}
 
 // Usage implements [Call].
 func (uncounted) Usage() openai.Usage { return openai.Usage{} }
 
-// Terms are what an engine is told with every question.
+// Terms are sent to an engine with every call.
 type Terms struct {
 	Model    string // its pool's
 	Salt     string // keeps a tenant's blocks apart in the prefix cache; "" is none
 	Priority *int64 // for engines that schedule by it; nil for others
 }
 
-// Relay asks for the answer to a request as the engine gives it: streamed if the request is. It is
-// passed on, not judged.
+// Relay requests an answer to pass on without judging it, streamed if the request is.
 type Relay struct {
 	Terms
 	Request *openai.Request
@@ -50,7 +47,7 @@ type Draft struct {
 	Counted bool // each chunk tells the usage so far, because it tells no ids
 }
 
-// DraftWhole asks for the same in one piece.
+// DraftWhole is Draft in one piece.
 type DraftWhole struct {
 	Terms
 	Request *openai.Request
@@ -64,7 +61,7 @@ type Answer struct {
 	Into    *openai.DraftAnswer
 }
 
-// ContinueIDs asks for the rest of an answer, streamed, behind token ids.
+// ContinueIDs requests the rest of an answer as a stream, after token ids.
 type ContinueIDs struct {
 	uncounted
 	Terms
@@ -73,7 +70,7 @@ type ContinueIDs struct {
 	MaxTokens      int             // of the rest, more than 0
 }
 
-// ContinueText asks for the rest of an answer, streamed, behind a text.
+// ContinueText requests the rest of an answer as a stream, after a text.
 type ContinueText struct {
 	uncounted
 	Terms
@@ -82,7 +79,7 @@ type ContinueText struct {
 	MaxTokens int    // of the rest; 0 is as the request says
 }
 
-// FirstBlock asks for the first tokens of an answer.
+// FirstBlock requests the first tokens of an answer.
 type FirstBlock struct {
 	Terms
 	Request   *openai.Request
@@ -90,7 +87,7 @@ type FirstBlock struct {
 	Into      *Block
 }
 
-// NextBlock asks for the next ones.
+// NextBlock requests the next tokens.
 type NextBlock struct {
 	Terms
 	Request        *openai.Request
@@ -107,8 +104,7 @@ type Block struct {
 	Used           openai.Usage
 }
 
-// DraftListed asks for a draft in one piece that is drawn by a law of its own, with the likeliest
-// tokens of each place by their ids.
+// DraftListed requests a draft in one piece with its own sampling, and the likeliest tokens of each position by id.
 type DraftListed struct {
 	Terms
 	Request   *openai.Request
@@ -117,15 +113,15 @@ type DraftListed struct {
 	Into      *ListedDraft
 }
 
-// ListedDraft is a draft with the likeliest tokens of each of its places. Err says why they cannot be
-// used; it matches [ErrListed].
+// ListedDraft is a draft with the likeliest tokens of each position. Err says why they cannot be used; it matches
+// [ErrListed].
 type ListedDraft struct {
 	openai.DraftAnswer
 	Places [][]accept.Token
 	Err    error
 }
 
-// Draws asks for the next token so many times, without a seed.
+// Draws requests n draws of the next token, without a seed.
 type Draws struct {
 	Terms
 	Request        *openai.Request
@@ -134,27 +130,27 @@ type Draws struct {
 	Into           *[]Draw
 }
 
-// Draw is a token that the engine drew, with the logprob that it was drawn with.
+// Draw is a drawn token with the logprob by which it was drawn.
 type Draw struct {
 	accept.Token
 	Ends bool // the answer ends with it
 }
 
-// Score asks what the engine thinks of ids behind a prompt.
+// Score requests the scores of ids after a prompt.
 type Score struct {
 	uncounted
 	Question openai.ScoreQuestion
 	Into     *openai.Scores
 }
 
-// ScoreListed is Score with the likeliest tokens of each place by their ids.
+// ScoreListed is Score with the likeliest tokens of each position by id.
 type ScoreListed struct {
 	uncounted
 	Question openai.ScoreQuestion
 	Into     *[][]accept.Token
 }
 
-// Judge asks in words whether an answer is right.
+// Judge asks in words whether an answer is correct.
 type Judge struct {
 	uncounted
 	Terms
@@ -187,7 +183,7 @@ type Detokenize struct {
 	Into  *[]byte
 }
 
-// Forward sends a body on as it is. Its answer comes byte by byte: [openai.Chunk].Raw.
+// Forward sends a body unchanged. Its answer comes as raw bytes: [openai.Chunk].Raw.
 type Forward struct {
 	uncounted
 	Path string

@@ -1,8 +1,8 @@
-// Package engine is the vocabulary between the gateway and the engines behind it: what one is asked
-// ([Call]), one attempt at one backend ([Attempt]), who makes it ([Upstream]), the answer as it comes
-// ([Stream]) and why there is none ([Failure]).
+// Package engine is the vocabulary between the gateway and its engines: a request to an engine ([Call]), one attempt at
+// one backend ([Attempt]), the interface that makes attempts ([Upstream]), the streamed answer ([Stream]) and the reason
+// if there is none ([Failure]).
 //
-// The gateway's Upstream is one HTTP exchange (tiers/upstream), the lab's the simulator's scheduler.
+// The gateway's Upstream makes an HTTP exchange (tiers/upstream); the lab's uses the simulator's scheduler.
 package engine
 
 import (
@@ -22,9 +22,9 @@ type Upstream interface {
 	Open(ctx context.Context, a *Attempt) (Stream, error)
 }
 
-// Stream is an exchange with an engine under way. It is for one goroutine.
+// Stream is a running exchange with an engine. It is for one goroutine.
 type Stream interface {
-	// Next waits for the next chunk, as long as the attempt's Silence. What it returns is valid until
+	// Next waits for the next chunk, for the attempt's IdleTimeout at most. The chunk is valid until
 	// the next call. The error is io.EOF behind the last chunk; any other is a *Failure that names no
 	// pool and backend. Of an answer in one piece there is no chunk.
 	Next(want Want) (*openai.Chunk, error)
@@ -35,10 +35,10 @@ type Stream interface {
 	Close()
 }
 
-// Want says how much of a chunk is to be read.
+// Want says how much of a chunk must be parsed.
 type Want uint8
 
-// How much.
+// The values.
 const (
 	WantTokens Want = iota // text, ids and logprobs, as far as the call asks for them
 	WantTops               // the logprobs of the alternatives, too
@@ -61,18 +61,17 @@ type Attempt struct {
 	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 	MaxAnswer int // tokens that its answer can have
 
-	Sent func(body []byte) // told what was sent, when the engine has begun to answer; nil tells nobody
+	Sent func(body []byte) // called with the sent body when the engine has begun to answer; may be nil
 }
 
-// FinishTracker are the choices of one answer that have come to an end. The zero value waits for one
-// choice.
+// FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.
 type FinishTracker struct {
 	Want  int // choices of a whole answer; 0 is 1
 	ended []bool
 	count int
 }
 
-// Add notes that the choices with these indexes have ended.
+// Add marks the choices with these indexes as ended.
 func (e *FinishTracker) Add(indexes []int) {
 	want := max(e.Want, 1)
 	for _, i := range indexes {

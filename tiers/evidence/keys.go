@@ -81,7 +81,7 @@ func nameOf(k risk.Key) (string, error) {
 		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, maxName)
 	}
 	if !wordShape.MatchString(k.TrafficClass) || !wordShape.MatchString(k.Cohort) {
-		return "", fmt.Errorf("evidence: bucket %.80q or lot %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass, k.Cohort)
+		return "", fmt.Errorf("evidence: traffic class %.80q or cohort %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass, k.Cohort)
 	}
 	return k.String(), nil
 }

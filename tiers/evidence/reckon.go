@@ -26,7 +26,7 @@ type Imported struct {
 type Refused struct {
 	Entry    int    // from 0
 	Ticket   string // of it
-	What     string // route, bucket, lot, map, or entry
+	What     string // route, traffic class, cohort, map, or entry
 	Has, Not string
 }
 

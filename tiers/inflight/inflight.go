@@ -1,5 +1,5 @@
-// Package inflight is one request on its way: what was asked, how it is to be answered and by which
-// pools ([Request], which never changes), and the calls that are made in its name ([Caller]).
+// Package inflight is one request in flight: what was asked, how and by which pools it is answered ([Request], which
+// never changes), and the calls made for it ([Caller]).
 package inflight
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// Request is what is known of a request when its answer begins. It is never changed.
+// Request is what is known of a request when its answer begins. It never changes.
 type Request struct {
 	Body          *openai.Request
 	Config        plan.Config
 	Plan          plan.Plan
 	AuditDecision *plan.AuditDecision // how its draft is judged in an audited mode; nil in others
-	Views         plan.Views          // that this was decided by
+	Views         plan.Views          // the evidence used for it
 
 	Route  string // the model that clients ask for
 	Draft  Pool   // none where its Pool is nil
@@ -38,17 +38,17 @@ type Request struct {
 	*Services
 }
 
-// RandomFor is a random draw from [0, 1).
+// RandomFor returns a random number from [0, 1) for one purpose.
 func (r *Request) RandomFor(p Purpose) float64 { return r.Random(r.ID, p) }
 
-// Pool is one tier's pool, with what its engines can do; nil is unknown.
+// Pool is one tier's pool with its engines' capabilities; nil: unknown.
 type Pool struct {
 	*pool.Pool
 	Capabilities *probe.Capabilities
 	Tier         plan.Tier
 }
 
-// Purpose is what a random draw is for. Draws for one purpose do not move those for another.
+// Purpose is the use of a random number. Draws for one purpose do not affect those for another.
 type Purpose uint8
 
 // The purposes.
@@ -58,7 +58,7 @@ const (
 	DrawSample                 // rejection sampling
 )
 
-// Services are what all requests of a cascade share.
+// Services are shared by all requests of a cascade.
 type Services struct {
 	World         world.World
 	Dispatch      *dispatch.Dispatcher
@@ -67,20 +67,20 @@ type Services struct {
 	MaxBody       int64                                   // bytes of an answer
 	ContextWindow func(pool string) int                   // a pool's context length in tokens; 0 while it is unknown
 
-	OnCheck func(route string, c receipt.Check) // counts what the target said of drafts
+	OnCheck func(route string, c receipt.Check) // counts checks of drafts by the target
 }
 
-// Caller makes calls in a request's name.
+// Caller makes calls for a request.
 type Caller struct {
 	*Request
-	Identity dispatch.Identity // that its calls have; of an audit no part of the request's trace
-	Events   dispatch.Events   // hears what becomes of them
+	Identity dispatch.Identity // of its calls; an audit's calls are not part of the request's trace
+	Events   dispatch.Events   // receives their outcomes
 }
 
-// Caller returns the request's own.
+// Caller returns the request's caller.
 func (r *Request) Caller(events dispatch.Events) Caller { return Caller{r, r.Identity, events} }
 
-// NewRequest prepares a call to one of the request's pools. It is tried as often as the configuration says.
+// NewRequest returns a call to one of the request's pools, with the configured retries.
 func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	role := dispatch.RoleTarget
 	if p.Tier == plan.Draft {
@@ -97,18 +97,17 @@ func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	}
 }
 
-// NewFrontEndRequest prepares a call that an engine's front end answers, which costs its GPU nothing.
+// NewFrontEndRequest returns a call that an engine's front end answers without its GPU.
 func (c Caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
 	o := c.NewRequest(p, call)
 	o.Role = dispatch.RoleTokenize
-	o.Ticket.MidStream = true // it takes no memory
+	o.Ticket.MidStream = true // it needs no KV memory
 	o.Demand = pool.Demand{Whole: true}
 	o.FirstByteTimeout = FrontEndTimeout
 	return o
 }
 
-// FrontEndTimeout is how long an engine's front end has to turn text into ids, and all that are asked for
-// the counts of one continuation.
+// FrontEndTimeout bounds one call to an engine's front end, and all counts of one continuation together.
 const FrontEndTimeout = 2 * time.Second
 
 // Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open].
@@ -116,12 +115,12 @@ func (c Caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchang
 	return c.Dispatch.Open(ctx, o)
 }
 
-// Do sends a question to one backend, once; see [dispatch.Dispatcher.Do].
+// Do makes a call to one backend, once; see [dispatch.Dispatcher.Do].
 func (c Caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
 	return c.Dispatch.Do(ctx, o)
 }
 
-// Terms are what the request tells the engines of a pool with every question.
+// Terms returns what the request sends to the engines of a pool with every call.
 func (r *Request) Terms(p Pool) engine.Terms {
 	t := engine.Terms{Model: p.Model(), Salt: r.Salt}
 	if p.Priorities() {
@@ -136,7 +135,7 @@ func (r *Request) FirstByteTimeout(base time.Duration) time.Duration {
 	return plan.FirstByte(base, r.Body.PromptTokens)
 }
 
-// Deadline is how long the request may take.
+// Deadline returns the time limit of the request.
 func (r *Request) Deadline() time.Duration {
 	return r.Config.Timeouts.Deadline(r.Body.PromptTokens, plan.AnswerLimit(r.Body))
 }

@@ -177,8 +177,8 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 	return e
 }
 
-// AuditDecision is how one request of mode risk or shadow is judged: the stamps under which its draft is
-// accepted or audited.
+// AuditDecision says how one request of the modes risk and shadow is judged: the thresholds for its draft, and whether
+// the draft is audited.
 type AuditDecision struct {
 	Own, Head, Route risk.Decision // a key that is empty is of no interest
 	Inherited        bool          // it goes by the route's threshold, having none of its own
@@ -244,7 +244,7 @@ func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64)
 	switch {
 	case cfg.Mode == ModeShadow:
 		p.Reason = reasonShadow
-	case shut: // the guard's word stands
+	case shut: // the guard has set the reason
 	case v.Own.Infeasible:
 		p.Reason = reasonInfeasible
 	default:
@@ -254,14 +254,15 @@ func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64)
 	return p, cfg, t
 }
 
-// decideAudit stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out, and none
-// by a warm-up while too few of its audits have an outcome. Then drafts made in the shadow are audited for it, so that it goes on.
+// decideAudit decides which keys the request is evidence for, and by which threshold its draft is served. No draft is
+// served if the guard has dropped it (shut), or by a warm-up while too few of its audits have an outcome. Then shadow
+// drafts are audited, so that the warm-up goes on.
 func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
 	certified := v.Own.Serves() || cfg.Risk.InheritFromRoute && v.Route.Serves()
 	t = &AuditDecision{}
 	own := v.Own // that audits go by
 	if shut {
-		own.Op = 0 // nothing is served: audits come as they do while nothing is certified
+		own.Op = 0 // nothing is served: the audit rate is that without a certificate
 	} else if !certified {
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}
@@ -281,9 +282,8 @@ func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float6
 	return t, threshold, cfg.Mode == ModeRisk && !shut && (certified || warms)
 }
 
-// heads settles what becomes of doubtful drafts. Where they are released as they come, what the
-// target stands by is a lot of its own, with evidence and a threshold of its own; what it is asked
-// about as a whole is verified, and no part of the promise.
+// heads decides about doubtful drafts. In a stream, drafts that pass a head check are a cohort with evidence and a
+// threshold of its own. A doubtful draft that is not streamed is checked as a whole and is not part of the promise.
 func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan, accept.Nats) {
 	band := max(0, cfg.Accept.Threshold-accept.Nats(v.Own.Band))
 	if p.Whole {
@@ -294,14 +294,14 @@ func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan
 		return p, 0
 	}
 	t.Head = v.Head.Decide(k.Head, 0, 1)
-	t.Head.Audited = t.Own.Audited // one throw of the dice for both
+	t.Head.Audited = t.Own.Audited // one random draw for both
 	if !v.Head.Serves() {
 		p.CheckPolicy = accept.CheckNever
 	}
 	return p, band
 }
 
-// Floor is the least score of a draft that is of interest to an audit.
+// Floor returns the least score at which a draft is of interest to an audit.
 func (t *AuditDecision) Floor(band float64) float64 {
 	floor := math.Inf(1)
 	for _, d := range t.Decisions() {

@@ -69,7 +69,7 @@ const (
 	MissingLogprobsAccept   MissingLogprobs = "accept"   // it is kept if its structure is valid
 )
 
-// Reason is the word for it that a course of accept understands.
+// Reason returns the reason that accept.State expects in MissingLogprobsReason.
 func (u MissingLogprobs) Reason() string {
 	switch u {
 	case MissingLogprobsCheck:

@@ -6,32 +6,31 @@ import (
 )
 
 const (
-	// minTokens is the shortest part worth remembering: 16 blocks of vLLM's.
+	// minTokens is the shortest prefix worth remembering: 16 of vLLM's blocks.
 	minTokens = 256
-	// life is how long a part that nobody asks for is remembered, and fresh how long it
-	// counts as something that the next prompt should not push out.
+	// life is how long an unused prefix is remembered, and fresh how long it counts as one that the next prompt should
+	// not evict.
 	life, fresh = time.Hour, 5 * time.Minute
-	// tellAgain is how often others are told of a part that is in use: well within
-	// life, so that they do not forget it.
+	// tellAgain is how often the use of a prefix is shared with other replicas: well within life, so that they keep it.
 	tellAgain = time.Minute
-	// unused is how long a part may go without use on one backend, while it is used on
-	// another, before it counts no more there: the copy will be the first to go.
+	// unused is how long a prefix may be unused on one backend while it is used on another, before it no longer counts
+	// there: that copy will be evicted first.
 	unused = 30 * time.Second
-	// together is how far apart two replicas may hear of the same thing.
+	// together bounds the delay between two replicas that learn of the same event.
 	together = 2 * time.Second
-	// maxPlaces bounds on how many backends one part is known to be warm; a part
-	// that is warm on more is warm nearly everywhere.
+	// maxPlaces bounds the backends that are stored for one prefix; one that is cached on more is cached nearly
+	// everywhere.
 	maxPlaces = 16
 )
 
-// Table remembers where parts are warm, as far as it was told: by its own replica's
-// picks, and by what other replicas tell. It is bounded, and not safe for concurrent
-// use. Backends are known by small numbers, in the order of [Table.Join].
+// Table stores which backends have which prompt prefixes in their caches, by this replica's picks and by placements of
+// other replicas. It is bounded, and not safe for concurrent use. Backends have small numbers, in the order of
+// [Table.Join].
 type Table struct {
 	most     int
 	entries  map[Key]*entry
-	ring     entry  // its next is the entry used last, its prev the one to go first
-	edge     *entry // the one that was used first of those that are fresh; &ring: none is
+	ring     entry  // next is the most recently used entry, prev the least
+	edge     *entry // the least recently used of the fresh entries; &ring: none
 	free     *entry // a list, by next
 	backends []cache
 }
@@ -39,13 +38,13 @@ type Table struct {
 // cache is what is known of one backend's prefix cache.
 type cache struct {
 	hash     uint64  // of its id, the same for all replicas
-	life     uint32  // counts restarts: places of an earlier life are cold
+	life     uint32  // counts restarts: placements of an earlier life are void
 	capacity float64 // tokens; 0 is unknown
-	placed   float64 // tokens of all parts that are placed there
+	placed   float64 // tokens of all prefixes placed there
 	recency  recency
 }
 
-// entry is a part and where it is warm.
+// entry is a prefix and the backends that have it.
 type entry struct {
 	key        Key
 	used       time.Time
@@ -53,18 +52,18 @@ type entry struct {
 	prev, next *entry
 }
 
-// place is a part on one backend.
+// place is a prefix on one backend.
 type place struct {
 	backend     int
 	life        uint32
 	tokens, own float64
 	slot        int32     // in the backend's recency; 0 is none
-	weight      float64   // what it has put there
-	since       time.Time // it is warm
-	used, told  time.Time // last
+	weight      float64   // tokens it has added there
+	since       time.Time // start of its time in the cache
+	used, told  time.Time // last use, last time it was shared
 }
 
-// NewTable returns a table of at most so many parts.
+// NewTable returns a table of at most so many prefixes.
 func NewTable(most int) *Table {
 	t := &Table{most: most, entries: make(map[Key]*entry)}
 	t.ring.prev, t.ring.next = &t.ring, &t.ring
@@ -72,7 +71,7 @@ func NewTable(most int) *Table {
 	return t
 }
 
-// Join makes room for one backend more and returns its number. hash is of its id.
+// Join adds a backend and returns its number. hash is of its id.
 func (t *Table) Join(hash uint64) int {
 	t.backends = append(t.backends, cache{hash: hash})
 	return len(t.backends) - 1
@@ -85,7 +84,7 @@ func (t *Table) Rejoin(backend int, hash uint64) {
 	b.hash, b.capacity = hash, 0
 }
 
-// Rescale says that all lengths told so far were estimates, wrong by a factor.
+// Rescale says that all lengths so far were estimates that are wrong by a factor.
 func (t *Table) Rescale(factor float64) {
 	for i := range t.backends {
 		t.backends[i].placed *= factor
@@ -99,22 +98,22 @@ func (t *Table) Rescale(factor float64) {
 	}
 }
 
-// Capacity tells how many tokens a backend's cache holds; 0 is unknown.
+// Capacity sets the tokens that a backend's cache holds; 0 is unknown.
 func (t *Table) Capacity(backend, tokens int) { t.backends[backend].capacity = float64(tokens) }
 
-// Forget says that a backend's cache is empty: it was restarted, or is gone.
+// Forget says that a backend's cache is empty: it restarted or is gone.
 func (t *Table) Forget(backend int) {
 	b := &t.backends[backend]
 	b.life++
 	b.placed, b.recency = 0, recency{}
 }
 
-// Placed is how many tokens are placed on a backend.
+// Placed returns the tokens that are placed on a backend.
 func (t *Table) Placed(backend int) float64 { return t.backends[backend].placed }
 
-// Find tells found of every backend on which some part is warm, how many tokens of a
-// prompt of that length it is, and whether it is the part's main place. A backend may
-// be told of more than once; the most counts.
+// Find calls found for every backend that has a prefix of the prompt cached, with the cached tokens for a prompt of that
+// length, and whether it is the prefix's main backend. A backend may be reported more than once; the largest value
+// counts.
 func (t *Table) Find(parts []Part, prompt int, found func(backend, tokens int, main bool)) {
 	for _, part := range parts {
 		e := t.entries[part.Key]
@@ -131,9 +130,8 @@ func (t *Table) Find(parts []Part, prompt int, found func(backend, tokens int, m
 	}
 }
 
-// main is the place that all replicas keep to: the one that has been warm longest. Of
-// several that began at about the same time, of which each replica may have heard in
-// another order, it is the one nearest home.
+// main returns the backend that all replicas prefer: the one that has had the prefix longest. Of several that began at
+// about the same time, which replicas may have learned in different orders, it is the one nearest to the prefix's home.
 func (t *Table) main(e *entry) int {
 	var first time.Time
 	for i := range e.places {
@@ -154,10 +152,9 @@ func (t *Table) main(e *entry) int {
 	return main
 }
 
-// Rendezvous ranks backends for a key (highest random weight, Thaler and
-// Ravishankar 1998): the greatest value is the key's home, every replica finds the
-// same, and a backend that comes or goes moves only the keys that it has or had: one
-// in n.
+// Rendezvous ranks backends for a key (highest random weight, Thaler and Ravishankar 1998). The backend with the
+// greatest value is the key's home. Every replica computes the same, and a backend that joins or leaves moves only its
+// own keys, 1/n of all.
 func Rendezvous(key Key, backend uint64) uint64 { return mix(uint64(key) ^ mix(backend)) }
 
 // mix spreads the bits of x (the finaliser of splitmix64).
@@ -168,11 +165,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// tokens is the length of a part of a prompt of that length.
+// tokens returns the length of a prefix of a prompt of that length.
 func (p Part) tokens(prompt int) int { return int(min(max(p.Share, 0), 1) * float64(max(prompt, 0))) }
 
-// warm is how much of a part is still in the cache. An engine takes blocks by their last
-// use: what was used since is there before the part, and the part's own tail goes first.
+// warm returns how much of a prefix is still cached. An engine evicts blocks by their last use: blocks used since the
+// prefix stay longer, and the prefix's own tail goes first.
 func (t *Table) warm(p *place) float64 {
 	b := &t.backends[p.backend]
 	if p.life != b.life {
@@ -184,11 +181,11 @@ func (t *Table) warm(p *place) float64 {
 	return min(max(b.capacity-b.recency.after(p.slot), 0), p.tokens)
 }
 
-// Place notes that a prompt of that length is sent to a backend, and appends to told
-// what other replicas should hear of it. id is the backend's, for them.
+// Place records that a prompt of that length is sent to a backend, and appends to told what other replicas must learn.
+// id is the backend's id for them.
 func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id string, now time.Time) []Placement {
 	t.expire(now)
-	before, short := 0, 0 // tokens of the part before, and of one that is too short
+	before, short := 0, 0 // tokens of the previous prefix, and of a prefix that is too short
 	for _, part := range parts {
 		tokens := part.tokens(prompt)
 		own := tokens - before
@@ -200,26 +197,25 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 		p := t.place(part.Key, backend, now)
 		said := Placement{Key: part.Key, Backend: id, Tokens: tokens, Own: own}
 		said.Cold = p.tokens == 0 || p.tokens-t.warm(p) > float64(own)/2
-		t.use(p, said, own-short, now) // what is too short begins other prompts, too
+		t.use(p, said, own-short, now) // a prefix that is too short is shared with other prompts
 		short = 0
 		if said.Cold || now.Sub(p.told) >= tellAgain {
 			p.told = now
 			told = append(told, said)
 		}
 	}
-	t.Push(backend, prompt-before) // what is not remembered is computed each time, as far as we know
+	t.Push(backend, prompt-before) // tokens that are not remembered count as computed each time
 	return told
 }
 
-// Push notes that tokens were computed on a backend that nobody will ask for again,
-// or too few to remember.
+// Push records that a backend computed tokens that no later prompt will reuse, or too few to remember.
 func (t *Table) Push(backend, tokens int) {
 	if tokens > 0 {
 		t.slots(backend).push(float64(tokens))
 	}
 }
 
-// Remove forgets that parts of a prompt are on a backend.
+// Remove removes the prefixes of a prompt from a backend.
 func (t *Table) Remove(parts []Part, backend int) {
 	for _, part := range parts {
 		e := t.entries[part.Key]
@@ -236,7 +232,7 @@ func (t *Table) Remove(parts []Part, backend int) {
 	}
 }
 
-// Merge notes what another replica did.
+// Merge records a placement by another replica.
 func (t *Table) Merge(said Placement, backend int, now time.Time) {
 	if said.Own < minTokens || said.Own > said.Tokens {
 		return
@@ -244,12 +240,12 @@ func (t *Table) Merge(said Placement, backend int, now time.Time) {
 	t.expire(now)
 	p := t.place(said.Key, backend, now)
 	t.use(p, said, said.Own, now)
-	p.told = now // they all heard it
+	p.told = now // all replicas know it
 }
 
-// use books a use of p as said; so many tokens of it are nobody else's.
+// use records a use of p. tokens are those that no other prefix counts.
 func (t *Table) use(p *place, said Placement, tokens int, now time.Time) {
-	order := t.slots(p.backend) // may move p's slot
+	order := t.slots(p.backend) // this may move p's slot
 	if p.slot > 0 {
 		order.add(p.slot, -p.weight)
 	}
@@ -264,7 +260,7 @@ func (t *Table) use(p *place, said Placement, tokens int, now time.Time) {
 	p.tokens, p.own = float64(said.Tokens), float64(said.Own)
 }
 
-// slots is a backend's recency with room for one more.
+// slots returns a backend's recency list with space for one more.
 func (t *Table) slots(backend int) *recency {
 	b := &t.backends[backend]
 	if !b.recency.full() {
@@ -277,7 +273,7 @@ func (t *Table) slots(backend int) *recency {
 	return &b.recency
 }
 
-// each tells do of every place on a backend.
+// each calls do for every prefix on a backend.
 func (t *Table) each(backend int, do func(*place)) {
 	for e := t.ring.next; e != &t.ring; e = e.next {
 		for i := range e.places {
@@ -288,7 +284,7 @@ func (t *Table) each(backend int, do func(*place)) {
 	}
 }
 
-// place returns the place of a part on a backend, an empty one if there is none.
+// place returns a prefix's place on a backend, an empty one if there is none.
 func (t *Table) place(k Key, backend int, now time.Time) *place {
 	e := t.entry(k)
 	e.used = now
@@ -320,7 +316,7 @@ func (t *Table) place(k Key, backend int, now time.Time) *place {
 	return &e.places[len(e.places)-1]
 }
 
-// leave takes a place out of its backend's sum.
+// leave removes a place from its backend's sum.
 func (t *Table) leave(p *place) {
 	if b := &t.backends[p.backend]; p.life == b.life {
 		b.placed -= p.own
@@ -346,7 +342,7 @@ func (t *Table) entry(k Key) *entry {
 	return e
 }
 
-// expire forgets what nobody asked for in a while, a few parts at a time.
+// expire removes prefixes without recent use, a few at a time.
 func (t *Table) expire(now time.Time) {
 	for range 2 * MaxParts {
 		if e := t.edge; e != &t.ring && now.Sub(e.used) >= fresh {
@@ -359,7 +355,7 @@ func (t *Table) expire(now time.Time) {
 	}
 }
 
-// uncount takes an entry out of the sums.
+// uncount removes an entry from the sums.
 func (t *Table) uncount(e *entry) {
 	for i := range e.places {
 		t.leave(&e.places[i])
@@ -375,7 +371,7 @@ func (t *Table) drop(e *entry) {
 	t.free = e
 }
 
-// unlink takes e out of the ring.
+// unlink removes e from the ring.
 func (t *Table) unlink(e *entry) {
 	if t.edge == e {
 		t.edge = e.prev
@@ -383,7 +379,7 @@ func (t *Table) unlink(e *entry) {
 	e.prev.next, e.next.prev = e.next, e.prev
 }
 
-// front makes e the entry used last.
+// front makes e the most recently used entry.
 func (t *Table) front(e *entry) {
 	if e.prev != nil {
 		t.unlink(e)

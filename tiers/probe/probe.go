@@ -1,13 +1,10 @@
-// Package probe finds out what an engine can do by asking it: which fields it
-// knows, whether it scores a text that it is given, whether it goes on from token ids
-// exactly, and by which tokenizer and template. What version an
-// engine says it has is not believed; what it answers is. Start at [New], [Prober.Run] and
-// [Capabilities].
+// Package probe finds out what an engine supports by asking it: request fields, scoring of a given text, exact
+// continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
+// [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of
-// the former are one text of 600 tokens that is scored twice, most of the latter one answer
-// of 256. Each replica probes each pool for itself, when it starts, when the engine it asked
-// was restarted or shows another model card, and every quarter of an hour.
+// A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of the former are one text of
+// 600 tokens that is scored twice, most of the latter one answer of 256. Each replica probes each pool itself: at its
+// start, after the probed engine has restarted or shows another model card, and every 15 minutes.
 package probe
 
 import (
@@ -17,46 +14,45 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Capabilities is what was found out about a pool's engines, by asking one of them. It is never
-// changed once it was published. The nil Card knows nothing.
+// Capabilities is the result of a probe of one of a pool's engines. It never changes after it was published. A nil
+// Capabilities knows nothing.
 type Capabilities struct {
 	At      time.Time
-	Backend string // that was asked
+	Backend string // the probed backend
 	Life    uint64 // of that backend's engine
 	Model   string
 	Spent   Spent  // what it cost
-	Failed  string // why the last probe brought nothing, or not all; the rest is what is known all the same
+	Failed  string // why the last probe failed or is incomplete; the other fields are still valid
 
 	Tokenizer string  // fingerprint of its ids for fixed texts; "" is unknown
 	Template  string  // of its ids for fixed chats; "" is unknown
 	EOS       []int32 // ids that end an answer
 	Window    int     // context length in tokens; 0 is unknown
 
-	RawLogprobs bool // they are those of temperature 1, whatever the request's
-	Processed   bool // they are of the law that tokens were drawn by, after the request's temperature, top_k and top_p
-	Plain       bool // that law is the model's own where a request names none of these; false, too, where it cannot be told
-	Unscored    bool // it was seen to answer without logprobs, though it was asked for them
-	TopLogprobs int  // the most alternatives that it tells, 0..20
-	TokenIDs    bool // it tells the ids that it generates (return_token_ids)
+	RawLogprobs bool // logprobs are those of temperature 1, whatever the request's temperature
+	Processed   bool // logprobs are of the sampling distribution, after the request's temperature, top_k and top_p
+	Plain       bool // without sampling parameters that distribution is the model's own; false if unknown
+	Unscored    bool // it has answered without logprobs although they were requested
+	TopLogprobs int  // largest number of alternatives in logprobs, 0..20
+	TokenIDs    bool // it returns generated ids (return_token_ids)
 	TokenBytes  bool // its logprobs have each token's bytes
 
-	Scoring   openai.ScoreStyle // how it scores a text that it is given; "" is not at all
-	ScoreTop  int               // the most alternatives that it tells of a place of such a text, 0..20
-	Reuse     bool              // a text that was scored before costs less to score again
-	Continues bool              // it goes on from ids as it would have from the chat
+	Scoring   openai.ScoreStyle // how it scores a given text; "": not at all
+	ScoreTop  int               // largest number of alternatives per position of such a text, 0..20
+	Reuse     bool              // scoring a text again costs less
+	Continues bool              // continuing from ids gives the same answer as from the chat
 
-	// How much of the engine's own greedy answer it stands by when it scores it: the
-	// ceiling of strict modes. Shares, 0..1: of the first choices, and of tokens within
-	// 0.125 nat of them.
+	// Agreement of the engine with its own greedy answer when it scores it: the upper limit of strict modes. Shares,
+	// 0..1: of first choices, and of tokens within 0.125 nats of them.
 	SelfAgreement, SelfAgreementTol float64
 
 	Missing []MissingCapability // what it lacks, sorted
 }
 
-// MissingCapability is something that an engine lacks, and how one knows.
+// MissingCapability is something that an engine lacks, and the reason.
 type MissingCapability struct{ Name, Reason string }
 
-// What may be missing.
+// The capabilities.
 const (
 	MissingTokenizer = "tokenizer"        // nothing tells the ids of a text
 	MissingTemplate  = "template"         // nor of a chat
@@ -76,14 +72,13 @@ const (
 	MissingWindow    = "window"           // /v1/models does not tell the context length
 )
 
-// CapabilityNames are all that may be missing: the values of the metric's label.
+// CapabilityNames are all capabilities: the values of the metric's label.
 var CapabilityNames = []string{
 	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
 	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
 }
 
-// MissingReason returns why something is missing, "" where it is there. Of a nil card everything
-// is missing.
+// MissingReason returns why a capability is missing; "" if it is there. For nil everything is missing.
 func (c *Capabilities) MissingReason(what string) string {
 	if c == nil {
 		return "not probed yet"
@@ -94,8 +89,7 @@ func (c *Capabilities) MissingReason(what string) string {
 	return ""
 }
 
-// SameTokens reports whether two pools read and write the same ids: known is false while
-// what either has told does not decide it.
+// SameTokens reports whether two pools use the same token ids. known is false while the probes do not decide it.
 func SameTokens(a, b *Capabilities) (same, known bool) {
 	switch {
 	case a == nil || b == nil || a.Tokenizer == "" || b.Tokenizer == "":

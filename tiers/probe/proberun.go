@@ -16,24 +16,23 @@ type probeRun struct {
 	*asker
 	found   Capabilities
 	missing map[string]string
-	variant int    // which of the questions
-	closed  string // why nothing may be scored now; "" is: it may
+	variant int    // index of the question variant
+	closed  string // why scoring is suspended; "": it is not
 
 	model   modelCard
 	pins    templateArguments
 	ofTexts route
 	ofChats route
-	noChat  string  // why there are no chats
-	ids     []int32 // some that this tokenizer makes
+	noChat  string  // why chats are not supported
+	ids     []int32 // valid ids of this tokenizer
 	prompt  []int32 // of the long question; nil while unknown
 	answer  answer  // to it
 
-	weak   string // what may be better soon, and was not now
-	deadly bool   // it was scoring that ended the engine
+	weak   string // a result that may be better at the next try
+	deadly bool   // scoring has crashed the engine
 }
 
-// templateArguments says whether chats may have arguments for their template: an engine that knows none
-// refuses them.
+// templateArguments says whether chats may have template arguments; engines without them refuse the field.
 type templateArguments int
 
 const (
@@ -42,15 +41,14 @@ const (
 	pinsRefused
 )
 
-// addMissing notes that something is missing; what was said of it first stands.
+// addMissing adds a missing capability; the first reason stays.
 func (e *probeRun) addMissing(what, why string) {
 	if _, said := e.missing[what]; !said {
 		e.missing[what] = why
 	}
 }
 
-// complete asks /v1/completions or /v1/chat/completions, greedily unless the question says
-// otherwise, and for ids.
+// complete calls /v1/completions or /v1/chat/completions, greedily unless the question says otherwise, and requests ids.
 func (e *probeRun) complete(ctx context.Context, path string, most int, question map[string]any) (answer, error) {
 	q := map[string]any{"max_tokens": most, "temperature": 0, "return_token_ids": true, "stream": false}
 	maps.Copy(q, question)
@@ -68,14 +66,14 @@ func (e *probeRun) complete(ctx context.Context, path string, most int, question
 	return a, err
 }
 
-// ask asks one question as a chat.
+// ask sends one question as a chat.
 func (e *probeRun) ask(ctx context.Context, text string, most int, more map[string]any) (answer, error) {
 	q := map[string]any{"messages": []message{{"user", text}}}
 	maps.Copy(q, more)
 	return e.complete(ctx, "/v1/chat/completions", most, q)
 }
 
-// templated asks a question about a chat, with the template's arguments if they are taken.
+// templated sends a chat question, with template arguments if the engine takes them.
 func (e *probeRun) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
 	if e.pins != pinsRefused {
 		q := maps.Clone(question)
@@ -96,22 +94,21 @@ func (e *probeRun) templated(ctx context.Context, path string, question map[stri
 	return body, err
 }
 
-// ended notes the id that ended an answer.
+// ended stores the id that ended an answer.
 func (e *probeRun) ended(a *answer) {
 	if id, ok := a.end(); ok && !slices.Contains(e.found.EOS, id) {
 		e.found.EOS = append(e.found.EOS, id)
 	}
 }
 
-// route is by which route the ids of texts, or of chats, are told.
+// route is the way to get the ids of texts, or of chats.
 type route struct {
-	known bool   // /tokenize has told some
-	not   string // why it is not asked any more
+	known bool   // /tokenize has returned ids
+	not   string // why it is not used any more
 }
 
-// rendered returns the ids that the engine makes of a text or of a chat: by /tokenize, or
-// where that tells none at first, as the prompt of one token. Both give the same where both
-// are known.
+// rendered returns the ids of a text or of a chat: by /tokenize, or, if that failed the first time, as the prompt of a
+// one-token answer. Both give the same if both work.
 func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
 	post, path, r := e.post, "/v1/completions", &e.ofTexts
 	if question["messages"] != nil {
@@ -145,7 +142,7 @@ func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int
 	return a.prompt, err
 }
 
-// question is one that has the engine score the last tokens of ids.
+// question returns a request to score the last tokens of ids.
 func (e *probeRun) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
 	n := len(ids) - draft
 	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority}

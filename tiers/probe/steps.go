@@ -15,8 +15,7 @@ import (
 	"slices"
 )
 
-// run asks all questions. The error is why the engine cannot be probed now; what it lacks
-// is none.
+// run asks all questions. The error says that the engine cannot be probed now; a missing capability is no error.
 func (e *probeRun) run(ctx context.Context) error {
 	e.missing = map[string]string{}
 	e.found.Model = e.asker.model
@@ -28,7 +27,7 @@ func (e *probeRun) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// Last, because it may be the end of the engine.
+	// Last, because scoring may crash the engine.
 	e.scoring(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -41,7 +40,7 @@ func (e *probeRun) run(ctx context.Context) error {
 	return nil
 }
 
-// window reads the model's card.
+// window reads the model card.
 func (e *probeRun) window(ctx context.Context) error {
 	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err == nil {
@@ -60,8 +59,8 @@ func (e *probeRun) window(ctx context.Context) error {
 	return nil
 }
 
-// ending asks for an answer that ends by itself, soon. It is the first that an engine has
-// to generate: one that cannot is not probed.
+// ending asks for an answer that ends by itself soon. It is the first generated answer: an engine that cannot give one
+// is not probed.
 func (e *probeRun) ending(ctx context.Context) error {
 	a, err := e.ask(ctx, short[e.variant%len(short)], shortTokens, nil)
 	refused, isRefusal := errors.AsType[*refusal](err)
@@ -87,7 +86,7 @@ func (e *probeRun) ending(ctx context.Context) error {
 	return nil
 }
 
-// fold adds ids to a fingerprint, with their number before them.
+// fold adds ids to a fingerprint, after their number.
 func fold(h hash.Hash, ids []int32) {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
 	for _, id := range ids {
@@ -96,7 +95,7 @@ func fold(h hash.Hash, ids []int32) {
 	_, _ = h.Write(b) // never fails
 }
 
-// tokenizer takes its fingerprint.
+// tokenizer computes the fingerprint of the tokenizer.
 func (e *probeRun) tokenizer(ctx context.Context) error {
 	h := sha256.New()
 	for _, text := range texts {
@@ -115,8 +114,7 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 	return nil
 }
 
-// template takes the fingerprint of the chat template. A chat that it refuses, such as one
-// with tools, is a part of that.
+// template computes the fingerprint of the chat template. A refused chat, such as one with tools, is part of it.
 func (e *probeRun) template(ctx context.Context) error {
 	h := sha256.New()
 	for i := range chats {
@@ -142,7 +140,7 @@ func (e *probeRun) template(ctx context.Context) error {
 	return nil
 }
 
-// tokenizeRoutes finds out whether texts, chats and ids can be turned into each other without an answer.
+// tokenizeRoutes finds out whether texts, chats and ids can be converted without generating.
 func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 	for _, r := range []*route{&e.ofTexts, &e.ofChats} {
 		if !r.known {
@@ -166,7 +164,7 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 	return nil
 }
 
-// logprobs finds out how many alternatives are told.
+// logprobs finds out how many alternatives the engine returns.
 func (e *probeRun) logprobs(ctx context.Context) error {
 	if e.noChat != "" {
 		e.addMissing(MissingLogprobs, e.noChat)
@@ -204,8 +202,8 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 	return nil
 }
 
-// temperature finds out whether logprobs follow the request's temperature: then all that lies
-// between two tokens is twice as much at half of it.
+// temperature finds out whether logprobs depend on the request's temperature: then the gap between two tokens doubles at
+// half of it.
 func (e *probeRun) temperature(ctx context.Context) error {
 	if e.found.TopLogprobs < 2 {
 		e.addMissing(MissingRaw, "it takes two alternatives to tell")
@@ -261,7 +259,7 @@ func follows(one, half map[string]float64) (raw, known bool) {
 	return is < 1.5*was, true
 }
 
-// longAnswer asks for the answer that is continued and scored after that.
+// longAnswer asks for the answer that later steps continue and score.
 func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" {
 		return nil
@@ -329,7 +327,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 	return nil
 }
 
-// missingEnd says why no id is known that ends an answer.
+// missingEnd says why no end-of-sequence id is known.
 func (e *probeRun) missingEnd() {
 	switch {
 	case len(e.found.EOS) > 0:

@@ -17,17 +17,17 @@ import (
 type Receipt struct {
 	Route       string
 	Plan        plan.Plan
-	Audit       *plan.AuditDecision // how it was judged in the modes risk and shadow; nil in others
+	Audit       *plan.AuditDecision // the evidence used in the modes risk and shadow; nil in others
 	Tries       []dispatch.Try
 	Verdict     accept.Verdict      // of the draft; zero when none was judged
-	Needed      accept.Nats         // the threshold that its score was held against
-	Band        accept.Nats         // how far below it the target was asked
-	Tie         accept.Nats         // mode verify: by how much a token might miss the target's first choice
-	ScoreSeries []accept.ScorePoint // how its score fell
-	Checks      []Check             // what the target said of it, when it was asked
-	Failovers   []Failover          // where the target carried on in mid-answer
+	Needed      accept.Nats         // the threshold for its score
+	Band        accept.Nats         // how far below the threshold the target was asked
+	Tie         accept.Nats         // mode verify: accepted distance to the target's first choice
+	ScoreSeries []accept.ScorePoint // its running minimum over tokens
+	Checks      []Check             // the target's checks of it
+	Failovers   []Failover          // where another backend continued the answer
 
-	Approximate bool // mode verify above temperature 0: the answer is not of the target's exact law
+	Approximate bool // mode verify above temperature 0: the answer does not have exactly the target's distribution
 
 	Tier           plan.Tier // that the answer came from, "" while there is none
 	Finish         string
@@ -36,9 +36,9 @@ type Receipt struct {
 	TargetTokens   int     // target tokens in the answer
 	WastedTokens   int     // draft tokens that were thrown away
 	DraftedTokens  int     // draft tokens that were made, as far as they came
-	ScoredTokens   int     // tokens that the target computed to say what it thinks of the draft, prompts included
+	ScoredTokens   int     // tokens that the target computed for checks, prompts included
 	Committed      int     // draft tokens at which the draft was committed; 0 never
-	USD            float64 // its share of the price of the backends that worked for it
+	USD            float64 // its share of the backends' price
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for capacity at the pools
@@ -49,7 +49,7 @@ type Receipt struct {
 	First  time.Duration // until the answer's first byte
 }
 
-// Check is the target's word on a part of the draft.
+// Check is one check of a part of the draft by the target.
 type Check struct {
 	Scorer  plan.Scorer
 	Backend string
@@ -62,7 +62,7 @@ type Check struct {
 	Took    time.Duration
 }
 
-// Failover is a place in mid-answer from which the target carried on.
+// Failover is a position from which another backend continued the answer.
 type Failover struct {
 	Why    string // a reason of accept's, draft_lost or target_lost
 	Tokens int    // of the answer before it, as far as they are known
@@ -73,7 +73,7 @@ type Failover struct {
 // maxChecks bounds the checks and takeovers in a receipt; blocks make many.
 const maxChecks = 16
 
-// maxTries bounds a receipt.
+// maxTries bounds the calls in a receipt.
 const maxTries = 32
 
 // Acceptance is the value of the X-Acceptance header: what is known when it is
@@ -106,15 +106,15 @@ func (rc *Receipt) Acceptance() string {
 	return word
 }
 
-// phaseWarmup marks what was judged by a warm-up's threshold.
+// phaseWarmup marks answers that were judged by the threshold of a warm-up.
 const phaseWarmup = ";phase=warmup"
 
-// warmup reports whether the draft was judged by a warm-up's threshold, and not by the target's word.
+// warmup reports whether the draft was judged by the threshold of a warm-up, without a check by the target.
 func (rc *Receipt) warmup() bool {
 	return rc.WasJudged() && rc.Audit != nil && rc.Audit.Warmup && (rc.Verdict.Cohort == "" || rc.Verdict.Cohort == accept.CohortWarmup)
 }
 
-// IsWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
+// IsWarmup reports whether [Receipt.Acceptance] says that an answer was judged by the threshold of a warm-up.
 func IsWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
 
 // IsPressure reports whether an answer is a draft that was kept only because the target was short of
@@ -123,7 +123,7 @@ func IsPressure(acceptance string) bool {
 	return strings.Contains(acceptance, ";reason="+accept.ReasonPressure)
 }
 
-// Outcome is what became of the draft, in one word, and why.
+// Outcome returns what happened to the draft, in one word, and why.
 func (rc *Receipt) Outcome() (word, reason string) {
 	switch {
 	case !rc.WasJudged():
@@ -139,7 +139,7 @@ func (rc *Receipt) Outcome() (word, reason string) {
 // WasJudged reports whether a draft was judged.
 func (rc *Receipt) WasJudged() bool { return rc.Verdict.Reason != "" }
 
-// score prints a score in nats with three decimals.
+// score formats a score in nats with three decimals.
 func score(v accept.Verdict) string {
 	if v.Tokens == 0 {
 		return "0"
@@ -147,7 +147,7 @@ func score(v accept.Verdict) string {
 	return strconv.FormatFloat(float64(v.Score), 'f', 3, 64)
 }
 
-// Extra is the object "foregate" of the answer, as raw JSON.
+// Extra returns the object "foregate" of the answer as raw JSON.
 func (rc *Receipt) Extra() []byte {
 	b := append(make([]byte, 0, 160), `{"tier":"`...)
 	b = append(b, rc.Tier...)

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// Recorder writes a receipt. It is for one goroutine, as the request is.
+// Recorder writes a receipt. It is for one goroutine.
 type Recorder struct {
 	rc    *Receipt
 	now   func() time.Time
@@ -20,7 +20,7 @@ var _ dispatch.Events = (*Recorder)(nil)
 // NewRecorder returns a recorder that writes rc; now tells the time.
 func NewRecorder(rc *Receipt, now func() time.Time) *Recorder { return &Recorder{rc: rc, now: now} }
 
-// Tally is what a request has taken so far, in tokens.
+// Tally counts the tokens of a request so far.
 type Tally struct {
 	Prompt   int // as engines count it
 	Accepted int // draft tokens in the answer
@@ -30,16 +30,16 @@ type Tally struct {
 	Scored   int // tokens that the target computed to say what it thinks of the draft, prompts included
 }
 
-// phase is a part of an answer's time that is running; the zero phase is none.
+// phase is the running part of an answer's time; the zero value is none.
 type phase struct {
 	into  *time.Duration
 	since time.Time
 }
 
-// RecordPlan tells how the request is going to be answered.
+// RecordPlan sets how the request is answered.
 func (r *Recorder) RecordPlan(p plan.Plan, t *plan.AuditDecision) { r.rc.Plan, r.rc.Audit = p, t }
 
-// RecordBypass tells why the request is not drafted after all, or why its draft does not count.
+// RecordBypass sets why the request has no draft although one was planned, or why its draft does not count.
 func (r *Recorder) RecordBypass(reason string) { r.rc.Plan.Reason = reason }
 
 // RecordThresholds tells by what the draft is judged: the threshold, how far below it the target is asked, and by
@@ -48,24 +48,24 @@ func (r *Recorder) RecordThresholds(needed, band, tie accept.Nats) {
 	r.rc.Needed, r.rc.Band, r.rc.Tie = needed, band, tie
 }
 
-// RecordScores tells how the draft's score has fallen so far.
+// RecordScores sets the draft's score series.
 func (r *Recorder) RecordScores(track []accept.ScorePoint) { r.rc.ScoreSeries = track }
 
-// RecordVerdict tells the verdict on the draft.
+// RecordVerdict sets the verdict on the draft.
 func (r *Recorder) RecordVerdict(v accept.Verdict) {
 	r.rc.Verdict, r.rc.Judged = v, r.now().Sub(r.rc.Began)
 }
 
-// ClearVerdict takes the verdict back: nothing was drafted.
+// ClearVerdict removes the verdict: nothing was drafted.
 func (r *Recorder) ClearVerdict() { r.rc.Verdict, r.rc.Judged = accept.Verdict{}, 0 }
 
-// RecordCommit tells at how many tokens the draft was committed.
+// RecordCommit sets the number of tokens at which the draft was committed.
 func (r *Recorder) RecordCommit(tokens int) { r.rc.Committed = tokens }
 
-// RecordApproximation tells that the answer is not of the target's exact law.
+// RecordApproximation says that the answer does not have exactly the target's distribution.
 func (r *Recorder) RecordApproximation() { r.rc.Approximate = true }
 
-// RecordCheck tells what the target said of the draft just now.
+// RecordCheck adds a check by the target.
 func (r *Recorder) RecordCheck(c Check) {
 	c.At = r.now().Sub(r.rc.Began) - c.Took
 	r.rc.Verify += c.Took
@@ -74,13 +74,13 @@ func (r *Recorder) RecordCheck(c Check) {
 	}
 }
 
-// RecordVerification adds time that was spent on asking the target.
+// RecordVerification adds time spent on checks by the target.
 func (r *Recorder) RecordVerification(d time.Duration) { r.rc.Verify += d }
 
-// RecordDraft tells how long was spent on the draft since it began, but for asking the target about it.
+// RecordDraft adds the time spent on the draft since it began, without checks by the target.
 func (r *Recorder) RecordDraft(began time.Time) { r.rc.Draft = r.now().Sub(began) - r.rc.Verify }
 
-// RecordFailover tells from where another backend carries on in mid-answer.
+// RecordFailover adds a position from which another backend continues the answer.
 func (r *Recorder) RecordFailover(t Failover) {
 	if len(r.rc.Failovers) < maxChecks {
 		t.At = r.now().Sub(r.rc.Began)
@@ -88,20 +88,20 @@ func (r *Recorder) RecordFailover(t Failover) {
 	}
 }
 
-// SetTier tells which tier the answer comes from, as far as is known.
+// SetTier sets the tier that the answer comes from so far.
 func (r *Recorder) SetTier(t plan.Tier) { r.rc.Tier = t }
 
-// RecordTally tells what the request has taken so far.
+// RecordTally sets the token counts.
 func (r *Recorder) RecordTally(t Tally) {
 	rc := r.rc
 	rc.PromptTokens, rc.AcceptedTokens, rc.TargetTokens = t.Prompt, t.Accepted, t.Target
 	rc.WastedTokens, rc.DraftedTokens, rc.ScoredTokens = t.Wasted, t.Drafted, t.Scored
 }
 
-// RecordFinish tells how the answer ended.
+// RecordFinish sets how the answer ended.
 func (r *Recorder) RecordFinish(finish string) { r.rc.Finish = finish }
 
-// Enter begins to count time as the target's, or as the draft's; what was counted before ends.
+// Enter starts to count time for the target or the draft, and stops the running count.
 func (r *Recorder) Enter(t plan.Tier) {
 	r.lap()
 	r.phase = phase{&r.rc.Target, r.now()}
@@ -110,13 +110,13 @@ func (r *Recorder) Enter(t plan.Tier) {
 	}
 }
 
-// Leave ends it.
+// Leave stops the running count.
 func (r *Recorder) Leave() {
 	r.lap()
 	r.phase = phase{}
 }
 
-// lap adds what the running phase has taken since it began, or since the last lap.
+// lap adds the time since the last lap to the running phase.
 func (r *Recorder) lap() {
 	if p := &r.phase; p.into != nil {
 		now := r.now()
@@ -154,5 +154,5 @@ func (r *Recorder) Settled(entry int, t dispatch.Try) {
 // Cost implements [dispatch.Events].
 func (r *Recorder) Cost(usd float64) { r.rc.USD += usd }
 
-// Extra is the object "foregate" of the answer, as raw JSON.
+// Extra returns the object "foregate" of the answer as raw JSON.
 func (r *Recorder) Extra() []byte { return r.rc.Extra() }

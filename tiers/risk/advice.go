@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Advice is what may be done about a kind of request of which audits say that nothing can be certified. The zero value says
-// that there is nothing to advise. Shares are 0 … 1.
+// Advice says what an operator can do about a traffic class for which nothing can be certified. The zero value says
+// nothing. Shares are 0 … 1.
 type Advice struct {
 	Eps float64 // that was found infeasible
 
@@ -31,8 +31,8 @@ const (
 	fewAudits = 100
 )
 
-// Advise tells what to do where nothing can be certified. It changes nothing. Evidence begins anew with each finding, so the
-// audits of the findings count too.
+// Advise returns the advice for a state that is infeasible. It changes nothing. Evidence restarts with each finding of
+// infeasibility, so the audits of earlier findings count too.
 func (s *State) Advise(r Rule) Advice {
 	if !s.View(r).Infeasible {
 		return Advice{}
@@ -50,8 +50,8 @@ func (s *State) Advise(r Rule) Advice {
 	return a
 }
 
-// feasible is the least ε, in steps of 0.01, that half a lease of audits certifies where a share of risk is bad; 0 where that
-// is above 0.5.
+// feasible returns the least ε, in steps of 0.01, that half a lease of audits certifies if a share of risk is bad; 0 if
+// that is above 0.5.
 func feasible(risk float64, r Rule) float64 {
 	for step := int(math.Floor(risk*epsSteps)) + 1; step <= maxEpsSteps; step++ {
 		if eps := float64(step) / epsSteps; RequiredAudits(risk, eps, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
@@ -61,7 +61,7 @@ func feasible(risk float64, r Rule) float64 {
 	return 0
 }
 
-// String is the advice in one line; "" where there is none.
+// String returns the advice as one line; "" if there is none.
 func (a Advice) String() string {
 	const other = "another risk.label, speculation.head_check, or another draft model"
 	best := percent(AcceptanceShare(1))
@@ -87,7 +87,7 @@ func (a Advice) String() string {
 	return text + "; or try " + other
 }
 
-// upTo is an ε, or that it is above all that are advised.
+// upTo formats an ε, or says that it is above the largest advised one.
 func upTo(eps float64) string {
 	if eps == 0 {
 		return "above 0.5"
@@ -97,7 +97,7 @@ func upTo(eps float64) string {
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// percent is a share with one decimal at most.
+// percent formats a share with at most one decimal.
 func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(1000*share)/10, 'f', -1, 64) + "%"
 }

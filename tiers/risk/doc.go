@@ -1,42 +1,37 @@
-// Package risk holds a promise: of the drafts that are served unverified, the share that the
-// target would have refused is at most ε, with probability 1 − δ throughout a lease, however often
-// one looks. It is arithmetic over the outcomes of audits; it knows neither clock nor network.
-// docs/science.md#the-promise has what is promised and what is not; docs/proof.md#replays-of-the-promise what replays show.
+// Package risk holds the promise: of the drafts that are served without a check by the target, the target would have
+// rejected at most a share ε, with probability 1 − δ throughout a lease, at every moment. It is arithmetic over the
+// outcomes of audits, without clock or network. README.md shows simulations and what is not promised.
 //
-// Start at [State]: what audits have shown of one kind of request. A request takes a [View] of
-// it, from which follow the threshold that its draft's score is held against and whether it is
-// audited ([View.Decide]). An audit is booked as bad when it begins ([State.Open]) and made good
-// when the target stands by the draft ([State.Close]); one that is lost stays bad.
+// Start at [State], the evidence for one traffic class. A request takes a [View] of it and derives the threshold for its
+// draft's score, and whether the draft is audited ([View.Decide]). An audit is stored as bad when it begins
+// ([State.Open]) and becomes good when the target accepts the draft ([State.Close]); a lost audit stays bad.
 //
 // # What is certified
 //
-// Scores go through a frozen [Grid] λ₁ > … > λ_J. Index 0 accepts nothing, index j what scores
-// λ_j or more. R(j) = P(bad | score ≥ λ_j) is the risk of index j. Of n audits with a score of λ_j
-// or more, k of them bad, [LogE] makes an e-value against R(j) ≥ ε: a bet whose stake grows on
-// average only if R(j) < ε. Ville's inequality (1939) bounds the chance that it ever reaches 1/δ
-// while R(j) ≥ ε by δ, whenever one looks and however often.
+// Scores are compared with a frozen [Grid] λ₁ > … > λ_J. Index 0 accepts nothing, index j accepts scores of λ_j or more.
+// R(j) = P(bad | score ≥ λ_j) is the risk of index j. From n audits with a score of λ_j or more, k of them bad, [LogE]
+// computes an e-value against R(j) ≥ ε: a bet that grows on average only if R(j) < ε. By Ville's inequality (1939) it
+// ever reaches 1/δ while R(j) ≥ ε with probability δ at most.
 //
-// Indices are certified in order, the strictest first (fixed sequence testing: Bauer 1991;
-// "Learn then Test", Angelopoulos et al. 2021). For any of them to be certified wrongly the first
-// bad one must be, so the chance of that is δ for all of them together.
+// Indices are certified in order, the strictest first (fixed sequence testing: Bauer 1991; "Learn then Test",
+// Angelopoulos et al. 2021). A wrong certificate requires that the first bad index is certified, so the error
+// probability is δ for all indices together.
 //
 // # How long it holds
 //
-// Evidence ages, so it is kept in epochs that live for Rule.Lease audits, a new one from half of
-// that on, and the operating index is the largest that a living epoch has certified. Two epochs
-// live at a time, so each is run at δ/2. A certificate is thus of the last Lease audits; over many
-// leases errors add up, δ/2 for each epoch at most. An alarm, and evidence that nothing can be
-// certified, begin an epoch, too.
+// Evidence ages, so it is kept in epochs that live for Rule.LeaseAudits audits; a new one opens after half of that. The
+// operating index is the largest that a living epoch has certified. Two epochs live at a time, so each has δ/2. A
+// certificate is thus based on the last LeaseAudits audits; over many leases errors add up, δ/2 per epoch at most. A
+// drift alarm, and evidence that nothing can be certified, start a new epoch, too.
 //
-// Epochs that end without a certificate are short, for half of all requests are audited then, and
-// each is one more chance to err: the i-th in a row is run at δ/(2i²), so that a time without a
-// certificate, however long, ends in a wrong one with probability 0.83 δ at most.
+// Epochs without a certificate are short, because half of all requests are audited then, and each is one more chance to
+// err. The i-th in a row has δ/(2i²), so that a time without a certificate, however long, ends in a wrong one with
+// probability 0.83 δ at most.
 //
-// Any order of outcomes gives the same counts, so audits that have all begun certify the same in
-// whichever order they end. The watch for drift alone depends on the order.
+// The counts do not depend on the order of outcomes. Only the drift watch does.
 //
-// A drift that is large is found sooner by an e-CUSUM ([Drift]; Shin, Ramdas and Rinaldo 2024) over
-// the audits of served drafts, which ends all epochs.
+// A large drift is found sooner by an e-CUSUM ([Drift]; Shin, Ramdas and Rinaldo 2024) over the audits of served drafts;
+// an alarm ends all epochs.
 //
-// Sources: Waudby-Smith and Ramdas 2024 (betting); Ville 1939.
+// Sources: Waudby-Smith and Ramdas 2024 (betting); Ville 1939. See docs/science.md, "The promise".
 package risk

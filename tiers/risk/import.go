@@ -5,32 +5,30 @@ import (
 	"time"
 )
 
-// PastAudit is an audit that was made elsewhere or before: of the same kind of request, by the same
-// models and rules.
+// PastAudit is an audit that was made elsewhere or earlier, for the same traffic class, models and rules.
 type PastAudit struct {
 	Score float64
-	Floor float64 // of its region: drafts with a lower score were not audited
-	Bad   bool    // or lost
+	Floor float64 // drafts with a lower score were not audited
+	Bad   bool    // bad or lost
 }
 
 // Import is what past audits add to a state.
 type Import struct {
-	Version, Alarm int64 // of the state that it was reckoned for
-	Grid           Grid  // where that has none: at the quantiles of the past audits
-	Audits         int   // that are added
+	Version, Alarm int64 // of the state that it was made for
+	Grid           Grid  // a new grid from the past audits, if the state has none
+	Audits         int   // added audits
 	Bad            int   // of those
-	Outside        int   // that say nothing about any index
-	Older          int   // for which there was no room
+	Outside        int   // audits outside the range of all indices
+	Older          int   // audits beyond the lease
 	N, K           [gridSize]int
 }
 
-// PlanImport says what past audits, the oldest first, would add to a state. It changes nothing.
+// PlanImport returns what past audits, the oldest first, would add to a state. It changes nothing.
 //
-// They become evidence of the oldest living epoch, the newest of them first, of which it then has
-// a lease at most. They age it by half a lease at most, so that they expire after another half,
-// and nothing that the gateway audited itself is driven out by them. Index j counts those whose region held λ_j: the others
-// were not chosen by chance alone. That past audits are like the next ones is for who imports
-// them to know; so is that they were not chosen for their outcomes.
+// They become evidence of the oldest living epoch, the newest first, up to one lease. They age it by half a lease at
+// most, so that they expire after another half, and the gateway's own audits are not displaced. Index j counts only
+// audits whose range included λ_j; others were not selected at random. The caller must know that past audits are like
+// future ones, and that they were not selected by outcome.
 func (s *State) PlanImport(r Rule, past []PastAudit) Import {
 	p := Import{Version: s.Version, Alarm: s.Alarm}
 	grid := s.Grid
@@ -70,7 +68,7 @@ func (s *State) PlanImport(r Rule, past []PastAudit) Import {
 	return p
 }
 
-// placed is the grid that past audits place, none of less than [GridScores].
+// placed returns a grid from past audits; nil for fewer than [GridScores].
 func placed(past []PastAudit) Grid {
 	scores := make([]float64, 0, len(past))
 	for _, a := range past {
@@ -94,8 +92,8 @@ func (g Grid) last(floor float64) int {
 	return 0
 }
 
-// ApplyImport adds a prior. It reports whether it did: a state that is another by now, or that has no
-// room any more, is left as it is.
+// ApplyImport adds an import. It reports whether it did: a state that has changed since, or has no room, is left as it
+// is.
 func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	s.begin(r)
 	if p.Version != s.Version || p.Alarm != s.Alarm || s.Version == 0 && len(p.Grid) == 0 ||

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// State is what audits have shown of one kind of request and lot. The zero value knows nothing:
-// it collects scores until there is a grid. It is not safe for concurrent use. Replicas that share
-// a Redis keep it there, in scripts that do the same (package tiers/evidence).
+// State is the evidence for one traffic class and cohort. The zero value is empty: it collects scores until there are
+// enough for a grid. It is not safe for concurrent use. Replicas that share a Redis keep it there, in scripts with the
+// same rules (package tiers/evidence).
 type State struct {
-	Version          int64     // of the grid; 0: there is none yet
-	Alarm            int64     // of the evidence
+	Version          int64     // of the grid; 0: no grid yet
+	Alarm            int64     // number of drift alarms
 	Grid             Grid      //
-	Scores           []float64 // of drafts, until there is a grid
-	MaxWrongRate     float64   // that Op was certified for
+	Scores           []float64 // of drafts, before the grid
+	MaxWrongRate     float64   // ε for which Op is certified
 	ErrorProbability float64
 	Op               int     // operating index: 0 accepts nothing
-	Epochs           []Epoch // that live, the oldest first, two at most
+	Epochs           []Epoch // living epochs, the oldest first, at most two
 	Drift            Drift
-	Infeasible       bool // nothing can be certified, as it seemed when last there was evidence
-	Cold             int  // epochs that were opened since something was certified last
-	Outcomes         int  // of audits, and of those imported, since Eps and Delta are what they are, up to maxOutcomes
+	Infeasible       bool // by the latest evidence no threshold can be certified
+	Cold             int  // epochs since the last certificate
+	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
 	Finding          Infeasibility
 	Warmup           Warmup
 
 	tickets    map[string]openAudit
-	epochCount int64 // epochs so far
+	epochCount int64 // all epochs so far
 }
 
-// Epoch is evidence that is forgotten as a whole.
+// Epoch is evidence that expires as a whole.
 type Epoch struct {
 	ID      int64
-	Audits  int           // in it, of any score
+	Audits  int           // with any score
 	Cert    int           // largest index certified
-	Turn    int           // the how manieth it is since something was certified; 1 is the first
-	N, K, O [gridSize]int // audits with a score of at least λ_j; of them bad or not closed; of them not closed
+	Turn    int           // number of the epoch since the last certificate, from 1
+	N, K, O [gridSize]int // by index j: audits with a score of at least λ_j; of these bad or open; of these open
 }
 
-// Closed are the audits of index j that have an outcome, and how many were bad.
+// Closed returns the audits of index j with an outcome, and how many were bad.
 func (e *Epoch) Closed(j int) (n, bad int) {
 	if j < 1 || j > gridSize {
 		return 0, 0
@@ -46,36 +46,36 @@ func (e *Epoch) Closed(j int) (n, bad int) {
 	return e.N[j-1] - e.O[j-1], e.K[j-1] - e.O[j-1]
 }
 
-// openAudit is an audit under way.
+// openAudit is an audit without an outcome.
 type openAudit struct {
 	epochs    []int64
 	first, hi int
 	served    bool
-	warmup    bool  // of a draft that the warm-up served: it is in no epoch
+	warmup    bool  // of a draft served by the warm-up: it is in no epoch
 	born      int64 // unix seconds
 }
 
 const (
-	// maxOpen bounds the audits under way in one state.
+	// maxOpen bounds the open audits of one state.
 	maxOpen = 1024
-	// openFor is after how many seconds one that was not closed is lost: it stays bad.
+	// openFor is the age in seconds after which an open audit is lost; it stays bad.
 	openFor = 900
 )
 
-// OpenResult is what became of an audit that was to be booked.
+// OpenResult is the result of [State.Open].
 type OpenResult string
 
-// The fates.
+// The results.
 const (
 	Opened     OpenResult = "booked"
-	Learned    OpenResult = "learned" // its score helps to place the grid; no target is asked
-	Stale      OpenResult = "stale"   // decided by a grid or before an alarm that is over
-	OutOfRange OpenResult = "outside" // its score is below the region
-	Full       OpenResult = "full"    // too many are under way
+	Learned    OpenResult = "learned" // its score helps to place the grid; the target is not asked
+	Stale      OpenResult = "stale"   // it was decided by an older grid, or before an alarm
+	OutOfRange OpenResult = "outside" // its score is below the audited range
+	Full       OpenResult = "full"    // too many audits are open
 )
 
-// View is what requests go by. What was certified for another ε or δ is not served by: the next
-// audit that is opened certifies anew.
+// View returns what requests need. A certificate for another ε or δ does not count; the next audit that is opened
+// certifies anew.
 func (s *State) View(r Rule) View {
 	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious()}
 	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
@@ -88,11 +88,11 @@ func (s *State) View(r Rule) View {
 	return v
 }
 
-// cautious is the score that the best third of the drafts reach, as far as scores tell; never while they do not.
+// cautious returns the score that the best third of the drafts reach; never if too few scores are known.
 func (s *State) cautious() float64 {
 	switch {
 	case s.Version != 0 && len(s.Grid) < gridSize:
-		return s.Grid.At(1) // equal scores were merged: only the strictest is known to accept no more
+		return s.Grid.At(1) // equal scores were merged: only the strictest threshold is sure to accept no more
 	case s.Version != 0:
 		return s.Grid.At(warmupIndex)
 	case len(s.Scores) < warmupScores:
@@ -102,12 +102,11 @@ func (s *State) cautious() float64 {
 	return sorted[len(sorted)-len(sorted)/3]
 }
 
-// bandIndex is the threshold down to which a draft is doubtful instead of bad: it accepts 80 %.
+// bandIndex is the index of the lower edge of the doubtful band: it accepts 80 % of the drafts.
 const bandIndex = 17 - gridFrom
 
-// Open books an audit as bad before anybody knows its outcome. ticket names it; now becomes the
-// grid's version where this score is the last that it waits for. A score that is not finite is
-// outside of every region.
+// Open stores an audit as bad until its outcome is known. ticket identifies it. If its score is the last one needed for
+// the grid, now becomes the grid's version. A score that is not finite is out of range.
 func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	first := s.Grid.First(score)
@@ -142,8 +141,8 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	return Opened
 }
 
-// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes], as bad
-// until its outcome is known. [State.Close] ends it.
+// OpenWarmup stores the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes],
+// as bad until its outcome is known. [State.Close] ends it.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	s.forget(now)
@@ -162,14 +161,14 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	return Opened
 }
 
-// Drafted notes requests in the time of the warm-up: how many drafts were made for them, and how many of these were the answer. The
-// first begins it.
+// Drafted counts drafts that were made during the warm-up, and those that were served. The first call starts the
+// warm-up.
 func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
 	s.begin(r)
 	s.Warmup.drafted(drafts, served, now)
 }
 
-// addTicket notes an audit under way.
+// addTicket stores an open audit.
 func (s *State) addTicket(ticket string, b openAudit) {
 	if s.tickets == nil {
 		s.tickets = make(map[string]openAudit)
@@ -177,7 +176,7 @@ func (s *State) addTicket(ticket string, b openAudit) {
 	s.tickets[ticket] = b
 }
 
-// learn takes a score for the grid.
+// learn adds a score for the grid.
 func (s *State) learn(score float64, now time.Time) {
 	if s.Scores = append(s.Scores, score); len(s.Scores) < GridScores {
 		return
@@ -187,7 +186,7 @@ func (s *State) learn(score float64, now time.Time) {
 	s.renew()
 }
 
-// forget drops the tickets of audits that were lost.
+// forget removes the tickets of lost audits.
 func (s *State) forget(now time.Time) {
 	if len(s.tickets) < maxOpen/2 {
 		return
@@ -199,8 +198,8 @@ func (s *State) forget(now time.Time) {
 	}
 }
 
-// Close ends an audit. It reports whether it was one that is under way: what was closed before,
-// what was lost or what is of a time before an alarm changes nothing.
+// Close stores the outcome of an audit. It reports whether the audit was open; one that was closed or lost, or that is
+// from before an alarm, changes nothing.
 func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	s.begin(r)
 	b, ok := s.tickets[ticket]
@@ -236,7 +235,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	return true
 }
 
-// begin sees to it that there is an epoch, and that certificates are for the rule.
+// begin makes sure that there is an epoch and that certificates are for the rule.
 func (s *State) begin(r Rule) {
 	if s.Version != 0 && len(s.Epochs) == 0 {
 		s.renew()
@@ -244,7 +243,7 @@ func (s *State) begin(r Rule) {
 	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
 		return
 	}
-	// Counts are of any ε and δ; what was certified, and the watch for drift, are of these.
+	// The counts hold for any ε and δ; certificates and the drift watch hold for these only.
 	s.MaxWrongRate, s.ErrorProbability, s.Drift, s.Infeasible, s.Outcomes = r.MaxWrongRate, r.ErrorProbability, Drift{}, false, 0
 	for i := range s.Epochs {
 		s.Epochs[i].Cert = 0
@@ -252,14 +251,14 @@ func (s *State) begin(r Rule) {
 	s.certify(r)
 }
 
-// renew begins anew with one empty epoch.
+// renew starts again with one empty epoch.
 func (s *State) renew() {
 	s.Epochs = s.Epochs[:0]
 	s.epoch()
 	s.Op = 0
 }
 
-// epoch opens the next one.
+// epoch opens the next epoch.
 func (s *State) epoch() {
 	s.epochCount++
 	s.Cold = min(s.Cold+1, maxTurn)
@@ -269,15 +268,15 @@ func (s *State) epoch() {
 // maxTurn bounds Turn.
 const maxTurn = 1_000_000
 
-// level is the probability with which an epoch may err. Two live, so each has half of δ. Where one
-// after the other ends without a certificate, each is one more chance to err: the i-th has δ/(2i²),
-// so that all of them together have π²/6·δ/2 = 0.83 δ, however many there are.
+// level returns the error probability of an epoch. Two epochs live at a time, so each has half of δ. Each epoch without
+// a certificate is one more chance to err, so the i-th in a row has δ/(2i²): all together have π²/6·δ/2 = 0.83 δ at
+// most.
 func (e *Epoch) level(delta float64) float64 {
 	turn := float64(max(e.Turn, 1))
 	return delta / (2 * turn * turn)
 }
 
-// resetAfterDrift forgets all that is known but the grid.
+// resetAfterDrift drops all evidence except the grid.
 func (s *State) resetAfterDrift() {
 	s.Alarm++
 	s.Drift, s.Infeasible, s.Cold, s.Outcomes = Drift{}, false, 0, 0
@@ -285,7 +284,7 @@ func (s *State) resetAfterDrift() {
 	s.renew()
 }
 
-// rotate ends epochs that are over, and opens the next.
+// rotate ends expired epochs and opens the next one.
 func (s *State) rotate(r Rule) {
 	s.Epochs = slices.DeleteFunc(s.Epochs, func(e Epoch) bool { return e.Audits >= r.LeaseAudits })
 	if n := len(s.Epochs); n == 0 || s.Epochs[n-1].Audits >= r.LeaseAudits/2 && n < 2 {
@@ -294,8 +293,7 @@ func (s *State) rotate(r Rule) {
 	s.operate()
 }
 
-// certify goes through the grid from the strictest threshold on, as far as the evidence goes and
-// no farther than it was looked.
+// certify goes through the grid from the strictest threshold on, as far as the evidence allows and audits were made.
 func (s *State) certify(r Rule) {
 	for again := true; again; {
 		for i := range s.Epochs {
@@ -311,7 +309,7 @@ func (s *State) certify(r Rule) {
 	}
 }
 
-// operate sets the operating index to the largest that a living epoch has certified.
+// operate sets the operating index to the largest one that a living epoch has certified.
 func (s *State) operate() {
 	s.Op = 0
 	for i := range s.Epochs {
@@ -324,23 +322,22 @@ func (s *State) operate() {
 }
 
 const (
-	// minOutcomes is how many audits must have an outcome since ε and δ are what they are before anything is found
-	// infeasible. Counts are of any ε, so without it two audits would do after a change of ε.
+	// minOutcomes is the least number of outcomes since ε and δ were set before infeasibility is declared. Counts hold
+	// for any ε, so without it two audits would do after a change of ε.
 	minOutcomes = 30
-	// maxOutcomes is how far they are counted.
+	// maxOutcomes is where the count of outcomes stops.
 	maxOutcomes = 1_000_000
 )
 
-// Infeasibility is what the audits of the strictest threshold said each time that it was found infeasible, since something was
-// certified last. [State.Advise] is made of it.
+// Infeasibility sums the audits of the strictest threshold over all times that it was found infeasible since the last
+// certificate. [State.Advise] uses it.
 type Infeasibility struct {
 	Audits int // with an outcome; 0: nothing was found yet
 	Bad    int // of these
 }
 
-// checkInfeasible begins anew where the evidence says that not even the strictest threshold keeps to ε.
-// Audits that were not closed count as good here, as they count as bad where something is to be
-// certified: else the first outcomes to come, three bad ones, would do.
+// checkInfeasible starts new evidence if even the strictest threshold does not keep to ε. Open audits count as good
+// here, as they count as bad for certificates: otherwise the first three outcomes, if bad, would do.
 func (s *State) checkInfeasible(r Rule) {
 	if s.Op > 0 || s.Outcomes < minOutcomes {
 		return

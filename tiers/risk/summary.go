@@ -2,8 +2,7 @@ package risk
 
 import "math"
 
-// Summary is what a person wants to know of a [State]: what is served by, what audits say of it,
-// and how far it is to the next threshold.
+// Summary is a [State] for people: what is served, what audits show, and how far the next threshold is.
 type Summary struct {
 	Op         int     // operating index, 0: nothing is served
 	Threshold  float64 // λ_Op; above every score where Op is 0
@@ -26,7 +25,7 @@ type Summary struct {
 	Learned    int     // scores that were collected for the grid, of [GridScores]; 0 once it is placed
 }
 
-// Summarise tells what the state says under a rule. It changes nothing.
+// Summarise returns the summary of the state under a rule. It changes nothing.
 func (s *State) Summarise(r Rule) Summary {
 	v := s.View(r)
 	sum := Summary{
@@ -46,8 +45,8 @@ func (s *State) Summarise(r Rule) Summary {
 	return sum
 }
 
-// witness is the epoch that vouches for index op: of those that certified it, the one with most
-// audits of index j, and of all where op is 0. Nil where none lives.
+// witness returns the epoch that certifies index op: of several the one with most audits of index j; of all epochs if op
+// is 0; nil if none lives.
 func (s *State) witness(op, j int) *Epoch {
 	var best *Epoch
 	for i := range s.Epochs {
@@ -59,8 +58,8 @@ func (s *State) witness(op, j int) *Epoch {
 	return best
 }
 
-// toCertify is about how many audits the epoch lacks for the index after the operating one. Of
-// no audits it is what would do if all were good.
+// toCertify returns about how many audits the epoch still needs for the index after the operating one. Without audits it
+// assumes that all will be good.
 func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	switch {
 	case v.Infeasible:
@@ -74,7 +73,7 @@ func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	return max(RequiredAudits(share(bad, n), r.MaxWrongRate, e.level(r.ErrorProbability))-float64(n), 0)
 }
 
-// share is part/whole, and 0 of nothing.
+// share returns part/whole, and 0 if whole is 0.
 func share(part, whole int) float64 {
 	if whole <= 0 {
 		return 0
@@ -82,8 +81,8 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// bound is the smallest ε that n audits, k of them bad, refute at delta: the risk is less at every
-// moment with probability 1 − delta. It is 1 of no audits.
+// bound returns the smallest ε that n audits, k of them bad, refute at delta: the risk is below it at every moment with
+// probability 1 − delta. It is 1 without audits.
 func bound(n, k int, delta float64) float64 {
 	need := math.Log(1 / delta)
 	return edge(share(k, n), 1, func(eps float64) bool { return LogE(n, k, eps) < need })

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Key names a kind of request and a lot of it: what evidence is kept apart for.
+// Key identifies the evidence for one traffic class and cohort.
 type Key struct {
 	Route        string
-	TrafficClass string // which requests and by which models and rules: see tiers
-	Cohort       string // by whose word drafts are accepted
+	TrafficClass string // requests, models and rules: see plan.EvidenceKeysOf
+	Cohort       string // how drafts are accepted: accept.Cohort
 }
 
-// String is the key in one word.
+// String returns the key as one word.
 func (k Key) String() string { return k.Route + "/" + k.TrafficClass + "/" + k.Cohort }
 
-// Rule is what is promised, and how it is kept. All replicas should have the same.
+// Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
-	MaxWrongRate     float64 // largest share of served drafts that the target would have refused, 0 … 1
-	ErrorProbability float64 // probability with which that may fail, 0 … 1
-	LeaseAudits      int     // audits that an epoch lives for
-	DriftRunLength   float64 // audits between false alarms of drift, on average, at least
+	MaxWrongRate     float64 // ε: largest share of served drafts that the target would have rejected, 0 … 1
+	ErrorProbability float64 // δ: probability that this is exceeded, 0 … 1
+	LeaseAudits      int     // lifetime of an epoch in audits
+	DriftRunLength   float64 // least mean number of audits between two false drift alarms
 }
 
 // View is what a request needs to know of a [State].
 type View struct {
 	Version    int64 // of the grid; 0: there is none yet
-	Alarm      int64 // of the evidence: another one after each alarm
-	Op, Hi     int   // operating index, and the last that is audited
+	Alarm      int64 // changes with each drift alarm
+	Op, Hi     int   // operating index, and the last audited index
 	Threshold  float64
 	Floor      float64 // λ_Hi
 	Band       float64 // lower edge of the doubtful band, frozen with the grid
@@ -35,31 +35,30 @@ type View struct {
 	Infeasible bool    // not even the strictest threshold keeps to ε
 
 	Warmup   Warmup
-	Cautious float64 // score that the best third of the drafts reach; above every score while that is not known
+	Cautious float64 // score that the best third of the drafts reach; above every score while unknown
 
-	Seen time.Time // when it was last known to be what it says; zero: never
-	New  bool      // no request of its kind has come before this one, as far as the evidence tells
+	Seen time.Time // time of the last successful read; zero: never
+	New  bool      // no request of its traffic class is known
 }
 
-// Serves reports whether drafts may be served by a certificate.
+// Serves reports whether a certificate allows serving drafts.
 func (v View) Serves() bool { return v.Op > 0 }
 
-// IsKnown reports whether a score is one that a draft can have: Cautious is none while too few scores were seen.
+// IsKnown reports whether a score can occur. [View].Cautious cannot while too few scores are known.
 func IsKnown(score float64) bool { return score < never }
 
-// Decision is the stamp on one request: by which threshold it is judged, and whether its draft is
-// audited.
+// Decision is the threshold for one request, and whether its draft is audited.
 type Decision struct {
 	Key            Key
 	Version, Alarm int64
 	Op, Hi         int
-	Threshold      float64 // scores from here on are accepted; above every score where none is
-	Floor          float64 // scores from here on are in the region that is audited
-	Audited        bool    // decided by chance before the draft was begun
+	Threshold      float64 // least accepted score; above every score if none is accepted
+	Floor          float64 // least audited score
+	Audited        bool    // drawn at random before the draft began
 }
 
-// Decide decides whether a draft is audited: rate is the share that is, dice a number drawn evenly
-// from 0 … 1. Neither may depend on the draft.
+// Decide decides whether a draft is audited. rate is the share of audited drafts, random a number drawn evenly from 0 …
+// 1. Neither may depend on the draft.
 func (v View) Decide(k Key, rate, random float64) Decision {
 	d := Decision{
 		Key: k, Version: v.Version, Alarm: v.Alarm, Op: v.Op, Hi: v.Hi,
@@ -69,28 +68,28 @@ func (v View) Decide(k Key, rate, random float64) Decision {
 		d.Threshold = never
 	}
 	if v.Version == 0 {
-		d.Floor = -never // all scores are wanted, to place the grid by
+		d.Floor = -never // all scores help to place the grid
 	}
 	return d
 }
 
-// Policy is the stamp as headers and receipts show it.
+// Policy returns the decision as headers and receipts show it.
 func (d Decision) Policy() string { return fmt.Sprintf("g%d.a%d.op%d", d.Version, d.Alarm, d.Op) }
 
 // Rates say how much is audited.
 type Rates struct {
 	Audit              float64 // share of drafts while some threshold is certified
-	ColdStart          float64 // largest share of requests that are drafted in the shadow while none is
-	ColdStartPerMinute float64 // audits a minute that are wanted then, of all replicas together
-	Boost              float64 // how much more of it is audited while a drift is suspected, and in the first time of a kind while the target has capacity to spare
-	Explore            float64 // share of requests that are drafted in the shadow where no threshold can be certified
+	ColdStart          float64 // largest share of requests with a shadow draft while none is certified
+	ColdStartPerMinute float64 // audits per minute that are wanted then, over all replicas
+	Boost              float64 // factor on Audit while a drift is suspected, and for a new traffic class while the target has spare capacity
+	Explore            float64 // share of requests with a shadow draft while no threshold can be certified
 }
 
-// BoostedRate is the share of drafts that is audited where more is to be known soon.
+// BoostedRate returns the audited share while more evidence is wanted soon.
 func (r Rates) BoostedRate() float64 { return min(r.Audit*r.Boost, 1) }
 
-// AuditRate is the share of requests whose drafts are audited, by a view and the requests a minute of
-// this kind at all replicas.
+// AuditRate returns the share of requests whose drafts are audited, by a view and the traffic class's requests per
+// minute over all replicas.
 func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	switch {
 	case v.Infeasible && !v.Serves():
@@ -100,7 +99,7 @@ func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	case v.Serves():
 		return min(r.Audit, 1)
 	case v.Version == 0, perMinute <= 0:
-		return r.ColdStart // while the grid is learned no target is asked
+		return r.ColdStart // while the grid is learned the target is not asked
 	}
 	region := AcceptanceShare(max(v.Hi, 1))
 	return min(r.ColdStart, r.ColdStartPerMinute/(perMinute*region))

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// WarmupEnd says why a warm-up is over.
+// WarmupEnd says why a warm-up ended.
 type WarmupEnd uint8
 
-// The endings. Their numbers are kept in Redis.
+// The reasons. Their numbers are stored in Redis.
 const (
-	WarmupRuns       WarmupEnd = 0 // it is not over, or has not begun
+	WarmupRuns       WarmupEnd = 0 // it is running, or has not begun
 	WarmupCertified  WarmupEnd = 1 // a threshold was certified: the promise holds from then on
 	WarmupInfeasible WarmupEnd = 2 // audits say that no threshold can be certified
-	WarmupWrong      WarmupEnd = 3 // too many of the drafts that it served were wrong, or their audits came to no outcome
+	WarmupWrong      WarmupEnd = 3 // too many served drafts were wrong, or too many audits have no outcome
 )
 
-// lookAhead is how many thresholds beyond the operating one have their drafts audited, too: what is
-// not audited cannot be certified.
+// lookAhead is the number of thresholds beyond the operating one that are audited, too; without audits they could not be
+// certified.
 const lookAhead = 3
 
 const (
@@ -34,28 +34,28 @@ const (
 	minServed, servedPerOutcome = 50, 20
 )
 
-// WarmupShare is the share of the drafts that a warm-up serves once a grid is placed.
+// WarmupShare returns the share of drafts that a warm-up serves once a grid is placed.
 func WarmupShare() float64 { return AcceptanceShare(warmupIndex) }
 
-// Warmup is the first time of a kind of request: drafts above a cautious threshold are served before
-// anything is certified, and audited. What it serves is no part of the promise, and its audits alone say nothing
-// about a threshold. It begins with the first request, and it ends once.
+// Warmup is the first phase of a traffic class: drafts above a cautious threshold are served before anything is
+// certified, and audited. They are not part of the promise, and their audits are no evidence for a threshold. It begins
+// with the first request and ends once.
 type Warmup struct {
-	Began  int64     // µs of the Unix epoch; 0: no request came in it yet
-	Drafts int       // that were made for requests in it
-	Served int       // of these, that were the answer, and that the target did not verify before
-	Audits int       // that were booked: of those served, and of those that it would have served while too few audits had an outcome
-	Bad    int       // of the booked, found bad or without an outcome
-	Open   int       // of the booked, without an outcome: under way or lost
+	Began  int64     // µs of the Unix epoch; 0: not begun
+	Drafts int       // drafts that were made
+	Served int       // of these, served without a check by the target
+	Audits int       // of served drafts, and of those that it would have served with more outcomes
+	Bad    int       // of these, bad or open
+	Open   int       // of these, without an outcome
 	Ended  WarmupEnd //
 }
 
-// IsRunning reports whether drafts may be served by it at a time; limit is how long it lasts.
+// IsRunning reports whether the warm-up may serve drafts now. limit is its duration.
 func (w Warmup) IsRunning(now time.Time, limit time.Duration) bool {
 	return w.Ended == WarmupRuns && w.Remaining(now, limit) > 0
 }
 
-// Remaining is how much of its time is left; all of it while it has not begun.
+// Remaining returns the rest of its duration; all of it before it has begun.
 func (w Warmup) Remaining(now time.Time, limit time.Duration) time.Duration {
 	if w.Began == 0 {
 		return limit
@@ -63,17 +63,17 @@ func (w Warmup) Remaining(now time.Time, limit time.Duration) time.Duration {
 	return max(limit-now.Sub(time.UnixMicro(w.Began)), 0)
 }
 
-// Closed tells how many audits of served drafts have an outcome, and how many of these are bad.
+// Closed returns the number of audits with an outcome, and how many were bad.
 func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open }
 
-// HasOutcomes reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome. Served counts
-// answers that are over, so what is under way comes on top.
+// HasOutcomes reports whether enough outcomes are known to serve more: 50 drafts, plus 20 for each outcome. Served
+// counts finished answers only, so running ones come on top.
 func (w Warmup) HasOutcomes() bool {
 	n, _ := w.Closed()
 	return w.Served < minServed+servedPerOutcome*n
 }
 
-// PerMinute is how many drafts a minute were made for requests since it began; 0 while that is not known.
+// PerMinute returns the drafts per minute since it began; 0 if unknown.
 func (w Warmup) PerMinute(now time.Time) float64 {
 	if w.Began == 0 || w.Drafts < 2 {
 		return 0
@@ -81,8 +81,7 @@ func (w Warmup) PerMinute(now time.Time) float64 {
 	return float64(w.Drafts) / max(now.Sub(time.UnixMicro(w.Began)).Minutes(), 1./60)
 }
 
-// After is what is known of it by who knew it before: one that has begun is not begun anew, and one that is over stays over, where
-// evidence is lost.
+// After merges with what was known before: a warm-up that had begun or ended stays so, even if evidence was lost.
 func (w Warmup) After(was Warmup) Warmup {
 	if was.Began != 0 && (w.Began == 0 || w.Began > was.Began) {
 		w.Began = was.Began
@@ -93,14 +92,14 @@ func (w Warmup) After(was Warmup) Warmup {
 	return w
 }
 
-// end ends it, for good. The first reason counts.
+// end ends it for good. The first reason counts.
 func (w *Warmup) end(why WarmupEnd) {
 	if w.Ended == WarmupRuns {
 		w.Ended = why
 	}
 }
 
-// drafted notes drafts that were made for requests in it, and how many of them were the answer. The first begins it.
+// drafted counts drafts and served drafts. The first call starts the warm-up.
 func (w *Warmup) drafted(drafts, served int, now time.Time) {
 	if w.Began == 0 {
 		w.Began = now.UnixMicro()
@@ -109,8 +108,8 @@ func (w *Warmup) drafted(drafts, served int, now time.Time) {
 	w.Served += served
 }
 
-// close takes the outcome of one of its audits. It ends where the lower confidence bound on the share of wrong
-// drafts among those served is above eps, with probability 1 − delta at every moment; audits without an outcome count as good.
+// close stores the outcome of an audit. The warm-up ends if the lower confidence bound on the share of wrong drafts
+// among those served is above eps, with probability 1 − delta at every moment; open audits count as good.
 func (w *Warmup) close(eps, delta float64, bad bool) {
 	w.Open--
 	if !bad {

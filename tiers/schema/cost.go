@@ -13,10 +13,9 @@ const maxCost = 1 << 18
 // longestChain is how many schemas may apply to one value by way of one another.
 const longestChain = 64
 
-// meter is what checking may still cost. The library cannot be stopped, and takes
-// exponential time where a schema asks for it: alternatives of alternatives, each with the
-// next. So the same walk is done before it, counting: every branch is taken, which makes the
-// count an upper bound, and the walk ends where it is too much.
+// meter is the remaining budget of a check. The library cannot be interrupted, and takes exponential time for nested
+// alternatives. So the meter walks schema and value before it and takes every branch, which gives an upper bound of the
+// evaluations, and stops when the budget is used up.
 type meter struct {
 	left   int
 	uneval bool // a schema asked what others evaluated: from then on, all take notes

@@ -1,10 +1,8 @@
-// Package schema checks what a draft wrote against what the client's own JSON Schemas
-// demand: the arguments of tool calls, and answers for which a response_format has one.
-// Start at [Schemas].
+// Package schema checks a draft against the client's own JSON Schemas: the arguments of tool calls, and answers with a
+// response_format. Start at [Schemas].
 //
-// Schemas come from clients, so none is trusted: nothing is loaded from anywhere, and what
-// would take long to compile or to check is not checked. That is [ReasonUnusable]: such a
-// draft is not kept, and the target answers.
+// Schemas come from clients and are untrusted: nothing is loaded, and what would take long to compile or to check is not
+// checked. The result is then [ReasonUnusable]: the draft is rejected and the target answers.
 package schema
 
 import (
@@ -35,8 +33,7 @@ const (
 	maxKeptBytes = 512 << 10
 )
 
-// Schemas keeps compiled schemas, the latest used ones. It is safe for concurrent use; the
-// zero value is ready.
+// Schemas keeps compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value is ready.
 type Schemas struct {
 	mu    sync.Mutex
 	byKey map[key]*list.Element // of *entry
@@ -47,8 +44,7 @@ type Schemas struct {
 // key is the hash of a schema's text.
 type key = [sha256.Size]byte
 
-// entry is a schema that is kept: compiled once, by who needs it first. One that does not
-// compile is kept, too, so that it is not tried for every request.
+// entry is a cached schema, compiled once by its first user. One that does not compile is cached, too.
 type entry struct {
 	key  key
 	size int

@@ -7,33 +7,32 @@ import (
 
 // When a pool's breaker opens, and for how long.
 const (
-	maxFaults      = 3                // in a row, that open it
-	firstOpen      = 30 * time.Second // after faults; doubled each time that the trial fails
-	engineDiedOpen = 5 * time.Minute  // at least, after a deadly outcome
+	maxFaults      = 3                // consecutive faults that open a breaker
+	firstOpen      = 30 * time.Second // after faults; doubled after each failed trial
+	engineDiedOpen = 5 * time.Minute  // at least, after the engine died
 	longest        = 10 * time.Minute
 )
 
-// forgotten is for how long nobody asks to score at a pool until its breaker is forgotten: the pool has
-// left the configuration.
+// forgotten is the idle time after which a pool's breaker is dropped: the pool has left the configuration.
 const forgotten = time.Hour
 
-// Limiter says which scores may be asked for. It is safe for concurrent use.
+// Limiter decides which scores may start. It is safe for concurrent use.
 type Limiter struct {
 	mu      sync.Mutex
 	pools   map[string]*breaker
-	running map[place]int // scores under way, nowhere 0
+	running map[place]int // running scores; no zero entries
 }
 
 // place is a backend of a pool.
 type place struct{ pool, backend string }
 
-// NewLimiter returns a gate that has seen no score yet.
+// NewLimiter returns a Limiter without any scores.
 func NewLimiter() *Limiter {
 	return &Limiter{pools: map[string]*breaker{}, running: map[place]int{}}
 }
 
-// Acquire asks whether tokens, of prompt and draft together, may be scored at the backend. If so, leave must be called
-// with what came of it; only the first call counts. If not, the error is a *[RefusedError].
+// Acquire asks whether tokens, prompt and draft together, may be scored at the backend. If so, call leave with the
+// outcome; only the first call counts. If not, the error is a *[RefusedError].
 func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
 	if tokens > cfg.MaxTokens {
 		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Value: tokens, Max: cfg.MaxTokens}
@@ -65,8 +64,8 @@ func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time
 	}, nil
 }
 
-// State tells whether the pool's breaker is open, which is that nothing is scored there, why, and until when. An
-// until that has passed is half-open: the next score is the trial, or the trial is under way.
+// State returns whether the pool's breaker is open, why, and until when. An until in the past means half-open: the next
+// score is the trial, or the trial is running.
 func (g *Limiter) State(pool string) (open bool, why string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +76,7 @@ func (g *Limiter) State(pool string) (open bool, why string, until time.Time) {
 	return true, b.why, b.until
 }
 
-// breaker returns the pool's, a new one where there is none. The caller holds mu.
+// breaker returns the pool's breaker, a new one if there is none. The caller holds mu.
 func (g *Limiter) breaker(pool string, now time.Time) *breaker {
 	b := g.pools[pool]
 	if b == nil {
@@ -100,18 +99,18 @@ const (
 	OpenTrial      = "the trial failed"
 )
 
-// breaker is a pool's: closed while period is 0, open until until, and then half-open.
+// breaker is a pool's circuit breaker: closed while period is 0, open until until, then half-open.
 type breaker struct {
-	faults int           // in a row
+	faults int           // consecutive
 	period time.Duration // for how long it is open, 0 while it is closed
 	until  time.Time
 	trying bool   // half-open, and one score is under way
 	why    string // one of the Why constants
-	turn   uint64 // grows with each opening and closing: what was begun before has no say any more
+	turn   uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
 	asked  time.Time
 }
 
-// shut reports whether no score may begin now, and for how long it is still open.
+// shut reports whether no score may start now, and how long the breaker is still open.
 func (b *breaker) shut(now time.Time) (shut bool, left time.Duration) {
 	if b.period == 0 {
 		return false, 0
@@ -120,14 +119,14 @@ func (b *breaker) shut(now time.Time) (shut bool, left time.Duration) {
 	return left > 0 || b.trying, left
 }
 
-// enter begins a score that may begin. One that begins at a breaker that is not closed is the trial.
+// enter starts a score. If the breaker is not closed, the score is the trial.
 func (b *breaker) enter() (turn uint64) {
 	b.trying = b.period > 0
 	return b.turn
 }
 
-// leave ends a score that began in that turn. What came of those of an earlier turn counts only if it is deadly: an
-// engine that dies takes all its scores along, and some may be told late.
+// leave ends a score of the given turn. Of earlier turns only EngineDied counts: a dying engine ends all its scores, and
+// some are reported late.
 func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
 	current := turn == b.turn
 	trial := current && b.period > 0
@@ -147,12 +146,12 @@ func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
 		if b.faults++; b.faults >= maxFaults {
 			b.open(firstOpen, OpenFaults, now)
 		}
-	default: // it says nothing: somebody else may try
+	default: // no information: another score may be the trial
 		b.trying = false
 	}
 }
 
-// open opens the breaker, or keeps it open for longer.
+// open opens the breaker, or extends its time.
 func (b *breaker) open(period time.Duration, why string, now time.Time) {
 	period = min(period, longest)
 	until := now.Add(period)

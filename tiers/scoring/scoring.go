@@ -1,9 +1,9 @@
-// Package scoring bounds what asking an engine for scores may cost it: how long a text,
-// how many at once, and none for a while where it goes wrong. It is told the time.
+// Package scoring bounds the load that scoring puts on engines: the length of a text, the number of concurrent scores,
+// and a pause after faults. Callers pass the time.
 //
-// Start at [Limiter.Acquire]. Scoring has breakers of its own, one for each pool: an engine that
-// fails to score may well generate, and one that dies of scoring must not be asked again soon,
-// whichever backend of the pool it is, since all run the same.
+// Start at [Limiter.Acquire]. Scoring has breakers of its own, one per pool: an engine that fails to score may still
+// generate, and one that crashed while scoring must not be asked again soon on any backend of the pool, because all run
+// the same software.
 package scoring
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Config is what an operator may tune of scoring, live.
+// Config holds the live settings of scoring.
 type Config struct {
 	MaxTokens     int           // longest prompt and draft that are scored together; none at 0 (speculation.max_score_tokens)
 	MaxConcurrent int           // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
@@ -29,14 +29,14 @@ const (
 // ErrRefused matches every refusal.
 var ErrRefused = errors.New("scoring refused")
 
-// RefusedError tells why a score may not be asked for.
+// RefusedError says why a score may not start.
 type RefusedError struct {
 	Reason  string // one of the Reason constants
 	Pool    string
-	Backend bool // it is about the one backend: another of the pool may do
+	Backend bool // it concerns this backend only: another may be free
 
-	Value, Max int           // tokens of the score, or scores under way, and how many there may be; 0 where closed
-	RetryAfter time.Duration // until one score may be tried where it is closed; 0 while one is
+	Value, Max int           // tokens of the score, or running scores, and their limit; 0 for ReasonClosed
+	RetryAfter time.Duration // ReasonClosed: time until the trial; 0 while it runs
 }
 
 // Error carries the numbers.
@@ -55,10 +55,10 @@ func (e *RefusedError) Error() string {
 // Is matches ErrRefused.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// Outcome is what came of a score.
+// Outcome is the outcome of a score.
 type Outcome uint8
 
-// What may come of it.
+// The outcomes.
 const (
 	Success    Outcome = iota // it was answered, and could be read
 	Fault                     // it timed out, failed with 5xx, or its scores are short, misaligned or unreadable

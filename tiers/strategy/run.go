@@ -1,11 +1,11 @@
 // Package strategy holds the ways to answer a request, one type each:
 //
-// \t- relay passes the answer of one pool on.
-// \t- speculate streams a draft while it is judged.
-// \t- verifyWhole judges the whole draft first.
-// \t- callTools judges a draft that comes in one piece.
-// \t- verifyBlocks and verifySampled let the target check what the draft pool writes.
-// \t- resume continues an answer that was lost.
+//   - relay passes the answer of one pool on.
+//   - speculate streams a draft while it is judged.
+//   - verifyWhole judges the whole draft first.
+//   - callTools judges a draft that comes in one piece.
+//   - verifyBlocks and verifySampled let the target check what the draft pool writes.
+//   - resume continues an answer that was lost.
 //
 // Start at [Answer.Run]. All of them continue a partial answer through a [continuation]: after a rejected draft, a
 // failed backend, a lost leader or a verified block.

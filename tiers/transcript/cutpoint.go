@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// maxSentenceTokens is how far a cut may go back, in tokens, to end at a sentence or a line.
+// maxSentenceTokens bounds how far a cut moves back to end at a sentence or a line.
 const maxSentenceTokens = 32
 
-// CutPoint is a place in the answer between two chunks, or between two tokens of one: what came
-// before it. The zero value is the beginning.
+// CutPoint is a position in the answer between two chunks, or between two tokens of one, with what came before it. The
+// zero value is the beginning.
 type CutPoint struct {
 	Tokens   int  // tokens of the answer before it
 	Text     int  // bytes of text
-	IDs      int  // ids; fewer than the tokens where a backend left some out, or where they were forgotten
-	Clean    bool // the text ends where the tokens do
+	IDs      int  // ids; fewer than Tokens if a backend left some out or they were dropped
+	Clean    bool // the text ends at a token's end
 	Sentence bool // the text ends a sentence or a line
 }
 
-// cutPoints are the places of one answer where it may be cut, in their order.
+// cutPoints are the cut points of one answer in order.
 type cutPoints []CutPoint
 
-// at is the last clean cut point of at most so many tokens within so many bytes of text; none is the zero CutPoint.
+// at returns the last clean cut point of at most so many tokens and bytes; the zero CutPoint if there is none.
 func (cs cutPoints) at(tokens, text int) CutPoint {
 	for i := len(cs) - 1; i >= 0; i-- {
 		if c := cs[i]; c.Clean && c.Tokens <= tokens && c.Text <= text {
@@ -31,7 +31,7 @@ func (cs cutPoints) at(tokens, text int) CutPoint {
 	return CutPoint{}
 }
 
-// atSentence is at, or the last clean cut point at most maxSentenceTokens before it at which a sentence or a line ends.
+// atSentence is at, or the last clean cut point at most maxSentenceTokens before it that ends a sentence or a line.
 func (cs cutPoints) atSentence(tokens, text int) CutPoint {
 	at := cs.at(tokens, text)
 	for i := len(cs) - 1; i >= 0; i-- {
@@ -48,7 +48,7 @@ func (cs cutPoints) atSentence(tokens, text int) CutPoint {
 	return at
 }
 
-// tokens counts the tokens that so many bytes of text came from, as [Transcript.Tokens] tells them.
+// tokens returns the tokens of so many bytes of text, as [Transcript.Tokens] does.
 func (cs cutPoints) tokens(text int) (n int, exact bool) {
 	if text == 0 || len(cs) == 0 {
 		return 0, true
@@ -64,7 +64,7 @@ func (cs cutPoints) tokens(text int) (n int, exact bool) {
 	return min(n, before+1), n <= before+1
 }
 
-// until are the cut points up to an offset of the text.
+// until returns the cut points up to an offset of the text.
 func (cs cutPoints) until(text int) cutPoints {
 	n := len(cs)
 	for n > 0 && cs[n-1].Text > text {

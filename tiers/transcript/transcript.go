@@ -1,18 +1,16 @@
-// Package transcript keeps what is known of one answer while it is made: its text, the ids of prompt
-// and answer, where it may be cut, its stop strings, what the client already has, and what must be
-// written again after a rewind. Start at [New].
+// Package transcript keeps the state of one answer: its text, the ids of prompt and answer, its cut points and stop
+// strings, what the client already has, and what a backend must repeat after a rewind. Start at [New].
 //
-// These rules hold after every call, in whatever order the calls come (a test walks at random):
+// These rules hold after every call, in any order of calls (a test walks at random):
 //
-//   - The client has the first Sent bytes of the text. No byte is handed out twice, and none that was
-//     handed out is taken back: a rewind behind it leaves a pending match, and text that does not repeat
-//     what is pending is refused with [ErrMismatch].
-//   - Without a pending match the client has no more than the text; with one, no more than the text
-//     with what is pending behind it.
-//   - At a clean cut point ids and text are in step: the ids before it are the text before it, or where ids
-//     were forgotten the end of that text.
+//   - The client has the first Sent bytes of the text. No byte is released twice, and none is retracted: a rewind
+//     behind it leaves a pending match, and text that does not repeat it is refused with [ErrMismatch].
+//   - Without a pending match the client has no more than the text; with one, no more than the text followed by
+//     the pending text.
+//   - At a clean cut point ids and text agree: the ids before it are the text before it, or, if ids were dropped,
+//     the end of that text.
 //
-// It is a function of what it is told: there is no clock, no network, no log.
+// The package is pure: no clock, no network, no log.
 package transcript
 
 import (
@@ -24,34 +22,34 @@ import (
 )
 
 const (
-	// maxWordBytes is how many bytes are held back at most to end at a whole word.
+	// maxWordBytes bounds the bytes that are held back to end at a whole word.
 	maxWordBytes = 48
-	// unbounded lets all text be sent that stop strings allow.
+	// unbounded allows all text to be sent that stop strings allow.
 	unbounded = math.MaxInt
 )
 
-// ErrMismatch says that what was appended does not repeat what the client already has.
+// ErrMismatch says that appended text does not repeat what the client already has.
 var ErrMismatch = errors.New("the text after a rewind is not what was sent before")
 
-// Options say how an answer begins and what ends it. The zero value is an empty answer without stop strings.
+// Options describe the beginning and the end of an answer. The zero value is an empty answer without stop strings.
 type Options struct {
 	Stop        []string // stop strings
-	IncludeStop bool     // the one that ends the answer is part of it
+	IncludeStop bool     // the stop string that ends the answer is part of it
 	WholeWords  bool     // only whole words are released, until Resume: a continuation by text starts behind one
 
-	Text []byte // of the answer that is there already
+	Text []byte // existing beginning of the answer
 	Sent int    // bytes of Text that the client has
 }
 
-// Transcript is the state of one answer. It is for one goroutine. Slices that its methods return are
-// its own: they are to be read only, and before the next call.
+// Transcript is the state of one answer. It is for one goroutine. Returned slices are for reading only and valid until
+// the next call.
 type Transcript struct {
-	text       []byte // of the answer, as far as it was accepted
+	text       []byte // accepted text of the answer
 	sent       int    // bytes of it that the client has
 	bound      int    // bytes of it that may be sent
 	wholeWords bool
 
-	expected []byte // the text before a rewind, which text must become again; nil where nothing is pending
+	expected []byte // the text before a rewind, which must be repeated; nil: nothing is pending
 	rewound  int    // bytes of text that the rewind left
 
 	promptIDs []int32
@@ -61,7 +59,7 @@ type Transcript struct {
 	stops       stopStrings
 	includeStop bool
 	stopped     bool   // a stop string ended the text
-	stop        []byte // that one
+	stop        []byte // the stop string
 	stopEnd     int    // bytes of text up to its end
 }
 
@@ -73,10 +71,10 @@ func New(o Options) *Transcript {
 	}
 }
 
-// Text is the answer so far.
+// Text returns the answer so far.
 func (t *Transcript) Text() []byte { return t.text }
 
-// TextWithStop is the answer so far with the stop string that ended it.
+// TextWithStop returns the answer so far with the stop string that ended it.
 func (t *Transcript) TextWithStop() []byte {
 	if !t.stopped || t.includeStop {
 		return t.text
@@ -84,31 +82,31 @@ func (t *Transcript) TextWithStop() []byte {
 	return append(bytes.Clone(t.text), t.stop...)
 }
 
-// Len is the length of the text in bytes.
+// Len returns the length of the text in bytes.
 func (t *Transcript) Len() int { return len(t.text) }
 
-// Sent is how many bytes of the answer the client has.
+// Sent returns how many bytes of the answer the client has.
 func (t *Transcript) Sent() int { return t.sent }
 
-// Pending reports whether text must be written again that the client has.
+// Pending reports whether text that the client has must be repeated.
 func (t *Transcript) Pending() bool { return len(t.expected) > len(t.text) }
 
-// Stop is the stop string that ended the answer, and where it ended, in bytes of the text that was
-// appended; ok is false where none did.
+// Stop returns the stop string that ended the answer, and its end in bytes of the appended text; ok is false if there is
+// none.
 func (t *Transcript) Stop() (word []byte, end int, ok bool) { return t.stop, t.stopEnd, t.stopped }
 
-// PromptIDs are the ids of the prompt, nil where they are not known.
+// PromptIDs returns the ids of the prompt, nil if unknown.
 func (t *Transcript) PromptIDs() []int32 { return t.promptIDs }
 
-// IDs are the ids of the answer since its beginning, or since they were last forgotten. Where a stop
-// string ended the text they go on behind it.
+// IDs returns the ids of the answer since its beginning, or since they were last dropped. They include ids after a stop
+// string.
 func (t *Transcript) IDs() []int32 { return t.ids }
 
 // AppendPrompt adds ids of the prompt.
 func (t *Transcript) AppendPrompt(ids []int32) { t.promptIDs = append(t.promptIDs, ids...) }
 
-// Append adds a chunk's text and ids, and reports whether a stop string ended the answer with it; behind
-// one nothing more is added. The error is [ErrMismatch], and nothing was added then.
+// Append adds a chunk's text and ids, and reports whether a stop string ended the answer; nothing is added after one. On
+// [ErrMismatch] nothing was added.
 func (t *Transcript) Append(text []byte, ids []int32) (stopped bool, err error) {
 	if t.stopped {
 		return true, nil
@@ -135,23 +133,22 @@ func (t *Transcript) Append(text []byte, ids []int32) (stopped bool, err error) 
 	if t.includeStop {
 		start = end
 	}
-	t.text = t.text[:min(max(start, t.sent), len(t.text))] // what was sent stays
+	t.text = t.text[:min(max(start, t.sent), len(t.text))] // sent text stays
 	t.cuts = t.cuts.until(len(t.text))
 	return true, nil
 }
 
-// Mark notes the end of the answer so far as a cut point: it has so many tokens, and it is clean where
-// its text ends where they do.
+// Mark adds a cut point at the end of the answer. tokens counts the answer; clean says that the text ends at a token's
+// end.
 func (t *Transcript) Mark(tokens int, clean bool) CutPoint {
 	c := CutPoint{Tokens: tokens, Text: len(t.text), IDs: len(t.ids), Clean: clean, Sentence: endsSentence(t.text)}
 	t.cuts = append(t.cuts, c)
 	return c
 }
 
-// MarkWithin notes where the tokens end that the last chunk consists of, but for its last, so that a cut by
-// text can count what it keeps. The answer has so many tokens with them, sizes are their bytes: they are the
-// last bytes of the text, and there is an id for each. A continuation by ids falls between chunks only, so
-// none of them is clean.
+// MarkWithin adds the ends of the last chunk's tokens except the last, so that a cut by text can count its tokens.
+// tokens counts the answer with the chunk; sizes are the tokens' lengths in bytes, with one id each. A continuation by
+// ids starts between chunks only, so these cut points are not clean.
 func (t *Transcript) MarkWithin(tokens int, sizes []int) {
 	size := 0
 	for _, n := range sizes {
@@ -165,35 +162,33 @@ func (t *Transcript) MarkWithin(tokens int, sizes []int) {
 	}
 }
 
-// End notes the end of the text as the last cut point, which has so many tokens and no ids: the place from which
-// a continuation by text goes on.
+// End adds a cut point at the end of the text with so many tokens and no ids, from which a continuation by text starts.
 func (t *Transcript) End(tokens int) CutPoint {
 	c := CutPoint{Tokens: tokens, Text: len(t.text)}
 	t.cuts = append(t.cuts.until(c.Text), c)
 	return c
 }
 
-// CutAt is the last clean cut point of at most so many tokens; none is the zero CutPoint.
+// CutAt returns the last clean cut point of at most so many tokens; the zero CutPoint if there is none.
 func (t *Transcript) CutAt(tokens int) CutPoint { return t.cuts.at(tokens, len(t.text)) }
 
-// CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it at which a sentence or a line ends.
+// CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it that ends a sentence or a line.
 func (t *Transcript) CutAtSentence(tokens int) CutPoint {
 	return t.cuts.atSentence(tokens, len(t.text))
 }
 
-// Tokens counts the tokens that the text came from. One of which only a part is in it counts: it was paid for,
-// and it was shown. Where the text ends within a chunk of several tokens, n is the fewest that it can be, and
-// exact is false.
+// Tokens returns the number of tokens of the text. A token that is only partly in the text counts. If the text ends
+// within a chunk of several tokens, n is a lower bound and exact is false.
 func (t *Transcript) Tokens() (n int, exact bool) { return t.cuts.tokens(len(t.text)) }
 
-// TellsAll reports whether the ids of the prompt and those of the answer are known up to a cut point at which the
-// answer ends, so that an engine can go on from them.
+// TellsAll reports whether all ids of prompt and answer are known up to a cut point at the end of the answer, so that an
+// engine can continue by ids.
 func (t *Transcript) TellsAll(at CutPoint) bool {
 	return len(t.promptIDs) > 0 && at.IDs > 0 && at.IDs == len(t.ids) && at.IDs == at.Tokens && at.Clean
 }
 
-// Rewind takes the answer back to a cut point. What the client has behind it must be written again: a
-// stop string that begins within a token lets a part of that be sent, and nobody goes on from there by ids.
+// Rewind takes the answer back to a cut point. What the client has after it must be repeated: part of a token may be
+// sent if a stop string begins within it, and no engine can continue from there by ids.
 func (t *Transcript) Rewind(to CutPoint) {
 	t.restore()
 	t.cut(max(to.Text, t.sent))
@@ -202,22 +197,21 @@ func (t *Transcript) Rewind(to CutPoint) {
 	}
 	t.ids = t.ids[:min(to.IDs, len(t.ids))]
 	for i, c := range t.cuts {
-		if c.IDs > len(t.ids) && c.Text <= len(t.text) { // the same text with more ids
+		if c.IDs > len(t.ids) && c.Text <= len(t.text) { // same text, more ids
 			t.cuts[i].IDs, t.cuts[i].Clean = 0, false
 		}
 	}
 }
 
-// RewindToWord takes back the last word of what there is, for another backend to write it again, whether the
-// client has it or not: an engine that holds text back for stop strings may have stopped within a token,
-// and nobody goes on well from there. The ids are forgotten.
+// RewindToWord removes the last word, so that another backend repeats it, whether the client has it or not: an engine
+// that holds back text for stop strings may have stopped within a token. The ids are dropped.
 func (t *Transcript) RewindToWord() {
 	t.restore()
 	t.rewindTo(t.releasable(true))
 	t.forgetIDs()
 }
 
-// Undo gives up a pending match: the answer is again what it was before the rewind, without ids.
+// Undo drops a pending match: the answer is as before the rewind, without ids.
 func (t *Transcript) Undo() {
 	if !t.Pending() {
 		return
@@ -228,9 +222,8 @@ func (t *Transcript) Undo() {
 	t.forgetIDs()
 }
 
-// EndAtWord prepares a continuation by text. What the client does not have ends at a whole word, so
-// that the target chooses its own next token there, unless a match is pending; the ids are forgotten. It returns how many
-// tokens the text has, as Tokens does.
+// EndAtWord prepares a continuation by text. Unsent text is cut to a whole word, so that the target chooses its own next
+// token, unless a match is pending. The ids are dropped. It returns the number of tokens, as Tokens does.
 func (t *Transcript) EndAtWord() (tokens int, exact bool) {
 	t.wholeWords = true
 	if !t.Pending() {
@@ -240,8 +233,8 @@ func (t *Transcript) EndAtWord() (tokens int, exact bool) {
 	return t.Tokens()
 }
 
-// Adopt takes other ids for the first so many bytes of the text, and returns the cut point at which they end: the
-// answer is to be rewound to it. It is the only clean one; the others still tell how many tokens the text has.
+// Adopt replaces the ids of the first bytes of the text and returns the cut point at their end, to which the caller
+// rewinds. It is the only clean one; the others still count tokens.
 func (t *Transcript) Adopt(promptIDs, ids []int32, text int) CutPoint {
 	t.forgetIDs()
 	for i := range t.cuts {
@@ -252,15 +245,13 @@ func (t *Transcript) Adopt(promptIDs, ids []int32, text int) CutPoint {
 	return CutPoint{Tokens: len(ids), Text: min(text, len(t.text)), IDs: len(ids), Clean: true}
 }
 
-// Resume notes from where the answer is carried on: cut points behind it are forgotten, and all
-// that comes may be released.
+// Resume sets where a continuation starts: later cut points are dropped, and all text that comes may be released.
 func (t *Transcript) Resume(at CutPoint) {
 	t.cuts = append(t.cuts.until(at.Text), at)
 	t.wholeWords, t.bound = false, unbounded
 }
 
-// Release hands out what may be sent now and was not sent before, and notes that the client has it. It is nil while
-// a match is pending.
+// Release returns the text that may be sent now, and counts it as sent. It is nil while a match is pending.
 func (t *Transcript) Release() []byte {
 	upTo := t.releasable(t.wholeWords)
 	if t.Pending() || upTo <= t.sent {
@@ -271,13 +262,13 @@ func (t *Transcript) Release() []byte {
 	return p
 }
 
-// ReleaseTo is Release as far as a cut point; what is behind it stays here until the next ReleaseTo or Resume.
+// ReleaseTo is Release up to a cut point; later text is kept until the next ReleaseTo or Resume.
 func (t *Transcript) ReleaseTo(at CutPoint) []byte {
 	t.bound = at.Text
 	return t.Release()
 }
 
-// Rest hands out all that the client does not have of an answer that is over. It is nil while a match is pending.
+// Rest returns the unsent text of an answer that has ended. It is nil while a match is pending.
 func (t *Transcript) Rest() []byte {
 	if t.Pending() {
 		return nil
@@ -287,8 +278,8 @@ func (t *Transcript) Rest() []byte {
 	return p
 }
 
-// releasable is how many bytes the client may have: as far as the bound, no beginning of a stop string, and
-// where whole words are wanted nothing behind the last of them.
+// releasable returns how many bytes the client may have: up to the bound, without the beginning of a stop string, and
+// with WholeWords up to the last whole word.
 func (t *Transcript) releasable(wholeWords bool) int {
 	upTo := min(t.stops.safe(t.text), t.bound)
 	if !wholeWords {
@@ -300,18 +291,18 @@ func (t *Transcript) releasable(wholeWords bool) int {
 	}
 	word := bytes.LastIndexFunc(t.text[tail:upTo], unicode.IsSpace)
 	if word < 0 {
-		return tail // no spaces, as in Chinese: some characters are held back instead
+		return tail // text without spaces, such as Chinese: hold back some characters instead
 	}
 	return len(bytes.TrimRightFunc(t.text[:tail+word], unicode.IsSpace))
 }
 
-// rewindTo cuts the text, and expects what is behind the cut to come again.
+// rewindTo cuts the text and expects the rest to be repeated.
 func (t *Transcript) rewindTo(text int) {
 	t.expected, t.rewound = bytes.Clone(t.text), text
 	t.cut(text)
 }
 
-// restore makes the text what it was before a rewind whose match is pending. It is a prefix of that until then.
+// restore undoes a rewind whose match is pending.
 func (t *Transcript) restore() {
 	if t.Pending() {
 		t.text = append(t.text, t.expected[len(t.text):]...)
@@ -319,15 +310,15 @@ func (t *Transcript) restore() {
 	t.expected = nil
 }
 
-// cut drops the text behind an offset, and the stop string that ended it. The cut points behind it stay until more
-// is appended: they say how many tokens the text may have.
+// cut drops the text after an offset and the stop string. Later cut points stay until the next Append, because they
+// count tokens.
 func (t *Transcript) cut(to int) {
 	t.text = t.text[:min(to, len(t.text))]
 	t.stopped, t.stop = false, t.stop[:0]
 	t.stops.rewind(len(t.text))
 }
 
-// forgetIDs forgets the answer's ids: those that come are not all of them.
+// forgetIDs drops the answer's ids; later ids are not complete.
 func (t *Transcript) forgetIDs() {
 	t.ids = t.ids[:0]
 	for i := range t.cuts {

@@ -1,9 +1,8 @@
-// Package upstream makes attempts at engines over HTTP: one exchange each. It writes a call as the
-// engine reads it (encode.go), sends it, holds its deadlines, reads the answer (events.go, whole.go,
-// raw.go) and says why there is none (failure.go).
+// Package upstream makes attempts at engines over HTTP, one exchange each. It encodes a call for the engine (encode.go),
+// sends it, enforces its deadlines, reads the answer (events.go, whole.go, raw.go) and reports failures (failure.go).
 //
-// What an engine sends is foreign: it is bounded, checked before it is used, and never trusted to say
-// what it cost (bound.go). A client has no state of its own beside its connections.
+// Data from engines is untrusted: it is bounded, checked before use, and token counts are limited to what is possible
+// (usagebound.go). A client has no state besides its connections.
 package upstream
 
 import (
@@ -17,7 +16,7 @@ type Client struct{ options Options }
 
 var _ engine.Upstream = (*Client)(nil)
 
-// New makes a client.
+// New returns a Client.
 func New(o Options) *Client { return &Client{o.complete()} }
 
 // Open implements [engine.Upstream].

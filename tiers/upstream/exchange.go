@@ -18,8 +18,8 @@ const (
 	staleWithin = time.Second / 4       // a kept connection that was closed while it was idle breaks so soon
 )
 
-// httpExchange is one attempt under way: the request, its deadlines and the response. How the response's
-// body is read is a matter of those that embed it.
+// httpExchange is one running attempt: the request, its deadlines and the response. The types that embed it read the
+// response's body.
 type httpExchange struct {
 	options *Options
 	attempt *engine.Attempt
@@ -38,14 +38,14 @@ type httpExchange struct {
 	closed   bool
 }
 
-// answer is an exchange whose answer is read in one of three ways.
+// answer is an exchange with one of three ways to read its answer.
 type answer interface {
 	engine.Stream
 	// begin reads an answer with status 200 up to its first byte, or all of one in one piece.
 	begin() error
 }
 
-// open sends the attempt and has the answer begun. On failure everything is closed.
+// open sends the attempt and reads the beginning of the answer. On failure everything is closed.
 func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	x.parent, x.begun = ctx, x.options.Now()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
@@ -115,9 +115,9 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-var jsonType = []string{typeJSON} // nobody changes it
+var jsonType = []string{typeJSON} // never changed
 
-// await starts the timer that ends an exchange in which nothing comes any more.
+// await starts the idle timer of the exchange.
 func (x *httpExchange) await() {
 	if x.timer == nil {
 		x.timer = time.AfterFunc(x.attempt.IdleTimeout, func() { x.cancel(engine.ErrStalled) })
@@ -126,7 +126,7 @@ func (x *httpExchange) await() {
 	x.timer.Reset(x.attempt.IdleTimeout)
 }
 
-// failure is why the exchange ends.
+// failure returns why the exchange ended.
 func (x *httpExchange) failure(err error) *engine.Failure {
 	f, ok := err.(*engine.Failure)
 	if !ok {
@@ -138,8 +138,8 @@ func (x *httpExchange) failure(err error) *engine.Failure {
 	return f
 }
 
-// Close implements [engine.Stream]. The connection is kept where the answer has ended; else it is
-// closed, which tells the engine to stop.
+// Close implements [engine.Stream]. It keeps the connection if the answer has ended; otherwise it closes it, which tells
+// the engine to stop.
 func (x *httpExchange) Close() {
 	if x.closed {
 		return

@@ -20,8 +20,8 @@ const (
 	maxHint      = 60 * time.Second // of a Retry-After
 )
 
-// transportKind tells what an error of the transport, of a body's read or of its content means.
-// parent is the context of who asked, own the exchange's.
+// transportKind returns the kind of an error of the transport, of reading a body, or of its content. parent is the
+// caller's context, own the exchange's.
 func transportKind(parent, own context.Context, err error) engine.FailureKind {
 	left, cause := context.Cause(parent), context.Cause(own)
 	var dns *net.DNSError
@@ -51,7 +51,7 @@ func transportKind(parent, own context.Context, err error) engine.FailureKind {
 	return engine.Reset
 }
 
-// statusKind tells what a status other than 200 means.
+// statusKind returns the kind of a status other than 200.
 func statusKind(status int) engine.FailureKind {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
@@ -64,9 +64,9 @@ func statusKind(status int) engine.FailureKind {
 	return engine.BadResponse
 }
 
-// refusal turns a response with another status than 200 into a failure.
+// refusal returns the failure of a response with a status other than 200.
 func refusal(resp *http.Response) *engine.Failure {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what there is tells enough
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is good enough
 	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
@@ -74,7 +74,7 @@ func refusal(resp *http.Response) *engine.Failure {
 	return f
 }
 
-// eventFailure turns an error event into the failure that its code names.
+// eventFailure returns the failure that an error event's code names.
 func eventFailure(f *openai.Fault) *engine.Failure {
 	kind := engine.ServerError
 	if f.Status >= 400 {

@@ -13,7 +13,7 @@ import (
 // maxRead is how much of an answer that passes through is read at once, in bytes.
 const maxRead = 32 << 10
 
-// raw is an answer that passes through byte by byte.
+// raw is an answer that is passed through byte by byte.
 type raw struct {
 	httpExchange
 	into  *engine.Forwarded
@@ -63,7 +63,7 @@ func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
 // Buffered implements [engine.Stream].
 func (s *raw) Buffered() bool { return s.held > 0 || s.ended }
 
-// read reads what is there. What came with an error is not passed on.
+// read reads the available bytes. Bytes that came with an error are dropped.
 func (s *raw) read() (int, error) {
 	n, err := s.resp.Body.Read(s.buf)
 	s.ended = err == io.EOF
@@ -73,7 +73,7 @@ func (s *raw) read() (int, error) {
 	return n, nil
 }
 
-// measure tells what the answer has told of its tokens with the bytes that are passed on now.
+// measure updates the token counts by the bytes that are passed on now.
 func (s *raw) measure() {
 	s.meter.Take(s.chunk.Raw)
 	came := int64(inOnePiece)
@@ -90,9 +90,9 @@ func (s *raw) measure() {
 // typeStream is the media type of events that pass through.
 const typeStream = typeEvents + "; charset=utf-8"
 
-// passable is the type under which an answer passes through: JSON or a stream of events, in the
-// gateway's own words. Anything else is a fault of the backend: nobody here could count its tokens,
-// and a browser might take it for a page of the gateway's own origin.
+// passable returns the media type of an answer to pass through: JSON or an event stream, by constants of the gateway.
+// Any other type is a fault of the backend: its tokens could not be counted, and a browser might take it for a page of
+// the gateway's origin.
 func passable(h http.Header) (string, error) {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)

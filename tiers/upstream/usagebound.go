@@ -2,8 +2,8 @@ package upstream
 
 import "github.com/foregate/foregate/tiers/openai"
 
-// usageBound is what a call can have used at most. Limits, metrics, receipts, costs and audits go by what
-// is within it.
+// usageBound is the largest usage that a call can have. Limits, metrics, receipts, costs and audits use values within
+// it.
 type usageBound struct {
 	sent   []byte // the call's body
 	prompt int    // tokens that its prompts can have; 0 goes by sent
@@ -14,12 +14,11 @@ type usageBound struct {
 	hides    bool // what comes may lack tokens that were made
 }
 
-// inOnePiece says to clamp that the answer is no stream.
+// inOnePiece tells clamp that the answer is not a stream.
 const inOnePiece = -1
 
-// clamp cuts the usage that an engine tells to what can be: the prompt by the bytes that were sent,
-// the answer by its limit, and in a stream by the bytes that have come, because each token is an event
-// or a part of one.
+// clamp limits the usage that an engine reports: the prompt by the bytes that were sent, the answer by its limit, and in
+// a stream by the bytes received, because each token is an event or a part of one.
 func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 	can := openai.Bound{Prompt: b.prompt, Answer: b.answer}
 	if b.prompt == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// whole is an answer in one piece. It is read and checked while it is opened, so that a bad one can
-// still be asked of another backend.
+// whole is an answer in one piece. It is read and checked in Open, so that a bad one can still be retried on another
+// backend.
 type whole struct{ httpExchange }
 
 func (s *whole) begin() error {
@@ -33,7 +33,7 @@ func (*whole) Next(engine.Want) (*openai.Chunk, error) { return nil, io.EOF }
 // Buffered implements [engine.Stream].
 func (*whole) Buffered() bool { return true }
 
-// readAll reads the body up to the cap, at once where its length is told.
+// readAll reads the body up to the limit.
 func (s *whole) readAll() ([]byte, error) {
 	length, limit := s.resp.ContentLength, s.options.MaxBody
 	if length > limit {
@@ -89,7 +89,7 @@ func (s *whole) take(body []byte) (err error) {
 
 var errNoChoices = errors.New("an answer without choices")
 
-// relayed checks an answer that goes to a client as it is.
+// relayed checks an answer that goes to the client as it is.
 func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	a, err := openai.ParseAnswer(body)
 	switch {

@@ -10,14 +10,14 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// ListedScores are the likeliest tokens at each of the places of a question. With an error only Backend is told.
+// ListedScores are the likeliest tokens at each position of a question. With an error only Backend is valid.
 type ListedScores struct {
 	Places   [][]accept.Token
 	Backend  string // that was asked, and has all of them in its cache now; "" is none
 	Computed int    // tokens that it computed for that
 }
 
-// ScoreListed has a backend of the target score ids, for rejection sampling.
+// ScoreListed has a target backend score ids for rejection sampling.
 func (a Verifier) ScoreListed(ctx context.Context, q Question) (ListedScores, error) {
 	var out ListedScores
 	var err error
@@ -29,8 +29,8 @@ func (a Verifier) ScoreListed(ctx context.Context, q Question) (ListedScores, er
 	return out, nil
 }
 
-// NewPositions puts together what is known of each place of a draft that was drawn by a law: what the draft pool listed there, and
-// what the target does, which draws as the request wants. The lists are of the same places.
+// NewPositions returns the positions of a draft from the tokens that the draft pool listed (drawn is its sampling) and
+// those that the target listed (wanted is the request's sampling). Both lists cover the same positions.
 func NewPositions(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.Token, wanted accept.Sampling) []accept.Position {
 	out := make([]accept.Position, min(len(drafted), len(scored)))
 	for i := range out {

@@ -19,13 +19,13 @@ const (
 	distributionTop, firstTop = accept.MaxTopLogprobs, 1
 )
 
-// Question asks about ids behind a prompt.
+// Question asks for scores of ids after a prompt.
 type Question struct {
 	Prompt, IDs []int32
 	Warm        string // the backend that has the prompt in its cache; "" is none
 }
 
-// Scores are the target's word on them. With an error only Backend and Computed are told.
+// Scores are the target's scores. With an error only Backend and Computed are valid.
 type Scores struct {
 	Choices  []accept.Choice // at the place of each
 	Next     int32           // its own choice behind the last; −1 where it is not told
@@ -34,7 +34,7 @@ type Scores struct {
 	Computed int             // tokens that it computed for that
 }
 
-// Score has a backend of the target score ids.
+// Score has a target backend score ids.
 func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	top := firstTop
 	if a.Body.Temperature > 0 {
@@ -53,7 +53,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	return out, nil
 }
 
-// choices turns an engine's scores of ids into choices. Ids that end an answer mean the same.
+// choices converts an engine's scores of ids. All end-of-sequence ids mean the same.
 func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
 	out := make([]accept.Choice, len(ids))
 	for i, s := range scores {
@@ -66,7 +66,7 @@ func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
 	return out
 }
 
-// scoreQuestion is a question as engines are asked it.
+// scoreQuestion converts a question to the engines' request.
 func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 	terms := a.Terms(a.Target)
 	w := openai.ScoreQuestion{
@@ -78,15 +78,15 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 	return w
 }
 
-// newScoreRequest prepares a call that scores ids.
+// newScoreRequest returns a call that scores ids.
 func (a Verifier) newScoreRequest(q Question, call engine.Call) dispatch.Request {
 	o := a.newRequest(call, len(q.Prompt)+len(q.IDs))
 	o.Demand.IDs, o.Demand.WarmBackend = func() []int32 { return slices.Concat(q.Prompt, q.IDs) }, q.Warm
 	return o
 }
 
-// newRequest prepares a question to the target, for which that computes so many tokens. It takes no place that somebody of the
-// lowest class would not get: a draft that is not checked costs less than a target that is full.
+// newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class:
+// an unchecked draft costs less than an overloaded target.
 func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 	o, cfg := a.NewRequest(a.Target, call), &a.Config.Scoring
 	o.Role, o.Before = dispatch.RoleScore, a.Before

@@ -7,8 +7,8 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 )
 
-// byText has the target score the draft's text in tokens of its own: exactness is then in the
-// target's tokens, whatever the draft's are.
+// byText has the target score the draft's text in its own tokens. The check is then exact in the target's tokens,
+// whatever the draft's are.
 func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	prompt, err := TokenizePrompt(ctx, a.Caller, a.Target)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	return nil // without it the draft is refused all the same
 }
 
-// textWithStop is the draft's text with the stop string that ended it, which the target must choose, too.
+// textWithStop returns the draft's text with the stop string that ended it, because the target must choose that, too.
 func (d *Draft) textWithStop() []byte {
 	if len(d.StopWord) == 0 {
 		return d.Text
@@ -61,8 +61,8 @@ type span struct {
 	atLimit bool // the draft was ended by the limit
 }
 
-// limitTo holds the target's word against the client's limit, which counts the target's tokens where the rule is
-// exact. It returns how many of them the target may carry on from.
+// limitTo applies max_tokens, which counts the target's tokens if the rule is exact. It returns how many tokens the
+// target may continue.
 func (r Rule) limitTo(c *accept.Check, s span) int {
 	if r.Exact && s.limit > 0 && c.Pass && (s.scored > s.limit || s.atLimit && s.scored < s.limit) {
 		c.Pass, c.Reason = false, accept.ReasonTargetDisagrees

@@ -10,19 +10,19 @@ import (
 	"github.com/foregate/foregate/tiers/inflight"
 )
 
-// TokenizePrompt has an engine of a pool turn the request's prompt into ids, with its template.
+// TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template.
 func TokenizePrompt(ctx context.Context, c inflight.Caller, p inflight.Pool) (ids []int32, err error) {
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
-// TokenizeText has an engine of a pool turn a text into ids.
+// TokenizeText has an engine of a pool tokenize a text.
 func TokenizeText(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (ids []int32, err error) {
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
 	return ids, err
 }
 
-// Detokenize has an engine of a pool turn ids into text.
+// Detokenize has an engine of a pool convert ids to text.
 func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []int32) (text []byte, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -34,8 +34,7 @@ func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []i
 // maxCountTries bounds how often engines are asked to count the tokens of one text.
 const maxCountTries = 4
 
-// Counter has engines count the tokens of an answer that is carried on with. All counts of one together take
-// [inflight.FrontEndTimeout] at most.
+// Counter counts the tokens of a continued answer. All its calls together take [inflight.FrontEndTimeout] at most.
 type Counter struct {
 	Lost []string // backends that were lost: they are asked only where there is no other
 

@@ -9,7 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// Verifier asks the target in the name of a request, or of its audit.
+// Verifier asks the target to check drafts, for a request or for its audit.
 type Verifier struct {
 	inflight.Caller
 	Scorer plan.Scorer // how [Verifier.Verify] asks
@@ -21,12 +21,12 @@ type Verifier struct {
 	Admission int
 }
 
-// NewVerifier returns who asks about a request's draft as its plan says.
+// NewVerifier returns the verifier that a request's plan asks for.
 func NewVerifier(c inflight.Caller) Verifier {
 	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Mode, &c.Config, c.Body.Temperature)}
 }
 
-// endIDs are the ids that end the target's answers; nil where none is known.
+// endIDs returns the target's end-of-sequence ids; nil if unknown.
 func (a Verifier) endIDs() []int32 {
 	if a.Target.Capabilities == nil || len(a.Target.Capabilities.EOS) == 0 {
 		return nil
@@ -34,19 +34,19 @@ func (a Verifier) endIDs() []int32 {
 	return a.Target.Capabilities.EOS
 }
 
-// Rule is how the target's opinions of a draft are judged.
+// Rule says how the target's scores of a draft are judged.
 type Rule struct {
 	Exact    bool            // every token is what the target would have chosen, but for ties
 	Tie      accept.Nats     // of these
 	Leniency accept.Leniency // else
 }
 
-// RuleOf is a mode's rule for answers at a temperature.
+// RuleOf returns a mode's rule for answers at a temperature.
 func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
 	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: cfg.Strictness.Leniency(temperature)}
 }
 
-// Check judges what the target said of the tokens of a draft.
+// Check judges the target's scores of a draft's tokens.
 func (r Rule) Check(choices []accept.Choice) accept.Check {
 	opinions := make([]accept.TargetScore, len(choices))
 	for i := range choices {
@@ -58,7 +58,7 @@ func (r Rule) Check(choices []accept.Choice) accept.Check {
 	return r.Leniency.Check(opinions)
 }
 
-// Draft is what is known of a draft when the target is asked about it.
+// Draft is what the target needs to know of a draft.
 type Draft struct {
 	PromptIDs, IDs []int32
 	Tokens         int    // of it, with or without ids
@@ -69,7 +69,7 @@ type Draft struct {
 	Resumes        bool   // the target can carry on from a part of it
 }
 
-// NewDraft is what a target is told of a draft as far as it is.
+// NewDraft describes a draft as far as it is.
 func NewDraft(d *draft.Draft) Draft {
 	t := d.Transcript()
 	out := Draft{
@@ -82,8 +82,7 @@ func NewDraft(d *draft.Draft) Draft {
 	return out
 }
 
-// Result is the target's word on a draft. With an error it holds what is known all the same: Scorer, Backend, Tokens and
-// Computed.
+// Result is the target's check of a draft. With an error Scorer, Backend, Tokens and Computed are still valid.
 type Result struct {
 	accept.Check
 	Scorer   plan.Scorer
@@ -94,7 +93,7 @@ type Result struct {
 	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
 }
 
-// Part is the beginning of a draft, in the target's own ids.
+// Part is the accepted beginning of a draft in the target's own ids.
 type Part struct {
 	PromptIDs, IDs []int32
 	Text           int // bytes of the draft's text

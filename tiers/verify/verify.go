@@ -20,7 +20,8 @@ import (
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// Verify asks the target what it thinks of the draft as far as it is. An error is that it could not say: see [FailureReason].
+// Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
+// [FailureReason].
 func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
 	r := Result{Scorer: a.Scorer, Tokens: len(d.IDs)}
 	var err error
@@ -37,7 +38,7 @@ func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
 	return r, err
 }
 
-// Receipt is a result for the record; err is that of [Verifier.Verify].
+// Receipt returns the result for the record; err is that of [Verifier.Verify].
 func (r Result) Receipt(err error, took time.Duration) receipt.Check {
 	c := receipt.Check{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
 	if err != nil {
@@ -48,7 +49,7 @@ func (r Result) Receipt(err error, took time.Duration) receipt.Check {
 	return c
 }
 
-// byIDs has the target score the draft's own ids. That the answer ends is a choice, too, also where an engine does not
+// byIDs has the target score the draft's own ids. The end of the answer is a choice, too, even if the engine does not
 // tell its id.
 func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	if len(d.PromptIDs) == 0 || len(d.IDs) == 0 || len(d.IDs) != d.Tokens {
@@ -69,7 +70,7 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	return nil
 }
 
-// byJudge asks the target in words whether the answer is right.
+// byJudge asks the target in words whether the answer is correct.
 func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	var odds float64
 	computed := a.Body.PromptTokens + d.Tokens
@@ -92,7 +93,7 @@ var (
 	errNoScorer = errors.New("there is no way to ask")
 )
 
-// FailureReason is why the target could not say, in one word, for receipts and metrics.
+// FailureReason returns one word for a failed check, for receipts and metrics.
 func FailureReason(err error) string {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason

@@ -1,9 +1,8 @@
-// Package world is what a request touches beside its engines: time, waiting, cancellation and
-// work in the background. The gateway runs in the system's world ([System]); the lab runs the same
-// code in virtual time. Code that can be reached from a request uses no clock, timer, goroutine or
-// channel of its own, so that both run alike.
+// Package world provides what a request uses besides its engines: time, waiting, cancellation and background work. The
+// gateway uses the operating system ([System]); the lab runs the same code in virtual time. Code on a request's path has
+// no clock, timer, goroutine or channel of its own, so that both behave alike.
 //
-// No call of a World may be made with a lock held: in the lab another request may go on meanwhile.
+// No method may be called with a lock held: in the lab another request may run meanwhile.
 package world
 
 import (
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// World is all of it.
+// World combines all of it.
 type World interface {
 	Clock
 	Contexts
@@ -40,21 +39,20 @@ type Contexts interface {
 
 // Spawner starts work that goes on beside its caller.
 type Spawner interface {
-	// Go runs task. Whoever calls it owns the task: it bounds how many there are, recovers their
-	// panics and waits for their end.
+	// Go runs task. The caller owns it: it bounds the number of tasks, recovers their panics and waits for their end.
 	Go(task func())
-	// NewSignal makes a signal that nobody has given yet.
+	// NewSignal returns a signal that is not set.
 	NewSignal() Signal
 }
 
-// Signal is an event that happens once, and that many may wait for.
+// Signal is an event that happens once and that many may wait for.
 type Signal interface {
-	// Set tells all who wait, and all who will. Further calls do nothing.
+	// Set wakes all present and future waiters. Further calls do nothing.
 	Set()
-	// IsSet reports whether it was given.
+	// IsSet reports whether Set was called.
 	IsSet() bool
-	// Wait waits until it is given. It returns nil, or the cause of ctx when that ended first; a
-	// signal that was given wins over a context that has ended.
+	// Wait waits for Set. It returns nil, or the cause of ctx if that ended first; a signal that is set wins over an
+	// ended context.
 	Wait(ctx context.Context) error
 }
 
@@ -131,8 +129,8 @@ func (s *signal) Wait(ctx context.Context) error {
 	}
 }
 
-// Fork is a context for work that may outlive the one who asked for it: it ends with ctx until
-// release is called, and from then on with cancel alone.
+// Fork returns a context for work that may outlive its request: it ends with ctx until release is called, after that
+// with cancel only.
 func Fork(ctx context.Context, w Contexts) (forked context.Context, release func(), cancel context.CancelCauseFunc) {
 	forked, cancel = w.WithCancel(context.WithoutCancel(ctx))
 	stop := w.OnCancel(ctx, func() { cancel(context.Cause(ctx)) })

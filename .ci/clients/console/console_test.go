@@ -80,11 +80,11 @@ func linkSignsIn(t *testing.T, b *browser, d *demoWorld) {
 // phaseTold compares what the console says of the route's phase with what the replica does.
 func phaseTold(t *testing.T, b *browser, d *demoWorld) {
 	p := b.open(t, d.Admin+"/console/#/overview")
-	p.until("the overview tells the phase", `document.querySelector('[data-test=promise-says]')?.textContent.length > 20`)
+	p.until("the overview tells the phase", `document.querySelector('[data-test=guarantee-summary]')?.textContent.length > 20`)
 	p.turn("#/risk")
-	row := `document.querySelector('[data-test=risk-row][data-lot=conf]:not([data-bucket^="all."])')`
+	row := `document.querySelector('[data-test=risk-row][data-cohort=conf]:not([data-class^="all."])')`
 	p.until("the page of the promise tells the phase and what the warm-up served", `['warmup', 'certified', 'infeasible', 'stopped'].includes(`+row+`?.dataset.state) && `+
-		row+`.querySelector('[data-test=risk-says]').textContent.length > 20 && /of [\d,]+ drafts?/.test(`+row+`.textContent)`)
+		row+`.querySelector('[data-test=risk-summary]').textContent.length > 20 && /of [\d,]+ drafts?/.test(`+row+`.textContent)`)
 }
 
 // chartNames are the hooks of all charts.

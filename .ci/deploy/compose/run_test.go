@@ -53,13 +53,13 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 				var status struct {
 					Replicas []string `json:"replicas"`
 					Redis    struct {
-						Rung string `json:"rung"`
+						Level string `json:"level"`
 					} `json:"redis"`
 				}
 				if err := json.Unmarshal([]byte(s.get(t, s.url(g+":9090", "/admin/status"), token)), &status); err != nil {
 					t.Fatal(err)
 				}
-				return len(status.Replicas) == 2 && status.Redis.Rung == "shared"
+				return len(status.Replicas) == 2 && status.Redis.Level == "shared"
 			})
 		}
 	})

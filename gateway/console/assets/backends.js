@@ -1,4 +1,4 @@
-// Backends by pool: how each stands, and taking one out or back in.
+// Backends by pool: state, metrics, and draining.
 
 import { get, onSession, poll, post, session } from './api.js';
 import { dialog, field, fill, h, select, table, toast } from './dom.js';
@@ -9,8 +9,8 @@ const spans = [
   ['10m', '10 minutes'],
   ['30m', '30 minutes'],
   ['2h', '2 hours'],
-  ['24h', 'a day'],
-  ['', 'until it is undrained'],
+  ['24h', '1 day'],
+  ['', 'until undrained'],
 ];
 const tones = { up: 'good', drained: 'warn', suspect: 'warn', down: 'bad' };
 
@@ -29,7 +29,7 @@ export function mount(root, { live, ready }) {
     fill(
       body,
       pools.map((p) => poolPart(p, status, live.last, asking.now)),
-      !pools.length && h('p.none', null, 'No pool has a backend yet.'),
+      !pools.length && h('p.none', null, 'No backends yet. List them under pools.NAME.backends or set pools.NAME.discover in the configuration.'),
       engines(status),
     );
   };
@@ -72,7 +72,7 @@ function refresh(body, pools, sample) {
   rows.forEach((row, i) => {
     const [p, b] = all[i];
     const [kv, flight, age] = row.querySelectorAll('[data-cell]');
-    fill(kv, kvBar(b, sample?.lines));
+    fill(kv, kvBar(b, sample?.shed_thresholds));
     fill(flight, number(b.in_flight));
     fill(age, b.reading_age_seconds == null ? 'none' : `${seconds(b.reading_age_seconds)} ago`);
     row.dataset.pool = p.pool;
@@ -85,11 +85,11 @@ function poolPart(pool, status, sample, again) {
   const columns = [
     { label: 'Backend' },
     { label: 'State' },
-    { label: 'KV cache' },
+    { label: 'KV usage', title: 'Share of the KV cache in use. A mark is the threshold at which a priority class is shed.' },
     { label: 'In flight', number: true, hide: true },
-    { label: 'Read', number: true, hide: true },
+    { label: 'Last reading', number: true, hide: true, title: 'Age of the last metrics scrape' },
     { label: 'Breaker', hide: true },
-    ...(session.signedIn ? [{ label: '', said: 'Orders' }] : []),
+    ...(session.signedIn ? [{ label: '', said: 'Actions' }] : []),
   ];
   return h(
     'section.block',
@@ -128,7 +128,7 @@ function backendRow(pool, b, status, sample, again) {
     { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state, words } },
     h('th', { scope: 'row' }, b.id, h('small.mono.wide-only', null, b.url)),
     h('td', null, h('b.state', { data: { tone: words === b.state ? (tones[b.state] ?? '') : 'bad' } }, words), b.why && h('small', null, b.why)),
-    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)),
+    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.shed_thresholds)),
     h('td.number.wide-only', { data: { cell: 'flight' } }, number(b.in_flight)),
     h('td.number.wide-only', { data: { cell: 'age' } }, b.reading_age_seconds == null ? 'none' : `${seconds(b.reading_age_seconds)} ago`),
     h(
@@ -137,7 +137,7 @@ function backendRow(pool, b, status, sample, again) {
       breaker
         ? [
             h('b.state', { data: { tone: breaker.state === 'open' ? 'bad' : 'warn' } }, breaker.state),
-            h('small', null, breaker.left_seconds ? `${seconds(breaker.left_seconds)} left` : '', breaker.alone && ' here only'),
+            h('small', null, breaker.seconds_left ? `${seconds(breaker.seconds_left)} left` : '', breaker.open_here_only && ' on this replica only'),
           ]
         : 'closed',
     ),
@@ -145,7 +145,7 @@ function backendRow(pool, b, status, sample, again) {
   );
 }
 
-/** Use of the KV cache with the lines above which classes are shed. */
+/** KV usage with the thresholds at which priority classes are shed. */
 function kvBar(b, lines) {
   if (b.kv_usage == null) return h('span.muted', null, 'no reading');
   const ticks = Object.entries(lines ?? {}).map(([name, at]) =>
@@ -175,13 +175,13 @@ function drain({ pool, backends }, b, status, again) {
   const box = dialog(
     'drain-dialog',
     `Drain ${b.id}`,
-    h('p', null, 'It gets no new request. Those it works on go on to their end.'),
-    last && h('p.warning', null, `This is the last one of ${pool} that takes requests: what needs the pool will be answered 503.`),
+    h('p', null, 'It gets no new requests. Requests in flight continue to their end.'),
+    last && h('p.warning', null, `This is the last backend of ${pool} that takes requests. Requests that need the pool will get 503.`),
     h(
       'form',
       { on: { submit } },
-      field('For how long', span),
-      field('Why', why, 'Shown beside its state, and in the log.'),
+      field('Duration', span),
+      field('Reason', why, 'Shown beside its state and in the log.'),
       h(
         'div.buttons',
         null,
@@ -200,7 +200,7 @@ async function order(what, q, id, again) {
     const done = await post(`${what}?${q}`);
     const span = done.for_seconds ? ` for ${seconds(done.for_seconds)}` : '';
     toast(
-      done.message || `${done.backend} is ${done.drained ? `drained${span}` : 'in use again'}, at all replicas.`,
+      done.message || `${done.backend} is ${done.drained ? `drained${span}` : 'in use again'} on all replicas.`,
       done.shared === false ? 'error' : 'ok',
     );
   } catch (err) {
@@ -209,7 +209,7 @@ async function order(what, q, id, again) {
   again();
 }
 
-/** What the engines behind the pools can do, as found out by asking one. */
+/** Capabilities of each pool's engines, as probed on one backend. */
 function engines(status) {
   if (!status?.engines?.length) return null;
   const rows = status.engines.map((e) =>
@@ -223,9 +223,9 @@ function engines(status) {
       h(
         'td',
         null,
-        e.failed || (e.missing ?? []).map((m) => h('small', { title: m.why }, `${m.what}: ${m.why}`)),
-        !e.failed && !e.missing?.length && 'nothing',
-        e.scoring_closed && h('small', null, `scoring closed: ${e.scoring_closed}`),
+        e.failed || (e.missing ?? []).map((m) => h('small', { title: m.reason }, `${m.name}: ${m.reason}`)),
+        !e.failed && !e.missing?.length && 'none',
+        e.scoring_closed && h('small', null, `scoring paused: ${e.scoring_closed}`),
       ),
     ),
   );
@@ -234,8 +234,14 @@ function engines(status) {
     null,
     h('h2', null, 'Engines'),
     table(
-      'What the engines can do',
-      [{ label: 'Pool' }, { label: 'Scores by' }, { label: 'Continues' }, { label: 'Agrees with itself', number: true }, { label: 'Missing' }],
+      'Capabilities of the engines',
+      [
+        { label: 'Pool' },
+        { label: 'Scoring', title: 'How the engine scores a draft' },
+        { label: 'Continuation', title: 'Whether the engine can continue an answer from its token ids' },
+        { label: 'Self-agreement', number: true, title: 'Share of its own greedy answer that the engine agrees with when it scores it' },
+        { label: 'Missing capabilities' },
+      ],
       rows,
     ),
   );

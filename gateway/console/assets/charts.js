@@ -319,7 +319,7 @@ function mixed(ink, ground, share) {
  * @param {{label: string, value: number, colour: string}[]} marks
  * @returns {{element: HTMLElement, destroy: () => void}}
  */
-export function trackChart(track, marks, tell) {
+export function scoreChart(track, marks, tell) {
   const plot = h('div.plot', {
     role: 'img',
     'aria-label': `Running minimum of the score over ${track.length} points, at the end ${tell(track[track.length - 1][1])}; ${marks.map((m) => `${m.label} at ${tell(m.value)}`).join(', ')}.`,

@@ -58,12 +58,12 @@ export function say(el, text) {
 /**
  * A table with a caption and column headings.
  * @param {string} caption
- * @param {{label: string, number?: boolean, hide?: boolean}[]} columns `hide`: not on narrow screens;
+ * @param {{label: string, number?: boolean, hide?: boolean, title?: string}[]} columns `hide`: not on narrow screens;
  *   '' as a label is told to screen readers by `said`
  * @param {HTMLElement[]} rows
  */
 export function table(caption, columns, rows, props) {
-  const heads = columns.map((c) => h('th', { scope: 'col', class: classOf(c) }, c.label || h('span.unseen', null, c.said ?? '')));
+  const heads = columns.map((c) => h('th', { scope: 'col', class: classOf(c), title: c.title }, c.label || h('span.unseen', null, c.said ?? '')));
   return h(
     'div.scroll',
     { tabindex: '0', role: 'region', 'aria-label': caption },

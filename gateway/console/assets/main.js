@@ -33,7 +33,7 @@ const titles = {
   receipts: 'Receipts',
   receipt: 'Receipt',
   tenants: 'Tenants',
-  risk: 'Promise',
+  risk: 'Guarantee',
 };
 const keys = [
   ['g o', 'overview', 'Overview'],
@@ -41,7 +41,7 @@ const keys = [
   ['g s', 'settings', 'Settings'],
   ['g r', 'receipts', 'Receipts'],
   ['g t', 'tenants', 'Tenants'],
-  ['g p', 'risk', 'Promise'],
+  ['g g', 'risk', 'Guarantee'],
 ];
 
 const one = (test) => document.querySelector(`[data-test="${test}"]`);
@@ -99,8 +99,8 @@ function watchLive() {
       say(
         banner,
         l.samples.length
-          ? `No sample for ${seconds(since)}: charts and tiles are stale. Trying again.`
-          : 'The live picture has not come yet. Trying again.',
+          ? `No sample for ${seconds(since)}: charts and tiles are out of date. Reconnecting.`
+          : 'No live data yet. Reconnecting.',
       );
     }
   };
@@ -137,13 +137,13 @@ function watchSession() {
     button.dataset.signedIn = session.signedIn;
     say(button, session.signedIn ? 'Sign out' : 'Sign in');
     button.title = session.operator && `Signed in as ${session.operator}`;
-    if (needed && !declined) askToken('This listener wants an operator’s token.');
+    if (needed && !declined) askToken('This listener needs an operator token.');
   });
   window.addEventListener('foregate:signin', () => askToken());
 }
 
 /** Asks for an operator's token, once at a time. */
-function askToken(why = 'Signing in lets this page drain backends and change settings.') {
+function askToken(why = 'Sign in to drain backends and change settings.') {
   if (one('signin-dialog')) return;
   const input = h('input', {
     type: 'password',
@@ -168,7 +168,7 @@ function askToken(why = 'Signing in lets this page drain backends and change set
   const box = dialog(
     'signin-dialog',
     'Sign in',
-    h('p', null, why, ' Tokens that may do so have the scope ', h('code', null, 'operate'), ' in ', h('code', null, 'admin_tokens_file'), '.'),
+    h('p', null, why, ' The token needs the scope ', h('code', null, 'operate'), ' in ', h('code', null, 'admin_tokens_file'), '.'),
     h(
       'form',
       { on: { submit } },
@@ -212,8 +212,8 @@ function help() {
   if (one('help-dialog')) return;
   const rows = [
     ...keys.map(([k, , what]) => [k, what]),
-    ['/', 'Search or filter on this page'],
-    ['↑ ↓', 'From row to row of a list'],
+    ['/', 'Search or filter this page'],
+    ['↑ ↓', 'Move between rows'],
     ['d', 'Next theme'],
     ['?', 'This help'],
     ['Esc', 'Close a dialog, or an editor'],

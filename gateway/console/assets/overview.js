@@ -4,18 +4,18 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
-import { judgedBy, promised, troubled, troubles } from './standing.js';
+import { judgedBy, guarantee, troubled, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
 const dashes = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];
 const hues = ['target', 'draft', 'mixed', 'refused', 'cache', 'failed'];
 
-/** What answered, the least wanted first: stacked in that order from the top. */
+/** Requests by answering tier, stacked from the top in this order. */
 export const outcomes = [
   ['failed', 'failed'],
   ['refused', 'refused'],
-  ['other', 'passed through'],
+  ['other', 'forwarded'],
   ['target', 'target'],
   ['mixed', 'draft, then target'],
   ['draft', 'draft'],
@@ -32,82 +32,82 @@ const quantiles = (field) => () => [
 const specs = [
   {
     test: 'chart-requests',
-    title: 'Requests by what answered',
-    about: 'A second, stacked.',
+    title: 'Requests by tier',
+    about: 'Requests per second, stacked.',
     tell: rate,
     stacked: true,
     headline: (s) => sum(s.requests),
-    headlineName: 'all together',
+    headlineName: 'total',
     lines: (samples) =>
       outcomes
         .filter(([key]) => samples.some((s) => s.requests?.[key] > 0))
         .map(([key, label]) => ({ label, colour: key, value: (s) => s.requests?.[key] ?? 0 })),
-    empty: () => 'No request has come yet.',
+    empty: () => 'No requests yet. Send one to /v1/chat/completions on the public listener.',
   },
   {
     test: 'chart-acceptance',
-    title: 'Acceptance and the promise',
-    about: 'Judged drafts that were served, and how many wrongly.',
+    title: 'Acceptance and wrong rate',
+    about: 'Share of judged drafts that were served, and the proven bound on wrong ones.',
     tell: percent,
     scale: 'share',
     headline: (s) => s.acceptance,
     headlineName: 'acceptance',
     lines: () => [
       { label: 'accepted', colour: 'draft', fill: true, value: (s) => s.acceptance },
-      { label: 'wrongly, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.bound },
+      { label: 'wrong rate, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.wrong_rate_bound },
     ],
-    marks: (s) => (s.promised == null ? [] : [{ label: 'promised', value: s.promised, colour: 'failed' }]),
-    empty: () => 'No draft was judged in the last ten minutes.',
+    marks: (s) => (s.max_wrong_rate == null ? [] : [{ label: 'max. wrong rate', value: s.max_wrong_rate, colour: 'failed' }]),
+    empty: () => 'No drafts were judged in the last ten minutes. Send requests to a route with a draft pool and a speculation.mode other than off.',
   },
   {
     test: 'chart-ttft',
-    title: 'Time to first byte',
+    title: 'Time to first token',
     about: 'Percentiles over 30 s, logarithmic.',
     tell: seconds,
     scale: 'log',
     headline: (s) => s.ttft?.p95,
     headlineName: 'p95',
     lines: quantiles('ttft'),
-    empty: () => 'No answer has begun yet.',
+    empty: () => 'No answers yet.',
   },
   {
     test: 'chart-latency',
-    title: 'Time to the end of the answer',
+    title: 'Request latency',
     about: 'Percentiles over 30 s, logarithmic.',
     tell: seconds,
     scale: 'log',
     headline: (s) => s.latency?.p95,
     headlineName: 'p95',
     lines: quantiles('latency'),
-    empty: () => 'No answer has ended yet.',
+    empty: () => 'No answers yet.',
   },
   {
     test: 'chart-cache',
-    title: 'Cache hits',
-    about: 'Share of the requests that asked the cache.',
+    title: 'Cache hit ratio',
+    about: 'Share of requests that used the cache and got a cached or shared answer.',
     tell: percent,
     scale: 'share',
-    headline: (s) => s.cache_hit,
+    headline: (s) => s.cache_hit_ratio,
     headlineName: 'hit ratio',
-    lines: () => [{ label: 'hits', colour: 'cache', fill: true, value: (s) => s.cache_hit }],
-    empty: () => 'No request asked the cache. It may be off (cache.mode).',
+    lines: () => [{ label: 'hits', colour: 'cache', fill: true, value: (s) => s.cache_hit_ratio }],
+    empty: () => 'No requests used the cache. Check that cache.mode is on.',
   },
   {
     test: 'chart-kv',
-    title: 'KV cache in use',
-    about: 'By backend; above a dashed line, the class is shed.',
+    title: 'KV cache usage',
+    about: 'By backend. A priority class is shed above its dashed line.',
     tell: percent,
     scale: 'share',
     headline: (s) => maxOf(s.kv),
-    headlineName: 'the fullest backend',
+    headlineName: 'fullest backend',
     lines: kvLines,
-    marks: (s) => Object.entries(s.lines ?? {}).map(([label, value]) => ({ label, value, colour: `line-${label}` })),
-    empty: () => 'No backend has been read yet.',
+    marks: (s) => Object.entries(s.shed_thresholds ?? {}).map(([label, value]) => ({ label, value, colour: `line-${label}` })),
+    empty: () => 'No backend metrics yet. See Backends for errors.',
   },
   {
     test: 'chart-shed',
-    title: 'Shed by class',
-    about: 'Requests refused a second for want of room.',
+    title: 'Shed requests',
+    about: 'Requests refused per second, by priority class.',
     tell: rate,
     headline: (s) => sum(s.shed),
     headlineName: 'all classes',
@@ -116,24 +116,24 @@ const specs = [
       { label: 'normal', colour: 'line-normal', dash: dashes[1], value: (s) => s.shed?.normal ?? 0 },
       { label: 'high', colour: 'line-high', dash: dashes[2], value: (s) => s.shed?.high ?? 0 },
     ],
-    empty: () => 'Nothing was shed.',
+    empty: () => 'No requests were shed.',
   },
   {
     test: 'chart-cost',
-    title: 'Money an hour',
-    about: 'What backends’ work costs, and what drafts and cache spare.',
+    title: 'Cost per hour',
+    about: 'Cost of the backends’ work, and savings by drafts and cache.',
     tell: usd,
-    headline: (s) => s.spent_h,
-    headlineName: 'spent an hour',
+    headline: (s) => s.spent_per_hour,
+    headlineName: 'spent per hour',
     lines: () => [
-      { label: 'spent', colour: 'target', value: (s) => s.spent_h },
-      { label: 'saved', colour: 'draft', dash: dashes[1], value: (s) => s.saved_h },
+      { label: 'spent', colour: 'target', value: (s) => s.spent_per_hour },
+      { label: 'saved', colour: 'draft', dash: dashes[1], value: (s) => s.saved_per_hour },
     ],
-    empty: () => 'Nothing was spent yet, or no pool has a price (usd_per_hour).',
+    empty: () => 'No cost yet. Set pools.NAME.usd_per_hour in the configuration to see costs.',
   },
 ];
 
-const mostLines = 8; // that are told apart; others are drawn thin
+const maxColouredLines = 8; // the other lines are drawn thin
 
 const maxOf = (map) => {
   const all = Object.values(map ?? {});
@@ -157,43 +157,43 @@ function kvLines(samples) {
       now: last[name],
     };
   });
-  if (lines.length <= mostLines) return lines;
-  const fullest = lines.toSorted((a, b) => b.now - a.now).slice(0, mostLines);
+  if (lines.length <= maxColouredLines) return lines;
+  const fullest = lines.toSorted((a, b) => b.now - a.now).slice(0, maxColouredLines);
   return [...lines.filter((l) => !fullest.includes(l)).map((l) => ({ ...l, colour: 'other', dash: undefined, quiet: true })), ...fullest];
 }
 
 /** The tiles: hook, label, value and what stands below it. */
 const tiles = [
-  ['tile-spent', 'Spent', (s) => s.spent, usd, (s) => (s.spent_h == null ? 'since the start' : `${usd(s.spent_h)} an hour`)],
+  ['tile-spent', 'Spent', (s) => s.spent, usd, (s) => (s.spent_per_hour == null ? 'since the start' : `${usd(s.spent_per_hour)} per hour`)],
   [
     'tile-saved',
     'Saved',
     (s) => s.saved,
     usd,
-    (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of spent and saved` : 'by drafts and cache'),
+    (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of the cost without drafts and cache` : 'by drafts and cache'),
   ],
   [
     'tile-rate',
     'Requests',
     (s) => sum(s.requests),
     rate,
-    (s) => (sum(s.requests) > 0 ? `${percent(share(s, ['refused', 'failed']))} refused or failed` : 'none just now'),
+    (s) => (sum(s.requests) > 0 ? `${percent(share(s, ['refused', 'failed']))} refused or failed` : 'none right now'),
   ],
   [
     'tile-acceptance',
     'Acceptance',
     (s) => s.acceptance,
     percent,
-    (s, status) => (s.bound == null ? judgedBy(status) : `wrong: < ${percent(s.bound)}, promised ${percent(s.promised)}`),
+    (s, status) => (s.wrong_rate_bound == null ? judgedBy(status) : `wrong rate < ${percent(s.wrong_rate_bound)}, limit ${percent(s.max_wrong_rate)}`),
   ],
-  ['tile-cache', 'Cache hits', (s) => s.cache_hit, percent, () => 'of what asked it'],
-  ['tile-ttft', 'First byte, p95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `half within ${seconds(s.ttft.p50)}` : 'no answer yet')],
-  ['tile-redis', 'Redis', (s) => s.rung || null, (v) => v ?? '–', (s) => rungs[s.rung] ?? 'not known'],
-  ['tile-replicas', 'Replicas', (s) => s.replicas, number, () => 'that live'],
-  ['tile-inflight', 'In flight', (s) => s.in_flight, number, () => 'requests now'],
+  ['tile-cache', 'Cache hit ratio', (s) => s.cache_hit_ratio, percent, () => 'of requests that use it'],
+  ['tile-ttft', 'TTFT, p95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `median ${seconds(s.ttft.p50)}` : 'no answers yet')],
+  ['tile-redis', 'Redis', (s) => s.redis_level || null, (v) => v ?? '–', (s) => levels[s.redis_level] ?? 'unknown'],
+  ['tile-replicas', 'Replicas', (s) => s.replicas, number, () => 'alive'],
+  ['tile-inflight', 'In flight', (s) => s.in_flight, number, () => 'requests'],
 ];
 
-const rungs = { shared: 'all replicas as one', degraded: 'slow or failing', local: 'each replica alone' };
+const levels = { shared: 'replicas share state', degraded: 'slow or failing', local: 'replicas work alone' };
 const share = (s, keys) => keys.reduce((n, k) => n + (s.requests[k] ?? 0), 0) / sum(s.requests);
 
 function makeTiles(root) {
@@ -281,19 +281,19 @@ export function mount(root, { live, ready }) {
   };
 }
 
-/** How each route uses drafts, in one line. */
+/** One row per route: how it uses drafts. */
 function routeTable(status) {
   const rows = (status.drafts ?? []).map((d) => {
-    const p = (status.promises ?? []).find((x) => x.route === d.route);
+    const p = (status.risk ?? []).find((x) => x.route === d.route);
     return h(
       'tr',
       null,
       h('th', { scope: 'row' }, d.route),
       h('td', null, d.mode),
       h('td.number', null, d.drafts > 0 ? percent(d.accepted) : '–'),
-      h('td.number', null, d.breakeven_acceptance > 0 ? percent(d.breakeven_acceptance) : '–'),
-      h('td', null, promised(p, d.mode)),
-      h('td', null, d.refused?.length ? `not ${d.refused.map((r) => r.what).join(', ')}` : 'all modes'),
+      h('td.number', null, d.break_even_acceptance > 0 ? percent(d.break_even_acceptance) : '–'),
+      h('td', null, guarantee(p, d.mode)),
+      h('td', null, d.unavailable_modes?.length ? `all but ${d.unavailable_modes.map((m) => m.name).join(', ')}` : 'all'),
     );
   });
   if (!rows.length) return null;
@@ -306,10 +306,10 @@ function routeTable(status) {
       [
         { label: 'Route' },
         { label: 'Mode' },
-        { label: 'Accepted', number: true },
-        { label: 'Pays from', number: true },
-        { label: 'Promise' },
-        { label: 'Engines can do' },
+        { label: 'Acceptance', number: true, title: 'Share of recent drafts that were served' },
+        { label: 'Break-even', number: true, title: 'Acceptance above which drafting a typical request costs less than asking the target' },
+        { label: 'Guarantee', title: 'Proven bound on the share of wrong drafts, in the modes risk and shadow' },
+        { label: 'Modes available', title: 'Modes that the engines of this route support' },
       ],
       rows,
     ),

@@ -1,23 +1,23 @@
-// One receipt: a request's way through the gateway, and by which numbers it was decided.
+// One receipt: what happened to one request, and the numbers behind each decision.
 
 import { get } from './api.js';
-import { trackChart } from './charts.js';
+import { scoreChart } from './charts.js';
 import { fill, h, say, table, toast } from './dom.js';
 import { many, millis, number, percent, stamp, usd } from './format.js';
 import { answeredBy, firstByte, unanswered } from './receipts.js';
 import { waterfall } from './waterfall.js';
 
-const kind = { cache: 'the cache', draft: 'the draft', mixed: 'the draft, then the target', target: 'the target', none: 'nothing' };
+const kind = { cache: 'cache', draft: 'draft', mixed: 'draft, then target', target: 'target', none: 'no answer' };
 /** Why there was no answer, by error code. */
 const reasons = {
-  no_backend: 'no backend could take the request',
-  shed: 'its class was turned away for want of room',
+  no_backend: 'no backend was available',
+  shed: 'its priority class was shed because the pool had no capacity',
   upstream_busy: 'all backends were busy',
-  upstream_refused: 'no backend took the connection',
-  upstream_timeout: 'no first byte came in time',
+  upstream_refused: 'no backend accepted the connection',
+  upstream_timeout: 'the first token did not arrive in time',
   upstream_rejected: 'the backend refused the request',
-  client_gone: 'the client left before its first byte',
-  deadline: 'its time was over',
+  client_gone: 'the client disconnected before the first byte',
+  deadline: 'its deadline expired',
 };
 const far = (v) => v == null || Math.abs(v) > 1e300;
 const nats = (v) => (far(v) ? 'none' : `${number(v)} nats`);
@@ -51,8 +51,8 @@ function show(r, ends) {
     { test: 'receipt', data: { id: r.id } },
     head(r),
     unanswered(r) && h('p.problem', null, `No answer was given: ${reasons[r.error] ?? 'the request was refused or failed'} (${statusOf(r)}).`),
-    h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
-    h('div.columns', null, judgement(r, ends), checks(r), failovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
+    h('section.block', null, h('h2', null, 'Timeline'), waterfall(r)),
+    h('div.columns', null, judgement(r, ends), checks(r), continuations(r), tokens(r), plan(r), settingsOf(r), audit(r), prices(r)),
     raw(r),
   );
 }
@@ -61,15 +61,15 @@ const statusOf = (r) => (r.error ? `${r.code} ${r.error}` : r.code);
 
 function head(r) {
   const facts = [
-    ['Came', stamp(new Date(r.when))],
-    ['Tenant', `${r.tenant || 'nobody'}, ${r.priority}`],
+    ['Received', stamp(new Date(r.time))],
+    ['Tenant', `${r.tenant || 'none'}, ${r.priority}`],
     ['Route', r.route],
     ['Status', statusOf(r)],
     ['Answered by', kind[answeredBy(r)] ?? answeredBy(r)],
-    ['Cache', r.cache || 'not asked'],
+    ['Cache', r.cache || 'not used'],
     ['Finish', r.finish || '–'],
-    ['First byte', millis(firstByte(r))],
-    ['Whole', millis(r.ms.whole)],
+    ['Time to first token', millis(firstByte(r))],
+    ['Total time', millis(r.ms.total)],
     ['Cost', usd(r.usd)],
   ];
   if (r.client_request_id) facts.push(['X-Request-ID', r.client_request_id]);
@@ -96,30 +96,30 @@ function judgement(r, ends) {
         r.plan?.reason
           ? `No draft was judged: ${r.plan.reason.replaceAll('_', ' ')}.`
           : answeredBy(r) === 'cache'
-            ? 'The answer was there already; nothing was judged.'
+            ? 'The answer came from the cache, so no draft was judged.'
             : 'No draft was judged.',
       ),
     );
   const marks = [];
   if (!far(v.threshold)) marks.push({ label: 'threshold', value: v.threshold, colour: 'failed' });
-  if (!far(v.threshold) && v.band > 0 && !far(v.band)) marks.push({ label: 'band down to', value: v.threshold - v.band, colour: 'mixed' });
-  const chart = r.score_series?.length > 1 ? trackChart(r.score_series, marks, nats) : null;
+  if (!far(v.threshold) && v.band > 0 && !far(v.band)) marks.push({ label: 'check from', value: v.threshold - v.band, colour: 'mixed' });
+  const chart = r.score_by_token?.length > 1 ? scoreChart(r.score_by_token, marks, nats) : null;
   if (chart) ends.push(chart.destroy);
   return part(
     'Verdict',
     list([
-      ['Draft', h('b.state', { data: { tone: v.accept ? 'good' : 'warn' } }, v.accept ? 'accepted' : 'refused')],
+      ['Draft', h('b.state', { data: { tone: v.accept ? 'good' : 'warn' } }, v.accept ? 'accepted' : 'rejected')],
       ['Reason', v.reason.replaceAll('_', ' ')],
       [
-        'By whose word',
-        { conf: 'its own score', head: 'the target stood by its head', whole: 'the target checked it whole' }[v.cohort] ?? (v.cohort || '–'),
+        'Decided by',
+        { conf: 'its own score', head: 'head check by the target', whole: 'full check by the target' }[v.cohort] ?? (v.cohort || '–'),
       ],
       ['Score', nats(v.score)],
       ['Threshold', nats(v.threshold)],
-      ['Band', nats(v.band)],
+      ['Check band', nats(v.band)],
       ['Tokens judged', number(v.tokens)],
     ]),
-    chart && h('h3', null, 'Score as it fell, by tokens'),
+    chart && h('h3', null, 'Score by token'),
     chart?.element,
   );
 }
@@ -127,10 +127,10 @@ function judgement(r, ends) {
 function checks(r) {
   if (!r.checks?.length) return null;
   return part(
-    'What the target said',
+    'Checks by the target',
     table(
-      'Checks of the draft',
-      [{ label: 'By' }, { label: 'Word' }, { label: 'Score', number: true }, { label: 'Kept', number: true }, { label: 'Took', number: true }],
+      'Checks of the draft by the target',
+      [{ label: 'Method' }, { label: 'Result' }, { label: 'Score', number: true }, { label: 'Tokens kept', number: true }, { label: 'Duration', number: true }],
       r.checks.map((c) =>
         h(
           'tr',
@@ -151,19 +151,19 @@ function checks(r) {
   );
 }
 
-function failovers(r) {
-  if (!r.failovers?.length) return null;
+function continuations(r) {
+  if (!r.continuations?.length) return null;
   return part(
-    'Mid-stream failovers',
+    'Continuations',
     table(
-      'Where the target carried on',
-      [{ label: 'Why' }, { label: 'At', number: true }, { label: 'After', number: true }],
-      r.failovers.map((t) =>
+      'Where another backend continued the answer',
+      [{ label: 'Reason' }, { label: 'Time', number: true }, { label: 'After', number: true }],
+      r.continuations.map((t) =>
         h(
           'tr',
           null,
-          h('th', { scope: 'row' }, t.why.replaceAll('_', ' ')),
-          h('td.number', null, millis(r.ms.began + t.at_ms)),
+          h('th', { scope: 'row' }, t.reason.replaceAll('_', ' ')),
+          h('td.number', null, millis(r.ms.cascade_start + t.at_ms)),
           h('td.number', null, `${many(t.tokens, 'token')}, ${number(t.bytes)} B`),
         ),
       ),
@@ -178,74 +178,74 @@ function tokens(r) {
     list([
       ['Prompt', number(t.prompt)],
       ['Drafted', number(t.drafted)],
-      unanswered(r) ? ['Served', 'none'] : ['Of it served', number(t.accepted)],
-      ['Of it wasted', number(t.wasted)],
-      ['By the target', unanswered(r) && !t.target ? null : number(t.target)],
-      ['Computed for checks', number(t.scored)],
-      ['Committed after', t.committed ? many(t.committed, 'token') : 'never'],
+      unanswered(r) ? ['Served', 'none'] : ['Drafted and served', number(t.accepted)],
+      ['Drafted and wasted', number(t.wasted)],
+      ['Generated by the target', unanswered(r) && !t.target ? null : number(t.target)],
+      ['Scored by the target', number(t.scored)],
+      ['Draft released after', t.committed ? many(t.committed, 'token') : 'not released'],
     ]),
   );
 }
 
-/** Why it was drafted, or not: what was reckoned. */
+/** Why the request was drafted or not: the plan and its cost estimate. */
 function plan(r) {
   const p = r.plan,
     s = p?.estimate;
   if (!p) return null;
   const facts = [
-    ['Plan', p.judged ? `draft, judged by ${p.mode || r.rules?.mode || 'its score'}` : p.tier],
-    ['Because', p.reason ? p.reason.replaceAll('_', ' ') : null],
-    ['Held back', p.whole ? 'whole draft' : 'head only'],
-    ['Target is asked', { never: 'never', doubt: 'in doubt', always: 'always', exact: 'token by token' }[p.target_check] ?? p.target_check],
-    ['How', p.scorer || null],
-    ['Block', p.block ? many(p.block, 'token') : null],
-    ['Under pressure', p.allow_low_score ? 'yes' : null],
+    ['Plan', p.judged ? `draft, judged by ${p.mode || r.settings?.mode || 'its score'}` : p.tier],
+    ['Reason', p.reason ? p.reason.replaceAll('_', ' ') : null],
+    ['Hold-back', p.buffered ? 'whole draft' : 'first tokens'],
+    ['Target checks', { never: 'never', doubt: 'doubtful drafts', always: 'always', exact: 'every token' }[p.verification] ?? p.verification],
+    ['Check method', p.scorer || null],
+    ['Block size', p.block_tokens ? many(p.block_tokens, 'token') : null],
+    ['Low score allowed under pressure', p.allow_low_score ? 'yes' : null],
   ];
-  if (!s) return part('Plan', list(facts), h('p.none', null, 'Nothing was reckoned.'));
+  if (!s) return part('Plan', list(facts), h('p.none', null, 'No cost estimate: pools need a price (usd_per_hour).'));
   return part(
-    'Why it was drafted or not',
+    'Plan and cost estimate',
     list([
       ...facts,
-      ['Target alone', usd(s.target_usd)],
-      ['Draft first', usd(s.draft_usd)],
+      ['Cost, target only', usd(s.target_usd)],
+      ['Cost, draft first', usd(s.draft_usd)],
       ['Expected saving', usd(s.saving_usd)],
-      ['Acceptance reckoned with', `${percent(s.acceptance)} (${number(s.samples)} samples)`],
-      ['Pays from', percent(s.break_even)],
-      ['Expected output', `${number(s.output)} tokens, ${number(s.held)} held back`],
-      ['Extra first byte', millis(s.extra_ttft_ms)],
-      ['Explored', s.explored ? 'yes' : null],
+      ['Acceptance used', `${percent(s.acceptance)} (${number(s.samples)} samples)`],
+      ['Break-even acceptance', percent(s.break_even)],
+      ['Expected output', `${number(s.output_tokens)} tokens, ${number(s.holdback_tokens)} held back`],
+      ['Added time to first token', millis(s.extra_ttft_ms)],
+      ['Drafted to explore', s.explored ? 'yes' : null],
     ]),
   );
 }
 
-function rules(r) {
-  const x = r.rules;
+function settingsOf(r) {
+  const x = r.settings;
   if (!x) return null;
   return part(
-    'Rules in force',
+    'Settings in force',
     list([
       ['Mode', x.mode],
       ['Head check', x.head_check],
-      ['Band', nats(x.band_nats)],
+      ['Check band', nats(x.band_nats)],
       ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
       ['Mid-stream failover', x.midstream_failover ? 'yes' : 'no'],
-      ['Guard of costs', x.guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
-      ['Most extra first byte', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
+      ['Cost guard', x.economy_guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
+      ['Max. added time to first token', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
     ]),
   );
 }
 
-function trial(r) {
-  const t = r.evidence;
+function audit(r) {
+  const t = r.audit;
   if (!t) return null;
   return part(
     'Evidence',
     list([
-      ['Policy', t.policy],
-      ['Kind', t.traffic_class],
+      ['Policy version', t.policy],
+      ['Traffic class', t.traffic_class],
       ['Audited', t.audited ? 'yes' : 'no'],
       ['Shadow', t.shadow ? 'yes' : 'no'],
-      ['Inherited', t.inherited ? 'yes' : null],
+      ['Threshold of the whole route', t.inherited ? 'yes' : null],
     ]),
   );
 }
@@ -253,12 +253,12 @@ function trial(r) {
 function prices(r) {
   const p = r.prices;
   if (!p) return null;
-  const mega = (v) => (v > 0 ? usd(v * 1e6) : 'not known');
+  const mega = (v) => (v > 0 ? usd(v * 1e6) : 'unknown');
   return part(
     'Prices',
     table(
-      'Prices of a million tokens',
-      [{ label: 'A million tokens' }, { label: 'Prompt', number: true }, { label: 'Answer', number: true }],
+      'Prices per million tokens',
+      [{ label: 'Per million tokens' }, { label: 'Prompt', number: true }, { label: 'Answer', number: true }],
       [
         ['Draft', p.draft_prefill, p.draft_decode],
         ['Target', p.target_prefill, p.target_decode],
@@ -275,14 +275,14 @@ function raw(r) {
       toast('Copied.');
     } catch {
       getSelection().selectAllChildren(pre);
-      toast('The browser does not let a page copy here; it is selected instead.', 'error');
+      toast('The browser does not allow copying here; the text is selected instead.', 'error');
     }
   };
   const pre = h('pre', { test: 'receipt-raw', tabindex: '0', 'aria-label': 'Receipt as JSON' }, text);
   return h(
     'section.block',
     null,
-    h('h2', null, 'As JSON', h('button.quiet', { type: 'button', test: 'copy-raw', on: { click: copy } }, 'Copy')),
+    h('h2', null, 'JSON', h('button.quiet', { type: 'button', test: 'copy-raw', on: { click: copy } }, 'Copy')),
     pre,
   );
 }

@@ -1,4 +1,4 @@
-// Receipts of the last requests: what was decided for each.
+// Receipts of the last requests: what was decided for each request.
 
 import { lines, poll } from './api.js';
 import { fill, h, say, select, table } from './dom.js';
@@ -60,20 +60,20 @@ export function mount(root, { ready }) {
       'div.filters',
       null,
       tenant,
-      pick('tier', 'What answered', [
+      pick('tier', 'Answered by', [
         ['', 'any tier'],
         ['draft', 'draft'],
         ['mixed', 'draft, then target'],
         ['target', 'target'],
         ['cache', 'cache'],
-        ['none', 'nothing'],
+        ['none', 'no answer'],
       ]),
       pick('verdict', 'Verdict', [
         ['', 'any verdict'],
         ['accepted', 'accepted'],
         ['rejected', 'rejected'],
         ['bypassed', 'bypassed'],
-        ['none', 'not asked'],
+        ['none', 'none'],
       ]),
       pick('code', 'Status', [
         ['', 'any status'],
@@ -97,7 +97,7 @@ export function mount(root, { ready }) {
       body,
       shown.length
         ? receiptTable(shown)
-        : h('p.none', null, all.length ? 'No receipt fits.' : 'No request has come yet. This replica keeps the receipts of its last 1,000.'),
+        : h('p.none', null, all.length ? 'No receipt matches these filters. Clear a filter to see more.' : 'No requests yet. Send one to /v1/chat/completions on the public listener; the last 1,000 receipts are kept here.'),
     );
     if (focused) body.querySelector(`a[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
@@ -113,7 +113,7 @@ export function mount(root, { ready }) {
     3000,
     async (signal) => {
       if (asked && !kept.auto) return;
-      held = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
+      held = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.time < b.time ? 1 : -1));
       asked = true;
     },
     (err) => {
@@ -138,11 +138,11 @@ const isRead = (body) =>
 function newer(all, held) {
   const known = new Set(all.map((r) => r.id)),
     n = held?.filter((r) => !known.has(r.id)).length ?? 0;
-  return n > 0 ? ` · ${number(n)} new, held` : '';
+  return n > 0 ? ` · ${number(n)} new, paused` : '';
 }
 
 /** Whether no answer was given: nothing of one was sent before it failed, or before the client left (499). */
-export const unanswered = (r) => r.code >= 400 && r.code !== 597 && !(r.code === 499 && r.ms.first > 0);
+export const unanswered = (r) => r.code >= 400 && r.code !== 597 && !(r.code === 499 && r.ms.first_byte > 0);
 
 const fromCache = (r) => ['hit', 'local', 'coalesced'].includes(r.cache);
 
@@ -167,11 +167,11 @@ function receiptTable(shown) {
       { label: 'Tenant' },
       { label: 'Route', hide: true },
       { label: 'Answered by' },
-      { label: 'Verdict', hide: true },
+      { label: 'Verdict', hide: true, title: 'Whether the draft was accepted, or why no draft was judged' },
       { label: 'Status', number: true, hide: true },
       { label: 'Tokens', number: true, hide: true },
-      { label: 'First byte', number: true, hide: true },
-      { label: 'Whole', number: true },
+      { label: 'TTFT', number: true, hide: true, title: 'Time to first token' },
+      { label: 'Total', number: true, title: 'Time from the request to the end of its answer' },
       { label: 'Cost', number: true, hide: true },
     ],
     shown.map(row),
@@ -180,7 +180,7 @@ function receiptTable(shown) {
 }
 
 /** Milliseconds from when a request came until the answer's first byte; null where there was none. */
-export const firstByte = (r) => (r.ms.first > 0 ? r.ms.began + r.ms.first : null);
+export const firstByte = (r) => (r.ms.first_byte > 0 ? r.ms.cascade_start + r.ms.first_byte : null);
 
 function row(r) {
   const answer = answeredBy(r),
@@ -188,20 +188,20 @@ function row(r) {
   return h(
     'tr',
     { test: 'receipt-row', data: { id: r.id } },
-    h('th', { scope: 'row' }, h('a', { href: `#/receipts/${encodeURIComponent(r.id)}`, data: { rowLink: '', id: r.id } }, clock(new Date(r.when)))),
+    h('th', { scope: 'row' }, h('a', { href: `#/receipts/${encodeURIComponent(r.id)}`, data: { rowLink: '', id: r.id } }, clock(new Date(r.time)))),
     h('td', null, r.tenant || '–', h('small', null, r.priority)),
     h('td.wide-only', null, r.route),
     h(
       'td',
       null,
-      h('span.by', { data: { kind: answer } }, answer === 'none' ? 'nothing' : answer === 'mixed' ? 'draft, target' : answer),
+      h('span.by', { data: { kind: answer } }, answer === 'none' ? 'no answer' : answer === 'mixed' ? 'draft, target' : answer),
       h('small.narrow-only', null, verdict(r)[0]),
     ),
     h('td.wide-only', null, verdict(r)),
     h('td.number.wide-only', null, r.code >= 400 ? h('b.state', { data: { tone: 'bad' }, title: r.error || null }, r.code) : r.code),
-    h('td.number.wide-only', { title: `${number(r.tokens.prompt)} of the prompt, ${number(out)} of the answer` }, number(out)),
+    h('td.number.wide-only', { title: `${number(r.tokens.prompt)} prompt tokens, ${number(out)} answer tokens` }, number(out)),
     h('td.number.wide-only', null, millis(firstByte(r))),
-    h('td.number', null, millis(r.ms.whole)),
+    h('td.number', null, millis(r.ms.total)),
     h('td.number.wide-only', null, usd(r.usd)),
   );
 }
@@ -209,5 +209,5 @@ function row(r) {
 function verdict(r) {
   if (r.code >= 400) return [r.error || `status ${r.code}`];
   const why = r.verdict?.reason ?? r.plan?.reason;
-  return [r.acceptance || 'not asked', why && h('small', { title: why }, short(why.replaceAll('_', ' '), 26))];
+  return [r.acceptance || 'no draft', why && h('small', { title: why }, short(why.replaceAll('_', ' '), 26))];
 }

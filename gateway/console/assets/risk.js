@@ -1,4 +1,4 @@
-// The promise: of the drafts served unverified, the share that the target would have refused.
+// Guarantee: a proven bound on the share of unverified drafts that the target disagrees with.
 
 import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
@@ -6,26 +6,26 @@ import { many, number, percent, seconds } from './format.js';
 import { phaseTones } from './standing.js';
 
 const meanings = {
-  warmup: 'Nothing is certified yet. What is served now is audited, and no part of the promise.',
-  stopped: 'Too many of the drafts that its warm-up served were wrong: the target answers, and audits go on.',
-  certified: 'Drafts are served by a threshold of its own.',
-  inherits: 'It has no threshold of its own, and goes by that of the whole route.',
-  uncertified: 'Audits do not suffice yet: the target answers.',
-  learning: 'Scores are collected to place the thresholds by: the target answers.',
-  infeasible: 'Audits say that no threshold keeps the promise: the target answers.',
+  warmup: 'No threshold is certified yet. Drafts served now are audited and not covered by the guarantee.',
+  stopped: 'Too many drafts served in the warm-up were wrong. The target answers, and audits continue.',
+  certified: 'Drafts are served by a certified threshold of this traffic class.',
+  inherits: 'Drafts are served by the certified threshold of the whole route.',
+  uncertified: 'More audits are needed. Until then the target answers.',
+  learning: 'Scores are being collected to choose candidate thresholds. Until then the target answers.',
+  infeasible: 'According to the audits no threshold meets the maximum wrong rate. The target answers.',
 };
-const cohorts = { conf: 'on the draft’s own score', head: 'after the target stood by its first tokens' };
+const cohorts = { conf: 'accepted by the draft’s own score', head: 'accepted after a head check by the target' };
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
   const problem = h('p.problem', { role: 'alert' }),
     body = h('div');
   root.append(
-    h('h1', null, 'The promise'),
+    h('h1', null, 'Guarantee'),
     h(
       'p.lead',
       null,
-      'Of the drafts that are served unverified, at most the promised share would have been refused by the target. Each kind of request is proven by audits of its own.',
+      'Of the drafts that are served unverified, the target disagrees with at most the maximum wrong rate. Audits prove this for each traffic class separately: route, prompt length, temperature 0 or above, and models.',
     ),
     problem,
     body,
@@ -48,7 +48,7 @@ function draw(body, views) {
       h(
         'p.none',
         null,
-        'No kind of request has come in the modes risk or shadow, so no draft is certified yet, and none is served unverified by them.',
+        'No drafts yet. Set speculation.mode of a route to risk or shadow and send requests to it; its traffic classes then appear here.',
       ),
     );
   const routes = [...new Set(views.map((v) => v.route))];
@@ -59,7 +59,7 @@ function draw(body, views) {
       return h(
         'section.block',
         null,
-        h('h2', null, route, h('small', null, `at most ${percent(own[0].max_wrong_rate)}, except with probability ${percent(own[0].error_probability)}`)),
+        h('h2', null, route, h('small', null, `wrong rate at most ${percent(own[0].max_wrong_rate)}, with probability ${percent(1 - own[0].error_probability)}`)),
         h('ul.kinds', null, own.map(kind)),
       );
     }),
@@ -78,20 +78,20 @@ function kind(v) {
       h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
     ),
     h('p.about', null, meanings[v.state] ?? ''),
-    v.says && h('p.says', { test: 'risk-says' }, v.says),
+    v.summary && h('p.says', { test: 'risk-summary' }, v.summary),
     gauge(v),
     facts(v),
   );
 }
 
-/** The interval of the risk on a scale that shows the promise. */
+/** The confidence interval of the wrong rate, with the limit. */
 function gauge(v) {
   const nothing = v.audits + v.pending === 0;
   const most = nothing ? v.max_wrong_rate * 2 : Math.min(1, Math.max(v.max_wrong_rate * 2, Math.min(v.risk_upper, v.max_wrong_rate * 4))),
     at = (x) => `${Math.min(1, x / most) * 100}%`;
   const text = nothing
-    ? 'No audit yet.'
-    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; promised ${percent(v.max_wrong_rate)}.`;
+    ? 'No audits yet.'
+    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; limit ${percent(v.max_wrong_rate)}.`;
   return h(
     'div.gauge',
     { role: 'img', 'aria-label': text },
@@ -100,26 +100,26 @@ function gauge(v) {
     !nothing && h('i.point', { style: { left: at(v.risk_estimate) } }),
     !nothing && v.risk_bound < most && h('i.bound', { style: { left: at(v.risk_bound) } }),
     h('i.eps', { style: { left: at(v.max_wrong_rate) } }),
-    h('span.epsname', { style: { left: at(v.max_wrong_rate) } }, `promised ${percent(v.max_wrong_rate)}`),
+    h('span.epsname', { style: { left: at(v.max_wrong_rate) } }, `limit ${percent(v.max_wrong_rate)}`),
     h('span.end', null, percent(most)),
   );
 }
 
 function facts(v) {
   const list = [
-    ['Estimate', v.audits ? `${percent(v.risk_estimate)} (${percent(v.risk_lower)} … ${percent(v.risk_upper)})` : 'no audit yet'],
-    ['Proven below', v.risk_bound < 1 ? percent(v.risk_bound) : 'nothing'],
-    ['Audits', `${number(v.audits)}, of which ${number(v.bad)} bad${v.pending ? `, ${number(v.pending)} pending` : ''}`],
-    ['Threshold', v.threshold_nats == null ? 'none: nothing is served' : `${number(v.threshold_nats)} nats, ${many(v.operating_index, 'step')} down`],
-    ['Drafts it would serve', percent(v.expected_acceptance)],
-    ['To the next threshold', nextWords(v)],
+    ['Wrong rate', v.audits ? `${percent(v.risk_estimate)} (${percent(v.risk_lower)} … ${percent(v.risk_upper)})` : 'no audits yet'],
+    ['Proven below', v.risk_bound < 1 ? percent(v.risk_bound) : '–'],
+    ['Audits', `${number(v.audits)}, ${number(v.bad)} of them bad${v.pending ? `, ${number(v.pending)} pending` : ''}`],
+    ['Threshold', v.threshold_nats == null ? 'none, so no drafts are served' : `${number(v.threshold_nats)} nats (${many(v.operating_index, 'certified step')})`],
+    ['Expected acceptance', percent(v.expected_acceptance)],
+    ['Next threshold', nextWords(v)],
     [
       'Drift',
       v.drift_warned
-        ? h('b.state', { data: { tone: 'warn' } }, `suspected (${percent(v.drift_level)} of the alarm)`)
-        : `${percent(v.drift_level)} of the alarm`,
+        ? h('b.state', { data: { tone: 'warn' } }, `suspected (${percent(v.drift_level)} of the alarm level)`)
+        : `${percent(v.drift_level)} of the alarm level`,
     ],
-    ['Alarms so far', number(v.drift_alarms)],
+    ['Drift alarms', number(v.drift_alarms)],
   ];
   if (v.warmup) list.push(...warmupFacts(v.warmup));
   if (v.scores_wanted > 0)
@@ -141,24 +141,24 @@ function facts(v) {
 
 /** What happened in the warm-up. @param {object} w */
 const warmupFacts = (w) => [
-  ['Warm-up', warmupEnds[w.ended] ?? `${w.serves ? 'serves drafts' : 'in shadow'}, ${seconds(w.seconds_left)} left at most`],
+  ['Warm-up', warmupEnds[w.ended] ?? `${w.serves ? 'serves drafts' : 'shadow'}, at most ${seconds(w.seconds_left)} left`],
   ['Served in the warm-up', `${number(w.served)} of ${many(w.drafts, 'draft')}`],
   [
-    'Wrong among those served',
-    w.audits ? `${percent(w.wrong_share)} (${percent(w.wrong_lower)} … ${percent(w.wrong_upper)}), ${number(w.bad)} of ${many(w.audits, 'audit')}` : 'no audit yet',
+    'Wrong rate in the warm-up',
+    w.audits ? `${percent(w.wrong_rate)} (${percent(w.wrong_lower)} … ${percent(w.wrong_upper)}), ${number(w.bad)} of ${many(w.audits, 'audit')}` : 'no audits yet',
   ],
 ];
 const warmupEnds = {
-  certified: 'over: a threshold was certified',
-  infeasible: 'over: found infeasible',
-  wrong: 'over: too many drafts were wrong',
-  time: 'over by risk.warmup_duration',
+  certified: 'ended: a threshold was certified',
+  infeasible: 'ended: infeasible',
+  wrong: 'ended: too many drafts were wrong',
+  time: 'ended after risk.warmup_duration',
 };
 
 function nextWords(v) {
-  if (v.audits_to_certify == null) return 'out of reach as it looks';
-  if (v.audits_to_certify <= 0) return 'no more audits: it is due';
-  const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} a minute` : '',
+  if (v.audits_to_certify == null) return 'not reachable with the current wrong rate';
+  if (v.audits_to_certify <= 0) return 'due with the next audit';
+  const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} per minute` : '',
     scores = v.scores_wanted > 0 ? `${number(v.scores_wanted - v.scores_learned)} scores and ` : '';
   return `about ${scores}${number(Math.ceil(v.audits_to_certify))} audits${pace}${v.seconds_to_certify == null ? '' : `: ${seconds(v.seconds_to_certify)}`}`;
 }

@@ -1,5 +1,5 @@
-// Live settings: what is in force, and changing it. A change is tried first (dry_run), told, and
-// then made with a word why.
+// Live settings: values in force, and changing them. A change is validated first (dry_run), shown,
+// and then applied with a reason.
 
 import { get, onSession, poll, session } from './api.js';
 import { fill, h, say, select } from './dom.js';
@@ -50,11 +50,11 @@ class Page {
     this.search = h('input', {
       type: 'search',
       test: 'settings-search',
-      placeholder: 'Search names and meanings',
+      placeholder: 'Search names and descriptions',
       'aria-label': 'Search settings',
       on: { input: () => this.draw(true) },
     });
-    this.scope = select({ test: 'settings-scope', 'aria-label': 'Whose settings', on: { change: () => this.choose() } }, [['', 'All routes']], '');
+    this.scope = select({ test: 'settings-scope', 'aria-label': 'Route', on: { change: () => this.choose() } }, [['', 'All routes']], '');
     this.changed = h('input', { type: 'checkbox', test: 'settings-changed', on: { change: () => this.draw(true) } });
     this.count = h('span.muted', { role: 'status' });
     this.problem = h('p.problem', { role: 'alert' });
@@ -78,11 +78,11 @@ class Page {
     if (!session.writable) {
       fill(
         this.rights,
-        'Read-only: no tokens are configured. Put a line ',
+        'Read-only, because no operator tokens are configured. Put a line ',
         h('code', null, 'NAME operate SECRET'),
         ' into a file, name it as ',
         h('code', null, 'admin_tokens_file'),
-        ' in the configuration, and start anew; or use ',
+        ' in the configuration, and restart; or use ',
         h('code', null, 'foregate settings'),
         ' in a terminal.',
       );
@@ -172,7 +172,7 @@ class Page {
           ),
         ),
       ),
-      !shown.length && h('p.none', null, 'No setting fits.'),
+      !shown.length && h('p.none', null, 'No setting matches this search.'),
     );
     if (focused) this.list.querySelector(`[data-test="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }

@@ -1,4 +1,4 @@
-// The editor of one setting, and the dialog that asks why before anything is changed.
+// The editor of one setting, and the dialog that shows a change and asks for a reason.
 
 import { post } from './api.js';
 import { dialog, field, fill, h, say, select, table, toast } from './dom.js';
@@ -28,7 +28,7 @@ export function openEditor(place, s, o) {
   const review = (what, title) => confirmChange(title, what, 'settings', close);
   input.addEventListener('input', tried.soon);
   const unset = h('button.quiet', { type: 'button', test: 'setting-unset', on: { click: () => review({ unset: [name()] }, `Unset ${name()}`) } });
-  const nameUnset = () => say(unset, scope.value ? 'As for all routes' : `Back to the default (${s.default === '' ? 'empty' : s.default})`);
+  const nameUnset = () => say(unset, scope.value ? 'Use the value of all routes' : `Reset to default (${s.default === '' ? 'empty' : s.default})`);
   scope.addEventListener('change', () => {
     input.value = o.valueOf(scope.value);
     nameUnset();
@@ -52,7 +52,7 @@ export function openEditor(place, s, o) {
       },
     },
     field('New value', input, s.range),
-    o.routes.length > 0 && field('Of', scope),
+    o.routes.length > 0 && field('Route', scope),
     check,
     h('div.buttons', null, unset, h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(null) } }, 'Cancel'), save),
   );
@@ -88,7 +88,7 @@ function trier(change, check, decided) {
     try {
       const told = await post('settings', { ...change(), dry_run: true }, mine.signal);
       if (mine.signal.aborted) return;
-      if (!told.changes?.length) show('same', 'That is what it is.', notes(told.notes));
+      if (!told.changes?.length) show('same', 'This is the current value.', notes(told.notes));
       else show('ok', changeWords(told), notes(told.notes));
     } catch (err) {
       if (!mine.signal.aborted && err.name !== 'AbortError') show('bad', problems(err));
@@ -98,7 +98,7 @@ function trier(change, check, decided) {
     soon: () => {
       clearTimeout(timer);
       call?.abort();
-      show('checking', 'Trying it …');
+      show('checking', 'Checking …');
       timer = setTimeout(run, pause);
     },
     stop: () => {
@@ -113,7 +113,7 @@ const changeWords = (told) =>
   h(
     'p',
     null,
-    'Would change ',
+    'Changes ',
     told.changes.map((c, i) => [
       i > 0 && ', ',
       h('code', null, c.name),
@@ -146,7 +146,7 @@ function problems(err) {
 /** A table of changes. */
 export function changesTable(changes) {
   return table(
-    'What changes',
+    'Changes',
     [{ label: 'Setting' }, { label: 'From' }, { label: 'To' }],
     changes.map((c) =>
       h(
@@ -167,7 +167,7 @@ export function changesTable(changes) {
  * @param {(changes: object[]) => void} done after it was made
  */
 export async function confirmChange(title, what, path, done) {
-  const changes = h('div', { test: 'confirm-changes' }, 'Trying it …'),
+  const changes = h('div', { test: 'confirm-changes' }, 'Checking …'),
     wrong = h('div', { role: 'alert' });
   const why = h('input', {
     type: 'text',
@@ -176,7 +176,7 @@ export async function confirmChange(title, what, path, done) {
     maxlength: '200',
     placeholder: 'e.g. the night batch fills the pools',
   });
-  const go = h('button', { type: 'submit', test: 'confirm-submit', disabled: true }, 'Change');
+  const go = h('button', { type: 'submit', test: 'confirm-submit', disabled: true }, 'Apply change');
   const submit = async (e) => {
     e.preventDefault();
     go.disabled = true;
@@ -185,8 +185,8 @@ export async function confirmChange(title, what, path, done) {
       box.close();
       toast(
         told.changes?.length
-          ? `Changed: ${told.changes.map((c) => `${c.name} = ${orDefault(c.new)}`).join(', ')}. Replicas take it within a second or so.`
-          : 'Nothing had to change.',
+          ? `Changed: ${told.changes.map((c) => `${c.name} = ${orDefault(c.new)}`).join(', ')}. Replicas apply it within about a second.`
+          : 'No change was needed.',
       );
       done(told.changes ?? []);
     } catch (err) {
@@ -201,7 +201,7 @@ export async function confirmChange(title, what, path, done) {
     h(
       'form',
       { on: { submit } },
-      field('Why', why, 'Kept in the history, for whoever reads it next.'),
+      field('Reason', why, 'Kept in the history.'),
       wrong,
       h('div.buttons', null, h('button.quiet', { type: 'button', test: 'confirm-cancel', on: { click: () => box.close() } }, 'Cancel'), go),
     ),
@@ -209,7 +209,7 @@ export async function confirmChange(title, what, path, done) {
   why.focus();
   try {
     const told = await post(path, { ...what, dry_run: true });
-    fill(changes, told.changes?.length ? changesTable(told.changes) : h('p', null, 'Nothing would change.'), notes(told.notes), foundBy(told.found));
+    fill(changes, told.changes?.length ? changesTable(told.changes) : h('p', null, 'Nothing to change.'), notes(told.notes), foundBy(told.found));
     go.disabled = !told.changes?.length;
   } catch (err) {
     fill(changes);
@@ -220,5 +220,5 @@ export async function confirmChange(title, what, path, done) {
 /** Changes that somebody made past the history, which this one would take up. */
 function foundBy(found) {
   if (!found?.length) return null;
-  return h('div', null, h('p', null, 'Changed by other means since the last entry of the history:'), changesTable(found));
+  return h('div', null, h('p', null, 'Changed outside the history since its last entry:'), changesTable(found));
 }

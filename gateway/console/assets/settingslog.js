@@ -1,4 +1,4 @@
-// The history of the settings: who changed what, when and why, and going back.
+// The settings history: who changed what, when and why, and rolling back.
 
 import { get, onSession, poll, session } from './api.js';
 import { fill, h, say, table } from './dom.js';
@@ -26,7 +26,7 @@ export function mountLog(root, changed) {
             changed(changes);
             asking.now();
           })
-        : h('p.none', null, 'Nothing has been changed yet.'),
+        : h('p.none', null, 'No changes yet. Changes made here or with foregate settings appear with their reason.'),
     );
   };
   const asking = poll(
@@ -52,10 +52,10 @@ export function mountLog(root, changed) {
 function historyTable(entries, changed) {
   const columns = [
     { label: 'Version', number: true },
-    { label: 'When' },
-    { label: 'Who' },
-    { label: 'Why' },
-    { label: 'What' },
+    { label: 'Time' },
+    { label: 'Operator' },
+    { label: 'Reason' },
+    { label: 'Change' },
     ...(session.signedIn ? [{ label: '', said: 'Roll back' }] : []),
   ];
   return table(
@@ -68,7 +68,7 @@ function historyTable(entries, changed) {
 
 function row(e, newest, changed) {
   const word = (v) => (v === '' || v == null ? 'default' : v);
-  const back = () => confirmChange(`Back to version ${e.version}`, { version: e.version }, 'settings/rollback', changed);
+  const back = () => confirmChange(`Roll back to version ${e.version}`, { version: e.version }, 'settings/rollback', changed);
   return h(
     'tr',
     { test: 'history-row', data: { version: e.version } },

@@ -1,5 +1,5 @@
-// How a replica stands, as GET /admin/status tells it: what is not in force or switched off, and
-// which backends take requests.
+// Helpers over GET /admin/status: settings that are not in force, kill switches, and which
+// backends take requests.
 
 import { h } from './dom.js';
 
@@ -40,7 +40,7 @@ const switchesOf = (settings) => {
   return all.filter((s) => !s.includes('@') || !all.includes(s.replace(/@\S+/, '')));
 };
 
-/** Classes that kill switches turn away altogether, e.g. 'low' or 'low of llama-3'. */
+/** Priority classes that kill switches shed completely, e.g. 'low' or 'low of llama-3'. */
 export function switchedOff(status) {
   const told = switchesOf(status?.settings)
     .map((s) => /^shed\.(\w+)(?:@(\S+))? is 0/.exec(s))
@@ -56,21 +56,21 @@ const fileTroubles = (files) => [
       h(
         'li',
         { data: { tone: 'bad' } },
-        h('b', null, 'File not in force '),
+        h('b', null, 'File not applied '),
         h('code', null, f.setting),
         ` ${f.error.split('\n').join('; ')}. The last good content stays in force.`,
       ),
     ),
   ...files
-    .filter((f) => f.readable)
+    .filter((f) => f.world_readable)
     .map((f) =>
-      h('li', { data: { tone: 'warn' } }, h('b', null, 'Open file '), h('code', null, f.setting), ' Every user of the machine may read it.'),
+      h('li', { data: { tone: 'warn' } }, h('b', null, 'File readable by everybody '), h('code', null, f.setting), ' Every user of this machine can read it. Remove the permission (chmod o-r).'),
     ),
 ];
 
 /** What troubles() shows, as text: a page is drawn again when it changes. @param {object} status */
 export const troubled = ({ settings: s, files, warnings }) =>
-  JSON.stringify([warnings, s.switches, s.lost, s.refused, s.unknown, (files ?? []).map((f) => [f.setting, f.error, f.readable])]);
+  JSON.stringify([warnings, s.switches, s.lost, s.rejected, s.unknown, (files ?? []).map((f) => [f.setting, f.error, f.world_readable])]);
 
 /** What is not in force, kill switches, and what the configuration leaves open; false where there is none. @param {object} status */
 export function troubles({ settings: s, files, warnings = [] }) {
@@ -82,16 +82,16 @@ export function troubles({ settings: s, files, warnings = [] }) {
       h(
         'li',
         { data: { tone: 'bad' } },
-        h('b', null, 'Lost by Redis '),
+        h('b', null, 'Lost in Redis '),
         h('code', null, `${l.name} = ${l.old ?? 'default'}`),
-        ' It stays in force here until somebody runs foregate settings restore, or accept.',
+        ' It stays in force here. Run foregate settings restore to write it again, or foregate settings accept to drop it.',
       ),
     ),
-    ...(s.refused ?? []).map((r) =>
+    ...(s.rejected ?? []).map((r) =>
       h(
         'li',
         { data: { tone: 'bad' } },
-        h('b', null, 'Refused '),
+        h('b', null, 'Rejected '),
         h('code', null, `${r.name} = ${r.value}`),
         ` ${r.reason}. The last good value stays in force.`,
       ),
@@ -103,7 +103,7 @@ export function troubles({ settings: s, files, warnings = [] }) {
   return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings and files that are not in force, kill switches, and warnings' }, list);
 }
 
-/** Tones of the phases of a kind of request. */
+/** Colours of the states of a traffic class. */
 export const phaseTones = {
   warmup: 'warn',
   stopped: 'bad',
@@ -114,21 +114,22 @@ export const phaseTones = {
   infeasible: 'bad',
 };
 
-/** How a route's promise stands: its main kind's phase, and what that means. @param {object|undefined} p of the status @param {string} mode */
-export function promised(p, mode) {
-  if (!p) return mode === 'risk' || mode === 'shadow' ? 'no request was drafted yet' : 'no promise in this mode';
-  const told = `${p.certified + p.inherited} of ${p.kinds} kinds certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
+/** A route's guarantee: the state of its main traffic class. @param {object|undefined} p of the status @param {string} mode */
+export function guarantee(p, mode) {
+  if (mode !== 'risk' && mode !== 'shadow') return 'none in this mode';
+  if (!p) return 'no drafts yet';
+  const told = `${p.certified + p.inherited} of ${p.classes} traffic classes certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
   if (!p.main) return told;
-  return [h('b.state', { data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`, h('p.says', { test: 'promise-says' }, p.main.says)];
+  return [h('b.state', { data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`, h('p.says', { test: 'guarantee-summary' }, p.main.summary)];
 }
 
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
 export function judgedBy(status) {
   const modes = (status?.drafts ?? []).map((d) => d.mode);
-  const fixed = modes.includes('confidence') ? 'by a fixed threshold' : '';
-  const certified = (status?.promises ?? []).some((p) => p.certified + p.inherited > 0);
-  if (!modes.includes('risk') || certified) return fixed || 'of the drafts judged';
-  const warm = (status?.promises ?? []).some((p) => p.main?.warmup?.serves);
-  const yet = warm ? 'in warm-up: nothing is certified yet' : 'nothing is certified yet';
+  const fixed = modes.includes('confidence') ? 'fixed threshold' : '';
+  const certified = (status?.risk ?? []).some((p) => p.certified + p.inherited > 0);
+  if (!modes.includes('risk') || certified) return fixed || 'of judged drafts';
+  const warm = (status?.risk ?? []).some((p) => p.main?.warmup?.serves);
+  const yet = warm ? 'warm-up, no threshold certified yet' : 'no threshold certified yet';
   return fixed ? `${fixed}; ${yet}` : yet;
 }

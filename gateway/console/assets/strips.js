@@ -1,4 +1,4 @@
-// Two strips of the overview: what answered just now, and how states changed in the last ten minutes.
+// Two strips of the overview: the current traffic mix, and state changes in the last ten minutes.
 
 import { gap } from './charts.js';
 import { fill, h, say } from './dom.js';
@@ -21,12 +21,12 @@ export function mix(root, outcomes) {
       { 'aria-hidden': 'true' },
       parts.map((p) => p.bar),
     ),
-    none = h('p.none', null, 'No request in the last ten seconds.');
+    none = h('p.none', null, 'No requests in the last ten seconds.');
   root.append(
     h(
       'section.mix',
-      { test: 'mix', 'aria-label': 'What answered in the last ten seconds' },
-      h('h2', null, 'What answers now'),
+      { test: 'mix', 'aria-label': 'Answering tiers in the last ten seconds' },
+      h('h2', null, 'Traffic now'),
       bar,
       h(
         'ul.legend',
@@ -91,9 +91,9 @@ export class States {
     if (row.pools) return showPools(made, row.pools);
     const end = samples[samples.length - 1]?.t ?? 0,
       runs = runsOf(samples, row.of),
-      last = runs[runs.length - 1]?.state ?? 'not known';
+      last = runs[runs.length - 1]?.state ?? 'unknown';
     made.el.dataset.now = last;
-    made.now.dataset.tone = tones[last] ?? (last === 'not known' ? '' : 'warn');
+    made.now.dataset.tone = tones[last] ?? (last === 'unknown' ? '' : 'warn');
     say(made.now, row.tell ? row.tell(last) : last);
     fill(
       made.lane,
@@ -119,7 +119,7 @@ function showPools(made, pools) {
   made.told = told;
   made.el.dataset.now = pools.map((p) => `${p.pool} ${p.usable}/${p.all}`).join(', ');
   made.now.dataset.tone = tone;
-  say(made.now, { bad: 'a pool has none', warn: 'some missing', good: 'all usable' }[tone] ?? 'not known');
+  say(made.now, { bad: 'a pool has no usable backend', warn: 'some unusable', good: 'all usable' }[tone] ?? 'unknown');
   fill(
     made.lane,
     pools.map((p) =>
@@ -128,17 +128,17 @@ function showPools(made, pools) {
         null,
         p.pool,
         h('b.state', { data: { tone: p.tone } }, `${p.usable} of ${p.all} usable`),
-        p.not.length > 0 && h('small', null, `not ${p.not.join(', ')}`),
+        p.not.length > 0 && h('small', null, `unusable: ${p.not.join(', ')}`),
       ),
     ),
   );
 }
 
-/** Classes that are turned away: by a kill switch, or since a pool is full. */
+/** Priority classes that are shed: by a kill switch, or because a pool is full. */
 function shedOf(sample, off) {
-  const names = new Set([...Object.keys(sample.lines ?? {}).filter((c) => sample.lines[c] === 0), ...off]);
+  const names = new Set([...Object.keys(sample.shed_thresholds ?? {}).filter((c) => sample.shed_thresholds[c] === 0), ...off]);
   const full = (sample.shedding ?? []).filter((s) => !names.has(s.split('/').pop()));
-  return [...[...names].map((n) => `${n}, by setting`), ...full].join('; ') || 'none';
+  return [...[...names].map((n) => `${n} (by setting)`), ...full].join('; ') || 'none';
 }
 
 function stateRows(samples, status) {
@@ -147,7 +147,7 @@ function stateRows(samples, status) {
     off = switchedOff(status);
   const rows = [
     { name: 'backends', label: 'Backends', pools: poolsOf(status) },
-    { name: 'redis', label: 'Redis', of: (s) => s.rung || 'not known' },
+    { name: 'redis', label: 'Redis', of: (s) => s.redis_level || 'unknown' },
     { name: 'shedding', label: 'Shedding', of: (s) => shedOf(s, s === last ? off : []) },
   ];
   if (!troubled.length)

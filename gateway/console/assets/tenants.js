@@ -1,4 +1,4 @@
-// Tenants: what each may do, and what it did since this replica's start.
+// Tenants: limits, and usage since this replica started.
 
 import { get, poll } from './api.js';
 import { fill, h, say, table } from './dom.js';
@@ -11,10 +11,10 @@ const every = [
   ['cached', 'From cache'],
   ['accepted', 'Drafts served'],
   ['shed', 'Shed'],
-  ['limited', 'Limited'],
+  ['limited', 'Rate limited'],
   ['failed', 'Failed'],
   ['tokens', 'Tokens'],
-  ['usd', 'Spent'],
+  ['usd', 'Cost'],
   ['last_seconds', 'Last seen'],
 ];
 const known = { tokens: (t) => t.prompt_tokens + t.completion_tokens };
@@ -23,7 +23,7 @@ const valueOf = (t, key) => (known[key] ? known[key](t) : t[key]);
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
   let all = [],
-    leftOut = 0,
+    omitted = 0,
     by = 'requests',
     up = false;
   const search = h('input', { type: 'search', placeholder: 'Filter by name', 'aria-label': 'Filter tenants by name', on: { input: () => draw() } });
@@ -39,13 +39,13 @@ export function mount(root, { ready }) {
     const shown = all
       .filter((t) => t.tenant.toLowerCase().includes(search.value.trim().toLowerCase()))
       .sort((a, b) => compare(valueOf(a, by), valueOf(b, by)) * (up ? 1 : -1));
-    say(count, `${many(shown.length, 'tenant')}, since this replica’s start${leftOut ? `; ${number(leftOut)} more are not told of` : ''}`);
+    say(count, `${many(shown.length, 'tenant')}, since this replica started${omitted ? `; ${number(omitted)} more are not shown` : ''}`);
     const again = focus ?? document.activeElement?.dataset?.sort;
     fill(
       body,
       shown.length
         ? tenantTable(shown, by, up, sortBy)
-        : h('p.none', null, all.length ? 'No tenant has such a name.' : 'No tenant has asked yet, and the configuration names none.'),
+        : h('p.none', null, all.length ? 'No tenant matches this filter.' : 'No tenants yet. List them under tenants in the configuration, or send a request.'),
     );
     if (again) body.querySelector(`[data-sort="${again}"]`)?.focus();
   };
@@ -53,7 +53,7 @@ export function mount(root, { ready }) {
     3000,
     async (signal) => {
       const told = await get('tenants', signal);
-      [all, leftOut] = [told.tenants, told.left_out ?? 0];
+      [all, omitted] = [told.tenants, told.omitted ?? 0];
     },
     (err) => {
       say(problem, err ? err.message : '');
@@ -87,7 +87,7 @@ function tenantRow(t, live) {
   return h(
     'tr',
     { test: 'tenant-row', data: { tenant: t.tenant } },
-    h('th', { scope: 'row' }, t.tenant || '(nobody)', h('small', null, limits(t))),
+    h('th', { scope: 'row' }, t.tenant || '(none)', h('small', null, limits(t))),
     live && h('td.number', null, number(t.in_flight)),
     h('td.number', null, number(t.requests)),
     part(t.cached, t.requests),
@@ -97,7 +97,7 @@ function tenantRow(t, live) {
     trouble(t.failed),
     h(
       'td.number',
-      { title: `${number(t.prompt_tokens)} of prompts, ${number(t.completion_tokens)} of answers` },
+      { title: `${number(t.prompt_tokens)} prompt tokens, ${number(t.completion_tokens)} answer tokens` },
       number(t.prompt_tokens + t.completion_tokens),
     ),
     h('td.number', null, usd(t.usd)),
@@ -111,12 +111,12 @@ const trouble = (n) => h('td.number', null, n > 0 ? h('b.state', { data: { tone:
 /** What a tenant may do, in words. */
 function limits(t) {
   const words = [
-    t.max_priority && `up to ${t.max_priority}`,
+    t.max_priority && `max. priority ${t.max_priority}`,
     t.rpm > 0 && `${number(t.rpm)} requests/min`,
     t.tpm > 0 && `${number(t.tpm)} tokens/min`,
-    t.concurrent > 0 && `${number(t.concurrent)} at once`,
-    t.allow_low_score_under_pressure && 'drafts under pressure',
-    t.per_tenant_evidence && 'a promise of its own',
+    t.concurrent > 0 && `${number(t.concurrent)} concurrent`,
+    t.allow_low_score_under_pressure && 'low scores under pressure',
+    t.per_tenant_evidence && 'own guarantee',
   ].filter(Boolean);
-  return words.length ? words.join(' · ') : t.listed === false ? 'not in the file' : 'no limits of its own';
+  return words.length ? words.join(' · ') : t.listed === false ? 'not in the configuration' : 'no limits';
 }

@@ -1,4 +1,4 @@
-// A request's way as bars over time: cache, queue, draft, checks, target, and the marks between.
+// A request's timeline as bars: cache, queue, draft, checks, target, and the events between.
 
 import { h } from './dom.js';
 import { millis } from './format.js';
@@ -12,15 +12,15 @@ import { answeredBy, firstByte, unanswered } from './receipts.js';
  */
 export function stepsOf(r) {
   const m = r.ms,
-    began = m.began,
+    began = m.cascade_start,
     steps = [];
   const before = m.cache + m.limits;
   // The cache is asked, then the limits, then the cascade begins; where it does not, the cache is the first there is.
   const from = began > 0 ? Math.max(0, began - before) : 0;
-  if (began > before) steps.push({ kind: 'front', name: 'front door', at: 0, ms: began - before, note: 'reading, checks, identical requests' });
+  if (began > before) steps.push({ kind: 'front', name: 'request checks', at: 0, ms: began - before, note: 'reading, validation, coalescing' });
   if (m.cache > 0) steps.push({ kind: 'cache', name: 'cache', at: from, ms: m.cache, note: r.cache });
   if (m.limits > 0) steps.push({ kind: 'limits', name: 'limits', at: from + m.cache, ms: m.limits });
-  for (const t of r.tries ?? []) steps.push(...tryOf(t, began));
+  for (const t of r.attempts ?? []) steps.push(...attemptOf(t, began));
   for (const c of r.checks ?? [])
     steps.push({
       kind: 'check',
@@ -29,12 +29,12 @@ export function stepsOf(r) {
       ms: c.ms,
       note: `${c.pass ? 'pass' : 'fail'}: ${c.reason.replaceAll('_', ' ')}`,
     });
-  if (!r.tries?.length && r.ms.whole > before)
+  if (!r.attempts?.length && r.ms.total > before)
     steps.push({
       kind: 'answer',
       name: unanswered(r) ? 'refusal' : answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer',
       at: from + before,
-      ms: r.ms.whole - from - before,
+      ms: r.ms.total - from - before,
       note: r.error || r.cache || '',
       failed: unanswered(r),
     });
@@ -44,31 +44,32 @@ export function stepsOf(r) {
     .map(([s]) => s);
 }
 
-function tryOf(t, began) {
+function attemptOf(t, began) {
   const steps = [],
     at = began + t.at_ms;
-  if (t.waited_ms > 0)
-    steps.push({ kind: 'queue', name: 'queue', at: Math.max(0, at - t.waited_ms), ms: t.waited_ms, note: `for room at ${t.pool}` });
-  const wrong = t.failed || t.broke;
+  if (t.queued_ms > 0)
+    steps.push({ kind: 'queue', name: 'queue', at: Math.max(0, at - t.queued_ms), ms: t.queued_ms, note: `for capacity at ${t.pool}` });
+  const wrong = t.failed || t.broken_off;
   steps.push({
     kind: t.role,
     name: { draft: 'draft', target: 'target', score: 'score', tokenize: 'tokenize' }[t.role] ?? t.role,
     at,
     ms: t.ms,
-    first: t.first_ms > 0 ? t.first_ms : undefined,
+    first: t.first_token_ms > 0 ? t.first_token_ms : undefined,
     note: `${t.pool}/${t.backend}${wrong ? `: ${wrong.replaceAll('_', ' ')}` : ''}`,
     failed: Boolean(wrong),
   });
   return steps;
 }
 
-/** Moments that are no spans. */
+/** Events without a duration. */
 function momentsOf(r) {
   const moments = [],
     first = firstByte(r);
   if (first !== null) moments.push({ kind: 'client-first', name: 'first byte to the client', at: first });
-  if (r.verdict) moments.push({ kind: 'verdict', name: `verdict: ${r.verdict.reason.replaceAll('_', ' ')}`, at: r.ms.began + r.verdict.at_ms });
-  for (const t of r.failovers ?? []) moments.push({ kind: 'failover', name: `failover: ${t.why.replaceAll('_', ' ')}`, at: r.ms.began + t.at_ms });
+  if (r.verdict) moments.push({ kind: 'verdict', name: `verdict: ${r.verdict.reason.replaceAll('_', ' ')}`, at: r.ms.cascade_start + r.verdict.at_ms });
+  for (const t of r.continuations ?? [])
+    moments.push({ kind: 'continuation', name: `continued: ${t.reason.replaceAll('_', ' ')}`, at: r.ms.cascade_start + t.at_ms });
   return moments;
 }
 
@@ -76,18 +77,18 @@ function momentsOf(r) {
 export function waterfall(r) {
   const steps = stepsOf(r),
     moments = momentsOf(r);
-  const most = Math.max(r.ms.whole, ...steps.map((s) => s.at + s.ms), ...moments.map((m) => m.at), 0.001),
+  const most = Math.max(r.ms.total, ...steps.map((s) => s.at + s.ms), ...moments.map((m) => m.at), 0.001),
     at = (v) => `${(100 * v) / most}%`;
   const rows = [...steps.map((s) => ({ at: s.at, row: stepRow(s, at) })), ...moments.map((m) => ({ at: m.at, row: momentRow(m, at) }))]
     .sort((a, b) => a.at - b.at)
     .map((x) => x.row);
   return h(
     'div.scroll',
-    { role: 'region', tabindex: '0', 'aria-label': 'Waterfall' },
+    { role: 'region', tabindex: '0', 'aria-label': 'Timeline' },
     h(
       'table.waterfall',
       { test: 'waterfall' },
-      h('caption.unseen', null, `What the request spent its ${millis(r.ms.whole)} on`),
+      h('caption.unseen', null, `Where the request's ${millis(r.ms.total)} went`),
       h(
         'thead',
         null,
@@ -95,9 +96,9 @@ export function waterfall(r) {
           'tr',
           null,
           h('th', { scope: 'col' }, 'Step'),
-          h('th.number', { scope: 'col' }, 'From'),
-          h('th.number', { scope: 'col' }, 'Took'),
-          h('th', { scope: 'col' }, h('span.unseen', null, 'As a bar'), ruler(most)),
+          h('th.number', { scope: 'col' }, 'Start'),
+          h('th.number', { scope: 'col' }, 'Duration'),
+          h('th', { scope: 'col' }, h('span.unseen', null, 'Bar'), ruler(most)),
         ),
       ),
       h('tbody', null, rows),

@@ -114,7 +114,7 @@ func TestAnotherLeadsOnceWhereALeaderFails(t *testing.T) {
 		lead.Leader.Fail(why, false)
 	}, second)
 	next := got[0][0]
-	if next.Kind != cache.EventLead || string(next.Leader.Said()) != "said" || next.at != time.Second {
+	if next.Kind != cache.EventLead || string(next.Leader.Sent()) != "said" || next.at != time.Second {
 		t.Fatalf("%+v", next)
 	}
 	next.Leader.Fail(why, false)

@@ -1,0 +1,250 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
+)
+
+// surfaces are the ways by which a generation request reaches a backend.
+var surfaces = []struct{ name, path, tier, stream string }{
+	{"a judged chat", chat, "auto", `"stream":false`},
+	{"a judged stream", chat, "auto", `"stream":true`},
+	{"the draft", chat, "draft", `"stream":true`},
+	{"the target", chat, "target", `"stream":false`},
+	{"a completion", "/v1/completions", "auto", `"stream":false`},
+	{"a completion of the target", "/v1/completions", "target", `"stream":true`},
+}
+
+// passedThrough are paths that pass through, with what a request to each holds.
+var passedThrough = map[string]string{
+	"/v1/embeddings": `"input":"hi"`,
+	"/v1/responses":  `"input":"hi"`,
+	"/v1/messages":   `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`,
+	"/tokenize":      `"prompt":"hi"`,
+	"/detokenize":    `"tokens":[1]`,
+	"/v1/rerank":     `"query":"a","documents":["b"]`,
+	"/v1/score":      `"text_1":"a","text_2":["b"]`,
+}
+
+func surfaceBody(path string, members ...string) string {
+	if path == chat {
+		return chatBody("llama-3", members...)
+	}
+	return `{"model":"llama-3","prompt":"hi"` + strings.Join(append([]string{""}, members...), ",") + `}`
+}
+
+// TestABodyIsJudgedOnEveryWayToABackend has each way refuse a field, refuse what a backend would
+// fetch, refuse what is no JSON, and strip a field. What else is judged, and how, tiers/openai tests.
+func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
+	g := newGuarded(t)
+	refused := func(path, body, code string, headers ...string) {
+		t.Helper()
+		status, head, got := apptest.Send(t, "POST", g.URL+path, body, headers...)
+		if status != http.StatusBadRequest {
+			t.Errorf("%s: status %d: %s: %s", path, status, got, body)
+			return
+		}
+		checkError(t, head, got, &refusal{kind: "invalid_request_error", code: code})
+	}
+	stripped := func(path, body string, headers ...string) {
+		t.Helper()
+		apptest.Post(t, g.URL+path, body, headers...)
+		got := g.taken(t)
+		if _, there := got["kv_transfer_params"]; there || string(got["user"]) != `"kept \u00e9"` {
+			t.Errorf("%s: a backend got %s", path, got)
+		}
+	}
+	const image = `"input":[{"content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]`
+	const members = `"kv_transfer_params":{"remote_host":"169.254.169.254"},"user":"kept \u00e9"`
+	for _, s := range surfaces {
+		refused(s.path, surfaceBody(s.path, s.stream, `"prompt_logprobs":1`), "unsupported_parameter", "X-Tier", s.tier)
+		refused(s.path, surfaceBody(s.path, s.stream, image), "unsupported_parameter", "X-Tier", s.tier)
+		refused(s.path, surfaceBody(s.path, s.stream)+"x", "invalid_json", "X-Tier", s.tier)
+	}
+	for path, input := range passedThrough {
+		refused(path, `{"model":"llama-3",`+input+`,"prompt_logprobs":1}`, "unsupported_parameter")
+		refused(path, `{"model":"llama-3",`+input, "invalid_json")
+	}
+	refused("/v1/embeddings", `{"model":"llama-3",`+image+`}`, "unsupported_parameter")
+	g.untouched(t)
+	for _, s := range surfaces {
+		stripped(s.path, surfaceBody(s.path, s.stream, members), "X-Tier", s.tier)
+	}
+	for path, input := range passedThrough {
+		stripped(path, `{"model":"llama-3",`+input+`,`+members+`}`)
+	}
+}
+
+func TestABodyBeyondTheLimitIsRefusedWithoutReadingIt(t *testing.T) {
+	g := newGuarded(t)
+	t.Run("10 GB by its length", func(t *testing.T) { testHugeLength(t, g) })
+	t.Run("5 MiB in chunks", func(t *testing.T) { testHugeChunks(t, g) })
+	g.untouched(t)
+}
+
+// testHugeLength names ten gigabytes and sends none: the answer comes at once.
+func testHugeLength(t *testing.T, g *guarded) {
+	conn, err := net.Dial("tcp", g.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	began := time.Now()
+	_ = conn.SetDeadline(began.Add(4 * time.Second)) // before the body could be called slow
+	if _, err := io.WriteString(conn, "POST "+chat+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10737418240\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 12)
+	if _, err := io.ReadFull(conn, head); err != nil || string(head) != "HTTP/1.1 413" {
+		t.Errorf("got %q, %v after %v", head, err, time.Since(began))
+	}
+}
+
+// testHugeChunks sends more than the limit without saying so.
+func testHugeChunks(t *testing.T, g *guarded) {
+	var b bytes.Buffer
+	b.WriteString("POST " + chat + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for range 80 {
+		fmt.Fprintf(&b, "10000\r\n%s\r\n", strings.Repeat(" ", 1<<16))
+	}
+	b.WriteString("0\r\n\r\n")
+	got := raw(t, g.Address, b.Bytes())
+	if len(got.replies) != 1 || got.replies[0].status != 413 || !got.closed {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// taken is the one body that a backend received, by field.
+func (g *guarded) taken(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	all := slices.Concat(g.draft.all(), g.target.all())
+	g.draft.forget()
+	g.target.forget()
+	if len(all) != 1 {
+		t.Fatalf("%d requests reached the backends, want 1", len(all))
+	}
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(all[0].body), &got); err != nil {
+		t.Fatalf("what reached the backend is no JSON: %v: %s", err, all[0].body)
+	}
+	return got
+}
+
+func TestWhatTheTargetReceivesIsWhatTheClientSent(t *testing.T) {
+	g := newGuarded(t)
+	const sent = `{ "model" : "llama-3" ,"x_unknown":[1.50, 2e3,"\u00e9\ud83d\ude80"],
+  "messages":[{"role":"user","content":"a\u0000b / \/ <é>","name":"n"}], "temperature":0.70 }`
+	const want = `{"x_unknown":[1.50, 2e3,"\u00e9\ud83d\ude80"],"messages":[{"role":"user","content":"a\u0000b / \/ <é>","name":"n"}],"temperature":0.70,"model":"large"}`
+	apptest.Post(t, g.URL+chat, sent, "X-Tier", "target")
+	received := g.target.all()
+	if len(received) != 1 {
+		t.Fatalf("%d requests reached the target", len(received))
+	}
+	// Member order and the space around members are the gateway's own; every value is the client's.
+	compact := strings.NewReplacer(" :", ":", " ,", ",", ",\n  ", ",", ", \"temperature", ",\"temperature").Replace(received[0].body)
+	got := fieldsOf(t, compact)
+	delete(got, "cache_salt") // the gateway's own
+	if diff := cmp.Diff(fieldsOf(t, want), got); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+}
+
+// fieldsOf takes a JSON object apart and keeps every value as it is written.
+func fieldsOf(t *testing.T, object string) map[string]string {
+	t.Helper()
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(object), &raw); err != nil {
+		t.Fatalf("%v: %s", err, object)
+	}
+	out := map[string]string{}
+	for name, value := range raw {
+		out[name] = string(value)
+	}
+	return out
+}
+
+func TestAPassedThroughBodyIsTheClientsByteForByteButForTheModel(t *testing.T) {
+	g := newGuarded(t)
+	const head, tail = "{ \"prompt\" : \"\\u00e9 <x>\",\t\"n\":1.50,\n \"model\" :  ", " , \"z\":[ ] }\n"
+	apptest.Post(t, g.URL+"/tokenize", head+`"llama\u002d3"`+tail)
+	received := g.target.all()
+	if len(received) != 1 || received[0].body != head+`"large"`+tail {
+		t.Errorf("got %+v", received)
+	}
+}
+
+func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
+	g := newGuarded(t)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, s := range surfaces {
+		apptest.Post(t, g.URL+s.path, surfaceBody(s.path, s.stream), "X-Tier", s.tier, "X-Request-ID", "mine", "Traceparent", trace,
+			"Authorization", "Bearer secret", "Cookie", "a=b", "X-Tenant-ID", "acme", "X-Priority", "high", "X-RAG-Hash", "abc",
+			"X-Identity", "x", "X-Forwarded-For", "1.2.3.4", "X-Vllm-Priority", "-5", "X-Data-Parallel-Rank", "3", "Proxy-Authorization", "x")
+		for _, r := range slices.Concat(g.draft.all(), g.target.all()) {
+			for name := range r.header {
+				if !slices.Contains([]string{"X-Request-Id", "Traceparent", "Content-Type", "Content-Length", "User-Agent"}, name) {
+					t.Errorf("%s: header %s reached the backend: %v", s.name, name, r.header[name])
+				}
+			}
+			if id := r.header.Get("X-Request-Id"); len(id) < 32 || strings.Contains(id, "mine") || r.header.Get("Traceparent") != trace {
+				t.Errorf("%s: id %q, trace %q", s.name, r.header.Get("X-Request-Id"), r.header.Get("Traceparent"))
+			}
+		}
+		g.draft.forget()
+		g.target.forget()
+	}
+	apptest.Post(t, g.URL+chat, chatBody("llama-3"), "Traceparent", "00-zz-evil")
+	for _, r := range slices.Concat(g.draft.all(), g.target.all()) {
+		if r.header.Get("Traceparent") != "" {
+			t.Errorf("a malformed trace reached the backend: %q", r.header.Get("Traceparent"))
+		}
+	}
+}
+
+func TestARoutesAllowFieldsReachesTheScanOfEveryPath(t *testing.T) {
+	backend := newRecorder(t)
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools:
+  large: {model: large, backends: [%q]}
+routes:
+  - {model: open, target: large, allow_fields: [image_url, prompt_logprobs, chat_template_kwargs.style]}
+  - {model: shut, target: large}
+drain: {delay: 0s, grace: 2s}
+`, backend.url))
+	p.Ready(t)
+	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
+	for path, input := range map[string]string{
+		chat:             `"messages":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/responses":  `"input":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/embeddings": `"messages":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/score":      `"data_1":"a","data_2":{"content":[` + image + `]}`,
+	} {
+		for _, more := range []string{``, `,"prompt_logprobs":1`, `,"chat_template_kwargs":{"style":"dry","enable_thinking":false}`} {
+			apptest.Post(t, p.URL+path, `{"model":"open",`+input+more+`}`)
+			took := backend.all()
+			backend.forget()
+			if len(took) != 1 || !strings.Contains(took[0].body, strings.TrimPrefix(more, ",")) || !strings.Contains(took[0].body, image) {
+				t.Errorf("%s with %s: the backend got %+v", path, more, took)
+			}
+			if status, _, got := apptest.Send(t, "POST", p.URL+path, `{"model":"shut",`+input+more+`}`); status != 400 {
+				t.Errorf("%s with %s of a route that lists nothing: %d: %s", path, more, status, got)
+			}
+		}
+	}
+	if took := backend.all(); len(took) > 0 {
+		t.Errorf("the backend got %+v", took)
+	}
+}

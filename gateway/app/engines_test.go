@@ -1,0 +1,243 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// Routes of a probed world.
+const (
+	routeAble   = "able"   // its target can do everything
+	routeBlind  = "blind"  // its target scores nothing; mode verify is set
+	routeScored = "scored" // the same target, mode confidence
+)
+
+// probed is a gateway whose targets differ in what they can do.
+type probed struct {
+	*apptest.Replica
+	draft, able, blind *vllmsim.Server
+}
+
+// newProbed starts three engines and a gateway, and waits until it knows them.
+func newProbed(t *testing.T) *probed {
+	t.Helper()
+	w := &probed{}
+	sim := func(divergence float64, without ...string) *vllmsim.Server {
+		return vllmsim.Start(t, vllmsim.Options{Model: "m", Divergence: divergence, Seed: simSeed, TimeScale: simScale, Without: without})
+	}
+	w.draft, w.able, w.blind = sim(0.3), sim(0), sim(0, "prompt_logprobs")
+	store := miniredis.RunT(t)
+	for name, value := range map[string]string{"speculation.mode": "confidence", "speculation.mode@" + routeBlind: "verify", "economy.guard": "off", "cache.mode": "off"} {
+		store.HSet("foregate:settings", name, value)
+	}
+	w.Replica = apptest.Serve(t, fmt.Sprintf(`
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools:
+  small: {model: m, backends: [%q]}
+  large: {model: m, backends: [%q]}
+  mute: {model: m, backends: [%q]}
+routes:
+  - {model: %s, draft: small, target: large}
+  - {model: %s, draft: small, target: mute}
+  - {model: %s, draft: small, target: mute}
+drain: {delay: 0s, grace: 5s}
+`, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routeScored))
+	w.Ready(t)
+	apptest.Within(t, 30*time.Second, "all engines are probed", func() bool {
+		for _, pool := range []string{"small", "large", "mute"} {
+			if w.engine(t, pool).Age < 0 {
+				return false
+			}
+		}
+		return true
+	})
+	return w
+}
+
+// engine is what it tells of a pool's engines.
+func (w *probed) engine(t *testing.T, pool string) gateway.EngineView {
+	t.Helper()
+	for _, e := range w.Status(t).Engines {
+		if e.Pool == pool {
+			return e
+		}
+	}
+	t.Fatalf("nothing is told of the engines of %s", pool)
+	return gateway.EngineView{}
+}
+
+// heard is an answer to one question.
+type heard struct {
+	code       int
+	text       string
+	acceptance string
+	reason     string // an error's code
+}
+
+// asks puts a question to a route at a temperature; headers are names and values.
+func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, headers ...string) (h heard) {
+	t.Helper()
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":60,"temperature":%g}`, route, prompt, temperature)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := apptest.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Choices []struct{ Message struct{ Content string } }
+		Error   struct{ Code string }
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	h = heard{code: resp.StatusCode, acceptance: resp.Header.Get("X-Acceptance"), reason: said.Error.Code}
+	if len(said.Choices) > 0 {
+		h.text = said.Choices[0].Message.Content
+	}
+	return h
+}
+
+func TestWhatEnginesCanDoIsFoundOutAndObeyed(t *testing.T) {
+	w := newProbed(t)
+	t.Run("it is told in metrics and status", func(t *testing.T) { testCapabilitiesAreTold(t, w) })
+	t.Run("a mode that the target cannot is refused, and the target answers", func(t *testing.T) { testModeIsRefused(t, w) })
+	t.Run("a request may only ask for a stricter mode", func(t *testing.T) { testStricterModes(t, w) })
+}
+
+func testCapabilitiesAreTold(t *testing.T, w *probed) {
+	page := w.Metrics(t)
+	for _, want := range []string{
+		`foregate_probe_missing{capability="scoring",pool="large"} 0`,
+		`foregate_probe_missing{capability="scoring",pool="mute"} 1`,
+		`foregate_probe_missing{capability="token_ids",pool="mute"} 0`,
+		`foregate_probe_missing{capability="continuation",pool="small"} 0`,
+		`foregate_probe_self_agreement{pool="large",tolerance="0"} 1`,
+		`foregate_probe_age_seconds{pool="small"} `,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the metrics do not hold %s", want)
+		}
+	}
+	if strings.Contains(page, `foregate_probe_self_agreement{pool="mute"`) {
+		t.Error("an engine that scores nothing has a share of its own words that it agrees with")
+	}
+	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.SelfAgreement != 1 || e.Backend == "" {
+		t.Errorf("the able engine is told as %+v", e)
+	}
+	var whys []string
+	for _, m := range w.engine(t, "mute").Missing {
+		if m.Name == "scoring" {
+			whys = append(whys, m.Reason)
+		}
+	}
+	if len(whys) != 1 || whys[0] == "" {
+		t.Errorf("why there is no scoring is told %d times: %q", len(whys), whys)
+	}
+}
+
+func testModeIsRefused(t *testing.T, w *probed) {
+	for _, d := range w.Status(t).Drafts {
+		refused := map[string]string{}
+		for _, m := range d.UnavailableModes {
+			refused[m.Name] = m.Reason
+		}
+		// Asked in words, a target need score nothing: lenient and judge work.
+		if able := d.Route == routeAble; (refused["verify"] == "") != able || refused["judge"] != "" || refused["lenient"] != "" || refused["confidence"] != "" {
+			t.Errorf("route %s refuses %v", d.Route, refused)
+		}
+	}
+	own := w.asks(t, routeBlind, "What is a fjord?", 0, "X-Tier", "target")
+	got := w.asks(t, routeBlind, "What is a fjord?", 0)
+	if got.code != http.StatusOK || got.acceptance != "bypassed;reason=target_without_scoring" || got.text == "" || got.text != own.text {
+		t.Errorf("mode verify without scoring: %d, %s, %q; the target says %q", got.code, got.acceptance, got.text, own.text)
+	}
+	if got := w.asks(t, routeScored, "What is a fjord?", 0); got.code != http.StatusOK || strings.HasPrefix(got.acceptance, "bypassed") {
+		t.Errorf("mode confidence at the same target: %d, %s", got.code, got.acceptance)
+	}
+}
+
+func testStricterModes(t *testing.T, w *probed) {
+	const header = "X-Acceptance-Mode"
+	drafted := 0
+	for i := range 6 {
+		prompt := fmt.Sprintf("Tell me of fjord %d.", i)
+		own := w.asks(t, routeAble, prompt, 0, "X-Tier", "target")
+		exact := w.asks(t, routeAble, prompt, 0, header, "exact")
+		if exact.code != http.StatusOK || exact.text != own.text || !strings.Contains(exact.acceptance, ";mode=verify;tie=0") {
+			t.Errorf("exact: %d, %s, %q instead of %q", exact.code, exact.acceptance, exact.text, own.text)
+		}
+		target := w.asks(t, routeAble, prompt, 0, header, "target")
+		if target.code != http.StatusOK || target.text != own.text || !strings.HasPrefix(target.acceptance, "bypassed;") {
+			t.Errorf("target: %d, %s, %q instead of %q", target.code, target.acceptance, target.text, own.text)
+		}
+		usual, byDefault := w.asks(t, routeAble, prompt, 0), w.asks(t, routeAble, prompt, 0, header, "default")
+		if usual != byDefault || usual.code != http.StatusOK || strings.Contains(usual.acceptance, "mode=") {
+			t.Errorf("default: %+v, without the header %+v", byDefault, usual)
+		}
+		if strings.HasPrefix(usual.acceptance, "accepted") {
+			drafted++
+		}
+	}
+	if drafted == 0 {
+		t.Error("no draft was kept by default, so that nothing was stricter")
+	}
+	if got := w.asks(t, routeAble, "Tell me more.", 1, header, "exact"); got.acceptance != "bypassed;reason=sampled" {
+		t.Errorf("exact at temperature 1: %s", got.acceptance)
+	}
+	if got := w.asks(t, routeBlind, "Tell me more.", 0, header, "default"); got.acceptance != "bypassed;reason=target_without_scoring" {
+		t.Errorf("default where the route verifies: %s", got.acceptance)
+	}
+	for _, headers := range [][]string{{header, "nonsense"}, {header, "lenient"}, {header, "off"}, {header, "exact", header, "target"}} {
+		if got := w.asks(t, routeAble, "Tell me more.", 0, headers...); got.code != http.StatusBadRequest || got.reason != "bad_header" {
+			t.Errorf("%q: status %d, code %q", headers, got.code, got.reason)
+		}
+	}
+}
+
+func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	w := newProbed(t)
+	before := w.able.State().Requests["/tokenize"]
+	began := time.Now()
+	if err := w.able.SetFault(vllmsim.Fault{Die: true, DownSeconds: 50}); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, "the engine has died", func() bool { return w.able.State().Deaths == 1 })
+	apptest.Within(t, 30*time.Second, "it was probed in its new life", func() bool {
+		e := w.engine(t, "large")
+		return e.Age >= 0 && e.Age < time.Since(began).Seconds() && w.able.State().Requests["/tokenize"] > before
+	})
+	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.ScoringClosed != "" {
+		t.Errorf("after the restart it is told as %+v", e)
+	}
+	if age := w.engine(t, "mute").Age; age < w.engine(t, "large").Age {
+		t.Errorf("another pool's engine was probed again, too: %gs ago", age)
+	}
+}

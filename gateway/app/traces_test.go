@@ -1,0 +1,400 @@
+package app_test
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// collector takes OTLP over HTTP.
+type collector struct {
+	url     string
+	mu      sync.Mutex
+	spans   []*otlp.Span
+	headers http.Header // of the last message
+}
+
+func newCollector(t *testing.T) *collector {
+	t.Helper()
+	c := &collector{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Encoding") != "gzip" {
+			http.Error(w, "what is that?", http.StatusBadRequest)
+			return
+		}
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		body, err := io.ReadAll(z)
+		var m collect.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &m) != nil {
+			http.Error(w, "not OTLP", http.StatusBadRequest)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.headers = r.Header.Clone()
+		for _, resource := range m.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				c.spans = append(c.spans, scope.Spans...)
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	c.url = srv.URL
+	return c
+}
+
+// trace waits for the trace of an id, and returns its spans, the first to begin first.
+func (c *collector) trace(t *testing.T, id string) []*otlp.Span {
+	t.Helper()
+	var found []*otlp.Span
+	apptest.Eventually(t, "the trace has come", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		found = nil
+		for _, s := range c.spans {
+			if hex.EncodeToString(s.TraceId) == id {
+				found = append(found, s)
+			}
+		}
+		return len(found) > 0
+	})
+	slices.SortStableFunc(found, func(a, b *otlp.Span) int { return int(int64(a.StartTimeUnixNano - b.StartTimeUnixNano)) })
+	return found
+}
+
+func (c *collector) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.spans)
+}
+
+// called finds the spans of a name.
+func called(spans []*otlp.Span, name string) (out []*otlp.Span) {
+	for _, s := range spans {
+		if s.Name == name {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// about is an attribute's value as text, "" where there is none.
+func about(all []*common.KeyValue, key string) string {
+	for _, kv := range all {
+		if kv.Key == key {
+			switch v := kv.Value.Value.(type) {
+			case *common.AnyValue_StringValue:
+				return v.StringValue
+			case *common.AnyValue_ArrayValue:
+				return v.ArrayValue.Values[0].GetStringValue()
+			default:
+				return strings.SplitN(kv.Value.String(), ":", 2)[1]
+			}
+		}
+	}
+	return ""
+}
+
+// told is what a backend was told of a trace.
+type traced struct{ path, traceparent, tracestate string }
+
+// wiretap passes everything on to a simulator, and remembers what was told of traces.
+type wiretap struct {
+	url string
+	mu  sync.Mutex
+	all []traced
+}
+
+func tap(t *testing.T, to string) *wiretap {
+	t.Helper()
+	u, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wiretap{}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }}
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header["Traceparent"] != nil {
+			w.mu.Lock()
+			w.all = append(w.all, traced{r.URL.Path, r.Header.Get("Traceparent"), r.Header.Get("Tracestate")})
+			w.mu.Unlock()
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(srv.Close)
+	w.url = srv.URL
+	return w
+}
+
+func (w *wiretap) heard() []traced {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.all)
+}
+
+// tracedWorld is a gateway whose drafts the target checks, traced into a collector.
+type tracedWorld struct {
+	*apptest.Replica
+	collector     *collector
+	draft, target *wiretap
+}
+
+func newTracedWorld(t *testing.T, tracing string) *tracedWorld {
+	t.Helper()
+	w := &tracedWorld{collector: newCollector(t)}
+	w.draft = tap(t, vllmsim.Start(t, vllmsim.Options{Model: simDraft, Profile: "a10g-8b", Divergence: 1, Seed: simSeed, TimeScale: simScale}).URL())
+	w.target = tap(t, vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", Seed: simSeed, TimeScale: simScale}).URL())
+	store := miniredis.RunT(t)
+	for name, value := range map[string]string{
+		"cache.lookup_timeout": "1s", "speculation.mode": "verify", "economy.guard": "off", "speculation.mode@plain": "off", "shed.low@plain": "0", "shed.hysteresis@plain": "0",
+	} {
+		store.HSet("foregate:settings", name, value)
+	}
+	w.Replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
+routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}, {model: plain, target: large}]
+drain: {delay: 0s, grace: 5s}
+%s
+`, store.Addr(), simDraft, w.draft.url, simTarget, w.target.url, strings.ReplaceAll(tracing, "COLLECTOR", w.collector.url)))
+	w.Ready(t)
+	apptest.Eventually(t, "both pools were probed", func() bool {
+		return strings.Count(w.Metrics(t), "\nforegate_probe_age_seconds{") == 2
+	})
+	return w
+}
+
+// ask sends a request, and returns the status.
+func (w *tracedWorld) ask(t *testing.T, body string, headers ...string) int {
+	t.Helper()
+	code, _ := w.answer(t, body, headers...)
+	return code
+}
+
+// say sends a request that is answered with a status, and returns the answer.
+func (w *tracedWorld) say(t *testing.T, want int, body string, headers ...string) string {
+	t.Helper()
+	code, text := w.answer(t, body, headers...)
+	if code != want {
+		t.Fatalf("status %d: %s", code, text)
+	}
+	return text
+}
+
+func (w *tracedWorld) answer(t *testing.T, body string, headers ...string) (code int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+chat, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if strings.Contains(body, "plain") {
+		req.Header.Set("Cache-Control", "no-store")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := apptest.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(all)
+}
+
+// mixed asks until the target has corrected a draft, and returns the id of that trace.
+func mixed(t *testing.T, w *tracedWorld) (id, body string) {
+	t.Helper()
+	for i := range 40 {
+		id = fmt.Sprintf("%032x", i+1)
+		prompt := fmt.Sprintf("She asked why the sky is blue, for the %d. time", i)
+		body = w.say(t, http.StatusOK, strings.Replace(chatBody("llama-3", `"temperature":0`, `"max_tokens":120`), `"hi"`, strconv.Quote(prompt), 1),
+			"Traceparent", "00-"+id+"-"+parentID+"-01", "Tracestate", "vendor=1", "X-Priority", "high")
+		if strings.Contains(body, `"tier":"mixed"`) {
+			return id, body
+		}
+	}
+	return "", ""
+}
+
+const (
+	traceID  = "4bf92f3577b34da6a3ce929d0e0e4736"
+	parentID = "00f067aa0ba902b7"
+	sampled  = "00-" + traceID + "-" + parentID + "-01"
+)
+
+func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *testing.T) {
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	traceID, body := mixed(t, w)
+	if body == "" {
+		t.Fatal("the target stood by every draft")
+	}
+	spans := w.collector.trace(t, traceID)
+	request, drafts, scores, targets := called(spans, "chat llama-3"), called(spans, "chat "+simDraft), called(spans, "score "+simTarget), called(spans, "chat "+simTarget)
+	if len(request) != 1 || len(drafts) != 1 || len(scores) != 1 || len(targets) != 1 {
+		for _, s := range spans {
+			t.Logf("%s %v", s.Name, s.Attributes)
+		}
+		t.Fatalf("%d spans of the request, %d of drafts, %d of scores, %d of the target", len(request), len(drafts), len(scores), len(targets))
+	}
+	root := request[0]
+	if hex.EncodeToString(root.ParentSpanId) != parentID || root.Kind != otlp.Span_SPAN_KIND_SERVER || root.TraceState != "vendor=1" {
+		t.Errorf("the request's span is %v", root)
+	}
+	for key, want := range map[string]string{
+		"gen_ai.operation.name": "chat", "gen_ai.request.model": "llama-3", "foregate.tier": "mixed", "foregate.priority": "high",
+		"http.response.status_code": "200", "gen_ai.response.finish_reasons": "length", "foregate.cache": "miss", "gen_ai.usage.output_tokens": "120",
+	} {
+		if got := about(root.Attributes, key); got != want {
+			t.Errorf("the request's %s is %q, want %q", key, got, want)
+		}
+	}
+	// Each backend was told the id of the span that its call is, and so its own will hang below it.
+	var told []traced
+	told = append(append(told, w.draft.heard()...), w.target.heard()...)
+	want := map[string]bool{}
+	for _, s := range spans {
+		if s.Kind == otlp.Span_SPAN_KIND_CLIENT && s.Name != "cache lookup" {
+			want["00-"+traceID+"-"+hex.EncodeToString(s.SpanId)+"-01"] = true
+		}
+		if s != root && string(s.ParentSpanId) != string(root.SpanId) {
+			t.Errorf("%s is not a child of the request", s.Name)
+		}
+		if s.StartTimeUnixNano < root.StartTimeUnixNano || s.EndTimeUnixNano > root.EndTimeUnixNano || s.EndTimeUnixNano <= s.StartTimeUnixNano {
+			t.Errorf("%s is from %d to %d, the request from %d to %d", s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano, root.StartTimeUnixNano, root.EndTimeUnixNano)
+		}
+	}
+	for _, c := range told {
+		if !strings.Contains(c.traceparent, traceID) {
+			continue // of another request
+		}
+		if !want[c.traceparent] || c.tracestate != "vendor=1" {
+			t.Errorf("%s was told %s, %q, which is no span of the trace", c.path, c.traceparent, c.tracestate)
+		}
+		delete(want, c.traceparent)
+	}
+	if len(want) > 0 {
+		t.Errorf("nobody was told of %v", want)
+	}
+	if e := drafts[0].Events; len(e) != 1 || e[0].Name != "foregate.verdict" || about(e[0].Attributes, "accept") != "false" || about(e[0].Attributes, "reason") == "" {
+		t.Errorf("the draft's events are %v", e)
+	}
+	if e := scores[0].Events; len(e) != 1 || e[0].Name != "foregate.check" || about(e[0].Attributes, "tokens") == "" {
+		t.Errorf("the score's events are %v", e)
+	}
+	if server := drafts[0].Attributes; about(server, "server.address") != "127.0.0.1" || about(server, "server.port") == "" || about(server, "foregate.pool") != "small" {
+		t.Errorf("the draft's attributes are %v", server)
+	}
+	if drafts[0].EndTimeUnixNano > scores[0].StartTimeUnixNano || scores[0].EndTimeUnixNano > targets[0].StartTimeUnixNano {
+		t.Error("draft, score and target were not one after the other")
+	}
+	if len(called(spans, "cache lookup")) != 1 {
+		t.Error("the cache was not looked into")
+	}
+	for _, s := range spans {
+		if text := s.String(); strings.Contains(text, "She asked") {
+			t.Errorf("a span tells what was asked: %s", text)
+		}
+	}
+}
+
+func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	before := len(w.target.heard())
+	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", strings.TrimSuffix(sampled, "1")+"0")
+	w.ask(t, chatBody("plain", `"max_tokens":3`))
+	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", "00-junk-01")
+	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
+	told := w.target.heard()[before:]
+	if len(told) != 4 || !strings.HasPrefix(told[0].traceparent, "00-"+traceID) || !strings.HasSuffix(told[0].traceparent, "-00") ||
+		!strings.HasSuffix(told[1].traceparent, "-02") || !strings.HasSuffix(told[2].traceparent, "-02") {
+		t.Fatalf("told %v", told)
+	}
+	spans := w.collector.trace(t, traceID)
+	if n := len(called(spans, "chat plain")); n != 1 || w.collector.count() != len(spans) {
+		t.Errorf("%d requests in %d spans of %d", n, len(spans), w.collector.count())
+	}
+}
+
+func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 1}")
+	w.ask(t, chatBody("plain", `"max_tokens":3`))
+	w.ask(t, `{"model":"plain"}`)
+	w.ask(t, chatBody("nobody"))
+	apptest.Eventually(t, "all three are traced", func() bool { return strings.Contains(w.Metrics(t), "foregate_traces_exported_total 3") })
+	w.collector.mu.Lock()
+	defer w.collector.mu.Unlock()
+	codes := map[string]string{}
+	for _, s := range w.collector.spans {
+		if s.Kind == otlp.Span_SPAN_KIND_SERVER {
+			codes[about(s.Attributes, "http.response.status_code")] = about(s.Attributes, "error.type")
+		}
+	}
+	if len(codes) != 3 || codes["200"] != "" || codes["400"] != "missing_required_parameter" || codes["404"] != "model_not_found" {
+		t.Errorf("%v", codes)
+	}
+}
+
+func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	if code := w.ask(t, chatBody("plain"), "Traceparent", sampled, "X-Priority", "low"); code != http.StatusServiceUnavailable {
+		t.Fatalf("status %d", code)
+	}
+	spans := w.collector.trace(t, traceID)
+	root := called(spans, "chat plain")
+	if len(root) != 1 || root[0].Status.GetCode() != otlp.Status_STATUS_CODE_ERROR || about(root[0].Attributes, "error.type") != "shed" {
+		t.Errorf("%v", spans)
+	}
+}
+
+func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "headers")
+	if err := os.WriteFile(file, []byte("# for the collector\nX-Team: s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0, headers_file: "+file+"}")
+	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
+	w.collector.trace(t, traceID)
+	if got := w.collector.headers.Get("X-Team"); got != "s3cret" {
+		t.Errorf("X-Team is %q", got)
+	}
+}
+
+func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
+	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
+	w.Stop(t)
+	if w.collector.count() == 0 {
+		t.Error("nothing was sent")
+	}
+}
