@@ -41,16 +41,20 @@ unit: ## The tests alone, without the race detector.
 
 # Packages that start no goroutine and hold no lock, which a test keeps true: the race detector
 # has nothing to see in them, and would only make them slow.
-ALONE := breaker/machine loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/risk tiers/transcript
+ALONE := breaker/machine loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/draft tiers/plan tiers/prefix tiers/risk tiers/transcript
 empty :=
 one   := $(empty) $(empty)
 
-# loadtest/cost has benchmarks only. A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
+# They take longest, so they start first; most of their time they wait, so three packages are tested at a time.
+FIRST := cmd/foregate cache tiers gateway loadtest/vllmsim
+
+# loadtest/cost has benchmarks only. Without symbols a test links in two thirds of the time. A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
 race: redis cc ## The tests under the race detector, the long ones too.
-	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -timeout 15m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE) loadtest/cost))$$')
+	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -p 3 -ldflags=-s -timeout 15m $(FIRST:%=./%) $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE) loadtest/cost))$$')
 
 baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like; the law of thinned answers.
 	$(GO) test $(SHORT) -vet=off $(ALONE:%=./%)
+	$(if $(SHORT),$(GO) test $(SHORT) -vet=off -run 'Exactness|Thinning' ./tiers)
 	$(if $(SHORT),,$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept)
 
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.

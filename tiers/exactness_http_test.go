@@ -67,6 +67,7 @@ var greedyRigs = []struct {
 // TestExactnessThroughTheCascade: over HTTP, too, the answer is the target's own: text, usage,
 // finish_reason and stop_reason, in every form.
 func TestExactnessThroughTheCascade(t *testing.T) {
+	skipIfSlowed(t)
 	for at, g := range greedyRigs {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
@@ -136,13 +137,14 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 // TestExactnessThroughTheCascadeUpToTies: with engines whose writing and scoring break ties
 // differently, every token of an answer is level with the target's first choice.
 func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
+	skipIfSlowed(t)
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.05)}
 	for _, block := range blocks {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			t.Parallel()
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
 			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
-			differ, n := 0, proofSize(sample(6, 9), 20, 320)
+			differ, n := 0, proofSize(9, 20, 320)
 			for i, p := range prompts(n) {
 				r.cfg.TieTolerance = [...]accept.Nats{-1, 0, plantedTie}[i%3]
 				f := forms[i%2]

@@ -160,6 +160,7 @@ func (y *samplingTally) ask(t *testing.T, r *rig, f form, body string) {
 // TestRejectionSamplingKeepsTheTargetsDistribution: the joint law of the first three tokens, over HTTP, is the target's; the
 // draft's own is seen to be another by the same test. A wrong alarm of one of the four comes in 3 of 100,000 runs.
 func TestRejectionSamplingKeepsTheTargetsDistribution(t *testing.T) {
+	skipIfSlowed(t)
 	const divergence, workers = .6, 6
 	for i, how := range []struct{ temperature, topP float64 }{{1, 1}, {.7, .95}, {1.3, 1}, {1.2, .9}} {
 		f := forms[i]

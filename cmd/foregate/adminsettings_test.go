@@ -13,17 +13,18 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/stores"
 )
 
 // deskAt is the desk of a replica whose file says so of Redis.
 func deskAt(t *testing.T, r config.Redis) gateway.SettingsEditor {
 	t.Helper()
-	client, stop, err := openSettings(r, nil, nil)
+	opened, stop, err := stores.Open(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return app.NewSettingsEditor(settings.NewStore(client, []string{"llama-3"}))
+	return app.NewSettingsEditor(settings.NewStore(opened.Settings, []string{"llama-3"}))
 }
 
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
@@ -77,14 +78,14 @@ func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
 
 // assembled is a replica of a configuration at the Redis that it names, not started. It logs nothing; more says
 // what else it is made of.
-func assembled(t *testing.T, f *config.File, more func(*app.Options)) (*app.App, stores) {
+func assembled(t *testing.T, f *config.File, more func(*app.Options)) (*app.App, stores.Stores) {
 	t.Helper()
-	store, stop, err := openStores(f.Redis)
+	store, stop, err := stores.Open(f.Redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	p := app.Options{File: f, Stores: store.Stores, Logger: zerolog.Nop()}
+	p := app.Options{File: f, Stores: store, Logger: zerolog.Nop()}
 	more(&p)
 	r, err := app.New(t.Context(), p)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/tiers/fleet"
 )
 
@@ -62,7 +63,7 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	case at.Kind == config.KindEmbedded:
 		return c.throughAdmin(e, file, scope)
 	}
-	client, err := openPatient(at.Endpoint)
+	client, err := stores.OpenPatient(at.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -277,7 +278,7 @@ func (c *cachePurgeCmd) answers(control redis.UniversalClient, f *config.File) (
 	if ep.Kind == config.KindNone || ep.Kind == config.KindEmbedded {
 		return nil, nil, fmt.Errorf("redis.cache_url is %s, which nobody else reaches", ep.Kind)
 	}
-	client, err := openPatient(ep)
+	client, err := stores.OpenPatient(ep)
 	if err != nil {
 		return nil, nil, err
 	}

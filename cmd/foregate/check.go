@@ -18,12 +18,7 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return errSilent
 	}
-	passwords, err := passwordsOf(f.Redis)
-	if err != nil {
-		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
-		return errSilent
-	}
-	found, err := app.Check(f, passwords.files())
+	found, err := app.Check(f)
 	if err != nil {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent

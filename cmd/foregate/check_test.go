@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
 )
 
 // call runs the program in this process.
@@ -110,17 +111,13 @@ routes: [{model: m, target: p}]
 	}
 	m := miniredis.RunT(t)
 	m.RequireAuth("another")
-	shut, err := config.ParseRedis("redis://:hunter2@" + m.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, stop, err := openRedis(shut, nil)
+	store, stop, err := stores.Open(config.Redis{URL: "redis://:hunter2@" + m.Addr(), CacheURL: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: store.Control, Name: shut.String()}, Logger: zerolog.New(&log)}); err != nil {
+	if _, err := app.New(t.Context(), app.Options{File: file, Stores: store, Logger: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

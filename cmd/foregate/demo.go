@@ -8,6 +8,8 @@ import (
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/demo"
+	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 type demoCmd struct {
@@ -33,12 +35,12 @@ func (c *demoCmd) Run(e *env) error {
 	if err := config.CheckAdmin(c.Admin); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
-	stores, closeStores, err := openStores(config.Redis{URL: c.Redis})
+	opened, closeStores, err := stores.Open(config.Redis{URL: c.Redis})
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)
 	}
 	defer closeStores()
-	access, closeAccess, err := c.listenRedis(e.ctx, stores)
+	access, closeAccess, err := c.listenRedis(e.ctx, opened.Embedded)
 	if err != nil {
 		return err
 	}
@@ -50,16 +52,16 @@ func (c *demoCmd) Run(e *env) error {
 	}
 	return demo.Run(e.ctx, demo.Options{
 		Listener: ln, Admin: c.Admin, Replicas: c.Replicas, Traffic: c.Traffic, TimeScale: c.TimeScale,
-		Stores: stores.Stores, Redis: access, Version: version(), Stdout: e.stdout, Stderr: e.stderr,
+		Stores: opened, Redis: access, Version: version(), Stdout: e.stdout, Stderr: e.stderr,
 	})
 }
 
 // listenRedis lets this machine's programs reach the embedded Redis. A Redis that is elsewhere is left alone.
-func (c *demoCmd) listenRedis(ctx context.Context, s stores) (access demo.RedisAccess, stop func(), err error) {
-	if s.embedded == nil {
+func (c *demoCmd) listenRedis(ctx context.Context, s *embedded.Server) (access demo.RedisAccess, stop func(), err error) {
+	if s == nil {
 		return demo.RedisAccess{}, func() {}, nil
 	}
-	l, err := s.embedded.Listen(ctx, c.RedisListen, rand.Text())
+	l, err := s.Listen(ctx, c.RedisListen, rand.Text())
 	if err != nil {
 		return demo.RedisAccess{}, nil, fmt.Errorf("--redis-listen: %w", err)
 	}

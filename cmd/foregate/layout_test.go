@@ -18,20 +18,20 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "internal/redis/connect", "internal/redis/embedded", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "internal/redis/embedded", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
-	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},
-	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "internal/redis/connect"}, // for tests alone
+	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},
+	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk"},
 	"gateway/authbackoff": {},
 	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":       {"gateway/peer"},
 	"gateway/console":     {"internal/uplot"},
-	"gateway/demo":        {"gateway", "gateway/app", "gateway/config", "loadtest/vllmsim"},
+	"gateway/demo":        {"gateway", "gateway/app", "gateway/config", "gateway/stores", "loadtest/vllmsim"},
 	"gateway/display":     {"cache", "gateway"},
 	"gateway/identity":    {"gateway/peer"},
 	"gateway/limits":      {"internal/redis/lookup", "internal/redis/script"},
@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"gateway/riskview":    {"gateway", "gateway/display", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/secrets":     {},
 	"gateway/settings":    {"breaker/machine", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
+	"gateway/stores":      {"cache", "gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":     {"gateway", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":      {},
 
@@ -96,8 +97,10 @@ var arrows = map[string][]string{
 	"recent":                    {},
 
 	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
-	"loadtest/chaos":             {"loadtest/vllmsim"},
-	"loadtest/live":              {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/answer":            {},
+	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},
 	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
@@ -115,7 +118,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/app", "gateway/app/apptest", "gateway/limits", "gateway/operator", "gateway/settings", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},

@@ -51,7 +51,7 @@ func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := app.Check(f, nil)
+	checked, err := app.Check(f)
 	if ofRoutes := slices.ContainsFunc(checked.Warnings, func(w string) bool { return strings.HasPrefix(w, "route") }); err != nil || ofRoutes {
 		t.Errorf("%v; its prices are warned of: %q", err, checked.Warnings)
 	}

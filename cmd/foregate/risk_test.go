@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
@@ -307,7 +308,7 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := openPatient(ep)
+	client, err := stores.OpenPatient(ep)
 	if err != nil {
 		t.Fatal(err)
 	}

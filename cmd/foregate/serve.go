@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
 )
 
 type serveCmd struct {
@@ -30,13 +31,13 @@ func (c *serveCmd) Run(e *env) error {
 	lines, closeLog := app.NewLogWriter(e.stderr, reg)
 	defer closeLog()
 	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
-	store, closeStores, err := openStores(f.Redis)
+	store, closeStores, err := stores.Open(f.Redis)
 	if err != nil {
 		return err
 	}
 	defer closeStores()
 	a, err := app.New(e.ctx, app.Options{
-		File: f, Stores: store.Stores, Admin: f.Admin, MaxBodyBytes: mem.bodies, Version: version(),
+		File: f, Stores: store, Admin: f.Admin, MaxBodyBytes: mem.bodies, Version: version(),
 		Logger: log, Registerer: reg, Gatherer: reg,
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/stores"
 )
 
 // settingsTimeout bounds a command of `foregate settings`, all its round trips together.
@@ -63,7 +64,7 @@ func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 	case config.KindEmbedded:
 		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
 	}
-	if d.client, err = openPatient(ep); err != nil {
+	if d.client, err = stores.OpenPatient(ep); err != nil {
 		return nil, err
 	}
 	d.Store = settings.NewStore(d.client, d.routes)

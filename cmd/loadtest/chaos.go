@@ -12,6 +12,7 @@ import (
 type chaosCmd struct {
 	Short   bool     `help:"The chosen rows, with shorter phases: a few minutes."`
 	Only    []string `placeholder:"ID,…" help:"Only the rows of these ids."`
+	Part    string   `placeholder:"K/N" help:"Of these rows every Nth from the Kth on, so that N programs can share them."`
 	List    bool     `help:"List the rows and run none."`
 	Gateway string   `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 	Out     string   `placeholder:"FILE" help:"Write the table to a file as well."`
@@ -22,6 +23,11 @@ type chaosCmd struct {
 // Run makes faults and prints what came of them.
 func (c *chaosCmd) Run(e *env) error {
 	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Again: c.Again, Out: e.stdout, Say: e.warn}
+	if c.Part != "" {
+		if _, err := fmt.Sscanf(c.Part, "%d/%d", &o.Part, &o.Parts); err != nil || o.Part < 1 || o.Part > o.Parts || o.Parts > 9 {
+			return misuse("--part %q is not K/N with 1 ≤ K ≤ N ≤ 9", c.Part)
+		}
+	}
 	return runRows(e, o, c.Gateway, c.Out, c.List)
 }
 

@@ -23,7 +23,7 @@ func TestFaultsAreListedWithWhatIsPromised(t *testing.T) {
 }
 
 func TestMistakesOfTheFaultSuiteAreTold(t *testing.T) {
-	for _, args := range [][]string{{"--only", "nonsense"}, {"--scale", "0"}, {"--scale", "-1"}} {
+	for _, args := range [][]string{{"--only", "nonsense"}, {"--scale", "0"}, {"--scale", "-1"}, {"--part", "3/2"}, {"--part", "0/2"}, {"--part", "half"}} {
 		if status, out, errs := program(append([]string{"chaos"}, args...)...); status != 2 || out != "" || !strings.Contains(errs, args[1]) {
 			t.Errorf("%v: status %d, %q, %q; want 2 and what was wrong", args, status, out, errs)
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/breaker"
@@ -25,6 +24,7 @@ import (
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -38,7 +38,7 @@ import (
 // other replicas and keeps no answers.
 type Options struct {
 	File         *config.File
-	Stores       Stores
+	Stores       stores.Stores
 	Listener     net.Listener // instead of File.Listen
 	Admin        string       // address of the admin listener; "" is none
 	Tokens       []byte       // of operators, instead of File.AdminTokensFile
@@ -47,19 +47,6 @@ type Options struct {
 	Logger       zerolog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
 	Gatherer     prometheus.Gatherer   // what the admin listener shows; nil: neither metrics nor console
-}
-
-// Stores are the connections to Redis, one for each use. nil is none. Who opened them closes them,
-// after the replica has stopped.
-type Stores struct {
-	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
-	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control where it is nil
-	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
-	Leases   redis.UniversalClient // shared generations, in the background
-	Tracking redis.UniversalClient // invalidations of cached answers
-	Settings redis.UniversalClient // changes of settings by operators
-	Name     string                // of the Redis behind Control, without credentials
-	Files    []reload.File         // passwords that the connections use, read again when they change
 }
 
 // App is one replica: the gateway, and the parts behind it.

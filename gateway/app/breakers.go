@@ -25,7 +25,7 @@ func (a *App) makeBreakers() {
 	})
 }
 
-// permits has the cascade ask the breakers.
+// permits are the breakers as the cascade knows them.
 type permits struct{ *breaker.Set }
 
 // Allow implements [dispatch.Breaker].
@@ -67,8 +67,8 @@ func (a *App) probe(ctx context.Context, name, backend string) error {
 	return &engine.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
 }
 
-// probeKind tells what a probe that failed says of the backend: a request of one token that
-// it refuses as wrong, or has no place for, shows that it is alive.
+// probeKind says which failure of the backend a failed probe shows. A backend that refuses the probe's request of one
+// token, because it is wrong or because it is full, is alive.
 func probeKind(err error) engine.FailureKind {
 	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
 		switch {
@@ -86,11 +86,11 @@ func probeKind(err error) engine.FailureKind {
 	return engine.Reset
 }
 
-// retainInterval is how soon the breakers know which backends there are.
+// retainInterval is between two updates of the breakers' list of backends.
 const retainInterval = time.Second
 
-// runBreakers lets the breakers share what they know, and tells them which backends there
-// are: those that discovery has dropped are forgotten.
+// runBreakers runs the breakers, and keeps their list of backends up to date: they forget backends that discovery has
+// dropped.
 func (a *App) runBreakers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var members sync.WaitGroup
@@ -100,7 +100,7 @@ func (a *App) runBreakers(ctx context.Context) error {
 	return a.Breakers.Run(ctx)
 }
 
-// retainBreakers tells the breakers which backends there are, until ctx ends.
+// retainBreakers updates the breakers' list of backends until ctx ends.
 func (a *App) retainBreakers(ctx context.Context) {
 	tick := time.NewTicker(retainInterval)
 	defer tick.Stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// sealer makes what seals answers, with the keys of the file that is named, which is read again when it changes.
+// sealer seals answers with the keys of the file that is named, which is read again when it changes.
 func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
 	if c.SealKeysFile == "" {
 		return cache.NewSealer()
@@ -47,8 +47,8 @@ func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.S
 	return s, err
 }
 
-// makeCache wires the cache of answers, and what joins identical requests. Where no Redis
-// keeps answers, only requests of this process are joined.
+// makeCache makes the cache of answers, and the shared generations of identical requests. Without a Redis of answers,
+// only requests of this process share one.
 func (a *App) makeCache() error {
 	s, err := sealer(a.Options.File.Cache, a.files, a.Options.Logger)
 	if err != nil {

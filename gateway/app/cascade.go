@@ -57,15 +57,21 @@ func (a *App) makeCascade() (err error) {
 	return err
 }
 
+// reaches are what a route's pools can take: drafts go only where they need not wait. Without a draft pool
+// the draft's is the target's.
+func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Readiness) {
+	forTarget = target.Readiness()
+	if draft == nil {
+		return forTarget, forTarget
+	}
+	return draft.OptionalReadiness(), forTarget
+}
+
 // RouteStates tell whether each route can serve, in the order of the file.
 func (a *App) RouteStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(a.Options.File.Routes))
 	for _, def := range a.Options.File.Routes {
-		target := a.Pools[def.Target].Readiness()
-		draft := target
-		if p := a.Pools[def.Draft]; p != nil {
-			draft = p.Readiness()
-		}
+		draft, target := reaches(a.Pools[def.Draft], a.Pools[def.Target])
 		rt, err := a.cascade.Route(def.Model)
 		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt)))
 	}

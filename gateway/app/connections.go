@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// reservedFiles are for what is no client: 64 for the admin listener, the rest for Redis,
-	// scrapes and logs.
+	// reservedFiles are not for clients: 64 are for the admin listener, the rest for Redis, scrapes and logs.
 	reservedFiles = 128
 	// minConns is what is tried where hardly any files may be open.
 	minConns = 32
 	// defaultMaxConns is the most client connections where files do not matter.
 	defaultMaxConns = 16384
 	// connBytes is what an idle connection takes of memory: 8 KiB of stack and 11 KiB of buffers
-	// and books, measured with 7,250 of them.
+	// and tables, measured with 7,250 of them.
 	connBytes = 20 << 10
 )
 
-// openFiles is how many files this process may have open; usual where nobody tells.
+// openFiles is how many files this process may have open; enough for defaultMaxConns where the system does not say.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

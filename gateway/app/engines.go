@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
-// makeProber has the engines of all pools that routes draft with asked what they can do.
+// makeProber makes the prober, which asks the engines of all pools that take part in drafting what they can do.
 func (a *App) makeProber() error {
 	probed := map[string]bool{}
 	for _, def := range a.Options.File.Routes {
@@ -48,7 +48,7 @@ func (a *App) makeProber() error {
 	return err
 }
 
-// makeEconomy has the metrics show what drafts are expected to save.
+// makeEconomy registers the metrics of what drafts are expected to save.
 func (a *App) makeEconomy() {
 	var routes []economy.Route
 	for _, def := range a.Options.File.Routes {

@@ -55,8 +55,7 @@ func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	return &m
 }
 
-// shortOf reports whether a pool is about to turn a class away: it does already, or its backends
-// are as full as they must not be for that to end.
+// shortOf reports whether a pool sheds a class, or is so full that it would go on shedding it.
 func (a *App) shortOf(route, name string, class int8) bool {
 	p := a.Pools[name]
 	if p == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// member is a pool in the fleet. A pool is made with its fleet, so the fleet knows its name before
-// there is the pool, and tells it something only when the gateway runs.
+// member is a pool in the fleet. The fleet is made first, because pools need it; it calls its members only when the
+// gateway runs, so the pool can be filled in later.
 type member struct {
 	*pool.Pool
 	name string
@@ -26,8 +26,8 @@ func (m *member) Name() string { return m.name }
 func (a *App) makeFleet() (err error) {
 	o := fleet.Options{
 		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		// A reading waits for the teller's exchange and then for the listener's, and must be
-		// heard before it is overdue (pool.Overdue).
+		// A reading waits for the exchange of the replica that has it and for that of the one that needs it, and must
+		// arrive before it is overdue (pool.Overdue).
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
 	}
 	a.members = make(map[string]*member, len(a.Options.File.Pools))
@@ -39,7 +39,7 @@ func (a *App) makeFleet() (err error) {
 	return err
 }
 
-// backendAdmin carries out what operators order of the backends.
+// backendAdmin drains and lists backends for operators.
 type backendAdmin struct{ *App }
 
 // Drain stops new work on a backend, on every replica that can be reached.

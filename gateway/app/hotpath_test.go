@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -86,7 +87,7 @@ routes: [{model: m, draft: d, target: t}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := app.New(context.Background(), app.Options{File: file, Stores: app.Stores{Control: client}, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	r, err := app.New(context.Background(), app.Options{File: file, Stores: stores.Stores{Control: client}, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: control.client(t, store), Lookups: request.client(t, store)}, Logger: zerolog.Nop()})
+	r, err := app.New(t.Context(), app.Options{File: file, Stores: stores.Stores{Control: control.client(t, store), Lookups: request.client(t, store)}, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,7 @@ const blockTokens = 16
 
 func (x *kvIndex) name(backend string) string { return x.pool + "/" + backend }
 
-// Cached is how much of a prompt a backend holds. Of one with other blocks nothing is
-// known.
+// Cached is how much of a prompt a backend holds. It is not known for a backend with another block size.
 func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, known bool) {
 	name := x.name(backend)
 	if size := x.events.BlockSize(name); size != 0 && size != blockTokens {
@@ -55,8 +54,8 @@ func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, kno
 	return tokens, tokens >= len(chain)*blockTokens, known
 }
 
-// Chain names the blocks of a prompt: by its ids where it has some, else as learned for
-// the conversation, or for its system prompt.
+// Chain appends the hashes of a prompt's blocks: from its token ids where they are known, else those learned for its
+// conversation or its system prompt.
 func (x *kvIndex) Chain(into []uint64, d *pool.Demand) []uint64 {
 	if d.IDs != nil {
 		if ids := d.IDs(); len(ids) > 0 {
@@ -105,7 +104,7 @@ func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup,
 		for rank := range max(b.Reading.Engines, 1) {
 			u, err := url.Parse(b.URL)
 			if err != nil {
-				continue // a pool has none such
+				continue // a pool accepts no such URL
 			}
 			endpoint := "tcp://" + net.JoinHostPort(u.Hostname(), strconv.Itoa(x.port+rank))
 			feedOf := b.ID + " " + endpoint

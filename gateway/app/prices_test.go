@@ -43,7 +43,7 @@ func TestCheckTellsWhereDraftsCannotPay(t *testing.T) {
 		"nothing": {"", a10g,
 			"route llama: pools.small has no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s: nobody can tell whether drafts pay, and none is left out because it costs more than it saves"},
 	} {
-		found, err := Check(priced(t, c.draft, c.target), nil)
+		found, err := Check(priced(t, c.draft, c.target))
 		if got := strings.Join(found.Warnings, "\n"); err != nil || got != c.want {
 			t.Errorf("%s: %v, got %q, want %q", name, err, got, c.want)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// makeQueues has requests wait in turns for pools that are short of memory.
+// makeQueues makes the admission queues, in which requests wait for pools that are short of memory.
 func (a *App) makeQueues() {
 	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.Options.File.Pools)), a.Options.Registerer)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/stores"
 )
 
 // CheckResult is what [Check] finds in a sound configuration.
@@ -18,15 +19,19 @@ type CheckResult struct {
 	Warnings []string // what it asks for and does not get, and what it leaves open
 }
 
-// Check reads all files that a configuration names, and those of passwords, as [New] does, and starts nothing. An
-// error is that of the first file that is wrong.
-func Check(f *config.File, passwords []reload.File) (CheckResult, error) {
+// Check reads all files that a configuration names, as a replica does, and starts nothing. An error is that of the first
+// file that is wrong.
+func Check(f *config.File) (CheckResult, error) {
 	files := reload.New(reload.Options{Logger: zerolog.Nop()})
 	who, err := Resolver(f, files)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	if _, err := sealer(f.Cache, files, zerolog.Nop()); err != nil {
+		return CheckResult{}, err
+	}
+	passwords, err := stores.PasswordFiles(f.Redis)
+	if err != nil {
 		return CheckResult{}, err
 	}
 	for _, file := range passwords {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -26,7 +27,7 @@ type Options struct {
 	Replicas  int          // at least 1
 	Traffic   bool         // send requests
 	TimeScale float64      // how many times faster than real hardware the engines run; above 0
-	Stores    app.Stores
+	Stores    stores.Stores
 	Redis     RedisAccess
 	Version   string
 

@@ -171,8 +171,7 @@ var specs = sorted([]Spec{
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
 	fleet("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
-		choice(func(v *Values) *string { return &v.Pool.Policy }, choose.PolicyFit, choose.PolicyRoundRobin,
-			choose.PolicyRandom, choose.PolicyLeastRequests, choose.PolicyP2C, choose.PolicyWeighted)),
+		choice(func(v *Values) *string { return &v.Pool.Policy }, choose.PolicyFit, choose.PolicyRoundRobin, choose.PolicyLeastRequests)),
 	fleet("route.kv_usage_weight", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
 		number(0, 100, func(v *Values) *float64 { return &v.Pool.KVUsageWeight })),
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/foregate/foregate/loadtest/answer"
 )
 
 const (
@@ -29,8 +31,8 @@ func TestWhatBecameOfAStreamHasOneName(t *testing.T) {
 		{"no text", finish + done, Unfinished},
 		{"no JSON", "data: {\n\n", Garbled},
 	} {
-		a := answer{first: func() {}}
-		if got, detail := a.stream(strings.NewReader(c.stream)); got != c.want {
+		a := &answer.Answer{MaxText: maxAnswer}
+		if got, detail := readStream(a, strings.NewReader(c.stream)); got != c.want {
 			t.Errorf("%s: %s (%s), want %s", c.name, got, detail, c.want)
 		}
 	}
@@ -39,8 +41,8 @@ func TestWhatBecameOfAStreamHasOneName(t *testing.T) {
 func TestAStreamThatIsResetIsCutSilentlyUnlessAnErrorWasTold(t *testing.T) {
 	reset := iotest.ErrReader(errors.New("connection reset"))
 	for said, want := range map[string]string{word: CutSilent, word + finish + done: CutSilent, word + broken: ErrorEvent} {
-		a := answer{first: func() {}}
-		if got, _ := a.stream(io.MultiReader(strings.NewReader(said), reset)); got != want {
+		a := &answer.Answer{MaxText: maxAnswer}
+		if got, _ := readStream(a, io.MultiReader(strings.NewReader(said), reset)); got != want {
 			t.Errorf("%q and a reset: %s, want %s", said, got, want)
 		}
 	}
@@ -57,8 +59,8 @@ func TestWhatBecameOfAWholeAnswerHasOneName(t *testing.T) {
 		`{"choices":[`:               Garbled,
 		``:                           Garbled,
 	} {
-		a := answer{first: func() {}}
-		if got, detail := a.whole(strings.NewReader(body)); got != want {
+		a := &answer.Answer{MaxText: maxAnswer}
+		if got, detail := readWhole(a, strings.NewReader(body)); got != want {
 			t.Errorf("%s: %s (%s), want %s", body, got, detail, want)
 		}
 	}
@@ -71,12 +73,12 @@ func FuzzStream(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		a := answer{first: func() {}}
-		kind, _ := a.stream(strings.NewReader(s))
+		a := &answer.Answer{MaxText: maxAnswer}
+		kind, _ := readStream(a, strings.NewReader(s))
 		if kind == "" {
 			t.Fatalf("%q has no name", s)
 		}
-		if kind == Answered && (a.chunks == 0 || a.said.Len() == 0 && len(s) < maxAnswer || a.finishes != 1 || a.dones != 1 || a.failed != "" || !strings.Contains(s, "[DONE]")) {
+		if kind == Answered && (a.Pieces == 0 || a.Text.Len() == 0 && len(s) < maxAnswer || a.Finishes != 1 || a.Dones != 1 || a.Failed != "" || !strings.Contains(s, "[DONE]")) {
 			t.Fatalf("%q counts as answered: %+v", s, a)
 		}
 	})

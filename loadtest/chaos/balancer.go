@@ -53,8 +53,8 @@ func (r *rotation) heard(ok bool, at time.Time) (in bool, window time.Duration) 
 	return !r.out, window
 }
 
-// Turns is what a load balancer has seen of the gateways. It is safe for concurrent use.
-type Turns struct {
+// Rotations is what a load balancer has seen of the gateways. It is safe for concurrent use.
+type Rotations struct {
 	mu      sync.Mutex
 	out     map[int]bool
 	fewest  int // gateways in turn at a moment
@@ -62,7 +62,7 @@ type Turns struct {
 }
 
 // note takes up what came of a check at one of n gateways.
-func (t *Turns) note(gateway, n int, in bool, window time.Duration) {
+func (t *Rotations) note(gateway, n int, in bool, window time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if in {
@@ -76,7 +76,7 @@ func (t *Turns) note(gateway, n int, in bool, window time.Duration) {
 
 // Seen is the smallest number of gateways that were in turn at a moment, and the longest time
 // from a first check that failed until its gateway was in turn again.
-func (t *Turns) Seen() (fewest int, longest time.Duration) {
+func (t *Rotations) Seen() (fewest int, longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fewest, t.longest
@@ -85,17 +85,17 @@ func (t *Turns) Seen() (fewest int, longest time.Duration) {
 // Balance keeps the loads away from gateways that are not ready, as a load balancer would
 // that asks /readyz every 100 ms and believes the first answer, and has them try connections
 // that are refused at all other gateways. It ends with the world.
-func (w *World) Balance() {
+func (w *Testbed) Balance() {
 	w.BalanceBy(Checks{Every: balanceEvery, Falls: 1, Rises: 1, Tries: len(w.Gateways) - 1})
 }
 
 // BalanceBy is Balance with checks as a cloud's load balancer has them.
-func (w *World) BalanceBy(c Checks) *Turns {
+func (w *Testbed) BalanceBy(c Checks) *Rotations {
 	w.tries = c.Tries
 	for _, l := range w.loads {
 		l.tries.Store(int32(c.Tries)) //nolint:gosec // a handful
 	}
-	seen := &Turns{out: map[int]bool{}, fewest: len(w.Gateways)}
+	seen := &Rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
 	for _, g := range w.Gateways {
@@ -110,7 +110,7 @@ func (w *World) BalanceBy(c Checks) *Turns {
 }
 
 // lookAfter checks one gateway until ctx ends.
-func (w *World) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Turns) {
+func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rotations) {
 	r := rotation{checks: c}
 	tick := time.NewTicker(c.Every)
 	defer tick.Stop()

@@ -3,19 +3,19 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rows() {
-		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.Absent == "") {
+		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.CoveredBy == "") {
 			t.Errorf("row %+q is not whole", r.ID)
 		}
 		if seen[r.ID] {
@@ -58,6 +58,32 @@ func TestTheShortFormIsAPartOfTheWhole(t *testing.T) {
 	}
 }
 
+func TestThePartsOfTheRowsAreAllOfThem(t *testing.T) {
+	whole, _ := Choose(&Options{Short: true})
+	seen := map[string]int{}
+	for part := range 3 {
+		rows, err := Choose(&Options{Short: true, Part: part + 1, Parts: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running := 0
+		for _, r := range rows {
+			seen[r.ID]++
+			if r.Absent == "" {
+				running++
+			}
+		}
+		if running < len(whole)/6 || running > len(whole)/3 {
+			t.Errorf("part %d runs %d of %d rows", part+1, running, len(whole))
+		}
+	}
+	for _, r := range whole {
+		if seen[r.ID] != 1 {
+			t.Errorf("%s is in %d parts", r.ID, seen[r.ID])
+		}
+	}
+}
+
 func TestAddedLatencyIsBeyondTheMedianBeforeOfTheSameKind(t *testing.T) {
 	var before, during []Outcome
 	for i := range 11 {
@@ -86,37 +112,6 @@ func TestWhatTheCascadeTookIsTakenOffTheFirstByte(t *testing.T) {
 	}
 	if p99, none := at(got, 99), at(nil, 99); p99 != 1500*time.Microsecond || none != 0 {
 		t.Errorf("the percentiles are %v and %v", p99, none)
-	}
-}
-
-func TestAJournalCountsLinesThatAreNoAccessRecords(t *testing.T) {
-	var j journal
-	for _, piece := range []string{
-		`{"level":"info","code":200,"message":"request"}` + "\n", `{"level":"info","mess`, `age":"fleet: alone"}` + "\nplain words\n",
-		`{"level":"warn","code":502,"message":"request","error":"gone"}` + "\n", "no end",
-	} {
-		if _, err := io.WriteString(&j, piece); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := j.count(); n != 2 {
-		t.Errorf("%d lines counted, want 2", n)
-	}
-	if last := j.last(2); !strings.Contains(last, "plain words") || !strings.Contains(last, "502") || strings.Contains(last, "alone") {
-		t.Errorf("the last two lines are %q", last)
-	}
-}
-
-func TestAJournalIsBounded(t *testing.T) {
-	var j journal
-	for i := range 10 * journalLines {
-		fmt.Fprintf(&j, "line %d\n", i)
-	}
-	if _, err := j.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
-		t.Fatal(err)
-	}
-	if len(j.lines) > journalLines || len(j.rest) > 16*journalLine {
-		t.Errorf("%d lines and %d bytes are kept", len(j.lines), len(j.rest))
 	}
 }
 
@@ -150,26 +145,13 @@ foregate_shed_total_created 99
 func TestATableLineStaysOneLine(t *testing.T) {
 	var b strings.Builder
 	r := Row{ID: "X1", Fault: "a | b", Promise: "none"}
-	s := Seen{Sent: 3, Answered: 1, Errors: map[string]int{Shed: 1, Limited: 1}, AddedWorst: 1234567, Broken: []string{"two\nlines"}}
+	s := Result{Sent: 3, Answered: 1, Errors: map[string]int{Shed: 1, Limited: 1}, AddedWorst: 1234567, Failures: []string{"two\nlines"}}
 	if err := line(&b, &r, &s); err != nil {
 		t.Fatal(err)
 	}
 	want := "| X1 | a \\| b | none | 3 | 1 | 1 limited, 1 shed | – / – / 1.2ms | – |  | **BROKEN**: two lines |\n"
 	if b.String() != want {
 		t.Errorf("the line is\n%swant\n%s", b.String(), want)
-	}
-}
-
-func TestPollTellsWhyItGaveUp(t *testing.T) {
-	never := func() bool { return false }
-	if err := poll(t.Context(), time.Millisecond, never); !errors.Is(err, errNotInTime) {
-		t.Errorf("after its limit: %v", err)
-	}
-	why := errors.New("because")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	if err := poll(ctx, patience, never); !errors.Is(err, why) {
-		t.Errorf("after the context's end: %v", err)
 	}
 }
 
@@ -197,7 +179,7 @@ func TestAFrozenServerSaysNothingAndGoesOnAfterwards(t *testing.T) {
 	if err := s.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), patience, func() bool { return s.answers(t.Context()) }); err != nil {
+	if err := process.Poll(t.Context(), patience, func() bool { return s.answers(t.Context()) }); err != nil {
 		t.Errorf("a server that was thawed: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -20,13 +21,13 @@ type engine struct {
 	addr, binary string
 	pool         string
 	args         []string
-	log          *journal
-	run          *child
+	log          *process.Log
+	run          *process.Process
 }
 
 // startEngines starts n engines of a pool, as its simulators in this process are.
-func (w *World) startEngines(pool string, n int) (out []*engine, err error) {
-	addrs, err := freeAddrs(n)
+func (w *Testbed) startEngines(pool string, n int) (out []*engine, err error) {
+	addrs, err := process.FreeAddrs(n)
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +40,14 @@ func (w *World) startEngines(pool string, n int) (out []*engine, err error) {
 	}
 	for _, addr := range addrs {
 		e := &engine{
-			addr: addr, pool: pool, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &journal{},
+			addr: addr, pool: pool, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &process.Log{},
 			args: []string{"--listen", addr, "--model", routeModel, "--seed", strconv.Itoa(simSeed),
 				"--time-scale", fmt.Sprint(o.TimeScale), "--divergence", fmt.Sprint(o.Divergence)},
 		}
 		if err := e.start(context.Background()); err != nil { // its wait has an end of its own
 			return out, err
 		}
-		w.Adopt(func() error { e.run.kill(); return nil })
+		w.Adopt(func() error { e.run.Kill(); return nil })
 		out = append(out, e)
 	}
 	return out, nil
@@ -54,7 +55,7 @@ func (w *World) startEngines(pool string, n int) (out []*engine, err error) {
 
 // start runs it and waits until it serves.
 func (e *engine) start(ctx context.Context) error {
-	run, err := launch("engine "+e.addr, e.log, nil, e.binary, e.args...)
+	run, err := process.Start(process.Command{Name: "engine " + e.addr, Log: e.log, Path: e.binary, Args: e.args})
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no simulator at %s: run make build", e.binary)
 	}
@@ -62,8 +63,8 @@ func (e *engine) start(ctx context.Context) error {
 		return err
 	}
 	e.run = run
-	return run.serves(ctx, func() bool {
-		_, err := fetch(ctx, "http://"+e.addr+"/health")
+	return run.Serves(ctx, func() bool {
+		_, err := process.Fetch(ctx, "http://"+e.addr+"/health")
 		return err == nil
 	})
 }
@@ -78,7 +79,7 @@ func (e *engine) fault(ctx context.Context, f vllmsim.Fault) error {
 	if err != nil {
 		return err
 	}
-	resp, err := fetcher.Do(req)
+	resp, err := process.Client.Do(req)
 	if err != nil {
 		return err
 	}

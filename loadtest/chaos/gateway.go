@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Gateway is one process of the gateway, which a row may kill, stop and start again at
@@ -30,10 +29,10 @@ type Gateway struct {
 	listen, admin string // HOST:PORT
 	binary, file  string
 	env           []string
-	log           *journal
+	log           *process.Log
 
 	mu  sync.Mutex
-	run *child // nil before the first start
+	run *process.Process // nil before the first start
 }
 
 // Base is the URL of its public listener, Admin of the other.
@@ -44,13 +43,13 @@ func (g *Gateway) Admin() string { return "http://" + g.admin }
 
 // newGateway writes the configuration of number i; nothing runs yet.
 func newGateway(o *Options, dir string, i int, file map[string]any, env []string) (*Gateway, error) {
-	addrs, err := freeAddrs(2)
+	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{
 		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, env: env,
-		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &journal{},
+		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &process.Log{},
 	}
 	return g, g.Configure(file)
 }
@@ -68,7 +67,9 @@ func (g *Gateway) Configure(file map[string]any) error {
 // Start runs it and waits until it serves; a Redis that is away does not keep it from
 // that.
 func (g *Gateway) Start(ctx context.Context) error {
-	run, err := launch(fmt.Sprintf("gateway %d", g.Number), g.log, g.env, g.binary, "serve", "-c", g.file)
+	run, err := process.Start(process.Command{
+		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Env: g.env, Path: g.binary, Args: []string{"serve", "-c", g.file},
+	})
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no gateway at %s: run make build, or use --gateway PATH", g.binary)
 	}
@@ -78,11 +79,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.mu.Lock()
 	g.run = run
 	g.mu.Unlock()
-	return run.serves(ctx, func() bool { return g.Ready(ctx) })
+	return run.Serves(ctx, func() bool { return g.Ready(ctx) })
 }
 
 // process is what runs, or ran last.
-func (g *Gateway) process() *child {
+func (g *Gateway) process() *process.Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.run
@@ -90,22 +91,22 @@ func (g *Gateway) process() *child {
 
 // Ready reports whether /readyz says 200.
 func (g *Gateway) Ready(ctx context.Context) bool {
-	_, err := fetch(ctx, g.Base()+"/readyz")
+	_, err := process.Fetch(ctx, g.Base()+"/readyz")
 	return err == nil
 }
 
 // Alive reports whether the process has not ended.
-func (g *Gateway) Alive() bool { p := g.process(); return p != nil && p.alive() }
+func (g *Gateway) Alive() bool { p := g.process(); return p != nil && p.Alive() }
 
 // PID is the process' id.
-func (g *Gateway) PID() int { return g.process().cmd.Process.Pid }
+func (g *Gateway) PID() int { return g.process().PID() }
 
 // Kill ends it as a crash would.
-func (g *Gateway) Kill() { g.process().kill() }
+func (g *Gateway) Kill() { g.process().Kill() }
 
 // Terminate asks it to end (SIGTERM) and does not wait; [Gateway.Ended] does.
 func (g *Gateway) Terminate() error {
-	if err := g.process().cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := g.process().Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("gateway %d: %w", g.Number, err)
 	}
 	return nil
@@ -115,30 +116,30 @@ func (g *Gateway) Terminate() error {
 func (g *Gateway) Ended(ctx context.Context) error {
 	p := g.process()
 	select {
-	case <-p.exited:
-		return p.status
+	case <-p.Exited:
+		return p.Status()
 	case <-ctx.Done():
 		return fmt.Errorf("gateway %d has not ended: %w", g.Number, context.Cause(ctx))
 	}
 }
 
 // Freeze stops it where it stands, Thaw lets it go on.
-func (g *Gateway) Freeze() error { return g.process().freeze() }
+func (g *Gateway) Freeze() error { return g.process().Freeze() }
 
 // Thaw lets it go on.
-func (g *Gateway) Thaw() error { return g.process().thaw() }
+func (g *Gateway) Thaw() error { return g.process().Thaw() }
 
 // Lines is how many lines it has logged that are no access records.
-func (g *Gateway) Lines() int { return g.log.count() }
+func (g *Gateway) Lines() int { return g.log.Count() }
 
 // Logged reports whether a line that is kept holds the words.
 func (g *Gateway) Logged(words string) bool {
-	return g.log.find(func(line string) bool { return strings.Contains(line, words) }) != ""
+	return g.log.Find(func(line string) bool { return strings.Contains(line, words) }) != ""
 }
 
 // Page is a page of its admin listener; it answers 200.
 func (g *Gateway) Page(ctx context.Context, path string) (string, error) {
-	return fetch(ctx, g.Admin()+path)
+	return process.Fetch(ctx, g.Admin()+path)
 }
 
 // Metrics is what /metrics says now.
@@ -150,12 +151,12 @@ func (g *Gateway) Metrics(ctx context.Context) (Metrics, error) {
 // Metrics is a page of metrics.
 type Metrics string
 
-// rung matches the mode in which a gateway is with Redis.
-var rung = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
+// modeSeries matches the mode in which a gateway is with Redis, on its metrics page.
+var modeSeries = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
 
-// Mode is the rung of the ladder that the gateway is on; "" when the page does not tell.
+// Mode is the degradation level of the gateway toward Redis, such as "local"; "" when the page does not tell.
 func (m Metrics) Mode() string {
-	if found := rung.FindStringSubmatch(string(m)); found != nil {
+	if found := modeSeries.FindStringSubmatch(string(m)); found != nil {
 		return found[1]
 	}
 	return ""
@@ -191,29 +192,4 @@ lines:
 		}
 	}
 	return sum
-}
-
-// fetcher asks gateways how they are; it keeps no connections, which would be counted as
-// the gateway's goroutines.
-var fetcher = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// fetch reads a page that answers 200.
-func fetch(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := fetcher.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
-	page, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return string(page), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 const (
@@ -39,7 +41,7 @@ func footprintOf(ctx context.Context, g *Gateway) (footprint, error) {
 }
 
 // footprints measures all gateways.
-func (w *World) footprints(ctx context.Context) (out []footprint, err error) {
+func (w *Testbed) footprints(ctx context.Context) (out []footprint, err error) {
 	for _, g := range w.Gateways {
 		f, err := footprintOf(ctx, g)
 		if err != nil {
@@ -52,7 +54,7 @@ func (w *World) footprints(ctx context.Context) (out []footprint, err error) {
 
 // invariants checks, with no load any more, what holds in every row: processes alive,
 // goroutines and heap as before the load, few log lines.
-func (w *World) invariants(ctx context.Context, quiet int) {
+func (w *Testbed) invariants(ctx context.Context, quiet int) {
 	if quiet == 0 {
 		quiet = usualQuiet
 	}
@@ -61,7 +63,7 @@ func (w *World) invariants(ctx context.Context, quiet int) {
 			continue
 		}
 		if !g.Alive() {
-			w.Break("gateway %d has ended: %v", i, g.process().status)
+			w.Fail("gateway %d has ended: %v", i, g.process().Status())
 			continue
 		}
 		was := w.base[i]
@@ -73,15 +75,15 @@ func (w *World) invariants(ctx context.Context, quiet int) {
 		}
 		var is footprint
 		var err error
-		if poll(ctx, w.Pulse.Bound(leakPatience), func() bool {
+		if process.Poll(ctx, w.TimerLag.Bound(leakPatience), func() bool {
 			is, err = footprintOf(ctx, g)
 			return err == nil && is.goroutines <= was.goroutines+leakSlack && is.heap <= was.heap+heapSlack
 		}) != nil {
-			w.Break("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
+			w.Fail("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
 				i, is.goroutines, was.goroutines, is.heap/1e6, was.heap/1e6, err)
 		}
-		if lines, most := g.Lines()-was.lines, freeLines+quiet*w.strikes+w.due; lines > most {
-			w.Break("gateway %d logged %d lines beside access records, at most %d are due", i, lines, most)
+		if lines, most := g.Lines()-was.lines, freeLines+quiet*w.injections+w.due; lines > most {
+			w.Fail("gateway %d logged %d lines beside access records, at most %d are due", i, lines, most)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/answer"
 )
 
 // What became of a request. Whatever is not one of the first three is an error of its
@@ -44,7 +46,7 @@ const (
 const (
 	clientPatience = 20 * time.Second // with one request
 	maxInFlight    = 512              // requests of a load at once; more are not sent, and counted
-	maxAnswer      = 1 << 20          // bytes of an answer that are read
+	maxAnswer      = 1 << 20          // bytes of an answer's text that are kept
 )
 
 // Request is one that a load sends.
@@ -79,7 +81,7 @@ type Outcome struct {
 }
 
 // Load sends requests at a steady rate, whatever is outstanding, to the gateways in
-// turn, and keeps what became of each. Start it with [World.StartLoad].
+// turn, and keeps what became of each. Start it with [Testbed.StartLoad].
 type Load struct {
 	gateways func() []*Gateway
 	rate     float64
@@ -87,7 +89,7 @@ type Load struct {
 	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
-	tries    atomic.Int32 // other gateways that what is refused is tried at, see World.Balance
+	tries    atomic.Int32 // other gateways that what is refused is tried at, see Testbed.Balance
 	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
@@ -111,7 +113,7 @@ func usualLoad(n int) Request {
 // StartLoad sends rate requests a second as next says (nil: streams and JSON, three
 // priorities, two tenants) until [Load.Stop]. The world's own load is w.Load; a row may
 // have more.
-func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
+func (w *Testbed) StartLoad(rate float64, next func(n int) Request) *Load {
 	if next == nil {
 		next = usualLoad
 	}
@@ -124,7 +126,7 @@ func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
 
 // NewLoad is a load that sends nothing by itself, for rows that send all by [Load.Send] and
 // keep what is to count with [Load.Keep].
-func (w *World) NewLoad() *Load {
+func (w *Testbed) NewLoad() *Load {
 	w.started++
 	l := &Load{
 		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {},
@@ -255,15 +257,15 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
-	a := answer{first: func() { o.First = time.Since(o.At) }, heard: r.Heard}
-	defer func() { o.Text, o.Tokens, o.Silence = a.said.String(), a.tokens, a.silence }()
+	a := &answer.Answer{Begun: func() { o.First = time.Since(o.At) }, Heard: r.Heard, MaxText: maxAnswer}
+	defer func() { o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence }()
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)
 	case r.Stream:
-		o.Kind, o.Detail = a.stream(resp.Body)
+		o.Kind, o.Detail = readStream(a, resp.Body)
 	default:
-		o.Kind, o.Detail = a.whole(resp.Body)
+		o.Kind, o.Detail = readWhole(a, resp.Body)
 	}
 	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
 		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")

@@ -13,12 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/answer"
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// tally is what became of the requests of an operation. Whoever sent one has either a whole
+// accounting is what became of the requests of an operation. Whoever sent one has either a whole
 // answer, or lost it, or was cut off in it; or was shed, where that was meant.
-type tally struct {
+type accounting struct {
 	requests  int
 	whole     int // answered, once, in the very words that the engines say to that prompt
 	other     int // answered in other words, or with another count of tokens than told
@@ -46,7 +48,7 @@ type said struct {
 }
 
 // take counts outcomes; truths are the answers that the engines give.
-func (t *tally) take(all []Outcome, truths map[asked]said) {
+func (t *accounting) take(all []Outcome, truths map[asked]said) {
 	t.requests += len(all)
 	for i := range all {
 		o := &all[i]
@@ -133,16 +135,16 @@ func truth(ctx context.Context, url string, q asked) (said, error) {
 		return said{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := fetcher.Do(req)
+	resp, err := process.Client.Do(req)
 	if err != nil {
 		return said{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	a := answer{first: func() {}}
-	if kind, detail := a.whole(resp.Body); kind != Answered {
+	a := &answer.Answer{MaxText: maxAnswer}
+	if kind, detail := readWhole(a, resp.Body); kind != Answered {
 		return said{}, fmt.Errorf("%s: %s", kind, detail)
 	}
-	return said{a.said.String(), a.tokens}, nil
+	return said{a.Text.String(), tokens(a)}, nil
 }
 
 // operated is a request of the operations' load, not streamed.
@@ -187,9 +189,9 @@ func choose(all []asked, n, tokens int) string {
 }
 
 // counted ends the loads and counts what became of everything that they sent.
-func (w *World) counted(ctx context.Context) (*tally, error) {
-	w.overs.look(ctx, w.Gateways)
-	t := &tally{over: w.overs.sum()}
+func (w *Testbed) counted(ctx context.Context) (*accounting, error) {
+	w.takeovers.look(ctx, w.Gateways)
+	t := &accounting{over: w.takeovers.sum()}
 	var all, before, during []Outcome
 	for _, l := range w.loads {
 		l.Stop()
@@ -204,10 +206,10 @@ func (w *World) counted(ctx context.Context) (*tally, error) {
 	t.take(all, known)
 	t.before, t.during = at(firsts(before, true), 99), at(firsts(during, true), 99)
 	if t.other > 0 {
-		w.Break("%d answers are not what the engines say: %s", t.other, t.sample)
+		w.Fail("%d answers are not what the engines say: %s", t.other, t.sample)
 	}
 	if t.whole == 0 {
-		w.Break("nothing was answered")
+		w.Fail("nothing was answered")
 	}
 	return t, nil
 }
@@ -220,27 +222,27 @@ func operationsHeading(w io.Writer) error {
 }
 
 // operationLine prints one row of it.
-func operationLine(w io.Writer, r *Row, s *Seen) error {
+func operationLine(w io.Writer, r *Row, s *Result) error {
 	t := s.did
 	if t == nil { // it did not come so far
-		t = &tally{requests: s.Sent}
+		t = &accounting{requests: s.Sent}
 	}
 	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
 		t.requests, t.whole, t.lost, t.cut, t.shed, t.elsewhere, t.over, since(t.before), since(t.during), since(t.silence), cell(strings.Join(s.Notes, "; ")), cell(verdict(s)))
 	return err
 }
 
-// overs counts takeovers of gateways that come and go: a process' counters end with it. The
+// takeovers counts takeovers of gateways that come and go: a process' counters end with it. The
 // zero value is ready.
-type overs struct {
+type takeovers struct {
 	mu   sync.Mutex
 	last map[int]int // by process id
 }
 
 // look reads the counters of all gateways that answer.
-func (v *overs) look(ctx context.Context, gateways []*Gateway) {
+func (v *takeovers) look(ctx context.Context, gateways []*Gateway) {
 	for _, g := range gateways {
-		if p := g.process(); p == nil || !p.alive() {
+		if p := g.process(); p == nil || !p.Alive() {
 			continue
 		}
 		pid := g.PID()
@@ -258,7 +260,7 @@ func (v *overs) look(ctx context.Context, gateways []*Gateway) {
 }
 
 // sum is how many there were.
-func (v *overs) sum() (n int) {
+func (v *takeovers) sum() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, each := range v.last {
@@ -277,7 +279,7 @@ func outlasted(all []Outcome, gateway int, moment time.Time, d time.Duration) in
 
 // state is what an engine's simulator says of itself.
 func (e *engine) state(ctx context.Context) (st vllmsim.State, err error) {
-	page, err := fetch(ctx, "http://"+e.addr+"/sim/state")
+	page, err := process.Fetch(ctx, "http://"+e.addr+"/sim/state")
 	if err == nil {
 		err = json.Unmarshal([]byte(page), &st)
 	}

@@ -14,7 +14,7 @@ import (
 func TestEveryOperationSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range append(Rows(), Operations()...) {
-		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.Absent == "") {
+		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.CoveredBy == "") {
 			t.Errorf("row %+q is not whole", r.ID)
 		}
 		if seen[r.ID] {
@@ -62,7 +62,7 @@ func TestALoadBalancerBelievesSoManyChecksInARowAndNoFewer(t *testing.T) {
 }
 
 func TestTurnsKeepTheWorstMoment(t *testing.T) {
-	turns := Turns{out: map[int]bool{}, fewest: 3}
+	turns := Rotations{out: map[int]bool{}, fewest: 3}
 	turns.note(0, 3, false, 0)
 	turns.note(0, 3, false, 0)
 	turns.note(0, 3, true, 2*time.Second)
@@ -95,14 +95,14 @@ func TestEachRequestIsWholeLostCutOrShed(t *testing.T) {
 	one := func(kind, text string, tokens int) Outcome {
 		return Outcome{Kind: kind, Prompt: "q", Most: 3, Text: text, Tokens: tokens}
 	}
-	var got tally
+	var got accounting
 	got.take([]Outcome{
 		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), one(Answered, "the blue sea", 2), {Kind: Answered, Prompt: "another", Most: 3, Text: "the blue sea", Tokens: 3},
 		one(Shed, "", 0), one(Unreached, "", 0), one("http_502", "", 0), one(Limited, "", 0), one(TimedOut, "", 0),
 		one(TimedOut, "the", 0), one(ErrorEvent, "", 0), one(CutSilent, "the", 0), one(DoneLies, "", 0), one(Unfinished, "", 0), one(Garbled, "", 0), one(Twice, "", 0),
 	}, known)
 	got.sample = ""
-	if want := (tally{requests: 16, whole: 1, other: 3, shed: 1, lost: 4, cut: 7}); got != want {
+	if want := (accounting{requests: 16, whole: 1, other: 3, shed: 1, lost: 4, cut: 7}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }
@@ -172,27 +172,13 @@ func TestStreamsThatOutlastADrainDelayAreCounted(t *testing.T) {
 func TestALineOfTheOperationsStaysOneLine(t *testing.T) {
 	var b strings.Builder
 	r := Row{ID: "X1", Fault: "a | b", Promise: "none"}
-	s := Seen{Sent: 3, Notes: []string{"seen"}, did: &tally{requests: 3, whole: 2, cut: 1, before: time.Millisecond, silence: time.Second}, Broken: []string{"1 × cut\nsilently"}}
+	s := Result{Sent: 3, Notes: []string{"seen"}, did: &accounting{requests: 3, whole: 2, cut: 1, before: time.Millisecond, silence: time.Second}, Failures: []string{"1 × cut\nsilently"}}
 	if err := operationLine(&b, &r, &s); err != nil {
 		t.Fatal(err)
 	}
 	want := "| X1 | a \\| b | none | 3 | 2 | 0 | 1 | 0 | 0 | 0 | 1ms / – | 1s | seen | **BROKEN**: 1 × cut silently |\n"
 	if b.String() != want {
 		t.Errorf("the line is\n%swant\n%s", b.String(), want)
-	}
-}
-
-func TestTheLongestSilenceOfAStreamIsBetweenTwoOfItsPieces(t *testing.T) {
-	a := answer{first: func() {}}
-	a.say("the sea")
-	if a.silence != 0 {
-		t.Errorf("a silence of %v before the second piece", a.silence)
-	}
-	a.spoke = a.spoke.Add(-time.Minute)
-	a.say(" is")
-	a.say(" blue")
-	if a.silence < time.Minute || a.silence > 2*time.Minute {
-		t.Errorf("a silence of %v, want a minute", a.silence)
 	}
 }
 

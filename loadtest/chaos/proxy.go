@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Trouble is what a [Proxy] does to the bytes that pass. The zero value is none. All of
+// NetworkFault is what a [Proxy] does to the bytes that pass. The zero value is none. All of
 // it holds at once, for connections that are open as for those that come.
-type Trouble struct {
+type NetworkFault struct {
 	Refuse   bool          // connections are reset, others refused
 	Mute     bool          // connections are accepted, and what is said on them is swallowed
 	Delay    time.Duration // before every piece of an answer
@@ -35,21 +35,22 @@ const (
 type Proxy struct {
 	Addr string // HOST:PORT where it listens; the same for ever
 
-	connections, turns atomic.Int64
+	connections, roundTrips atomic.Int64
 
 	mu       sync.Mutex
 	upstream string
-	trouble  Trouble
+	fault    NetworkFault
 	listener net.Listener // nil: refusing
 	links    map[*link]struct{}
 	closed   bool
+	cutOff   int // process id; 0 is nobody's
 	running  sync.WaitGroup
 }
 
 // Passed counts what went through a proxy since its start.
 type Passed struct {
 	Connections int // accepted
-	Turns       int // times that the client spoke after the server, or first: round trips
+	RoundTrips  int // times that the client spoke after the server, or first: round trips
 }
 
 // NewProxy listens on a loopback address of its own and relays to upstream.
@@ -70,10 +71,10 @@ func listen(addr string) (net.Listener, error) {
 
 // Set replaces the trouble; the zero value heals. A connection on which anything was
 // swallowed stays a black hole after that, as a NAT's lost entry would be.
-func (p *Proxy) Set(t Trouble) error {
+func (p *Proxy) Set(t NetworkFault) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trouble = t
+	p.fault = t
 	for l := range p.links {
 		l.sent.Store(0)
 	}
@@ -109,8 +110,8 @@ func (p *Proxy) SetUpstream(addr string) {
 	p.upstream = addr
 }
 
-// Deafen turns the connections that are open into black holes. Others work.
-func (p *Proxy) Deafen() {
+// BlackHole turns the connections that are open into black holes. Others work.
+func (p *Proxy) BlackHole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
@@ -118,9 +119,9 @@ func (p *Proxy) Deafen() {
 	}
 }
 
-// DeafenThose is Deafen for the connections whose address, as the server sees it, is one
+// BlackHoleFrom is BlackHole for the connections whose address, as the server sees it, is one
 // of those given; it tells how many there are.
-func (p *Proxy) DeafenThose(seen ...string) (n int) {
+func (p *Proxy) BlackHoleFrom(seen ...string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
@@ -147,7 +148,7 @@ func (p *Proxy) resetLinks() {
 
 // Passed tells what went through.
 func (p *Proxy) Passed() Passed {
-	return Passed{Connections: int(p.connections.Load()), Turns: int(p.turns.Load())}
+	return Passed{Connections: int(p.connections.Load()), RoundTrips: int(p.roundTrips.Load())}
 }
 
 // Close ends everything and waits for it.
@@ -202,10 +203,10 @@ func (p *Proxy) take(conn net.Conn) {
 }
 
 // now is the trouble of this moment.
-func (p *Proxy) now() Trouble {
+func (p *Proxy) now() NetworkFault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.trouble
+	return p.fault
 }
 
 // link is one connection through a proxy.
@@ -225,6 +226,10 @@ type link struct {
 // run relays both ways until either ends.
 func (l *link) run(upstream string) {
 	defer l.end(false)
+	if l.refuses() {
+		l.end(true)
+		return
+	}
 	if l.swallows() { // the server hears nothing of it
 		l.drain(l.client)
 		return
@@ -323,7 +328,7 @@ func (l *link) relay(to, from net.Conn, pass func(to net.Conn, piece []byte) boo
 // question passes what the client says.
 func (l *link) question(to net.Conn, piece []byte) bool {
 	if !l.asked.Swap(true) {
-		l.proxy.turns.Add(1)
+		l.proxy.roundTrips.Add(1)
 	}
 	_, err := to.Write(piece)
 	return err == nil

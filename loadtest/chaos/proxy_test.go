@@ -99,7 +99,7 @@ func (c *caller) silent(line string) {
 	}
 }
 
-func set(t *testing.T, p *Proxy, trouble Trouble) {
+func set(t *testing.T, p *Proxy, trouble NetworkFault) {
 	t.Helper()
 	if err := p.Set(trouble); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAProxyCountsConnectionsAndTurns(t *testing.T) {
 		c.says("a", "A")
 		c.says("b", "B")
 	}
-	if got := p.Passed(); got != (Passed{Connections: 3, Turns: 6}) {
+	if got := p.Passed(); got != (Passed{Connections: 3, RoundTrips: 6}) {
 		t.Errorf("passed %+v, want 3 connections and 6 turns", got)
 	}
 }
@@ -122,7 +122,7 @@ func TestAProxyThatRefusesResetsWhatIsOpenAndTakesItsAddressBack(t *testing.T) {
 	p := newProxy(t)
 	c := call(t, p.Addr)
 	c.says("a", "A")
-	set(t, p, Trouble{Refuse: true})
+	set(t, p, NetworkFault{Refuse: true})
 	if _, err := c.ask("b", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("an open connection met %v, want its end", err)
 	}
@@ -130,7 +130,7 @@ func TestAProxyThatRefusesResetsWhatIsOpenAndTakesItsAddressBack(t *testing.T) {
 		_ = conn.Close()
 		t.Error("a connection was taken")
 	}
-	set(t, p, Trouble{})
+	set(t, p, NetworkFault{})
 	call(t, p.Addr).says("a", "A")
 }
 
@@ -138,30 +138,30 @@ func TestAMutedConnectionStaysABlackHoleAndOthersWorkAgain(t *testing.T) {
 	p := newProxy(t)
 	old := call(t, p.Addr)
 	old.says("a", "A")
-	set(t, p, Trouble{Mute: true})
+	set(t, p, NetworkFault{Mute: true})
 	old.silent("b")
 	fresh := call(t, p.Addr)
 	fresh.silent("c")
-	set(t, p, Trouble{})
+	set(t, p, NetworkFault{})
 	old.silent("d")
 	fresh.silent("e")
 	call(t, p.Addr).says("f", "F")
 }
 
-func TestADeafenedProxySwallowsOldConnectionsOnly(t *testing.T) {
+func TestABlackHoleSwallowsOldConnectionsOnly(t *testing.T) {
 	p := newProxy(t)
 	old := call(t, p.Addr)
 	old.says("a", "A")
-	p.Deafen()
+	p.BlackHole()
 	old.silent("b")
 	call(t, p.Addr).says("c", "C")
 }
 
-func TestOnlyConnectionsThatAreNamedAreDeafened(t *testing.T) {
+func TestOnlyConnectionsThatAreNamedBecomeBlackHoles(t *testing.T) {
 	p := newProxy(t)
 	c := call(t, p.Addr)
 	c.says("a", "A")
-	if n := p.DeafenThose("127.0.0.1:1"); n != 0 {
+	if n := p.BlackHoleFrom("127.0.0.1:1"); n != 0 {
 		t.Errorf("%d connections have an address that none has", n)
 	}
 	c.says("b", "B")
@@ -171,7 +171,7 @@ func TestOnlyConnectionsThatAreNamedAreDeafened(t *testing.T) {
 		addr = l.local()
 	}
 	p.mu.Unlock()
-	if n := p.DeafenThose(addr); n != 1 {
+	if n := p.BlackHoleFrom(addr); n != 1 {
 		t.Errorf("%d connections were deafened, want 1", n)
 	}
 	c.silent("c")
@@ -180,10 +180,10 @@ func TestOnlyConnectionsThatAreNamedAreDeafened(t *testing.T) {
 func TestADelayedAnswerComesWholeAndLate(t *testing.T) {
 	p := newProxy(t)
 	c := call(t, p.Addr)
-	set(t, p, Trouble{Delay: time.Hour})
+	set(t, p, NetworkFault{Delay: time.Hour})
 	c.silent("a")
 	other := call(t, p.Addr)
-	set(t, p, Trouble{Delay: time.Millisecond})
+	set(t, p, NetworkFault{Delay: time.Millisecond})
 	other.says("b", "B")
 }
 
@@ -191,7 +191,7 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		p := newProxy(t)
 		c := call(t, p.Addr)
-		set(t, p, Trouble{CutAfter: 5, Reset: reset})
+		set(t, p, NetworkFault{CutAfter: 5, Reset: reset})
 		c.says("abc", "ABC")
 		got, err := c.ask("defg", patience)
 		want := io.EOF
@@ -206,13 +206,13 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 
 func TestACorruptedByteHasOneBitFlipped(t *testing.T) {
 	p := newProxy(t)
-	set(t, p, Trouble{Corrupt: 3})
+	set(t, p, NetworkFault{Corrupt: 3})
 	call(t, p.Addr).says("aaaa", "AA"+string(rune('A'^0x10))+"A")
 }
 
 func TestAThrottledAnswerIsWhole(t *testing.T) {
 	p := newProxy(t)
-	set(t, p, Trouble{Throttle: 1000})
+	set(t, p, NetworkFault{Throttle: 1000})
 	c := call(t, p.Addr)
 	c.says("abc", "ABC")
 	c.says("def", "DEF")
@@ -222,7 +222,7 @@ func TestAProxyLeadsWhoComesToAnotherServer(t *testing.T) {
 	p := newProxy(t)
 	old := call(t, p.Addr)
 	old.says("a", "A")
-	f, err := NewFake(text("*fake\n"))
+	f, err := NewFakeServer(text("*fake\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

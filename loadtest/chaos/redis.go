@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Topology is a way in which Redis is deployed.
@@ -34,9 +36,9 @@ type Redis struct {
 	Topology  Topology
 	Servers   []*Server // Standalone: one. Sentinel: the first master, its replica. Cluster: three masters
 	Sentinels []*Server
-	// Doors are the proxies. Standalone: of each gateway, in order. Otherwise: before each
+	// Proxies are the proxies. Standalone: of each gateway, in order. Otherwise: before each
 	// of Servers, in order; servers and sentinels reach each other through them, too.
-	Doors []*Proxy
+	Proxies []*Proxy
 }
 
 const (
@@ -63,17 +65,17 @@ func startRedis(ctx context.Context, t Topology, gateways int, dir string) (*Red
 
 // add makes a server at a free address with a proxy before it, and does not start it.
 // args may use the proxy's port.
-func (r *Redis) add(dir, name string, args func(door *Proxy) ([]string, error)) error {
-	addrs, err := freeAddrs(1)
+func (r *Redis) add(dir, name string, args func(proxy *Proxy) ([]string, error)) error {
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return err
 	}
-	door, err := NewProxy(addrs[0])
+	proxy, err := NewProxy(addrs[0])
 	if err != nil {
 		return err
 	}
-	r.Doors = append(r.Doors, door)
-	more, err := args(door)
+	r.Proxies = append(r.Proxies, proxy)
+	more, err := args(proxy)
 	if err != nil {
 		return err
 	}
@@ -92,19 +94,19 @@ func (r *Redis) startStandalone(ctx context.Context, gateways int, dir string) e
 	}
 	r.Servers = []*Server{s}
 	for range gateways {
-		door, err := NewProxy(s.Addr)
+		proxy, err := NewProxy(s.Addr)
 		if err != nil {
 			return err
 		}
-		r.Doors = append(r.Doors, door)
+		r.Proxies = append(r.Proxies, proxy)
 	}
 	return nil
 }
 
 // NewServer starts one more server that holds data, apart from the topology. Whoever
-// starts one hands it to [World.Adopt].
+// starts one hands it to [Testbed.Adopt].
 func NewServer(ctx context.Context, dir, name string, args ...string) (*Server, error) {
-	addrs, err := freeAddrs(1)
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +121,10 @@ func NewServer(ctx context.Context, dir, name string, args ...string) (*Server, 
 // their proxies, so that a proxy can cut a server off from everybody.
 func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 	for i := range 2 {
-		err := r.add(dir, fmt.Sprintf("redis-%d", i), func(door *Proxy) ([]string, error) {
-			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", portOf(door.Addr), "--repl-timeout", "5"}
+		err := r.add(dir, fmt.Sprintf("redis-%d", i), func(proxy *Proxy) ([]string, error) {
+			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", process.Port(proxy.Addr), "--repl-timeout", "5"}
 			if i > 0 {
-				args = append(args, "--replicaof", "127.0.0.1", portOf(r.Doors[0].Addr))
+				args = append(args, "--replicaof", "127.0.0.1", process.Port(r.Proxies[0].Addr))
 			}
 			return args, nil
 		})
@@ -133,7 +135,7 @@ func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	addrs, err := freeAddrs(3)
+	addrs, err := process.FreeAddrs(3)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return poll(ctx, clusterPatience, func() bool { return r.sentinelsAgree(ctx) })
+	return process.Poll(ctx, clusterPatience, func() bool { return r.sentinelsAgree(ctx) })
 }
 
 func (r *Redis) startOneSentinel(ctx context.Context, dir string, i int, addr string) error {
@@ -153,11 +155,11 @@ port %[1]s
 sentinel monitor %[2]s 127.0.0.1 %[4]s 2
 sentinel down-after-milliseconds %[2]s %[3]d
 sentinel failover-timeout %[2]s 6000
-`, portOf(addr), masterName, sentinelDown.Milliseconds(), portOf(r.Doors[0].Addr))
+`, process.Port(addr), masterName, sentinelDown.Milliseconds(), process.Port(r.Proxies[0].Addr))
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return err
 	}
-	s := &Server{Addr: addr, name: name, dir: dir, args: []string{conf, "--sentinel"}, log: &journal{}, Client: admin(addr)}
+	s := &Server{Addr: addr, name: name, dir: dir, args: []string{conf, "--sentinel"}, log: &process.Log{}, Client: admin(addr)}
 	r.Sentinels = append(r.Sentinels, s)
 	return s.Start(ctx)
 }
@@ -186,8 +188,8 @@ func (r *Redis) Master(ctx context.Context) int {
 		if s.Client.Process(ctx, c) != nil || len(c.Val()) != 2 {
 			return -1
 		}
-		for i, door := range r.Doors {
-			if portOf(door.Addr) != c.Val()[1] {
+		for i, proxy := range r.Proxies {
+			if process.Port(proxy.Addr) != c.Val()[1] {
 				continue
 			}
 			if found >= 0 && found != i {
@@ -204,15 +206,15 @@ func (r *Redis) Master(ctx context.Context) int {
 var slotsFrom = [...]int{0, 7500, 15000, 16384}
 
 func (r *Redis) startCluster(ctx context.Context, dir string) error {
-	bus, err := freeAddrs(3)
+	bus, err := process.FreeAddrs(3)
 	if err != nil {
 		return err
 	}
 	for i := range 3 {
-		err := r.add(dir, fmt.Sprintf("node-%d", i), func(door *Proxy) ([]string, error) {
+		err := r.add(dir, fmt.Sprintf("node-%d", i), func(proxy *Proxy) ([]string, error) {
 			return []string{
-				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", portOf(bus[i]),
-				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", portOf(door.Addr), "--cluster-announce-bus-port", portOf(bus[i]),
+				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", process.Port(bus[i]),
+				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", process.Port(proxy.Addr), "--cluster-announce-bus-port", process.Port(bus[i]),
 				"--cluster-node-timeout", fmt.Sprint(clusterDown.Milliseconds()), "--cluster-require-full-coverage", "no",
 			}, nil
 		})
@@ -232,11 +234,11 @@ func (r *Redis) startCluster(ctx context.Context, dir string) error {
 		}
 	}
 	for i, addr := range bus {
-		if err := r.Servers[0].Client.Do(ctx, "cluster", "meet", "127.0.0.1", portNumber(r.Servers[i].Addr), portNumber(addr)).Err(); err != nil {
+		if err := r.Servers[0].Client.Do(ctx, "cluster", "meet", "127.0.0.1", process.PortNumber(r.Servers[i].Addr), process.PortNumber(addr)).Err(); err != nil {
 			return fmt.Errorf("%s: CLUSTER MEET: %w", r.Servers[0].name, err)
 		}
 	}
-	if err := poll(ctx, clusterPatience, func() bool { return r.clusterWhole(ctx) }); err != nil {
+	if err := process.Poll(ctx, clusterPatience, func() bool { return r.clusterWhole(ctx) }); err != nil {
 		return fmt.Errorf("the cluster is not whole: %w", err)
 	}
 	return nil
@@ -268,8 +270,8 @@ func (r *Redis) Holder(ctx context.Context, key string) int {
 		if int(slot) < sr.Start || int(slot) > sr.End || len(sr.Nodes) == 0 {
 			continue
 		}
-		for i, door := range r.Doors {
-			if portOf(sr.Nodes[0].Addr) == portOf(door.Addr) {
+		for i, proxy := range r.Proxies {
+			if process.Port(sr.Nodes[0].Addr) == process.Port(proxy.Addr) {
 				return i
 			}
 		}
@@ -277,21 +279,21 @@ func (r *Redis) Holder(ctx context.Context, key string) int {
 	return -1
 }
 
-// Set makes the same trouble on all doors.
-func (r *Redis) Set(t Trouble) error {
+// Set makes the same fault on all proxies.
+func (r *Redis) Set(t NetworkFault) error {
 	var errs []error
-	for _, d := range r.Doors {
+	for _, d := range r.Proxies {
 		errs = append(errs, d.Set(t))
 	}
 	return errors.Join(errs...)
 }
 
-// Passed adds up what went through the doors.
+// Passed adds up what went through the proxies.
 func (r *Redis) Passed() (sum Passed) {
-	for _, d := range r.Doors {
+	for _, d := range r.Proxies {
 		p := d.Passed()
 		sum.Connections += p.Connections
-		sum.Turns += p.Turns
+		sum.RoundTrips += p.RoundTrips
 	}
 	return sum
 }
@@ -303,14 +305,14 @@ func (r *Redis) url(i int) string {
 	var list []string
 	switch r.Topology {
 	case Standalone:
-		return "redis://" + who + r.Doors[i].Addr + "/0"
+		return "redis://" + who + r.Proxies[i].Addr + "/0"
 	case Sentinel:
 		for _, s := range r.Sentinels {
 			list = append(list, s.Addr)
 		}
 		return "redis+sentinel://" + who + addrs(list) + "/" + masterName
 	case Cluster:
-		for _, d := range r.Doors {
+		for _, d := range r.Proxies {
 			list = append(list, d.Addr)
 		}
 		return "redis+cluster://" + who + addrs(list)
@@ -324,7 +326,7 @@ func (r *Redis) stop() error {
 	for _, s := range append(r.Sentinels, r.Servers...) {
 		errs = append(errs, s.stop())
 	}
-	for _, d := range r.Doors {
+	for _, d := range r.Proxies {
 		d.Close()
 	}
 	return errors.Join(errs...)

@@ -15,25 +15,25 @@ type Row struct {
 	ID, Fault, Promise string
 
 	Short bool // part of the short form
-	Shape Shape
+	Setup Setup
 
 	// Added is the latency that the fault may add to any request; 0 is the 15 ms budget of
 	// a lookup, below 0 is not checked.
 	Added time.Duration
 	// Recover is how long after the fault's end all is as before; 0 is not checked.
 	Recover time.Duration
-	// Bears are kinds of outcomes, beside [Answered], that break no promise.
-	Bears []string
-	// Quiet is how many lines each gateway may log per strike beside access records; 0 is
+	// Tolerated are kinds of outcomes, beside [Answered], that break no promise.
+	Tolerated []string
+	// MaxLogLines is how many lines each gateway may log per strike beside access records; 0 is
 	// 10. Ten more are free.
-	Quiet int
+	MaxLogLines int
 
 	// Run makes the fault, once the load runs and its latency before is known, and checks
-	// what is particular to the row with [World.Break] and [World.Until]. An error means
+	// what is particular to the row with [Testbed.Fail] and [Testbed.Until]. An error means
 	// that the row could not be carried out. Run leaves the world healed.
-	Run func(ctx context.Context, w *World) error
-	// Absent says why there is no such row yet, in place of Run.
-	Absent string
+	Run func(ctx context.Context, w *Testbed) error
+	// CoveredBy says why there is no such row yet, in place of Run.
+	CoveredBy string
 }
 
 // is reports whether an id names the row: R2 names R2a, R2b and so on.
@@ -42,8 +42,8 @@ func (r *Row) is(id string) bool {
 	return ok && (rest == "" || len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z')
 }
 
-// Seen is what came of a row.
-type Seen struct {
+// Result is what came of a row.
+type Result struct {
 	Sent, Answered int
 	Errors         map[string]int // by kind
 	Samples        []string       // a detail of each kind
@@ -51,9 +51,9 @@ type Seen struct {
 	AddedP99, AddedWorst time.Duration
 	FrontP99             time.Duration // the same for the part outside the cascade, of streams
 	Recovered            time.Duration
-	Notes, Broken        []string
+	Notes, Failures      []string
 
-	did *tally // of an operation
+	did *accounting // of an operation
 }
 
 // Rows are all rows, in the order of the table. A file adds its rows here.

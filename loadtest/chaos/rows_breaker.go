@@ -13,21 +13,21 @@ func breakerRows() []Row {
 	// By turns, or a backend that fails draws too few requests to be judged soon.
 	// The load begins with the fault: evidence of ten seconds counts, and the many successes
 	// before it would speak for the backend.
-	shape := Shape{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}
+	shape := Setup{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}
 	return []Row{
 		{
 			ID: "S5", Fault: "a backend answers 500; one replica alone has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
-			Shape: shape, Short: true, Added: -1, Recover: probedWell, Run: tripSpreads,
+			Setup: shape, Short: true, Added: -1, Recover: probedWell, Run: tripSpreads,
 		},
 		{
 			ID: "S6", Fault: "a backend answers 500 for a while", Promise: "0 failed; while open no request of a user, one probe at a time for the fleet",
-			Shape: shape, Added: -1, Recover: probedLater, Run: probedAlone,
+			Setup: shape, Added: -1, Recover: probedLater, Run: probedAlone,
 		},
 	}
 }
 
 const (
-	tripTold    = 350 * time.Millisecond // reliability figure 5, without pub/sub
+	tripTold    = 350 * time.Millisecond // without pub/sub
 	probedWell  = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
 	probedLater = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
 	// evidenceLasts is how long what was seen of a backend counts, and a little.
@@ -46,7 +46,7 @@ func openBreakers(ctx context.Context, g *Gateway) int {
 }
 
 // closed reports whether every breaker of every gateway is.
-func (w *World) closed(ctx context.Context) bool {
+func (w *Testbed) closed(ctx context.Context) bool {
 	for _, g := range w.Gateways {
 		if openBreakers(ctx, g) > 0 {
 			return false
@@ -57,7 +57,7 @@ func (w *World) closed(ctx context.Context) bool {
 
 // opened waits until every gateway has an open breaker, and tells how long after the first
 // the last had.
-func (w *World) opened(ctx context.Context) time.Duration {
+func (w *Testbed) opened(ctx context.Context) time.Duration {
 	at := make([]time.Time, len(w.Gateways))
 	var all sync.WaitGroup
 	for i, g := range w.Gateways {
@@ -74,7 +74,7 @@ func (w *World) opened(ctx context.Context) time.Duration {
 	var first, last time.Time
 	for i, t := range at {
 		if t.IsZero() {
-			w.Break("gateway %d: no breaker opened within %v", i, maxTrip)
+			w.Fail("gateway %d: no breaker opened within %v", i, maxTrip)
 			return 0
 		}
 		if first.IsZero() || t.Before(first) {
@@ -87,7 +87,7 @@ func (w *World) opened(ctx context.Context) time.Duration {
 	return last.Sub(first)
 }
 
-func tripSpreads(ctx context.Context, w *World) error {
+func tripSpreads(ctx context.Context, w *Testbed) error {
 	for _, g := range w.Gateways[1:] {
 		g.OutOfTurn.Store(true)
 	}
@@ -95,26 +95,26 @@ func tripSpreads(ctx context.Context, w *World) error {
 	if err := w.Hold(ctx, evidenceLasts); err != nil {
 		return err
 	}
-	return w.StrikeUntil(ctx, 0, func() error {
+	return w.InjectUntil(ctx, 0, func() error {
 		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 			return err
 		}
 		w.StartLoad(usualRate, nil).Phase(During)
 		took := w.opened(ctx)
 		w.Note("the last %v after the first", round(took))
-		if took > w.Pulse.Bound(tripTold) {
-			w.Break("the last breaker opened %v after the first, promised %v", round(took), tripTold)
+		if took > w.TimerLag.Bound(tripTold) {
+			w.Fail("the last breaker opened %v after the first, promised %v", round(took), tripTold)
 		}
 		return nil
 	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)
 }
 
-func probedAlone(ctx context.Context, w *World) error {
+func probedAlone(ctx context.Context, w *Testbed) error {
 	sick := w.Targets[0]
 	if err := w.Hold(ctx, evidenceLasts); err != nil {
 		return err
 	}
-	return w.StrikeUntil(ctx, 0, func() error {
+	return w.InjectUntil(ctx, 0, func() error {
 		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 			return err
 		}
@@ -133,10 +133,10 @@ func probedAlone(ctx context.Context, w *World) error {
 		probes := after["/v1/completions"] - before["/v1/completions"]
 		w.Note("%d requests and %d probes in %v", users, probes, span)
 		if users > 0 {
-			w.Break("%d requests of users met an open breaker", users)
+			w.Fail("%d requests of users met an open breaker", users)
 		}
 		if probes < 1 || probes > 3 {
-			w.Break("%d probes, want one to three", probes)
+			w.Fail("%d probes, want one to three", probes)
 		}
 		return nil
 	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)

@@ -27,17 +27,17 @@ func cacheRows() []Row {
 	return []Row{
 		{
 			ID: "R9", Fault: "kept answers damaged in Redis: a bit flipped, cut short, replaced by random bytes", Short: true, Added: -1,
-			Promise: "misses, counted, and kept anew; never a wrong byte", Shape: none, Run: tampered(flipped, cutOff, scribbled),
+			Promise: "misses, counted, and kept anew; never a wrong byte", Setup: none, Run: tampered(flipped, cutOff, scribbled),
 		},
 		{
 			ID: "R10", Fault: "kept answers swapped in Redis: each under another's key", Added: -1,
-			Promise: "misses, counted, and kept anew; never another's answer", Shape: none, Run: tampered(swapped),
+			Promise: "misses, counted, and kept anew; never another's answer", Setup: none, Run: tampered(swapped),
 		},
-		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", Absent: "TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound in cmd/foregate holds it"},
+		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", CoveredBy: "TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound in cmd/foregate holds it"},
 		isolated(),
 		{
 			ID: "S25b", Fault: "none: `foregate cache purge --tenant`, with copies of all of its answers on three replicas", Short: true, Added: -1,
-			Promise: "0 hits of them 1 s after the command; the other tenant's stay", Shape: copies, Run: purged,
+			Promise: "0 hits of them 1 s after the command; the other tenant's stay", Setup: copies, Run: purged,
 		},
 	}
 }
@@ -81,8 +81,8 @@ func swapped(all [][]byte) [][]byte {
 }
 
 // tampered keeps answers, changes them all in each of the ways, and asks for them again.
-func tampered(ways ...tampering) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func tampered(ways ...tampering) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		if err := w.emptied(ctx); err != nil {
 			return err
 		}
@@ -118,14 +118,14 @@ func tampered(ways ...tampering) func(context.Context, *World) error {
 		n, without := w.refused(ctx)-refused, w.unasked(ctx)-unasked
 		w.Note("%d values changed, %.0f refused", done, n)
 		if n+without < float64(done) {
-			w.Break("%d values were changed, %.0f were counted as refused, and %.0f not looked at", done, n, without)
+			w.Fail("%d values were changed, %.0f were counted as refused, and %.0f not looked at", done, n, without)
 		}
 		return w.keptAnew(ctx, l, names, truth, request)
 	}
 }
 
 // keptAnew checks that what was refused is made good.
-func (w *World) keptAnew(ctx context.Context, l *Load, names []string, truth []Outcome, request func(int) Request) error {
+func (w *Testbed) keptAnew(ctx context.Context, l *Load, names []string, truth []Outcome, request func(int) Request) error {
 	if _, err := w.stored(ctx, len(names)); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *World) keptAnew(ctx context.Context, l *Load, names []string, truth []O
 }
 
 // refused is how many values all gateways have passed over.
-func (w *World) refused(ctx context.Context) (sum float64) {
+func (w *Testbed) refused(ctx context.Context) (sum float64) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer has ended, and breaks the row elsewhere
 		sum += m.Sum("foregate_cache_refused_total")
@@ -145,7 +145,7 @@ func (w *World) refused(ctx context.Context) (sum float64) {
 }
 
 // unasked is for how many requests Redis had no answer in time.
-func (w *World) unasked(ctx context.Context) (sum float64) {
+func (w *Testbed) unasked(ctx context.Context) (sum float64) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // as above
 		for _, result := range []string{"away", "late", "error"} {
@@ -156,7 +156,7 @@ func (w *World) unasked(ctx context.Context) (sum float64) {
 }
 
 // tamper waits until all of the keys have values, and changes these.
-func (w *World) tamper(ctx context.Context, names []string, change tampering) error {
+func (w *Testbed) tamper(ctx context.Context, names []string, change tampering) error {
 	s := w.Redis.Servers[0]
 	if _, err := w.stored(ctx, len(names)); err != nil { // the last ones are on their way
 		return err
@@ -177,17 +177,17 @@ func (w *World) tamper(ctx context.Context, names []string, change tampering) er
 }
 
 // sameAnswers checks answers against those of the same requests before, and what X-Cache says of each.
-func (w *World) sameAnswers(was, is []Outcome, word string) {
+func (w *Testbed) sameAnswers(was, is []Outcome, word string) {
 	for i := range is {
 		if is[i].Kind != Answered || was[i].Kind != Answered {
 			continue // which breaks the row by itself
 		}
 		if is[i].Text != was[i].Text {
-			w.Break("answered %.60q (%s), before %.60q", is[i].Text, is[i].cached(), was[i].Text)
+			w.Fail("answered %.60q (%s), before %.60q", is[i].Text, is[i].cached(), was[i].Text)
 			return
 		}
 		if is[i].cached() != word {
-			w.Break("X-Cache says %q, not %q", is[i].cached(), word)
+			w.Fail("X-Cache says %q, not %q", is[i].cached(), word)
 			return
 		}
 	}
@@ -236,7 +236,7 @@ func (h *heard) hear(_ http.Header, body []byte) {
 // isolated has all tenants send the same prompts while Redis fails in one way after the other. Each
 // tenant asks for each once, so whatever is served from the cache is another's.
 func isolated() Row {
-	var fronts []*Front
+	var fronts []*EngineProxy
 	shape := fronted(&fronts, 2)
 	backends := shape.Config
 	shape.Config = func(i int, file map[string]any) {
@@ -257,29 +257,29 @@ func isolated() Row {
 		}
 	}
 	return Row{
-		ID: "S16", Fault: fmt.Sprintf("the same prompts from %d tenants, with a salt of their own, while Redis is frozen, damaged, slow, cut, killed", manyTenants), Added: -1, Quiet: 40,
+		ID: "S16", Fault: fmt.Sprintf("the same prompts from %d tenants, with a salt of their own, while Redis is frozen, damaged, slow, cut, killed", manyTenants), Added: -1, MaxLogLines: 40,
 		Promise: "0 failed, 0 hits across tenants; engines see one salt a tenant, each another, never the client's",
-		Shape:   shape, Run: func(ctx context.Context, w *World) error { return w.isolated(ctx, fronts) },
+		Setup:   shape, Run: func(ctx context.Context, w *Testbed) error { return w.isolated(ctx, fronts) },
 	}
 }
 
-func (w *World) isolated(ctx context.Context, fronts []*Front) error {
+func (w *Testbed) isolated(ctx context.Context, fronts []*EngineProxy) error {
 	h := &heard{salts: map[string]map[string]bool{}}
 	for _, f := range fronts {
-		f.Tap(h.hear)
+		f.Observe(h.hear)
 	}
 	s := w.Redis.Servers[0]
-	set := func(t Trouble) func() error { return func() error { return w.Redis.Set(t) } }
-	well := set(Trouble{})
+	set := func(t NetworkFault) func() error { return func() error { return w.Redis.Set(t) } }
+	well := set(NetworkFault{})
 	for _, fault := range [][2]func() error{
 		{func() error { return nil }, func() error { return nil }},
 		{s.Freeze, s.Thaw},
-		{set(Trouble{Corrupt: 50}), well},
-		{set(Trouble{Delay: 22 * time.Millisecond}), well},
-		{set(Trouble{CutAfter: 700}), well},
+		{set(NetworkFault{Corrupt: 50}), well},
+		{set(NetworkFault{Delay: 22 * time.Millisecond}), well},
+		{set(NetworkFault{CutAfter: 700}), well},
 		{s.Kill, func() error { return s.Start(ctx) }},
 	} {
-		if err := w.Strike(ctx, w.outage(), fault[0], fault[1]); err != nil {
+		if err := w.Inject(ctx, w.outage(), fault[0], fault[1]); err != nil {
 			return err
 		}
 	}
@@ -293,19 +293,19 @@ func (w *World) isolated(ctx context.Context, fronts []*Front) error {
 	h.judge(w)
 	w.Note("%d generations, %d answers shared", h.asked, shared)
 	if shared > 0 {
-		w.Break("%d answers were shared by tenants", shared)
+		w.Fail("%d answers were shared by tenants", shared)
 	}
 	return nil
 }
 
 // judge holds what was heard to the promise.
-func (h *heard) judge(w *World) {
+func (h *heard) judge(w *Testbed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := map[string]bool{}
 	for tenant, salts := range h.salts {
 		if len(salts) != 1 {
-			w.Break("%s has %d salts", tenant, len(salts))
+			w.Fail("%s has %d salts", tenant, len(salts))
 		}
 		for salt := range salts {
 			all[salt] = true
@@ -313,10 +313,10 @@ func (h *heard) judge(w *World) {
 	}
 	w.Note("%d tenants, %d salts", len(h.salts), len(all))
 	if len(h.salts) != manyTenants || len(all) != manyTenants {
-		w.Break("%d tenants have %d salts, promised %d", len(h.salts), len(all), manyTenants)
+		w.Fail("%d tenants have %d salts, promised %d", len(h.salts), len(all), manyTenants)
 	}
 	if h.bare > 0 || h.told > 0 {
-		w.Break("%d requests had no salt, %d the client's", h.bare, h.told)
+		w.Fail("%d requests had no salt, %d the client's", h.bare, h.told)
 	}
 }
 
@@ -328,7 +328,7 @@ const (
 )
 
 // purged has copies of a tenant's answers everywhere, purges them, and asks for them one by one.
-func purged(ctx context.Context, w *World) error {
+func purged(ctx context.Context, w *Testbed) error {
 	if err := w.emptied(ctx); err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func purged(ctx context.Context, w *World) error {
 			o := l.Send(g, gone(i))
 			l.Keep(o)
 			if o.Kind == Answered && o.cached() != wordHit {
-				w.Break("before the purge: X-Cache says %q", o.cached())
+				w.Fail("before the purge: X-Cache says %q", o.cached())
 			}
 		}
 	}
@@ -362,7 +362,7 @@ func purged(ctx context.Context, w *World) error {
 	case err != nil:
 		return err
 	case len(there) != purgedEntries+sparedEntries:
-		w.Break("%d answers are in Redis after a purge that deletes none, of %d", len(there), purgedEntries+sparedEntries)
+		w.Fail("%d answers are in Redis after a purge that deletes none, of %d", len(there), purgedEntries+sparedEntries)
 	}
 	if err := w.askPurged(ctx, l, gone, time.Now()); err != nil {
 		return err
@@ -371,7 +371,7 @@ func purged(ctx context.Context, w *World) error {
 	l.KeepAll(rest)
 	for i := range rest {
 		if rest[i].Kind == Answered && rest[i].cached() != wordHit {
-			w.Break("the other tenant's answers: X-Cache says %q", rest[i].cached())
+			w.Fail("the other tenant's answers: X-Cache says %q", rest[i].cached())
 			break
 		}
 	}
@@ -379,7 +379,7 @@ func purged(ctx context.Context, w *World) error {
 }
 
 // askPurged asks for what was purged, each once, for longer than a purge may take.
-func (w *World) askPurged(ctx context.Context, l *Load, gone func(int) Request, since time.Time) error {
+func (w *Testbed) askPurged(ctx context.Context, l *Load, gone func(int) Request, since time.Time) error {
 	var last time.Duration
 	hits := 0
 	for i := range purgedEntries {
@@ -395,13 +395,13 @@ func (w *World) askPurged(ctx context.Context, l *Load, gone func(int) Request, 
 	}
 	w.Note("%d hits of %d, the last %v after the command", hits, purgedEntries, round(last))
 	if last > purgedIn {
-		w.Break("a hit %v after the purge, promised none after %v", round(last), purgedIn)
+		w.Fail("a hit %v after the purge, promised none after %v", round(last), purgedIn)
 	}
 	return nil
 }
 
 // purge runs the gateway's own command.
-func (w *World) purge(ctx context.Context, args ...string) error {
+func (w *Testbed) purge(ctx context.Context, args ...string) error {
 	args = append([]string{"cache", "purge", "--config", w.Gateways[0].file}, args...)
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput() //nolint:gosec // the binary under test
 	if err != nil {

@@ -16,22 +16,22 @@ import (
 func clientRows() []Row {
 	return []Row{
 		{
-			ID: "C16", Fault: "retry storm: clients that retry twice, as SDKs do, at 3 × overload", Added: -1, Bears: []string{Shed},
+			ID: "C16", Fault: "retry storm: clients that retry twice, as SDKs do, at 3 × overload", Added: -1, Tolerated: []string{Shed},
 			Promise: "attempts ÷ first tries ≤ 1.11; 0 errors but shedding",
-			Shape: Shape{
+			Setup: Setup{
 				Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: smallMemory,
 				Settings: map[string]string{"shed.max_wait_low": "0s", "shed.max_wait_normal": "200ms", "shed.max_wait_high": "500ms"},
 			}, Run: retryStorm,
 		},
 		{
-			ID: "C17", Fault: "a tenant with 60 requests a minute sends 100 a second", Short: true, Added: -1, Bears: []string{Limited},
+			ID: "C17", Fault: "a tenant with 60 requests a minute sends 100 a second", Short: true, Added: -1, Tolerated: []string{Limited},
 			Promise: "429 for it alone; it gets no more than its limit; the others' p99 ≤ 1.2 × alone",
-			Shape:   Shape{Rate: -1, Config: hotLimit}, Run: hotTenant,
+			Setup:   Setup{Rate: -1, Config: hotLimit}, Run: hotTenant,
 		},
 		{
 			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Added: -1,
 			Promise: "the one is clamped, the other demoted beyond its share; both counted; 0 failed",
-			Shape:   Shape{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_priority_share": "0.05"}}, Run: allHigh,
+			Setup:   Setup{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_priority_share": "0.05"}}, Run: allHigh,
 		},
 	}
 }
@@ -45,7 +45,7 @@ const (
 	sdkPause    = 500 * time.Millisecond
 	sdkMost     = 8 * time.Second
 	sdkObeys    = time.Minute
-	amplified   = 1.11 // attempts ÷ first tries; the budget of invitations is 0.1 (reliability figures, 14: 1.2)
+	amplified   = 1.11 // attempts ÷ first tries; the gateway invites one retry for ten first tries
 	retryHeader = "X-Stainless-Retry-Count"
 )
 
@@ -59,8 +59,8 @@ type storm struct {
 
 // retryStorm sends first tries at a steady rate; each client retries as OpenAI's and
 // Anthropic's SDKs do.
-func retryStorm(ctx context.Context, w *World) error {
-	w.strikes++
+func retryStorm(ctx context.Context, w *Testbed) error {
+	w.injections++
 	w.Phase(During)
 	l := w.StartLoad(1, nil)
 	l.Stop()
@@ -81,16 +81,16 @@ func retryStorm(ctx context.Context, w *World) error {
 	is := float64(s.attempts) / float64(max(s.first, 1))
 	w.Note("%d first tries, %d attempts: × %.2f; %d callers were told not to retry, %d got no answer", s.first, s.attempts, is, s.forbidden, s.lost)
 	if is > amplified {
-		w.Break("amplification %.2f", is)
+		w.Fail("amplification %.2f", is)
 	}
 	if s.lost == 0 {
-		w.Break("nobody was shed: no overload")
+		w.Fail("nobody was shed: no overload")
 	}
 	return nil
 }
 
 // call is one caller of an SDK.
-func (s *storm) call(ctx context.Context, w *World, l *Load, n int) {
+func (s *storm) call(ctx context.Context, w *Testbed, l *Load, n int) {
 	for try := range sdkRetries + 1 {
 		r := Request{Tenant: Tenants[n%2], Priority: [...]string{"normal", "low"}[n/2%2], Stream: true, Tokens: crowdTokens, Header: http.Header{retryHeader: {strconv.Itoa(try)}}}
 		o := l.send(w.Gateways[(n+try)%len(w.Gateways)], n, r)
@@ -136,7 +136,7 @@ func sdkWaits(o *Outcome, try int) (pause time.Duration, again bool) {
 
 // tenantsFile changes the first tenant's and the second's part of a configuration.
 func tenantsFile(file map[string]any, change ...map[string]any) {
-	tenants, _ := file["tenants"].([]any) // made by World.config
+	tenants, _ := file["tenants"].([]any) // made by Testbed.config
 	for i, c := range change {
 		if t, ok := tenants[i].(map[string]any); ok {
 			delete(t, "tpm")
@@ -152,7 +152,7 @@ const hotRPM = 60
 func hotLimit(_ int, file map[string]any) { tenantsFile(file, map[string]any{"rpm": hotRPM}) }
 
 // hotTenant measures the second tenant alone, and then beside the first.
-func hotTenant(ctx context.Context, w *World) error {
+func hotTenant(ctx context.Context, w *Testbed) error {
 	others := w.StartLoad(usualRate, func(n int) Request {
 		r := usualLoad(n)
 		r.Tenant = Tenants[1]
@@ -162,7 +162,7 @@ func hotTenant(ctx context.Context, w *World) error {
 	if err := w.Hold(ctx, span); err != nil {
 		return err
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	hot := w.StartLoad(100*hotRPM/60, func(n int) Request {
 		r := usualLoad(n)
@@ -191,17 +191,17 @@ func hotTenant(ctx context.Context, w *World) error {
 	w.Note("the hot one: %d answered, %d refused in %v; the others' p99 %v, alone %v", served, refused, span, round(is), round(was))
 	for _, o := range others.Outcomes() {
 		if o.Kind != Answered {
-			w.Break("another tenant: %s: %s", o.Kind, o.Detail)
+			w.Fail("another tenant: %s: %s", o.Kind, o.Detail)
 		}
 	}
 	if most := hotRPM*span.Minutes()*1.02 + 3 + 1; float64(served) > most {
-		w.Break("the hot tenant had %d requests answered, at most %.0f are due", served, most)
+		w.Fail("the hot tenant had %d requests answered, at most %.0f are due", served, most)
 	}
 	if untold > 0 || refused == 0 {
-		w.Break("%d refused, %d without Retry-After", refused, untold)
+		w.Fail("%d refused, %d without Retry-After", refused, untold)
 	}
-	if is > w.Pulse.Bound(time.Duration(1.2*float64(was))) {
-		w.Break("the others' p99 %v, alone %v", round(is), round(was))
+	if is > w.TimerLag.Bound(time.Duration(1.2*float64(was))) {
+		w.Fail("the others' p99 %v, alone %v", round(is), round(was))
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func proudLimits(_ int, file map[string]any) {
 }
 
 // allHigh sends only requests of priority high, and looks how they were booked.
-func allHigh(ctx context.Context, w *World) error {
+func allHigh(ctx context.Context, w *Testbed) error {
 	const rate = 24.0 // half of it by each tenant
 	booked := func() (high, normal, demoted float64, err error) {
 		for _, g := range w.Gateways {
@@ -244,7 +244,7 @@ func allHigh(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	l := w.StartLoad(rate, func(n int) Request {
 		return Request{Tenant: Tenants[n%2], Priority: "high", Stream: n/2%2 == 0, Tokens: 12}
@@ -264,10 +264,10 @@ func allHigh(ctx context.Context, w *World) error {
 	due := proudHigh/4 + proudHigh*span.Minutes()
 	w.Note("%d sent; %.0f served as high, %.0f due; %.0f as normal, %.0f of them demoted, %.0f clamped", l.Sent(), high, due, normal, demoted, normal-demoted)
 	if high > due*1.1+4 || high < due*0.8-2 {
-		w.Break("%.0f served as high, %.0f are due", high, due)
+		w.Fail("%.0f served as high, %.0f are due", high, due)
 	}
 	if clamped := normal - demoted; clamped < half-2 || clamped > half+2 {
-		w.Break("%.0f of %.0f were clamped", clamped, half)
+		w.Fail("%.0f of %.0f were clamped", clamped, half)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // drainRows take a backend away from a fleet that serves.
@@ -21,11 +23,11 @@ func drainRows() []Row {
 	return []Row{
 		{
 			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when it is empty, started and undrained at another", Short: true, Added: maxAdded,
-			Promise: "no new request on it ≥ 1 s after the order, from any replica; its streams end where they run; 0 lost, 0 cut, none carried on with; serves ≤ 5 s after", Shape: taken(), Run: drainedInOrder,
+			Promise: "no new request on it ≥ 1 s after the order, from any replica; its streams end where they run; 0 lost, 0 cut, none carried on with; serves ≤ 5 s after", Setup: taken(), Run: drainedInOrder,
 		},
 		{
 			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; at its deadline both are killed (SIGKILL), with streams that are longer than the notice", Short: true, Added: maxAdded,
-			Promise: "no new request on them ≥ 1 s after the notice; 0 lost, 0 cut: what dies there is carried on with elsewhere", Shape: released, Run: spotTaken,
+			Promise: "no new request on them ≥ 1 s after the notice; 0 lost, 0 cut: what dies there is carried on with elsewhere", Setup: released, Run: spotTaken,
 		},
 	}
 }
@@ -41,12 +43,12 @@ const (
 )
 
 // taken is a world in which all engines are processes: three targets, two drafts.
-func taken() Shape {
+func taken() Setup {
 	s := operating()
 	prepare, config := s.Prepare, s.Config
 	s.Drafts, s.Targets = 1, -1 // the one that a route's draft pool is named for
-	var run *World
-	s.Prepare = func(w *World) error {
+	var run *Testbed
+	s.Prepare = func(w *Testbed) error {
 		run = w
 		for pool, n := range map[string]int{targetPool: spotTargets, draftPool: spotDrafts} {
 			all, err := w.startEngines(pool, n)
@@ -59,7 +61,7 @@ func taken() Shape {
 	}
 	s.Config = func(i int, file map[string]any) {
 		config(i, file)
-		pools, _ := file["pools"].(map[string]any) // made by World.config
+		pools, _ := file["pools"].(map[string]any) // made by Testbed.config
 		for _, name := range []string{targetPool, draftPool} {
 			pools[name].(map[string]any)["backends"] = run.addresses(name)
 		}
@@ -68,7 +70,7 @@ func taken() Shape {
 }
 
 // addresses are the URLs of a pool's engines.
-func (w *World) addresses(pool string) (out []string) {
+func (w *Testbed) addresses(pool string) (out []string) {
 	for _, e := range w.engines {
 		if e.pool == pool {
 			out = append(out, "http://"+e.addr)
@@ -83,7 +85,7 @@ func (g *Gateway) order(ctx context.Context, what, body string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := fetcher.Do(req)
+	resp, err := process.Client.Do(req)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (g *Gateway) order(ctx context.Context, what, body string) error {
 }
 
 // views reports how many gateways say that an engine is in a state.
-func (w *World) views(ctx context.Context, e *engine, state string) (n int) {
+func (w *Testbed) views(ctx context.Context, e *engine, state string) (n int) {
 	for _, g := range w.Gateways {
 		var said struct {
 			Pools []struct {
@@ -124,7 +126,7 @@ func (w *World) views(ctx context.Context, e *engine, state string) (n int) {
 
 // through sends streams that go on for long to gateways, a few to each, and keeps what becomes
 // of them in the load; it returns when all have begun. draft says whether drafts are wanted.
-func (w *World) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
+func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
 	var begun atomic.Int64
 	n := runThrough * len(to)
 	for i := range n {
@@ -136,7 +138,7 @@ func (w *World) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway,
 		}
 		all.Go(func() { w.Load.Keep(w.Load.Send(to[i%len(to)], r)) })
 	}
-	if err := poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
+	if err := process.Poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
 		return fmt.Errorf("%d of %d long streams have begun: %w", begun.Load(), n, err)
 	}
 	return nil
@@ -144,8 +146,8 @@ func (w *World) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway,
 
 // busiest waits until an engine of a pool runs two requests at least, and is the one that
 // runs most.
-func (w *World) busiest(ctx context.Context, pool string) (found *engine, err error) {
-	if err := poll(ctx, patience, func() bool {
+func (w *Testbed) busiest(ctx context.Context, pool string) (found *engine, err error) {
+	if err := process.Poll(ctx, patience, func() bool {
 		most := 1
 		for _, e := range w.engines {
 			if st, err := e.state(ctx); e.pool == pool && err == nil && st.Running > most {
@@ -170,7 +172,7 @@ type watched struct {
 
 // watch looks at engines until over, and notes when they were last asked for something.
 func watch(ctx context.Context, since time.Time, all []*watched, over func() bool) error {
-	return poll(ctx, emptyWithin, func() bool {
+	return process.Poll(ctx, emptyWithin, func() bool {
 		for _, v := range all {
 			st, err := v.engine.state(ctx)
 			if err != nil {
@@ -192,10 +194,10 @@ func watching(ctx context.Context, e *engine) (*watched, error) {
 }
 
 // drainedInOrder takes one target out as an operator does before maintenance, and back.
-func drainedInOrder(ctx context.Context, w *World) error {
+func drainedInOrder(ctx context.Context, w *Testbed) error {
 	var streams sync.WaitGroup
 	defer streams.Wait()
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	w.StartLoad(operatedRate, targetLoad).Phase(During)
 	if err := w.through(ctx, &streams, w.Gateways, beyond(w.Span(time.Second, 4*time.Second)), false); err != nil {
@@ -219,24 +221,24 @@ func drainedInOrder(ctx context.Context, w *World) error {
 		return fmt.Errorf("the drained engine is not empty: %w", err)
 	}
 	w.Note("%d under way at the order; the last new request %v after it; empty after %v at most", had, round(v.last), round(time.Since(began)))
-	if v.last > w.Pulse.Bound(drainedFor) {
-		w.Break("a new request %v after the order", round(v.last))
+	if v.last > w.TimerLag.Bound(drainedFor) {
+		w.Fail("a new request %v after the order", round(v.last))
 	}
 	if n := w.views(ctx, e, "drained"); n != len(w.Gateways) {
-		w.Break("%d replicas say that it is drained", n)
+		w.Fail("%d replicas say that it is drained", n)
 	}
 	if v.aborted != cut {
-		w.Break("%d requests were cut at the drained engine", v.aborted-cut)
+		w.Fail("%d requests were cut at the drained engine", v.aborted-cut)
 	}
-	if w.overs.look(ctx, w.Gateways); w.overs.sum() > 0 {
-		w.Break("%d answers were carried on with elsewhere", w.overs.sum())
+	if w.takeovers.look(ctx, w.Gateways); w.takeovers.sum() > 0 {
+		w.Fail("%d answers were carried on with elsewhere", w.takeovers.sum())
 	}
 	return w.maintained(ctx, e)
 }
 
 // maintained stops a drained engine, starts it again and has it serve.
-func (w *World) maintained(ctx context.Context, e *engine) error {
-	if err := e.run.stop(); err != nil {
+func (w *Testbed) maintained(ctx context.Context, e *engine) error {
+	if err := e.run.Stop(); err != nil {
 		return err
 	}
 	if err := w.Hold(ctx, w.Span(time.Second, 3*time.Second)); err != nil {
@@ -253,7 +255,7 @@ func (w *World) maintained(ctx context.Context, e *engine) error {
 		return err
 	}
 	if st, err := e.state(ctx); err != nil || st.Requests[chatPath] > 0 {
-		w.Break("it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
+		w.Fail("it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
 	}
 	began, last := time.Now(), w.Gateways[len(w.Gateways)-1]
 	if err := last.order(ctx, "undrain?backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
@@ -265,8 +267,8 @@ func (w *World) maintained(ctx context.Context, e *engine) error {
 		return fmt.Errorf("the undrained engine is asked for nothing: %w", err)
 	}
 	w.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))
-	if v.last > w.Pulse.Bound(backServing) {
-		w.Break("its first request came %v after undrain", round(v.last))
+	if v.last > w.TimerLag.Bound(backServing) {
+		w.Fail("its first request came %v after undrain", round(v.last))
 	}
 	return w.Hold(ctx, w.Span(0, 2*time.Second))
 }
@@ -288,11 +290,11 @@ func spotNotice(e *engine, deadline time.Duration) string {
 }
 
 // spotTaken has a target's and a draft's machine go at the end of a notice.
-func spotTaken(ctx context.Context, w *World) error {
+func spotTaken(ctx context.Context, w *Testbed) error {
 	deadline := w.Span(2*time.Second, 4*time.Second)
 	var streams sync.WaitGroup
 	defer streams.Wait()
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	for _, draft := range []bool{false, true} {
 		if err := w.through(ctx, &streams, w.Gateways, beyond(deadline+time.Second/2), draft); err != nil {
@@ -322,10 +324,10 @@ func spotTaken(ctx context.Context, w *World) error {
 	}
 	var lost []string
 	for i, v := range all {
-		v.engine.run.kill()
+		v.engine.run.Kill()
 		lost = append(lost, fmt.Sprintf("%d at the %s", v.running, []string{"target", "draft"}[i]))
-		if v.last > w.Pulse.Bound(drainedFor) {
-			w.Break("a new request %v after the notice", round(v.last))
+		if v.last > w.TimerLag.Bound(drainedFor) {
+			w.Fail("a new request %v after the notice", round(v.last))
 		}
 	}
 	killed := time.Now()
@@ -333,10 +335,10 @@ func spotTaken(ctx context.Context, w *World) error {
 	w.Note("notice of %v; the last new request %v after it; killed with %s under way; the last of their streams was whole %v later", deadline,
 		round(slices.Max([]time.Duration{all[0].last, all[1].last})), strings.Join(lost, ", "), round(time.Since(killed)))
 	if all[0].running == 0 || all[1].running == 0 {
-		w.Break("an engine was killed that had nothing under way: the row shows nothing")
+		w.Fail("an engine was killed that had nothing under way: the row shows nothing")
 	}
-	if w.overs.look(ctx, w.Gateways); w.overs.sum() == 0 {
-		w.Break("nothing was carried on with: the row shows nothing")
+	if w.takeovers.look(ctx, w.Gateways); w.takeovers.sum() == 0 {
+		w.Fail("nothing was carried on with: the row shows nothing")
 	}
 	return w.Hold(ctx, w.Span(0, 3*time.Second))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // failoverRows are faults of Redis with more than one server.
@@ -12,31 +14,31 @@ func failoverRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 5 s after the fault; settings follow ≤ 2 s later"
 	return []Row{
 		{
-			ID: "R4a", Fault: "Sentinel: master killed", Promise: promise, Short: true, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
+			ID: "R4a", Fault: "Sentinel: master killed", Promise: promise, Short: true, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
 			Run: failover(func(r *Redis) error { return r.Servers[0].Kill() }, func(ctx context.Context, r *Redis) error { return r.Servers[0].Start(ctx) }),
 		},
 		{
-			ID: "R4b", Fault: "Sentinel: master frozen", Promise: promise, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
+			ID: "R4b", Fault: "Sentinel: master frozen", Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
 			Run: failover(func(r *Redis) error { return r.Servers[0].Freeze() }, func(_ context.Context, r *Redis) error { return r.Servers[0].Thaw() }),
 		},
 		{
-			ID: "R4c", Fault: "Sentinel: master cut off from everybody", Promise: promise, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
-			Run: failover(func(r *Redis) error { return r.Doors[0].Set(Trouble{Mute: true}) }, reunited),
+			ID: "R4c", Fault: "Sentinel: master cut off from everybody", Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
+			Run: failover(func(r *Redis) error { return r.Proxies[0].Set(NetworkFault{Mute: true}) }, reunited),
 		},
 		{
-			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
+			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
 		},
 		{
 			ID: "R5b", Fault: "cluster: the node of the settings frozen", Promise: "0 failed; + ≤ 15 ms; the replicas go on sharing",
-			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen(settingsKey),
+			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen(settingsKey),
 		},
 		{
 			ID: "R5c", Fault: "cluster: the node of {fg} killed, and restarted empty", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s",
-			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeKilled,
+			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeKilled,
 		},
 		{
 			ID: "R5d", Fault: "cluster: the slot of {fg} migrated to and fro (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
-			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: migrated,
+			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: migrated,
 		},
 	}
 }
@@ -50,10 +52,10 @@ const (
 
 // failover makes a fault of the first master, waits until everybody follows the other
 // one, and has a setting told there.
-func failover(begin func(*Redis) error, end func(context.Context, *Redis) error) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func failover(begin func(*Redis) error, end func(context.Context, *Redis) error) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		r := w.Redis
-		err := w.StrikeUntil(ctx, 0, func() error { return begin(r) }, func() error { return nil }, func(ctx context.Context) bool {
+		err := w.InjectUntil(ctx, 0, func() error { return begin(r) }, func() error { return nil }, func(ctx context.Context) bool {
 			return r.Master(ctx) == 1 && w.heard(ctx, r.Servers[1]) && w.Shared(ctx)
 		})
 		if err != nil {
@@ -80,13 +82,13 @@ func failover(begin func(*Redis) error, end func(context.Context, *Redis) error)
 // reunited ends a partition; what was said meanwhile is lost, and so are the connections
 // on which it was.
 func reunited(_ context.Context, r *Redis) error {
-	err := r.Doors[0].Set(Trouble{})
-	r.Doors[0].Cut()
+	err := r.Proxies[0].Set(NetworkFault{})
+	r.Proxies[0].Cut()
 	return err
 }
 
 // heard reports whether every gateway's heartbeat has reached a server within 1.5 s.
-func (w *World) heard(ctx context.Context, s *Server) bool {
+func (w *Testbed) heard(ctx context.Context, s *Server) bool {
 	now, err := s.Client.Time(ctx).Result()
 	if err != nil {
 		return false
@@ -98,7 +100,7 @@ func (w *World) heard(ctx context.Context, s *Server) bool {
 
 // settingSpreads changes a setting at a server and waits until every gateway has put it
 // into force.
-func (w *World) settingSpreads(ctx context.Context, s *Server, limit time.Duration) {
+func (w *Testbed) settingSpreads(ctx context.Context, s *Server, limit time.Duration) {
 	var was []float64
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer has changed nothing
@@ -106,7 +108,7 @@ func (w *World) settingSpreads(ctx context.Context, s *Server, limit time.Durati
 	}
 	value := fmt.Sprint(1000 + time.Now().UnixMilli()%1000) // unlike the last
 	if err := s.Client.HSet(ctx, settingsKey, "speculation.holdback_ms", value).Err(); err != nil {
-		w.Break("HSET %s: %v", settingsKey, err)
+		w.Fail("HSET %s: %v", settingsKey, err)
 		return
 	}
 	w.due++
@@ -122,17 +124,17 @@ func (w *World) settingSpreads(ctx context.Context, s *Server, limit time.Durati
 }
 
 // nodeFrozen freezes the node that has a key.
-func nodeFrozen(key string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func nodeFrozen(key string) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		i := w.Redis.Holder(ctx, key)
 		if i < 0 {
 			return fmt.Errorf("no node has %s", key)
 		}
-		err := w.Strike(ctx, w.outage(), w.Redis.Servers[i].Freeze, func() error {
+		err := w.Inject(ctx, w.outage(), w.Redis.Servers[i].Freeze, func() error {
 			modes := w.Modes(ctx)
 			w.Note("modes meanwhile %v", modes)
 			if key == settingsKey && !w.Shared(ctx) {
-				w.Break("modes meanwhile %v, though the node of {fg} lives", modes)
+				w.Fail("modes meanwhile %v, though the node of {fg} lives", modes)
 			}
 			return w.Redis.Servers[i].Thaw()
 		})
@@ -144,21 +146,21 @@ func nodeFrozen(key string) func(context.Context, *World) error {
 	}
 }
 
-func nodeKilled(ctx context.Context, w *World) error {
+func nodeKilled(ctx context.Context, w *Testbed) error {
 	i := w.Redis.Holder(ctx, "foregate:{fg}:replicas")
 	if i < 0 {
 		return fmt.Errorf("no node has {fg}")
 	}
-	return w.Strike(ctx, w.outage(), w.Redis.Servers[i].Kill, func() error { return w.Redis.Servers[i].Start(ctx) })
+	return w.Inject(ctx, w.outage(), w.Redis.Servers[i].Kill, func() error { return w.Redis.Servers[i].Start(ctx) })
 }
 
 // migrated moves the slot of {fg}, keys and all, while it is used.
-func migrated(ctx context.Context, w *World) error {
+func migrated(ctx context.Context, w *Testbed) error {
 	times := 2
 	if !w.Short() {
 		times = 6
 	}
-	return w.Strike(ctx, w.Span(time.Second, 2*time.Second), func() error {
+	return w.Inject(ctx, w.Span(time.Second, 2*time.Second), func() error {
 		for range times {
 			if err := w.migrate(ctx); err != nil {
 				return err
@@ -173,7 +175,7 @@ func migrated(ctx context.Context, w *World) error {
 
 // migrate moves the slot of {fg} to the next node as redis-cli --cluster reshard does:
 // importing, migrating, key by key, and then the word to all.
-func (w *World) migrate(ctx context.Context) error {
+func (w *Testbed) migrate(ctx context.Context) error {
 	r := w.Redis
 	from := r.Holder(ctx, "foregate:{fg}:replicas")
 	if from < 0 {
@@ -211,7 +213,7 @@ func (w *World) migrate(ctx context.Context) error {
 			break
 		}
 		for _, key := range keys {
-			if err := do(r.Servers[from], "migrate", "127.0.0.1", portNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
+			if err := do(r.Servers[from], "migrate", "127.0.0.1", process.PortNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
 				return err
 			}
 		}

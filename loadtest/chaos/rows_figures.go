@@ -11,24 +11,24 @@ func figureRows() []Row {
 	return []Row{
 		{
 			ID: "S4a", Fault: "none: round trips to Redis, tenants with a limit of requests", Promise: "≤ 1 a request", Short: true,
-			Shape: Shape{Config: without("tpm"), Settings: cacheOff}, Run: roundTrips(1),
+			Setup: Setup{Config: without("tpm"), Settings: cacheOff}, Run: roundTrips(1),
 		},
 		{
 			ID: "S4c", Fault: "none: round trips to Redis, tenants with limits of requests and tokens", Promise: "≤ 1 a request, and one after it to settle",
-			Shape: Shape{Settings: cacheOff}, Run: roundTrips(2),
+			Setup: Setup{Settings: cacheOff}, Run: roundTrips(2),
 		},
 		{
 			ID: "S4b", Fault: "none: round trips to Redis, tenants without limits", Promise: "0 a request",
-			Shape: Shape{Config: without("rpm", "tpm"), Settings: cacheOff}, Run: roundTrips(0),
+			Setup: Setup{Config: without("rpm", "tpm"), Settings: cacheOff}, Run: roundTrips(0),
 		},
 		{
 			ID: "S4d", Fault: "none: round trips to Redis, tenants without limits, requests that are not in the cache",
 			Promise: "≤ 1 a request, and two after it: the answer is kept, the lease given back",
-			Shape:   Shape{Config: without("rpm", "tpm")}, Run: roundTrips(3),
+			Setup:   Setup{Config: without("rpm", "tpm")}, Run: roundTrips(3),
 		},
 		{
 			ID: "S4e", Fault: "none: round trips to Redis, tenants without limits, requests that are in the cache and not in the gateway", Promise: "≤ 1 a request",
-			Shape: Shape{Config: everyLookup, Load: repeated}, Run: roundTrips(1),
+			Setup: Setup{Config: everyLookup, Load: repeated}, Run: roundTrips(1),
 		},
 		{
 			ID: "S25", Fault: "none: settings changed over and over", Promise: "in force everywhere ≤ 1 s, each time", Run: spreading,
@@ -57,7 +57,7 @@ const repeats = 24 // questions, which are asked once before anything is counted
 // without takes limits out of the tenants' configuration.
 func without(names ...string) func(int, map[string]any) {
 	return func(_ int, file map[string]any) {
-		tenants, _ := file["tenants"].([]any) // made by World.config
+		tenants, _ := file["tenants"].([]any) // made by Testbed.config
 		for _, t := range tenants {
 			for _, name := range names {
 				delete(t.(map[string]any), name)
@@ -67,13 +67,13 @@ func without(names ...string) func(int, map[string]any) {
 }
 
 // roundTrips compares the turns on the wire under load with those without.
-func roundTrips(most float64) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func roundTrips(most float64) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		span := w.Span(3*time.Second, 10*time.Second)
 		count := func() (turns, sent float64, err error) {
-			was, began := w.Redis.Passed().Turns, w.sent()
+			was, began := w.Redis.Passed().RoundTrips, w.sent()
 			err = w.Hold(ctx, span)
-			return float64(w.Redis.Passed().Turns - was), float64(w.sent() - began), err
+			return float64(w.Redis.Passed().RoundTrips - was), float64(w.sent() - began), err
 		}
 		w.Phase(During)
 		busy, sent, err := count()
@@ -88,7 +88,7 @@ func roundTrips(most float64) func(context.Context, *World) error {
 		per := (busy - idle) / max(1, sent)
 		w.Note("%.2f round trips a request; %.0f a second without load", per, idle/span.Seconds())
 		if per > most+exchanges*float64(len(w.Gateways))*span.Seconds()/max(1, sent) {
-			w.Break("%.2f round trips a request, promised %.0f", per, most)
+			w.Fail("%.2f round trips a request, promised %.0f", per, most)
 		}
 		return nil
 	}
@@ -99,14 +99,14 @@ func roundTrips(most float64) func(context.Context, *World) error {
 const exchanges = 4.0
 
 // sent is how many requests all loads have sent.
-func (w *World) sent() (n int) {
+func (w *Testbed) sent() (n int) {
 	for _, l := range w.loads {
 		n += l.Sent()
 	}
 	return n
 }
 
-func spreading(ctx context.Context, w *World) error {
+func spreading(ctx context.Context, w *Testbed) error {
 	times := 5
 	if !w.Short() {
 		times = 100

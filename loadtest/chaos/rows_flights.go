@@ -21,24 +21,24 @@ func flightRows() []Row {
 		{
 			ID: "R18a", Fault: "SIGKILL of the replica that leads a streamed answer, at its chunk boundaries; identical requests wait on the others", Short: true, Added: -1,
 			Promise: "all of those answered, whole, ≤ 2 s + a generation; nothing partial ever served; ≤ 2 generations",
-			Shape:   sharing(), Run: crashPoints,
+			Setup:   sharing(), Run: crashPoints,
 		},
 		{
 			ID: "R18b", Fault: "Redis killed between lease and store, with followers on three replicas", Added: -1, Recover: backAgain,
-			Promise: "all answered, whole; ≤ 1 generation a replica; shared and cached again ≤ 2 s", Shape: sharing(), Run: killedUnderWay,
+			Promise: "all answered, whole; ≤ 1 generation a replica; shared and cached again ≤ 2 s", Setup: sharing(), Run: killedUnderWay,
 		},
 		{
 			ID: "R18c", Fault: "lease and chunks of an answer under way: evicted, or of another type", Added: -1,
-			Promise: "all answered, whole, ≤ 2 s + a generation; ≤ 1 generation a replica", Shape: sharing(), Run: leaseTampered,
+			Promise: "all answered, whole, ≤ 2 s + a generation; ≤ 1 generation a replica", Setup: sharing(), Run: leaseTampered,
 		},
 		{
 			ID: "M10", Fault: "1,000 identical requests at once over three replicas; again, and the leader's replica killed; again without Redis", Short: true, Added: -1,
-			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: crowded, Run: stampede,
+			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Setup: crowded, Run: stampede,
 		},
 		{
 			ID: "M11", Fault: "generations are cut with 1,000 identical requests waiting: the leader's once; each after 8 of 20 tokens; each after 4 of 100", Added: -1,
-			Promise: "once, and each after 8 of 20: all carried on with and answered, with equal bytes, in ≤ 2 and ≤ 3 generations; each after 4 of 100: nobody answered, all share the error after ≤ 2 leaders a replica, ≤ 4 generations each", Bears: []string{ErrorEvent, "http_502"},
-			Shape: one, Run: leaderFails,
+			Promise: "once, and each after 8 of 20: all carried on with and answered, with equal bytes, in ≤ 2 and ≤ 3 generations; each after 4 of 100: nobody answered, all share the error after ≤ 2 leaders a replica, ≤ 4 generations each", Tolerated: []string{ErrorEvent, "http_502"},
+			Setup: one, Run: leaderFails,
 		},
 	}
 }
@@ -73,7 +73,7 @@ type underWay struct {
 }
 
 // meet sends the leader's request, has the others follow, and strikes. struck is when that was over.
-func (w *World) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, followed []Outcome, struck time.Time, err error) {
+func (w *Testbed) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, followed []Outcome, struck time.Time, err error) {
 	var once sync.Once
 	strike := func() {
 		once.Do(func() {
@@ -96,7 +96,7 @@ func (w *World) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, fo
 		}
 	})
 	if err = w.begun(ctx, before); err == nil {
-		all.Go(func() { followed = l.Crowd(u.waiting, u.each*len(u.waiting), u.request) })
+		all.Go(func() { followed = l.Burst(u.waiting, u.each*len(u.waiting), u.request) })
 	}
 	if u.at == 0 {
 		strike()
@@ -114,12 +114,12 @@ func latest(all []Outcome, since time.Time) (worst time.Duration) {
 }
 
 // others are all gateways but one.
-func (w *World) others(g *Gateway) []*Gateway {
+func (w *Testbed) others(g *Gateway) []*Gateway {
 	return slices.DeleteFunc(slices.Clone(w.Gateways), func(o *Gateway) bool { return o == g })
 }
 
 // crashPoints kills the leader's replica before the first chunk, after each, and after the last.
-func crashPoints(ctx context.Context, w *World) error {
+func crashPoints(ctx context.Context, w *Testbed) error {
 	points := []int{0, wayThrough, crashTokens + 1}
 	if !w.Short() {
 		points = nil
@@ -144,7 +144,7 @@ func crashPoints(ctx context.Context, w *World) error {
 }
 
 // crash kills a leader after so many chunks, and starts it again.
-func (w *World) crash(ctx context.Context, l *Load, leader *Gateway, at int) (made int, took time.Duration, err error) {
+func (w *Testbed) crash(ctx context.Context, l *Load, leader *Gateway, at int) (made int, took time.Duration, err error) {
 	r := identical(fmt.Sprintf("Which ships left the harbour after the bell rang %d times?", at), crashTokens)
 	survivors := w.others(leader)
 	text, generation, err := l.truth(survivors[0], r)
@@ -159,21 +159,21 @@ func (w *World) crash(ctx context.Context, l *Load, leader *Gateway, at int) (ma
 	l.KeepAll(followed)
 	w.allSay(fmt.Sprintf("killed after chunk %d", at), text, followed)
 	took = latest(followed, struck)
-	if bound := w.Pulse.Bound(replacedIn + generation); took > bound {
-		w.Break("killed after chunk %d: the last was answered %v later, promised 2s and a generation of %v", at, round(took), round(generation))
+	if bound := w.TimerLag.Bound(replacedIn + generation); took > bound {
+		w.Fail("killed after chunk %d: the last was answered %v later, promised 2s and a generation of %v", at, round(took), round(generation))
 	}
 	made = w.generations() - before
 	if err := leader.Start(ctx); err != nil {
 		return 0, 0, err
 	}
-	again := l.Crowd(w.Gateways, len(w.Gateways), r) // one that has just begun may answer by itself
+	again := l.Burst(w.Gateways, len(w.Gateways), r) // one that has just begun may answer by itself
 	l.KeepAll(again)
 	w.allSay(fmt.Sprintf("asked again, after the crash after chunk %d", at), text, again)
 	return made, took, nil
 }
 
 // killedUnderWay kills Redis while an answer is under way that others follow.
-func killedUnderWay(ctx context.Context, w *World) error {
+func killedUnderWay(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	l := w.NewLoad()
 	r := identical("Which lamps burn on the quay at night?", crashTokens)
@@ -181,7 +181,7 @@ func killedUnderWay(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
-	err = w.Strike(ctx, 0, func() error {
+	err = w.Inject(ctx, 0, func() error {
 		before := w.generations()
 		led, followed, struck, err := w.meet(ctx, l, &underWay{
 			request: r, leader: w.Gateways[0], at: wayThrough, waiting: w.Gateways, each: followers,
@@ -196,7 +196,7 @@ func killedUnderWay(ctx context.Context, w *World) error {
 		w.Note("%s; answered %v after the kill at most", words(followed), round(latest(followed, struck)))
 		w.atMost(ctx, "under way", w.generations()-before, len(w.Gateways))
 		w.local(ctx)
-		alone := l.Crowd(w.Gateways, 2*len(w.Gateways), r)
+		alone := l.Burst(w.Gateways, 2*len(w.Gateways), r)
 		l.KeepAll(alone)
 		w.allSay("without Redis", text, alone)
 		return nil
@@ -215,7 +215,7 @@ func killedUnderWay(ctx context.Context, w *World) error {
 }
 
 // leaseTampered takes the lease and the chunks of answers under way away, or puts something else there.
-func leaseTampered(ctx context.Context, w *World) error {
+func leaseTampered(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	l := w.NewLoad()
 	w.Phase(During)
@@ -238,7 +238,7 @@ func leaseTampered(ctx context.Context, w *World) error {
 					}
 				})
 				if err != nil || hit == 0 {
-					w.Break("%s: %d keys of requests under way: %v", name, hit, err)
+					w.Fail("%s: %d keys of requests under way: %v", name, hit, err)
 				}
 			},
 		})
@@ -248,8 +248,8 @@ func leaseTampered(ctx context.Context, w *World) error {
 		followed = append(followed, led)
 		l.KeepAll(followed)
 		w.allSay(name, text, followed)
-		if took, bound := latest(followed, struck), w.Pulse.Bound(replacedIn+generation); took > bound {
-			w.Break("%s: answered %v later", name, round(took))
+		if took, bound := latest(followed, struck), w.TimerLag.Bound(replacedIn+generation); took > bound {
+			w.Fail("%s: answered %v later", name, round(took))
 		}
 		w.atMost(ctx, name, w.generations()-before, len(w.Gateways))
 	}
@@ -267,7 +267,7 @@ type rushed struct {
 }
 
 // stampede sends 1,000 identical requests at once: all is well; the leader's replica is killed; there is no Redis.
-func stampede(ctx context.Context, w *World) error {
+func stampede(ctx context.Context, w *Testbed) error {
 	l := w.NewLoad()
 	w.Phase(During)
 	var asked [3]rushed
@@ -291,7 +291,7 @@ func stampede(ctx context.Context, w *World) error {
 	}
 	w.connect(l) // to the one that was started again, too
 	s := w.Redis.Servers[0]
-	return w.Strike(ctx, 0, func() error {
+	return w.Inject(ctx, 0, func() error {
 		if err := s.Kill(); err != nil {
 			return err
 		}
@@ -302,14 +302,14 @@ func stampede(ctx context.Context, w *World) error {
 }
 
 // connect has a thousand clients connect, so that no stampede is one of handshakes.
-func (w *World) connect(l *Load) {
-	l.KeepAll(l.Crowd(w.Gateways, rush, identical("Is everybody here?", 1)))
+func (w *Testbed) connect(l *Load) {
+	l.KeepAll(l.Burst(w.Gateways, rush, identical("Is everybody here?", 1)))
 }
 
 // stampede is one of 1,000, of which all must be answered with so many generations at most.
-func (w *World) stampede(ctx context.Context, l *Load, what string, a *rushed, most int) {
+func (w *Testbed) stampede(ctx context.Context, l *Load, what string, a *rushed, most int) {
 	before := w.generations()
-	all := l.Crowd(w.Gateways, rush, a.request)
+	all := l.Burst(w.Gateways, rush, a.request)
 	l.KeepAll(all)
 	w.allSay(what, a.text, all)
 	w.Note("%s", words(all))
@@ -317,7 +317,7 @@ func (w *World) stampede(ctx context.Context, l *Load, what string, a *rushed, m
 }
 
 // stampedeKilled kills the leader's replica in the middle of an answer that 1,000 wait for.
-func (w *World) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
+func (w *Testbed) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
 	const what = "the leader's replica killed"
 	leader := w.Gateways[0]
 	before := w.generations()
@@ -332,8 +332,8 @@ func (w *World) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
 	w.allSay(what, a.text, survived)
 	took := latest(survived, struck)
 	w.Note("%d on the others, %v after the kill at most", len(survived), round(took))
-	if took > w.Pulse.Bound(replacedIn+a.generation) {
-		w.Break("%s: answered %v later, promised 2s and a generation of %v", what, round(took), round(a.generation))
+	if took > w.TimerLag.Bound(replacedIn+a.generation) {
+		w.Fail("%s: answered %v later, promised 2s and a generation of %v", what, round(took), round(a.generation))
 	}
 	w.atMost(ctx, what, w.generations()-before, 2)
 	if err := leader.Start(ctx); err != nil {
@@ -344,9 +344,9 @@ func (w *World) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
 
 // leaderFails has the one backend cut the leader's answer once, then every answer so that the rest is
 // short, and then so that no answer comes to its end.
-func leaderFails(ctx context.Context, w *World) error {
+func leaderFails(ctx context.Context, w *Testbed) error {
 	l := w.NewLoad()
-	w.strikes += 3
+	w.injections += 3
 	w.Phase(During)
 	w.connect(l)
 	for _, cut := range []struct {
@@ -370,14 +370,14 @@ func leaderFails(ctx context.Context, w *World) error {
 			return err
 		}
 		before, began := w.generations(), time.Now()
-		all := l.Crowd(w.Gateways, rush, r)
+		all := l.Burst(w.Gateways, rush, r)
 		l.KeepAll(all)
 		w.allSay(cut.what, text, all)
 		told := latest(all, began)
 		answered := len(slices.DeleteFunc(all, func(o Outcome) bool { return o.Kind != Answered }))
 		w.Note("%s: %d of %d answered, %v at most", cut.what, answered, rush, round(told))
 		if (answered == rush) != cut.ends || !cut.ends && answered > 0 {
-			w.Break("%s: %d of %d answered", cut.what, answered, rush)
+			w.Fail("%s: %d of %d answered", cut.what, answered, rush)
 		}
 		w.atMost(ctx, cut.what, w.generations()-before, cut.most)
 		if err := w.Targets[0].SetFault(vllmsim.Fault{}); err != nil {

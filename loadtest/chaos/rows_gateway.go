@@ -18,17 +18,17 @@ func gatewayRows() []Row {
 		{
 			ID: "G1", Fault: "rolling SIGTERM of the three gateways under streams", Short: true, Added: -1,
 			Promise: "0 lost, 0 cut shorter than the grace; a longer stream ends in gateway_draining; exit 0",
-			Shape:   Shape{Drafts: 4, Targets: 4, Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
+			Setup:   Setup{Drafts: 4, Targets: 4, Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
 		},
-		{ID: "G2", Fault: "spot notice", Promise: "drained at once, on all replicas", Absent: "TestASpotNoticeIsReadFromWhateverTheCloudSends in gateway holds it"},
+		{ID: "G2", Fault: "spot notice", Promise: "drained at once, on all replicas", CoveredBy: "TestASpotNoticeIsReadFromWhateverTheCloudSends in gateway holds it"},
 		{
-			ID: "G3", Fault: "SIGKILL of one gateway after the other, again and again", Short: true, Added: -1, Bears: []string{Unreached, CutSilent},
+			ID: "G3", Fault: "SIGKILL of one gateway after the other, again and again", Short: true, Added: -1, Tolerated: []string{Unreached, CutSilent},
 			Promise: "only what it had in flight is lost; its readings taken over ≤ 2 s; shared again ≤ 2 s after its start",
 			Recover: backAgain, Run: killedOver,
 		},
-		{ID: "G4", Fault: "panic in a handler", Promise: "500 for that request, counted", Absent: "TestAPanicInAHandlerIsA500AndTheProcessLives in gateway holds it"},
-		{ID: "G5", Fault: "panic in a loop", Promise: "started again after a pause", Absent: "TestALoopThatPanicsIsStartedAgain in gateway holds it"},
-		{ID: "G9", Fault: "wall clock ± 1 h", Promise: "nothing", Absent: "TestAClockThatJumpsAnHourCostsOneTickOfDoubt in tiers/fleet, " +
+		{ID: "G4", Fault: "panic in a handler", Promise: "500 for that request, counted", CoveredBy: "TestAPanicInAHandlerIsA500AndTheProcessLives in gateway holds it"},
+		{ID: "G5", Fault: "panic in a loop", Promise: "started again after a pause", CoveredBy: "TestALoopThatPanicsIsStartedAgain in gateway holds it"},
+		{ID: "G9", Fault: "wall clock ± 1 h", Promise: "nothing", CoveredBy: "TestAClockThatJumpsAnHourCostsOneTickOfDoubt in tiers/fleet, " +
 			"TestAClockThatJumpsLeavesNothingBehind in tiers/pool and TestBucketsOfAClockThatStepsBackLetNobodyInForFree in gateway/limits hold it"},
 	}
 	return append(rows, starvedRows()...)
@@ -57,12 +57,12 @@ func draining(_ int, file map[string]any) {
 
 // rolled ends and starts each gateway in turn. The first has streams that last longer
 // than its grace.
-func rolled(ctx context.Context, w *World) error {
+func rolled(ctx context.Context, w *Testbed) error {
 	if !w.Short() {
 		w.StartLoad(3*streamRate, longStreams) // 150 more at once
 	}
 	w.Balance()
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	var endless []Outcome
 	var streams sync.WaitGroup
@@ -79,7 +79,7 @@ func rolled(ctx context.Context, w *World) error {
 			return err
 		}
 		if err := g.Ended(ctx); err != nil {
-			w.Break("gateway %d: %v", i, err)
+			w.Fail("gateway %d: %v", i, err)
 		}
 		worst = max(worst, time.Since(began))
 		if err := g.Start(ctx); err != nil {
@@ -89,15 +89,15 @@ func rolled(ctx context.Context, w *World) error {
 	}
 	streams.Wait()
 	w.Note("each ended within %v; %d connections were refused and tried elsewhere", round(worst), w.Load.Elsewhere())
-	if worst > w.Pulse.Bound(drainDelay+drainGrace+exitSlack) {
-		w.Break("ended after %v, grace %v", worst, drainDelay+drainGrace)
+	if worst > w.TimerLag.Bound(drainDelay+drainGrace+exitSlack) {
+		w.Fail("ended after %v, grace %v", worst, drainDelay+drainGrace)
 	}
 	w.toldOfTheDrain(endless)
 	return nil
 }
 
 // streamsWithoutEnd sends a few streams that last longer than any grace.
-func (w *World) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outcome {
+func (w *Testbed) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outcome {
 	out := make([]Outcome, 12)
 	for i := range out {
 		streams.Go(func() {
@@ -108,27 +108,27 @@ func (w *World) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outcome
 }
 
 // toldOfTheDrain checks that streams that were cut were told why.
-func (w *World) toldOfTheDrain(endless []Outcome) {
+func (w *Testbed) toldOfTheDrain(endless []Outcome) {
 	told := 0
 	for _, o := range endless {
 		switch {
 		case o.Kind == ErrorEvent && strings.Contains(o.Detail, "gateway_draining"):
 			told++
 			if o.Total < drainDelay+drainGrace-cutBefore {
-				w.Break("a stream was cut after %v", o.Total)
+				w.Fail("a stream was cut after %v", o.Total)
 			}
 		case o.Kind != Answered:
-			w.Break("a long stream: %s: %s", o.Kind, o.Detail)
+			w.Fail("a long stream: %s: %s", o.Kind, o.Detail)
 		}
 	}
 	if w.Note("%d longer than the grace were told", told); told == 0 && !w.Short() {
-		w.Break("no stream lasted longer than the grace")
+		w.Fail("no stream lasted longer than the grace")
 	}
 }
 
 // killedOver kills gateways by turns and starts them again, and watches how old the
 // readings of the others become.
-func killedOver(ctx context.Context, w *World) error {
+func killedOver(ctx context.Context, w *Testbed) error {
 	w.Balance()
 	times := 3
 	if !w.Short() {
@@ -138,7 +138,7 @@ func killedOver(ctx context.Context, w *World) error {
 	oldest := 0.0
 	for n := range times {
 		g := w.Gateways[n%len(w.Gateways)]
-		err := w.Strike(ctx, 0, func() error {
+		err := w.Inject(ctx, 0, func() error {
 			g.Kill()
 			kills[g.Number] = append(kills[g.Number], time.Now())
 			for end := time.Now().Add(w.Span(2500*time.Millisecond, 4*time.Second)); time.Now().Before(end); {
@@ -163,12 +163,12 @@ func killedOver(ctx context.Context, w *World) error {
 		if !slices.ContainsFunc(kills[o.Gateway], func(at time.Time) bool {
 			return o.At.Before(at.Add(balanceEvery)) && at.Before(o.At.Add(o.Total+balanceEvery))
 		}) {
-			w.Break("%s at gateway %d, which was not killed then: %s", o.Kind, o.Gateway, o.Detail)
+			w.Fail("%s at gateway %d, which was not killed then: %s", o.Kind, o.Gateway, o.Detail)
 		}
 	}
 	w.Note("%d kills; %d lost, all with their gateway; no reading of the others older than %.2f s; %d tried elsewhere", times, lost, oldest, w.Load.Elsewhere())
-	if bound := w.Pulse.Bound(takenOver); oldest > bound.Seconds() {
-		w.Break("a reading %.2f s old, promised %v", oldest, takenOver)
+	if bound := w.TimerLag.Bound(takenOver); oldest > bound.Seconds() {
+		w.Fail("a reading %.2f s old, promised %v", oldest, takenOver)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func killedOver(ctx context.Context, w *World) error {
 const takenOver = 2 * time.Second
 
 // oldestReading is the age in seconds of the oldest reading of any gateway that lives.
-func (w *World) oldestReading(ctx context.Context) (oldest float64) {
+func (w *Testbed) oldestReading(ctx context.Context) (oldest float64) {
 	for _, g := range w.Gateways {
 		if !g.Alive() {
 			continue
@@ -209,7 +209,7 @@ func (m Metrics) Series(name string) map[string]float64 {
 
 // only breaks the promise where anything but an answer came from another gateway than
 // the one that has the fault.
-func (w *World) only(sick int) {
+func (w *Testbed) only(sick int) {
 	elsewhere := map[string]int{}
 	for _, l := range w.loads {
 		for _, o := range l.Outcomes() {
@@ -219,6 +219,6 @@ func (w *World) only(sick int) {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(elsewhere)) {
-		w.Break("%d × at another gateway: %s", elsewhere[what], what)
+		w.Fail("%d × at another gateway: %s", elsewhere[what], what)
 	}
 }

@@ -75,22 +75,22 @@ func endless(s string) func(*bufio.Writer) error {
 const maxHostile = 64 << 20 // bytes that a hostile server may make a gateway take
 
 // hostile leads the gateways to a fake, and watches their memory.
-func hostile(say func(*bufio.Writer) error) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
-		f, err := NewFake(say)
+func hostile(say func(*bufio.Writer) error) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
+		f, err := NewFakeServer(say)
 		if err != nil {
 			return err
 		}
 		w.Adopt(f.Close)
 		lead := func(addr string) {
-			for _, d := range w.Redis.Doors {
+			for _, d := range w.Redis.Proxies {
 				d.SetUpstream(addr)
 				d.Cut()
 			}
 		}
 		was := w.resident(ctx)
 		most := 0.0
-		err = w.Strike(ctx, 0, func() error {
+		err = w.Inject(ctx, 0, func() error {
 			lead(f.Addr)
 			return w.again(ctx, 100*time.Millisecond, func(ctx context.Context, _ *Server) error {
 				for i, is := range w.resident(ctx) {
@@ -104,7 +104,7 @@ func hostile(say func(*bufio.Writer) error) func(context.Context, *World) error 
 		})
 		w.Note("%.0f MB more memory", max(0, most)/1e6)
 		if most > maxHostile {
-			w.Break("a gateway took %.0f MB more memory", most/1e6)
+			w.Fail("a gateway took %.0f MB more memory", most/1e6)
 		}
 		return err
 	}
@@ -112,7 +112,7 @@ func hostile(say func(*bufio.Writer) error) func(context.Context, *World) error 
 
 // resident is the resident memory of each gateway in bytes, 0 of one that does not
 // answer.
-func (w *World) resident(ctx context.Context) (out []float64) {
+func (w *Testbed) resident(ctx context.Context) (out []float64) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer has 0, and is found dead later
 		out = append(out, m.Sum("process_resident_memory_bytes"))
@@ -126,7 +126,7 @@ func (w *World) resident(ctx context.Context) (out []float64) {
 var clockSource string
 
 // clockJumps restarts Redis with a clock that can be set, and sets it.
-func clockJumps(ctx context.Context, w *World) error {
+func clockJumps(ctx context.Context, w *Testbed) error {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		w.Note("not run: it needs a C compiler")
@@ -157,7 +157,7 @@ func clockJumps(ctx context.Context, w *World) error {
 		return err
 	}
 	for _, d := range []time.Duration{time.Hour, -time.Hour, 0} {
-		err := w.Strike(ctx, 300*time.Millisecond, func() error { return set(d) }, func() error { return nil })
+		err := w.Inject(ctx, 300*time.Millisecond, func() error { return set(d) }, func() error { return nil })
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func clockJumps(ctx context.Context, w *World) error {
 			return err
 		}
 		if !w.Shared(ctx) {
-			w.Break("a clock that is %v off: modes %v", d, w.Modes(ctx))
+			w.Fail("a clock that is %v off: modes %v", d, w.Modes(ctx))
 		}
 	}
 	return nil

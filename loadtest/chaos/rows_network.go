@@ -8,43 +8,43 @@ import (
 
 // networkRow has one replica alone lose its way to the backends.
 func networkRow() Row {
-	var dividers []*Divider
+	var proxies []*Proxy
 	return Row{
 		ID: "S8", Fault: "one replica's connections to all backends are reset, nobody else's", Added: -1, Recover: probedLater,
-		Promise: "no other replica opens a breaker, 0 failed there; the one is well ≤ 18 s after the end",
-		Bears:   []string{"http_502", "http_503", "http_504", ErrorEvent, CutSilent, Unreached},
-		Shape: Shape{
+		Promise:   "no other replica opens a breaker, 0 failed there; the one is well ≤ 18 s after the end",
+		Tolerated: []string{"http_502", "http_503", "http_504", ErrorEvent, CutSilent, Unreached},
+		Setup: Setup{
 			Drafts: -1, Targets: 3,
-			Prepare: func(w *World) error {
-				dividers = nil
+			Prepare: func(w *Testbed) error {
+				proxies = nil
 				for _, s := range w.Targets {
-					d, err := NewDivider(strings.TrimPrefix(s.URL(), "http://"))
+					d, err := NewProxy(strings.TrimPrefix(s.URL(), "http://"))
 					if err != nil {
 						return err
 					}
-					w.Adopt(d.Close)
-					dividers = append(dividers, d)
+					w.Adopt(func() error { d.Close(); return nil })
+					proxies = append(proxies, d)
 				}
 				return nil
 			},
 			Config: func(_ int, file map[string]any) {
 				var urls []string
-				for _, d := range dividers {
+				for _, d := range proxies {
 					urls = append(urls, "http://"+d.Addr)
 				}
 				file["pools"] = map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls}}
 			},
 		},
-		Run: func(ctx context.Context, w *World) error { return w.partedAlone(ctx, dividers) },
+		Run: func(ctx context.Context, w *Testbed) error { return w.partedAlone(ctx, proxies) },
 	}
 }
 
-func (w *World) partedAlone(ctx context.Context, dividers []*Divider) error {
+func (w *Testbed) partedAlone(ctx context.Context, proxies []*Proxy) error {
 	last := len(w.Gateways) - 1
 	sick := w.Gateways[last]
 	part := func(pid int) {
-		for _, d := range dividers {
-			d.Part(pid)
+		for _, d := range proxies {
+			d.CutOff(pid)
 		}
 	}
 	open := make([]int, len(w.Gateways))
@@ -53,7 +53,7 @@ func (w *World) partedAlone(ctx context.Context, dividers []*Divider) error {
 			open[i] = max(open[i], openBreakers(ctx, g))
 		}
 	}
-	err := w.StrikeUntil(ctx, 0, func() error {
+	err := w.InjectUntil(ctx, 0, func() error {
 		part(sick.PID())
 		for end := time.Now().Add(w.Span(4*time.Second, 15*time.Second)); time.Now().Before(end); {
 			look()
@@ -81,11 +81,11 @@ func (w *World) partedAlone(ctx context.Context, dividers []*Divider) error {
 	w.Note("breakers open at once, at most, by gateway: %v; %d requests failed at the one", open, refused)
 	for i, n := range open[:last] {
 		if n > 0 {
-			w.Break("gateway %d has opened %d breakers", i, n)
+			w.Fail("gateway %d has opened %d breakers", i, n)
 		}
 	}
 	if refused == 0 {
-		w.Break("its network was not broken")
+		w.Fail("its network was not broken")
 	}
 	w.only(last)
 	return nil

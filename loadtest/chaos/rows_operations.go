@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -24,20 +25,20 @@ func Operations() []Row {
 	return slices.Concat([]Row{
 		{
 			ID: "O1", Fault: "rolling restart: SIGTERM, and started again with the same file, one replica after the other", Short: true, Added: maxAdded,
-			Promise: "0 lost, 0 cut, 0 tried elsewhere; one replica away at a time; exit 0", Shape: operating(), Run: restartedInTurn,
+			Promise: "0 lost, 0 cut, 0 tried elsewhere; one replica away at a time; exit 0", Setup: operating(), Run: restartedInTurn,
 		},
 		{
 			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one is new and one old", Short: true, Added: maxAdded,
-			Promise: "as O1; old and new share; the setting in force on all ≤ 1 s; what is new served by all at the end", Shape: upgradable(), Run: upgradedInTurn,
+			Promise: "as O1; old and new share; the setting in force on all ≤ 1 s; what is new served by all at the end", Setup: upgradable(), Run: upgradedInTurn,
 		},
 	}, drainRows(), []Row{
 		{
 			ID: "O5", Fault: "rolling restart, and the Redis master killed as the first replica leaves (Sentinel)", Added: maxAdded,
-			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Shape: failing, Run: restartedWithoutMaster,
+			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Setup: failing, Run: restartedWithoutMaster,
 		},
 		{
-			ID: "O6", Fault: "a threshold changed live, and back: shed.low to below what the pools hold", Short: true, Added: -1, Bears: []string{Shed},
-			Promise: "of low some are shed, from the change until ≤ 1 s after it is taken back; nobody else; 0 lost, 0 cut", Shape: crowded, Run: thresholdChanged,
+			ID: "O6", Fault: "a threshold changed live, and back: shed.low to below what the pools hold", Short: true, Added: -1, Tolerated: []string{Shed},
+			Promise: "of low some are shed, from the change until ≤ 1 s after it is taken back; nobody else; 0 lost, 0 cut", Setup: crowded, Run: thresholdChanged,
 		},
 	})
 }
@@ -69,11 +70,11 @@ func paceOf(short bool) pace {
 }
 
 // operating is the world of operations.
-func operating() Shape {
+func operating() Setup {
 	p := &pace{}
-	return Shape{
+	return Setup{
 		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
-		Prepare: func(w *World) error {
+		Prepare: func(w *Testbed) error {
 			*p = paceOf(w.Short())
 			_, err := known()
 			return err
@@ -126,12 +127,12 @@ type steps struct {
 
 // roll restarts the replicas in turn, each as soon as the load balancer has the one before
 // in turn again.
-func (w *World) roll(ctx context.Context, s steps) error {
+func (w *Testbed) roll(ctx context.Context, s steps) error {
 	p := paceOf(w.Short())
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	turns := w.BalanceBy(p.checks)
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	began, longest, outlast := time.Now(), time.Duration(0), 0
 	for i, g := range w.Gateways {
@@ -155,21 +156,21 @@ func (w *World) roll(ctx context.Context, s steps) error {
 	w.Note("%d replicas in %v, one in %v at most; not ready for %v at most; %d streams went on for longer than the drain delay of %v",
 		len(w.Gateways), round(time.Since(began)), round(longest), round(window), outlast, p.delay)
 	if fewest < len(w.Gateways)-1 {
-		w.Break("only %d replicas were in turn at a moment", fewest)
+		w.Fail("only %d replicas were in turn at a moment", fewest)
 	}
 	if outlast == 0 {
-		w.Break("no stream outlasted the drain delay: the row shows nothing")
+		w.Fail("no stream outlasted the drain delay: the row shows nothing")
 	}
 	for _, l := range w.loads {
 		if n := l.Elsewhere(); n > 0 {
-			w.Break("%d connections were refused: the drain delay was over before the load balancer knew", n)
+			w.Fail("%d connections were refused: the drain delay was over before the load balancer knew", n)
 		}
 	}
 	return nil
 }
 
 // restart ends one replica in order and starts it again.
-func (w *World) restart(ctx context.Context, i int, s steps) error {
+func (w *Testbed) restart(ctx context.Context, i int, s steps) error {
 	g := w.Gateways[i]
 	if err := g.Terminate(); err != nil {
 		return err
@@ -179,11 +180,11 @@ func (w *World) restart(ctx context.Context, i int, s steps) error {
 			return err
 		}
 	}
-	if err := poll(ctx, drainPatience, func() bool { w.overs.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+	if err := process.Poll(ctx, drainPatience, func() bool { w.takeovers.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
 		return fmt.Errorf("replica %d does not end: %w", i, err)
 	}
 	if err := g.Ended(ctx); err != nil {
-		w.Break("replica %d: %v", i, err)
+		w.Fail("replica %d: %v", i, err)
 	}
 	if s.away != nil {
 		if err := s.away(i); err != nil {
@@ -197,7 +198,7 @@ func (w *World) restart(ctx context.Context, i int, s steps) error {
 // shorter.
 const drainPatience = time.Minute
 
-func restartedInTurn(ctx context.Context, w *World) error {
+func restartedInTurn(ctx context.Context, w *Testbed) error {
 	if err := w.roll(ctx, steps{}); err != nil {
 		return err
 	}
@@ -205,12 +206,12 @@ func restartedInTurn(ctx context.Context, w *World) error {
 }
 
 // sharedAgain waits until all replicas share, and ends what counts as during the operation.
-func (w *World) sharedAgain(ctx context.Context) error {
-	return w.StrikeUntil(ctx, 0, func() error { return nil }, func() error { return nil }, w.Shared)
+func (w *Testbed) sharedAgain(ctx context.Context) error {
+	return w.InjectUntil(ctx, 0, func() error { return nil }, func() error { return nil }, w.Shared)
 }
 
 // restartedWithoutMaster loses the Redis master as the first replica drains.
-func restartedWithoutMaster(ctx context.Context, w *World) error {
+func restartedWithoutMaster(ctx context.Context, w *Testbed) error {
 	err := w.roll(ctx, steps{leaving: func(i int) error {
 		if i > 0 {
 			return nil
@@ -224,7 +225,7 @@ func restartedWithoutMaster(ctx context.Context, w *World) error {
 		return err
 	}
 	if master := w.Redis.Master(ctx); master != 1 {
-		w.Break("the master is server %d", master)
+		w.Fail("the master is server %d", master)
 	}
 	return w.Redis.Servers[0].Start(ctx)
 }
@@ -236,27 +237,27 @@ const (
 )
 
 // upgradable is the world of an upgrade: the last target is in the new file only.
-func upgradable() Shape {
+func upgradable() Setup {
 	s := operating()
 	was := s.Config
 	s.Targets = 3
 	s.Config = func(i int, file map[string]any) {
 		was(i, file)
 		pool := targetsOf(file)
-		all, _ := pool["backends"].([]string) // made by World.config
+		all, _ := pool["backends"].([]string) // made by Testbed.config
 		pool["backends"] = all[:len(all)-1]
 	}
 	return s
 }
 
 func targetsOf(file map[string]any) map[string]any {
-	pools, _ := file["pools"].(map[string]any)    // made by World.config
+	pools, _ := file["pools"].(map[string]any)    // made by Testbed.config
 	pool, _ := pools[targetPool].(map[string]any) // as above
 	return pool
 }
 
 // upgrade is the new file of replica i.
-func (w *World) upgrade(i int) map[string]any {
+func (w *Testbed) upgrade(i int) map[string]any {
 	file := w.config(i)
 	pool := targetsOf(file)
 	old, _ := pool["backends"].([]string) // as above
@@ -270,7 +271,7 @@ func (w *World) upgrade(i int) map[string]any {
 
 // upgradedInTurn restarts with new files, and changes a setting in the middle, as operators
 // do both.
-func upgradedInTurn(ctx context.Context, w *World) error {
+func upgradedInTurn(ctx context.Context, w *Testbed) error {
 	const setting, value = "speculation.holdback_ms", "1234" // without it 1000
 	err := w.roll(ctx, steps{
 		leaving: func(i int) error {
@@ -300,13 +301,13 @@ func upgradedInTurn(ctx context.Context, w *World) error {
 	}
 	for _, g := range w.Gateways {
 		if all, err := g.inForce(ctx); err != nil || all[setting] != value {
-			w.Break("replica %d has %s %q at the end: %v", g.Number, setting, all[setting], err)
+			w.Fail("replica %d has %s %q at the end: %v", g.Number, setting, all[setting], err)
 		}
 		r := operated(prompt(0, briefTokens), briefTokens)
 		r.Fields, r.Tenant = map[string]any{"model": newRoute}, newTenant
 		o := w.Load.Send(g, r)
 		if w.Load.Keep(o); o.Kind != Answered {
-			w.Break("replica %d does not serve the new route to the new tenant: %s %s", g.Number, o.Kind, o.Detail)
+			w.Fail("replica %d does not serve the new route to the new tenant: %s %s", g.Number, o.Kind, o.Detail)
 		}
 	}
 	fresh := w.Targets[len(w.Targets)-1]
@@ -315,7 +316,7 @@ func upgradedInTurn(ctx context.Context, w *World) error {
 }
 
 // operator runs the gateway's own command as an operator does.
-func (w *World) operator(ctx context.Context, args ...string) error {
+func (w *Testbed) operator(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
@@ -325,7 +326,7 @@ func (w *World) operator(ctx context.Context, args ...string) error {
 
 // told changes a setting by the operators' command, and tells how long after that it was in
 // force at gateways.
-func (w *World) told(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
+func (w *Testbed) told(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
 	if err := w.operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
 		return 0, err
 	}
@@ -339,13 +340,13 @@ func (w *World) told(ctx context.Context, gateways []*Gateway, name, value strin
 }
 
 // thresholdChanged has low shed for a while.
-func thresholdChanged(ctx context.Context, w *World) error {
+func thresholdChanged(ctx context.Context, w *Testbed) error {
 	const setting = "shed.low"
 	all, err := w.Gateways[0].inForce(ctx)
 	if err != nil {
 		return err
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	changed := time.Now()
 	took, err := w.told(ctx, w.Gateways, setting, fmt.Sprint(lowAbove))
@@ -370,7 +371,7 @@ func thresholdChanged(ctx context.Context, w *World) error {
 }
 
 // onlyLow checks that what was shed was of class low, and in its time.
-func (w *World) onlyLow(changed, over time.Time) {
+func (w *Testbed) onlyLow(changed, over time.Time) {
 	shed, low, last := 0, 0, time.Duration(0)
 	for _, o := range w.Load.Outcomes() {
 		end := o.At.Add(o.Total)
@@ -383,14 +384,14 @@ func (w *World) onlyLow(changed, over time.Time) {
 		shed++
 		last = max(last, end.Sub(over))
 		if o.Class != "low" || end.Before(changed) {
-			w.Break("priority %s was shed %v after the change", o.Class, round(end.Sub(changed)))
+			w.Fail("priority %s was shed %v after the change", o.Class, round(end.Sub(changed)))
 		}
 	}
 	w.Note("%d of %d of class low shed meanwhile", shed, low)
 	if shed == 0 {
-		w.Break("nothing was shed: the row shows nothing")
+		w.Fail("nothing was shed: the row shows nothing")
 	}
-	if last > w.Pulse.Bound(settingSpread) {
-		w.Break("shed %v after the threshold was taken back", round(last))
+	if last > w.TimerLag.Bound(settingSpread) {
+		w.Fail("shed %v after the threshold was taken back", round(last))
 	}
 }

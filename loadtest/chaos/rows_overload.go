@@ -6,15 +6,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // overloadRow offers ten times what two small backends can do.
 func overloadRow() Row {
 	return Row{
-		ID: "G8", Fault: "10 × overload", Added: -1, Bears: []string{Shed},
+		ID: "G8", Fault: "10 × overload", Added: -1, Tolerated: []string{Shed},
 		Promise: "0 of high shed; goodput ≥ 95 % of the capacity measured before, without shedding; high's first byte, p99, ≤ 2 s; resident ≤ 256 MB",
-		Shape: Shape{Drafts: -1, Rate: -1, Settings: shortWaits, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
+		Setup: Setup{Drafts: -1, Rate: -1, Settings: shortWaits, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
 			o.TimeScale, o.BlocksOverride = 1, 1000 // about 80 answers of 150 tokens at once on each
 		}}, Run: overload,
 	}
@@ -22,7 +23,7 @@ func overloadRow() Row {
 
 const (
 	overloadTimes = 10
-	goodput       = 0.95            // of the capacity (reliability figures, 13)
+	goodput       = 0.95            // of the capacity
 	firstHighMost = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
 	maxResident   = 256.0           // MB
 	crowdClients  = 180             // that ask again at once, so that both backends are always just full
@@ -37,7 +38,7 @@ var notShedding = map[string]string{
 	"shed.low": "1", "shed.normal": "1", "shed.high": "1", "shed.forecast": "no", "shed.max_wait_low": "1m", "shed.max_wait_normal": "1m", "shed.max_wait_high": "1m",
 }
 
-func overload(ctx context.Context, w *World) error {
+func overload(ctx context.Context, w *Testbed) error {
 	quiet := w.StartLoad(4, func(n int) Request { return crowdRequest(n, "high") })
 	if err := w.Hold(ctx, w.Span(4*time.Second, 15*time.Second)); err != nil {
 		return err
@@ -47,7 +48,7 @@ func overload(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	all := w.StartLoad(overloadTimes*answers, func(n int) Request {
 		switch {
@@ -87,7 +88,7 @@ func crowdRequest(n int, class string) Request {
 
 // capacity is how many tokens, and answers, a second the backends make when they always
 // have enough to do and nobody is shed.
-func (w *World) capacity(ctx context.Context) (tokens, answers float64, err error) {
+func (w *Testbed) capacity(ctx context.Context) (tokens, answers float64, err error) {
 	if err := w.set(ctx, notShedding); err != nil {
 		return 0, 0, err
 	}
@@ -127,16 +128,16 @@ func (w *World) capacity(ctx context.Context) (tokens, answers float64, err erro
 }
 
 // generated is how many tokens the targets have made.
-func (w *World) generated(ctx context.Context) (sum float64) {
+func (w *Testbed) generated(ctx context.Context) (sum float64) {
 	for _, s := range w.Targets {
-		page, _ := fetch(ctx, s.URL()+"/metrics") // ours always answers
+		page, _ := process.Fetch(ctx, s.URL()+"/metrics") // ours always answers
 		sum += Metrics(page).Sum("vllm:generation_tokens_total")
 	}
 	return sum
 }
 
 // overloaded holds what came of it to the promise.
-func (w *World) overloaded(quiet, all *Load, good, most float64) {
+func (w *Testbed) overloaded(quiet, all *Load, good, most float64) {
 	shed, high := map[string]int{}, 0
 	var firstHigh []time.Duration
 	for _, o := range all.Outcomes() {
@@ -153,22 +154,22 @@ func (w *World) overloaded(quiet, all *Load, good, most float64) {
 	slices.Sort(firstHigh)
 	unloaded := firsts(quiet.Outcomes(), true)
 	if len(firstHigh) == 0 || len(unloaded) == 0 {
-		w.Break("no request of high was answered")
+		w.Fail("no request of high was answered")
 		return
 	}
 	is, was := firstHigh[len(firstHigh)*99/100], unloaded[len(unloaded)*99/100]
 	w.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
 		100*good, round(firstHigh[len(firstHigh)/2]), high, round(is), round(was), kinds(shed), most)
 	if good < goodput {
-		w.Break("goodput is %.0f %% of the capacity", 100*good)
+		w.Fail("goodput is %.0f %% of the capacity", 100*good)
 	}
-	if is > w.Pulse.Bound(firstHighMost) {
-		w.Break("high waits %v for its first byte, unloaded %v", round(is), round(was))
+	if is > w.TimerLag.Bound(firstHighMost) {
+		w.Fail("high waits %v for its first byte, unloaded %v", round(is), round(was))
 	}
 	if shed["high"] > 0 || shed["low"] == 0 {
-		w.Break("shed: %s", kinds(shed))
+		w.Fail("shed: %s", kinds(shed))
 	}
 	if most > maxResident {
-		w.Break("resident %.0f MB", most)
+		w.Fail("resident %.0f MB", most)
 	}
 }

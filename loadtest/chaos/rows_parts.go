@@ -27,7 +27,7 @@ func partRows() []Row {
 	}
 }
 
-func partitioned(ctx context.Context, w *World) error {
+func partitioned(ctx context.Context, w *Testbed) error {
 	last := len(w.Gateways) - 1
 	modes := func(want string, rest string) bool {
 		for i, m := range w.Modes(ctx) {
@@ -37,8 +37,8 @@ func partitioned(ctx context.Context, w *World) error {
 		}
 		return true
 	}
-	err := w.Strike(ctx, w.outage(), func() error {
-		if err := w.Redis.Doors[last].Set(Trouble{Mute: true}); err != nil {
+	err := w.Inject(ctx, w.outage(), func() error {
+		if err := w.Redis.Proxies[last].Set(NetworkFault{Mute: true}); err != nil {
 			return err
 		}
 		took := w.Until(ctx, alone+says, "the replica is for itself", func() bool { return modes("local", "shared") })
@@ -46,13 +46,13 @@ func partitioned(ctx context.Context, w *World) error {
 		return nil
 	}, func() error {
 		if !modes("local", "shared") {
-			w.Break("modes meanwhile %v", w.Modes(ctx))
+			w.Fail("modes meanwhile %v", w.Modes(ctx))
 		}
-		return w.Redis.Doors[last].Set(Trouble{})
+		return w.Redis.Proxies[last].Set(NetworkFault{})
 	})
 	for end := time.Now().Add(w.Span(2*time.Second, 4*time.Second)); err == nil && time.Now().Before(end); {
 		if !modes("shared", "shared") {
-			w.Break("flaps after the end: modes %v", w.Modes(ctx))
+			w.Fail("flaps after the end: modes %v", w.Modes(ctx))
 			break
 		}
 		err = w.Hold(ctx, 100*time.Millisecond)
@@ -84,7 +84,7 @@ func subscribers(ctx context.Context, s *Server) (map[string]string, error) {
 
 // deaf makes black holes of the connections that wait for messages, as often as time
 // allows.
-func deaf(ctx context.Context, w *World) error {
+func deaf(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	times, worst := 0, time.Duration(0)
 	for end := time.Now().Add(w.outage()); times == 0 || time.Now().Before(end); times++ {
@@ -97,9 +97,9 @@ func deaf(ctx context.Context, w *World) error {
 			addrs = append(addrs, a)
 		}
 		n, alone := 0, false
-		err = w.StrikeUntil(ctx, 0, func() error {
-			for _, d := range w.Redis.Doors {
-				n += d.DeafenThose(addrs...)
+		err = w.InjectUntil(ctx, 0, func() error {
+			for _, d := range w.Redis.Proxies {
+				n += d.BlackHoleFrom(addrs...)
 			}
 			return nil
 		}, func() error { return nil }, func(ctx context.Context) bool {
@@ -117,13 +117,13 @@ func deaf(ctx context.Context, w *World) error {
 			return err
 		}
 		if alone {
-			w.Break("the replicas do not go on sharing")
+			w.Fail("the replicas do not go on sharing")
 		}
 		if n == 0 {
-			w.Break("no gateway subscribes to anything")
+			w.Fail("no gateway subscribes to anything")
 			break
 		}
-		worst = max(worst, w.healed)
+		worst = max(worst, w.recovered)
 	}
 	w.Note("%d times, %v at most", times, round(worst))
 	return nil
@@ -131,7 +131,7 @@ func deaf(ctx context.Context, w *World) error {
 
 // splitBrain leads one gateway to a master of its own, gives the sides different
 // settings, and leads it back.
-func splitBrain(ctx context.Context, w *World) error {
+func splitBrain(ctx context.Context, w *Testbed) error {
 	a := w.Redis.Servers[0]
 	b, err := NewServer(ctx, w.Dir(), "other")
 	if b != nil {
@@ -141,7 +141,7 @@ func splitBrain(ctx context.Context, w *World) error {
 		return err
 	}
 	last := len(w.Gateways) - 1
-	door := w.Redis.Doors[last]
+	proxy := w.Redis.Proxies[last]
 	members := func(i int) float64 {
 		m, _ := w.Gateways[i].Metrics(ctx) // none shares with nobody
 		n, _ := m.Value("foregate_fleet_replicas")
@@ -150,14 +150,14 @@ func splitBrain(ctx context.Context, w *World) error {
 		}
 		return n
 	}
-	err = w.Strike(ctx, w.outage(), func() error {
+	err = w.Inject(ctx, w.outage(), func() error {
 		for s, value := range map[*Server]string{a: "0.80", b: "0.70"} {
 			if err := s.Client.HSet(ctx, settingsKey, "shed.low", value).Err(); err != nil {
 				return err
 			}
 		}
-		door.SetUpstream(b.Addr)
-		door.Cut()
+		proxy.SetUpstream(b.Addr)
+		proxy.Cut()
 		took := w.Until(ctx, 15*time.Second, "each side shares by itself", func() bool {
 			return members(last) == 1 && members(0) == float64(last)
 		})
@@ -176,8 +176,8 @@ func splitBrain(ctx context.Context, w *World) error {
 		}
 		return w.probedPerSide(ctx)
 	}, func() error {
-		door.SetUpstream(a.Addr)
-		door.Cut()
+		proxy.SetUpstream(a.Addr)
+		proxy.Cut()
 		return nil
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func splitBrain(ctx context.Context, w *World) error {
 
 // probedPerSide has a backend fail while the fleet is two: each side probes by itself, and
 // on each one replica alone.
-func (w *World) probedPerSide(ctx context.Context) error {
+func (w *Testbed) probedPerSide(ctx context.Context) error {
 	sick := w.Targets[0]
 	if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (w *World) probedPerSide(ctx context.Context) error {
 	probes := sick.State().Requests[probed] - before
 	w.Note("%d probes by two sides in 8s", probes)
 	if probes > 2*3 { // after 2 s and 4 s more, and one that is under way
-		w.Break("%d probes by two sides, at most 6 are due", probes)
+		w.Fail("%d probes by two sides, at most 6 are due", probes)
 	}
 	return sick.SetFault(vllmsim.Fault{})
 }

@@ -20,17 +20,17 @@ import (
 func poisonRows() []Row {
 	return []Row{
 		{
-			ID: "G10", Fault: "every setting set to the same bad value, by HSET, again with the next bad value", Short: true, Quiet: 1000,
+			ID: "G10", Fault: "every setting set to the same bad value, by HSET, again with the next bad value", Short: true, MaxLogLines: 1000,
 			Promise: "nothing changes; each named in the metric and in /admin/status of all replicas ≤ 1 s, each time; at most one log line a setting and time", Run: poisoned,
 		},
 		{
-			ID: "G11", Fault: "kill switch: shed.low, .normal and .high 0; then shed.allow_high yes", Short: true, Added: -1, Bears: []string{Shed},
+			ID: "G11", Fault: "kill switch: shed.low, .normal and .high 0; then shed.allow_high yes", Short: true, Added: -1, Tolerated: []string{Shed},
 			Promise: "obeyed ≤ 1 s; high needs the second key; /admin/status names the switches; over ≤ 1 s after its end", Run: switchedOff,
 		},
 		{
 			ID: "G12", Fault: "100,000 tenants' names (short form: 3,000) and random bytes in headers", Added: -1, Short: true,
-			Promise: "≤ 5,000 series; 0 panics; 0 failed otherwise", Quiet: 1000,
-			Shape: Shape{Config: trusting}, Run: crowdOfNames,
+			Promise: "≤ 5,000 series; 0 panics; 0 failed otherwise", MaxLogLines: 1000,
+			Setup: Setup{Config: trusting}, Run: crowdOfNames,
 		},
 	}
 }
@@ -73,7 +73,7 @@ func (g *Gateway) inForce(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-func poisoned(ctx context.Context, w *World) error {
+func poisoned(ctx context.Context, w *Testbed) error {
 	before, err := w.Gateways[0].inForce(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func poisoned(ctx context.Context, w *World) error {
 	if w.Short() {
 		times = 7
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	worst, lines := time.Duration(0), 0
 	client := w.Redis.Servers[0].Client
@@ -104,13 +104,13 @@ func poisoned(ctx context.Context, w *World) error {
 				return err
 			}
 			if !reflect.DeepEqual(now, before) {
-				w.Break("gateway %d: %.10q has changed the settings", g.Number, bad)
+				w.Fail("gateway %d: %.10q has changed the settings", g.Number, bad)
 			}
 		}
 		lines = max(lines, w.Gateways[0].Lines()-was)
 	}
 	if lines == 0 || lines > len(before) {
-		w.Break("%d log lines for %d settings", lines, len(before))
+		w.Fail("%d log lines for %d settings", lines, len(before))
 	}
 	if err := client.Del(ctx, settingsKey).Err(); err != nil {
 		return err
@@ -123,7 +123,7 @@ func poisoned(ctx context.Context, w *World) error {
 }
 
 // shown are the refused values of one setting, the same at every gateway, that they show.
-func (w *World) shown(ctx context.Context) (values []string) {
+func (w *Testbed) shown(ctx context.Context) (values []string) {
 	for _, g := range w.Gateways {
 		value := "none"
 		for _, r := range g.status(ctx).Settings.Refused {
@@ -137,7 +137,7 @@ func (w *World) shown(ctx context.Context) (values []string) {
 }
 
 // refuse reports whether all gateways name all of the settings, on both pages.
-func (w *World) refuse(ctx context.Context, names map[string]string) bool {
+func (w *Testbed) refuse(ctx context.Context, names map[string]string) bool {
 	for _, g := range w.Gateways {
 		m, err := g.Metrics(ctx)
 		if err != nil || len(g.status(ctx).Settings.Refused) < len(names) {
@@ -153,8 +153,8 @@ func (w *World) refuse(ctx context.Context, names map[string]string) bool {
 }
 
 // switchedOff sheds all of low and normal, then of high too, and ends that.
-func switchedOff(ctx context.Context, w *World) error {
-	w.strikes++
+func switchedOff(ctx context.Context, w *Testbed) error {
+	w.injections++
 	w.Phase(During)
 	client := w.Redis.Servers[0].Client
 	are := func(want map[string]string) func() bool {
@@ -184,7 +184,7 @@ func switchedOff(ctx context.Context, w *World) error {
 	}
 	for _, g := range w.Gateways {
 		if s := g.status(ctx).Settings; len(s.Switches) == 0 || len(s.Refused) != 1 {
-			w.Break("gateway %d shows the switches %q, refused %v", g.Number, s.Switches, s.Refused)
+			w.Fail("gateway %d shows the switches %q, refused %v", g.Number, s.Switches, s.Refused)
 		}
 	}
 	if err := step("all shed", map[string]string{"low": Shed, "normal": Shed, "high": Shed}, "shed.allow_high", "yes"); err != nil {
@@ -211,12 +211,12 @@ const (
 
 // crowdOfNames sends requests with a new tenant each, by hand, some with bytes that no
 // header may have.
-func crowdOfNames(ctx context.Context, w *World) error {
+func crowdOfNames(ctx context.Context, w *Testbed) error {
 	names := 3000
 	if !w.Short() {
 		names = 100_000
 	}
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	var sent atomic.Int64
 	var all sync.WaitGroup
@@ -244,15 +244,15 @@ func crowdOfNames(ctx context.Context, w *World) error {
 			}
 		}
 		if series = append(series, n); n > maxSeries {
-			w.Break("gateway %d has %d series", g.Number, n)
+			w.Fail("gateway %d has %d series", g.Number, n)
 		}
 		if panics, _ := m.Value("foregate_panics_total"); panics > 0 {
-			w.Break("gateway %d: %v panics", g.Number, panics)
+			w.Fail("gateway %d: %v panics", g.Number, panics)
 		}
 	}
 	w.Note("%d names of %d answered; series %v", sent.Load(), names, series)
 	if int(sent.Load()) < names {
-		w.Break("%d of %d were answered", sent.Load(), names)
+		w.Fail("%d of %d were answered", sent.Load(), names)
 	}
 	return nil
 }

@@ -14,28 +14,28 @@ import (
 // readingRows are faults of what backends say of themselves.
 func readingRows() []Row {
 	return []Row{
-		{ID: "M1", Fault: "a reading ages", Promise: "as it is ≤ 2 s, then toward the mean, then unknown", Absent: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure holds it"},
+		{ID: "M1", Fault: "a reading ages", Promise: "as it is ≤ 2 s, then toward the mean, then unknown", CoveredBy: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure holds it"},
 		oneLies(), allLie(),
-		{ID: "M4", Fault: "a page with an error in its middle", Promise: "nothing of it is used", Absent: "TestWhatIsNotAReadingIsRefused in tiers/pressure holds it"},
-		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", Absent: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure holds it"},
-		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "the first two are refused, the last is taken", Absent: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure hold it"},
+		{ID: "M4", Fault: "a page with an error in its middle", Promise: "nothing of it is used", CoveredBy: "TestWhatIsNotAReadingIsRefused in tiers/pressure holds it"},
+		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", CoveredBy: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure holds it"},
+		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "the first two are refused, the last is taken", CoveredBy: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure hold it"},
 		{
-			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Bears: []string{Shed},
+			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Tolerated: []string{Shed},
 			Promise: "low alone is shed; ≤ 2 flips a crossing; shed ≤ 1 s after it",
-			Shape:   Shape{Drafts: -1, Settings: map[string]string{"shed.max_wait_low": "0s"}}, Run: swings,
+			Setup:   Setup{Drafts: -1, Settings: map[string]string{"shed.max_wait_low": "0s"}}, Run: swings,
 		},
-		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", Absent: "row G3 holds it: no reading grows older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
+		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", CoveredBy: "row G3 holds it: no reading grows older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
 	}
 }
 
-// fronted has every target stand behind a Front.
-func fronted(fronts *[]*Front, targets int) Shape {
-	return Shape{
+// fronted has every target stand behind an EngineProxy.
+func fronted(fronts *[]*EngineProxy, targets int) Setup {
+	return Setup{
 		Drafts: -1, Targets: targets,
-		Prepare: func(w *World) error {
+		Prepare: func(w *Testbed) error {
 			*fronts = nil
 			for _, s := range w.Targets {
-				f, err := NewFront(s)
+				f, err := NewEngineProxy(s)
 				if err != nil {
 					return err
 				}
@@ -54,16 +54,18 @@ func fronted(fronts *[]*Front, targets int) Shape {
 	}
 }
 
-// lie is one way to lie, and how long a gateway may believe it.
-type lie struct {
+// badReadings is one way in which metrics are wrong, and how long a gateway may believe it.
+type badReadings struct {
 	name string
-	tell func(f *Front) Lie
+	tell func(f *EngineProxy) MetricsFault
 	long bool // it is found out only after some seconds
 }
 
-func same(l Lie) func(*Front) Lie { return func(*Front) Lie { return l } }
+func same(l MetricsFault) func(*EngineProxy) MetricsFault {
+	return func(*EngineProxy) MetricsFault { return l }
+}
 
-var lies = []lie{
+var allBadReadings = []badReadings{
 	{"404", same(page(http.StatusNotFound, "not found")), false},
 	{"500", same(page(http.StatusInternalServerError, "")), false},
 	{"HTML", same(page(http.StatusOK, "<html><body>It works!</body></html>")), false},
@@ -75,31 +77,31 @@ var lies = []lie{
 	{"5 s late", same(late(5 * time.Second)), false},
 	{"10 MB", same(long(10 << 20)), false},
 	{"endless", same(long(-1)), false},
-	{"frozen", (*Front).frozen, true},
+	{"frozen", (*EngineProxy).frozen, true},
 	{"always 0", same(usageSays("0")), true},
 	{"always 1", same(usageSays("1")), true},
 }
 
-// foundOut is how long a gateway may believe what could be true (reliability figures, M6).
+// foundOut is how long a gateway may believe a reading that is wrong but could be true.
 const foundOut = 10 * time.Second
 
-// oneLies has one of three backends lie in each way in turn.
+// oneLies has the metrics of one of three backends wrong in each way in turn.
 func oneLies() Row {
-	var fronts []*Front
+	var fronts []*EngineProxy
 	return Row{
-		ID: "M2", Fault: "one of three backends lies in its metrics, in each of 14 ways in turn", Added: -1, Quiet: 30,
+		ID: "M2", Fault: "the metrics of one of three backends are wrong, in each of 14 ways in turn", Added: -1, MaxLogLines: 30,
 		Promise: "nobody is shed; its share of the traffic stays between a quarter of the mean and twice that",
-		Shape:   fronted(&fronts, 3), Run: func(ctx context.Context, w *World) error { return w.oneLies(ctx, fronts) },
+		Setup:   fronted(&fronts, 3), Run: func(ctx context.Context, w *Testbed) error { return w.oneLies(ctx, fronts) },
 	}
 }
 
-func (w *World) oneLies(ctx context.Context, fronts []*Front) error {
+func (w *Testbed) oneLies(ctx context.Context, fronts []*EngineProxy) error {
 	liar := fronts[0]
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	var shares []string
-	for _, l := range lies {
-		liar.Tell(l.tell(liar))
+	for _, l := range allBadReadings {
+		liar.SetMetrics(l.tell(liar))
 		if err := w.Hold(ctx, w.Span(300*time.Millisecond, 2*time.Second)); err != nil {
 			return err
 		}
@@ -115,16 +117,16 @@ func (w *World) oneLies(ctx context.Context, fronts []*Front) error {
 		share := shareOf(before, counts(fronts))
 		shares = append(shares, fmt.Sprintf("%s %.0f %%", l.name, 100*share))
 		if least, most := 1.0/12, 2.0/3; (share < least || share > most) && (!l.long || !w.Short()) {
-			w.Break("%s: the liar's share is %.0f %%", l.name, 100*share)
+			w.Fail("%s: the liar's share is %.0f %%", l.name, 100*share)
 		}
 	}
-	liar.Tell(nil)
+	liar.SetMetrics(nil)
 	w.Phase(After)
 	w.Note("the liar's share: %s", strings.Join(shares, ", "))
 	return nil
 }
 
-func counts(fronts []*Front) (out []int64) {
+func counts(fronts []*EngineProxy) (out []int64) {
 	for _, f := range fronts {
 		out = append(out, f.Answered.Load())
 	}
@@ -142,7 +144,7 @@ func shareOf(before, after []int64) float64 {
 
 // allLie has all backends tell that they are full while they answer.
 func allLie() Row {
-	var fronts []*Front
+	var fronts []*EngineProxy
 	shape := fronted(&fronts, 2)
 	shape.Sim = func(o *vllmsim.Options) { o.TimeScale = 1 }
 	shape.Settings = map[string]string{"shed.max_wait_normal": "3s"} // less than the clients' patience
@@ -154,24 +156,24 @@ func allLie() Row {
 		return r
 	}
 	return Row{
-		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Bears: []string{Shed},
+		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Tolerated: []string{Shed},
 		Promise: "0 of high shed; found out ≤ 10 s: from then on nobody is shed, and nobody waits longer for a first byte; 0 failed otherwise",
-		Shape:   shape, Run: func(ctx context.Context, w *World) error { return w.allLie(ctx, fronts) },
+		Setup:   shape, Run: func(ctx context.Context, w *Testbed) error { return w.allLie(ctx, fronts) },
 	}
 }
 
-func (w *World) allLie(ctx context.Context, fronts []*Front) error {
-	w.strikes++
+func (w *Testbed) allLie(ctx context.Context, fronts []*EngineProxy) error {
+	w.injections++
 	w.Phase(During)
 	for _, f := range fronts {
-		f.Tell(usageSays("0.97"))
+		f.SetMetrics(usageSays("0.97"))
 	}
 	began := time.Now()
 	if err := w.Hold(ctx, foundOut+w.Span(4*time.Second, 15*time.Second)); err != nil {
 		return err
 	}
 	for _, f := range fronts {
-		f.Tell(nil)
+		f.SetMetrics(nil)
 	}
 	w.Phase(After)
 	last, first, shed := time.Duration(0), time.Duration(0), map[string]int{}
@@ -183,25 +185,25 @@ func (w *World) allLie(ctx context.Context, fronts []*Front) error {
 		shed[o.Class]++
 		last = max(last, o.At.Sub(began))
 	}
-	w.Note("shed: %s; the last %v after the lie's beginning; no first byte after more than %v", kinds(shed), round(last), round(first))
+	w.Note("shed: %s; the last %v after the fault's beginning; no first byte after more than %v", kinds(shed), round(last), round(first))
 	if shed["high"] > 0 {
-		w.Break("%d of high shed", shed["high"])
+		w.Fail("%d of high shed", shed["high"])
 	}
-	bound := w.Pulse.Bound(foundOut + time.Second) // a reading and an exchange later
+	bound := w.TimerLag.Bound(foundOut + time.Second) // a reading and an exchange later
 	if last > bound {
-		w.Break("somebody was shed %v after the beginning", round(last))
+		w.Fail("somebody was shed %v after the beginning", round(last))
 	}
 	if first > bound {
-		w.Break("a first byte came after %v", round(first))
+		w.Fail("a first byte came after %v", round(first))
 	}
 	return nil
 }
 
 // swings moves the KV usage that both targets tell, and counts how often low begins and
 // ends to be shed at each gateway.
-func swings(ctx context.Context, w *World) error {
+func swings(ctx context.Context, w *Testbed) error {
 	series := `foregate_shedding{pool="` + targetPool + `",priority="low"}`
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	flips, was := make([]int, len(w.Gateways)), make([]float64, len(w.Gateways))
 	say := func(usage float64, d time.Duration) error {
@@ -250,7 +252,7 @@ func swings(ctx context.Context, w *World) error {
 }
 
 // swung holds what came of it to its promise.
-func (w *World) swung(crossings int, flips []int, crossed time.Time) {
+func (w *Testbed) swung(crossings int, flips []int, crossed time.Time) {
 	shed, first := map[string]int{}, time.Duration(0)
 	for _, o := range w.Load.Outcomes() {
 		if o.Kind != Shed {
@@ -263,13 +265,13 @@ func (w *World) swung(crossings int, flips []int, crossed time.Time) {
 	w.Note("%d crossings, flips by gateway %v; shed: %s, the first %v after the last crossing", crossings, flips, kinds(shed), round(first))
 	for i, n := range flips {
 		if n > 2*crossings || n == 0 {
-			w.Break("gateway %d: %s flips in %d crossings", i, strconv.Itoa(n), crossings)
+			w.Fail("gateway %d: %s flips in %d crossings", i, strconv.Itoa(n), crossings)
 		}
 	}
 	if shed["high"] > 0 || shed["normal"] > 0 || shed["low"] == 0 {
-		w.Break("shed: %s", kinds(shed))
+		w.Fail("shed: %s", kinds(shed))
 	}
-	if first > w.Pulse.Bound(time.Second) {
-		w.Break("low is shed %v after the crossing", round(first))
+	if first > w.TimerLag.Bound(time.Second) {
+		w.Fail("low is shed %v after the crossing", round(first))
 	}
 }

@@ -15,11 +15,11 @@ func redisRows() []Row {
 		},
 		{
 			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
-			Recover: backAgain, Run: doors(Trouble{Refuse: true}),
+			Recover: backAgain, Run: networkFault(NetworkFault{Refuse: true}),
 		},
 		{
 			ID: "R1c", Fault: "Redis killed, tenants at half their limits, requests in pairs", Promise: "0 failed, 0 limited; shared again ≤ 2 s",
-			Shape: Shape{Rate: -1, Config: limitEach(1200)}, Recover: backAgain, Run: killedWithPairs,
+			Setup: Setup{Rate: -1, Config: limitEach(1200)}, Recover: backAgain, Run: killedWithPairs,
 		},
 		{
 			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms p99; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
@@ -27,7 +27,7 @@ func redisRows() []Row {
 		},
 		{
 			ID: "R2b", Fault: "Redis muted: connections are taken, nothing is answered", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
-			Recover: backAgain, Run: heldToBudget(doors(Trouble{Mute: true})),
+			Recover: backAgain, Run: heldToBudget(networkFault(NetworkFault{Mute: true})),
 		},
 		{
 			ID: "R2c", Fault: "black hole: open connections swallow everything, others work", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
@@ -39,7 +39,7 @@ func redisRows() []Row {
 		},
 		{
 			ID: "R2e", Fault: "every 50th byte of Redis' answers has a bit flipped", Promise: "0 failed; shared again ≤ 2 s",
-			Recover: backAgain, Run: doors(Trouble{Corrupt: 50}), Quiet: 40, // a damaged value is a different complaint each time
+			Recover: backAgain, Run: networkFault(NetworkFault{Corrupt: 50}), MaxLogLines: 40, // a damaged value is a different complaint each time
 		},
 	}
 	const aBitLate = 3 * lookupBudget / 2
@@ -65,15 +65,15 @@ const (
 )
 
 // local waits until every gateway is on its own, and notes how long that took.
-func (w *World) local(ctx context.Context) {
+func (w *Testbed) local(ctx context.Context) {
 	w.Note("each for itself after %v", round(w.Until(ctx, alone+says, "every gateway is for itself", func() bool { return w.InMode(ctx, "local") })))
 }
 
-func (w *World) outage() time.Duration { return w.Span(2*time.Second, 4*time.Second) }
+func (w *Testbed) outage() time.Duration { return w.Span(2*time.Second, 4*time.Second) }
 
-func killed(ctx context.Context, w *World) error {
+func killed(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
-	return w.Strike(ctx, w.outage(), func() error {
+	return w.Inject(ctx, w.outage(), func() error {
 		if err := s.Kill(); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func killed(ctx context.Context, w *World) error {
 // limitEach gives each tenant a limit of requests a minute.
 func limitEach(rpm int) func(int, map[string]any) {
 	return func(_ int, file map[string]any) {
-		tenants, _ := file["tenants"].([]any) // made by World.config
+		tenants, _ := file["tenants"].([]any) // made by Testbed.config
 		for _, t := range tenants {
 			if t, ok := t.(map[string]any); ok {
 				t["rpm"] = rpm
@@ -96,7 +96,7 @@ func limitEach(rpm int) func(int, map[string]any) {
 
 // killedWithPairs is killed under two loads in step, which together send half of what the
 // tenants may: a client with two requests at once is no offender.
-func killedWithPairs(ctx context.Context, w *World) error {
+func killedWithPairs(ctx context.Context, w *Testbed) error {
 	for range 2 {
 		w.StartLoad(10, nil)
 	}
@@ -106,9 +106,9 @@ func killedWithPairs(ctx context.Context, w *World) error {
 	return killed(ctx, w)
 }
 
-func frozen(ctx context.Context, w *World) error {
+func frozen(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
-	return w.Strike(ctx, w.outage(), func() error {
+	return w.Inject(ctx, w.outage(), func() error {
 		if err := s.Freeze(); err != nil {
 			return err
 		}
@@ -117,10 +117,10 @@ func frozen(ctx context.Context, w *World) error {
 	}, s.Thaw)
 }
 
-// doors makes trouble on all of them.
-func doors(t Trouble) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
-		return w.Strike(ctx, w.outage(), func() error {
+// networkFault makes trouble on all of them.
+func networkFault(t NetworkFault) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
+		return w.Inject(ctx, w.outage(), func() error {
 			if err := w.Redis.Set(t); err != nil {
 				return err
 			}
@@ -128,15 +128,15 @@ func doors(t Trouble) func(context.Context, *World) error {
 				w.local(ctx)
 			}
 			return nil
-		}, func() error { return w.Redis.Set(Trouble{}) })
+		}, func() error { return w.Redis.Set(NetworkFault{}) })
 	}
 }
 
-func blackHole(ctx context.Context, w *World) error {
+func blackHole(ctx context.Context, w *Testbed) error {
 	for range 2 {
-		err := w.Strike(ctx, 0, func() error {
-			for _, d := range w.Redis.Doors {
-				d.Deafen()
+		err := w.Inject(ctx, 0, func() error {
+			for _, d := range w.Redis.Proxies {
+				d.BlackHole()
 			}
 			return w.Hold(ctx, 400*time.Millisecond) // an exchange is late by then
 		}, func() error { return nil })
@@ -147,9 +147,9 @@ func blackHole(ctx context.Context, w *World) error {
 	return w.Hold(ctx, w.outage())
 }
 
-func cutShort(ctx context.Context, w *World) error {
+func cutShort(ctx context.Context, w *Testbed) error {
 	for _, reset := range []bool{true, false} {
-		if err := doors(Trouble{CutAfter: 700, Reset: reset})(ctx, w); err != nil {
+		if err := networkFault(NetworkFault{CutAfter: 700, Reset: reset})(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -158,16 +158,16 @@ func cutShort(ctx context.Context, w *World) error {
 
 // slow delays every answer, and counts the connections that requests cost beyond those
 // that the gateways make by themselves.
-func slow(d time.Duration) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func slow(d time.Duration) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		span := w.Span(2500*time.Millisecond, 6*time.Second)
 		count := func() (made int, err error) {
 			was := w.Redis.Passed().Connections
 			err = w.Hold(ctx, span)
 			return w.Redis.Passed().Connections - was, err
 		}
-		return w.Strike(ctx, 0, func() error {
-			if err := w.Redis.Set(Trouble{Delay: d}); err != nil {
+		return w.Inject(ctx, 0, func() error {
+			if err := w.Redis.Set(NetworkFault{Delay: d}); err != nil {
 				return err
 			}
 			began := w.Load.Sent()
@@ -181,10 +181,10 @@ func slow(d time.Duration) func(context.Context, *World) error {
 			idle, err := count()
 			w.Note("%d connections in %d requests, %d without any; modes %v", busy, sent, idle, w.Modes(ctx))
 			if most := fewReconnects + maxReconnects*sent/1000; busy-idle > most {
-				w.Break("%d requests cost %d connections, promised %d", sent, busy-idle, most)
+				w.Fail("%d requests cost %d connections, promised %d", sent, busy-idle, most)
 			}
 			return err
-		}, func() error { return w.Redis.Set(Trouble{}) })
+		}, func() error { return w.Redis.Set(NetworkFault{}) })
 	}
 }
 
@@ -192,6 +192,7 @@ func slow(d time.Duration) func(context.Context, *World) error {
 // limits and for answers, each of which may cost its connection.
 const fewReconnects = 3 * 5 * 2
 
-// maxReconnects is how many more 1,000 requests may cost while Redis is slow
-// (reliability figures, R3; a context deadline on each lookup costs 990).
+// maxReconnects is how many more 1,000 requests may cost while Redis is slow.
+// A client that gives each lookup a context deadline of its own makes 990: it drops the connection of every
+// late answer.
 const maxReconnects = 20

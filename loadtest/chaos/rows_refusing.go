@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // refusingRows are faults of a Redis that answers, but not what was asked for.
@@ -16,7 +18,7 @@ func refusingRows() []Row {
 		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads go on; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
 		{ID: "R7a", Fault: "every control key evicted, over and over", Promise: promise, Recover: backAgain, Run: over(evict)},
 		{ID: "R7b", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: flushed},
-		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, Quiet: 4 * usualQuiet},
+		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet},
 		{ID: "R8b", Fault: "wrong types at all keys at once", Promise: promise, Recover: backAgain, Run: wrongType},
 		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: rotated},
 		{ID: "R11b", Fault: "NOPERM: the user may do nothing", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: forbidden},
@@ -29,14 +31,14 @@ func refusingRows() []Row {
 	}
 }
 
-func full(ctx context.Context, w *World) error {
+func full(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	kept := Request{Tenant: Tenants[0], Priority: "normal", Tokens: 12, Prompt: "What is kept before there is no more room?"}
 	w.Load.Keep(w.Load.Send(w.Gateways[0], kept))
 	if err := w.Hold(ctx, follows); err != nil { // it is written behind the request
 		return err
 	}
-	return w.Strike(ctx, w.outage(), func() error {
+	return w.Inject(ctx, w.outage(), func() error {
 		for i := range 64 {
 			if err := s.Client.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 64<<10), 0).Err(); err != nil {
 				return err
@@ -49,7 +51,7 @@ func full(ctx context.Context, w *World) error {
 			o := w.Load.Send(g, kept)
 			w.Load.Keep(o)
 			if o.cached() != wordHit {
-				w.Break("gateway %d: what Redis keeps is not read: X-Cache says %q", g.Number, o.cached())
+				w.Fail("gateway %d: what Redis keeps is not read: X-Cache says %q", g.Number, o.cached())
 			}
 		}
 		return s.Config(ctx, "maxmemory", "0")
@@ -57,14 +59,14 @@ func full(ctx context.Context, w *World) error {
 }
 
 // over does something five times a second during the fault.
-func over(what func(context.Context, *Server) error) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
-		return w.Strike(ctx, 0, func() error { return w.again(ctx, 200*time.Millisecond, what) }, func() error { return nil })
+func over(what func(context.Context, *Server) error) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
+		return w.Inject(ctx, 0, func() error { return w.again(ctx, 200*time.Millisecond, what) }, func() error { return nil })
 	}
 }
 
 // again does something at the server every so often, for as long as an outage lasts.
-func (w *World) again(ctx context.Context, every time.Duration, what func(context.Context, *Server) error) error {
+func (w *Testbed) again(ctx context.Context, every time.Duration, what func(context.Context, *Server) error) error {
 	for end := time.Now().Add(w.outage()); time.Now().Before(end); {
 		if err := what(ctx, w.Redis.Servers[0]); err != nil {
 			return err
@@ -91,8 +93,8 @@ func evict(ctx context.Context, s *Server) error {
 
 func forgetScripts(ctx context.Context, s *Server) error { return s.Client.ScriptFlush(ctx).Err() }
 
-func flushed(ctx context.Context, w *World) error {
-	return w.Strike(ctx, 0, func() error {
+func flushed(ctx context.Context, w *Testbed) error {
+	return w.Inject(ctx, 0, func() error {
 		return w.again(ctx, time.Second, func(ctx context.Context, s *Server) error { return s.Client.FlushAll(ctx).Err() })
 	}, func() error { return nil })
 }
@@ -123,9 +125,9 @@ func allKeys(ctx context.Context, s *Server) ([]string, error) {
 	return append(keys, knownKeys...), err
 }
 
-func wrongType(ctx context.Context, w *World) error {
+func wrongType(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
-	return w.Strike(ctx, 0, func() error {
+	return w.Inject(ctx, 0, func() error {
 		return w.again(ctx, 300*time.Millisecond, func(ctx context.Context, s *Server) error {
 			keys, err := allKeys(ctx, s)
 			if err != nil {
@@ -147,7 +149,7 @@ func fewAnswers(keys []string) []string {
 	})
 }
 
-func wrongTypes(ctx context.Context, w *World) error {
+func wrongTypes(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	keys, err := allKeys(ctx, s)
 	if err != nil {
@@ -155,7 +157,7 @@ func wrongTypes(ctx context.Context, w *World) error {
 	}
 	keys = fewAnswers(keys)
 	done := map[string]bool{}
-	return w.Strike(ctx, 0, func() error {
+	return w.Inject(ctx, 0, func() error {
 		for _, key := range keys {
 			if done[key] {
 				continue
@@ -177,7 +179,7 @@ func wrongTypes(ctx context.Context, w *World) error {
 }
 
 // acl changes the gateways' user.
-func (w *World) acl(ctx context.Context, rules ...any) error {
+func (w *Testbed) acl(ctx context.Context, rules ...any) error {
 	args := append([]any{"acl", "setuser", redisUser}, rules...)
 	if err := w.Redis.Servers[0].Client.Do(ctx, args...).Err(); err != nil {
 		return fmt.Errorf("%v: %w", args, err)
@@ -186,14 +188,14 @@ func (w *World) acl(ctx context.Context, rules ...any) error {
 }
 
 // dropUsers closes the gateways' connections, as a fault in between would.
-func (w *World) dropUsers() {
-	for _, d := range w.Redis.Doors {
+func (w *Testbed) dropUsers() {
+	for _, d := range w.Redis.Proxies {
 		d.Cut()
 	}
 }
 
 // toldApart breaks the promise when no gateway's log holds one of the words.
-func (w *World) toldApart(words ...string) {
+func (w *Testbed) toldApart(words ...string) {
 	for _, g := range w.Gateways {
 		for _, word := range words {
 			if g.Logged(word) {
@@ -202,11 +204,11 @@ func (w *World) toldApart(words ...string) {
 			}
 		}
 	}
-	w.Break("no gateway's log holds any of %v", words)
+	w.Fail("no gateway's log holds any of %v", words)
 }
 
-func rotated(ctx context.Context, w *World) error {
-	err := w.Strike(ctx, w.outage(), func() error {
+func rotated(ctx context.Context, w *Testbed) error {
+	err := w.Inject(ctx, w.outage(), func() error {
 		if err := w.acl(ctx, "resetpass", ">another"); err != nil {
 			return err
 		}
@@ -217,32 +219,32 @@ func rotated(ctx context.Context, w *World) error {
 	return err
 }
 
-func forbidden(ctx context.Context, w *World) error {
-	err := w.Strike(ctx, w.outage(), func() error { return w.acl(ctx, "-@all") }, func() error { return w.acl(ctx, "+@all") })
+func forbidden(ctx context.Context, w *Testbed) error {
+	err := w.Inject(ctx, w.outage(), func() error { return w.acl(ctx, "-@all") }, func() error { return w.acl(ctx, "+@all") })
 	w.toldApart("NOPERM")
 	return err
 }
 
 // demoted makes the server a replica of a master that there is not; stale says whether it
 // goes on answering reads.
-func demoted(stale string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func demoted(stale string) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		s := w.Redis.Servers[0]
-		nobody, err := freeAddrs(1)
+		nobody, err := process.FreeAddrs(1)
 		if err != nil {
 			return err
 		}
-		return w.Strike(ctx, w.outage(), func() error {
+		return w.Inject(ctx, w.outage(), func() error {
 			if err := s.Config(ctx, "replica-serve-stale-data", stale); err != nil {
 				return err
 			}
-			return s.Client.ReplicaOf(ctx, "127.0.0.1", portOf(nobody[0])).Err()
+			return s.Client.ReplicaOf(ctx, "127.0.0.1", process.Port(nobody[0])).Err()
 		}, func() error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })
 	}
 }
 
 // loading has the server read its data again, slowly.
-func loading(ctx context.Context, w *World) error {
+func loading(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	pipe := s.Client.Pipeline()
 	const keys = 1000
@@ -258,7 +260,7 @@ func loading(ctx context.Context, w *World) error {
 	}
 	another := admin(s.Addr) // its connection waits
 	defer func() { _ = another.Close() }()
-	return w.Strike(ctx, 0, func() error {
+	return w.Inject(ctx, 0, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		conn := another.WithTimeout(time.Minute)
@@ -267,7 +269,7 @@ func loading(ctx context.Context, w *World) error {
 }
 
 // busy runs a script that does not end, until it is killed.
-func busy(ctx context.Context, w *World) error {
+func busy(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	if err := s.Config(ctx, "busy-reply-threshold", "50"); err != nil {
 		return err
@@ -275,7 +277,7 @@ func busy(ctx context.Context, w *World) error {
 	another := admin(s.Addr)
 	defer func() { _ = another.Close() }()
 	ended := make(chan error, 1)
-	return w.Strike(ctx, w.outage(), func() error {
+	return w.Inject(ctx, w.outage(), func() error {
 		go func() { ended <- another.WithTimeout(time.Minute).Eval(ctx, "while true do end", nil).Err() }()
 		return nil
 	}, func() error {
@@ -290,14 +292,14 @@ func busy(ctx context.Context, w *World) error {
 }
 
 // crowded lets nobody in who is not in already, and throws the gateways out.
-func crowded(ctx context.Context, w *World) error {
+func crowded(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	conn := s.Client.Conn()
 	defer func() { _ = conn.Close() }() // back to the pool
 	if err := conn.Ping(ctx).Err(); err != nil {
 		return err
 	}
-	return w.Strike(ctx, w.outage(), func() error {
+	return w.Inject(ctx, w.outage(), func() error {
 		if err := conn.ConfigSet(ctx, "maxclients", "1").Err(); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -19,12 +20,12 @@ func riskRows() []Row {
 		{
 			ID: "A1", Fault: "Redis killed while drafts are served by a certificate, and restarted empty", Short: true, Added: -1,
 			Promise: "0 failed; no draft is served that was decided on 1 s (risk.max_staleness) later; certified anew from nothing",
-			Shape:   promising(), Run: certificateLost,
+			Setup:   promising(), Run: certificateLost,
 		},
 		{
-			ID: "A2", Fault: "SIGKILL of a gateway while audits are under way", Short: true, Added: -1, Bears: []string{Unreached, CutSilent},
+			ID: "A2", Fault: "SIGKILL of a gateway while audits are under way", Short: true, Added: -1, Tolerated: []string{Unreached, CutSilent},
 			Promise: "only what it had in flight is lost; its audits stay bad, none counts twice; the others serve drafts throughout, it does by the same threshold ≤ 2 s after its start",
-			Shape:   promising(), Recover: backAgain, Run: auditorKilled,
+			Setup:   promising(), Recover: backAgain, Run: auditorKilled,
 		},
 	}
 }
@@ -37,8 +38,8 @@ const (
 
 // promising is a world in which the draft is the target's equal, all drafts score alike, and
 // everything is audited: 16 audits certify the one threshold that there is.
-func promising() Shape {
-	return Shape{
+func promising() Setup {
+	return Setup{
 		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
 		Settings: map[string]string{
 			"speculation.mode": "risk", "risk.warmup": "shadow", "risk.max_wrong_rate": "0.3", "risk.audit_rate": "1", "economy.guard": "off",
@@ -55,7 +56,7 @@ func promising() Shape {
 
 // grants are the policies by which each gateway served the last draft that was decided on since
 // a time; "" is one whose last answer was no draft, or that gave none.
-func (w *World) grants(since time.Time) []string {
+func (w *Testbed) grants(since time.Time) []string {
 	last := make([]time.Time, len(w.Gateways))
 	out := make([]string, len(w.Gateways))
 	for _, o := range w.Load.Outcomes() {
@@ -79,7 +80,7 @@ func newer(policy string, than time.Time) bool {
 
 // afresh forgets what the warm-up has shown: its drafts score otherwise, and a threshold that only
 // they reach could not be certified. It tells when that was done.
-func (w *World) afresh(ctx context.Context) (time.Time, error) {
+func (w *Testbed) afresh(ctx context.Context) (time.Time, error) {
 	c := w.Redis.Servers[0].Client
 	names, err := c.ZRange(ctx, riskKeys+"index", 0, -1).Result()
 	if err != nil {
@@ -95,22 +96,22 @@ func (w *World) afresh(ctx context.Context) (time.Time, error) {
 
 // promised waits until every gateway serves drafts by one threshold of which nothing was known when the evidence
 // was lost, and tells which: for up to a second a gateway goes by what it has read before.
-func (w *World) promised(ctx context.Context, lost time.Time) (grant string) {
+func (w *Testbed) promised(ctx context.Context, lost time.Time) (grant string) {
 	began := time.Now()
-	err := poll(ctx, certifies, func() bool {
+	err := process.Poll(ctx, certifies, func() bool {
 		all := w.grants(time.Now().Add(-time.Second))
 		grant = all[0]
 		return newer(grant, lost) && !slices.ContainsFunc(all, func(g string) bool { return g != grant })
 	})
 	if err != nil {
-		w.Break("drafts are not served by all, certified anew: %v", err)
+		w.Fail("drafts are not served by all, certified anew: %v", err)
 	}
 	w.Note("certified after %v", round(time.Since(began)))
 	return grant
 }
 
 // certificateLost kills the Redis that has the evidence.
-func certificateLost(ctx context.Context, w *World) error {
+func certificateLost(ctx context.Context, w *Testbed) error {
 	lost, err := w.afresh(ctx)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func certificateLost(ctx context.Context, w *World) error {
 	w.promised(ctx, lost)
 	s := w.Redis.Servers[0]
 	var died time.Time
-	return w.StrikeUntil(ctx, w.Span(2500*time.Millisecond, 5*time.Second), func() error {
+	return w.InjectUntil(ctx, w.Span(2500*time.Millisecond, 5*time.Second), func() error {
 		died = time.Now()
 		return s.Kill()
 	}, func() error {
@@ -136,7 +137,7 @@ func certificateLost(ctx context.Context, w *World) error {
 }
 
 // lateDrafts checks that no draft was served by a certificate that was too old.
-func (w *World) lateDrafts(died time.Time) {
+func (w *Testbed) lateDrafts(died time.Time) {
 	var last time.Duration
 	bypassed := 0
 	for _, o := range w.Load.Outcomes() {
@@ -150,16 +151,16 @@ func (w *World) lateDrafts(died time.Time) {
 		}
 	}
 	w.Note("the last draft was asked for %v after Redis' end; %d answers without", round(last), bypassed)
-	if last > w.Pulse.Bound(promiseStale) {
-		w.Break("a draft was served that was asked for %v after Redis' end, promised %v", last, promiseStale)
+	if last > w.TimerLag.Bound(promiseStale) {
+		w.Fail("a draft was served that was asked for %v after Redis' end, promised %v", last, promiseStale)
 	}
 	if bypassed == 0 {
-		w.Break("no answer was without a draft")
+		w.Fail("no answer was without a draft")
 	}
 }
 
 // auditorKilled kills a gateway while the targets take their time over audits.
-func auditorKilled(ctx context.Context, w *World) error {
+func auditorKilled(ctx context.Context, w *Testbed) error {
 	w.Balance()
 	lost, err := w.afresh(ctx)
 	if err != nil {
@@ -179,7 +180,7 @@ func auditorKilled(ctx context.Context, w *World) error {
 	}
 	victim := w.Gateways[0]
 	var killed time.Time
-	err = w.StrikeUntil(ctx, w.Span(time.Second, 3*time.Second), func() error {
+	err = w.InjectUntil(ctx, w.Span(time.Second, 3*time.Second), func() error {
 		w.Until(ctx, 10*time.Second, "audits are under way", func() bool {
 			b, err := w.books(ctx)
 			return err == nil && len(b.under) >= 8
@@ -205,17 +206,17 @@ func auditorKilled(ctx context.Context, w *World) error {
 
 // bereaved checks that a gateway that was killed took nothing with it but what it had in flight, and that the others
 // have served drafts by one threshold since.
-func (w *World) bereaved(victim int, killed time.Time, policy string) {
+func (w *Testbed) bereaved(victim int, killed time.Time, policy string) {
 	drafts := 0
 	for _, o := range w.Load.Outcomes(During) {
 		said := o.Header.Get("X-Acceptance")
 		_, by, _ := strings.Cut(said, "policy=")
 		switch {
 		case o.Kind != Answered && (o.Gateway != victim || o.At.After(killed)):
-			w.Break("gateway %d, %v after the end of another: %s", o.Gateway, round(o.At.Sub(killed)), o.Kind)
+			w.Fail("gateway %d, %v after the end of another: %s", o.Gateway, round(o.At.Sub(killed)), o.Kind)
 		case o.Kind != Answered || o.At.Before(killed):
 		case by != policy || !strings.HasPrefix(said, "accepted;"):
-			w.Break("gateway %d, %v after the end of another: %q, not by %q", o.Gateway, round(o.At.Sub(killed)), said, policy)
+			w.Fail("gateway %d, %v after the end of another: %q, not by %q", o.Gateway, round(o.At.Sub(killed)), said, policy)
 		default:
 			drafts++
 		}
@@ -225,7 +226,7 @@ func (w *World) bereaved(victim int, killed time.Time, policy string) {
 
 // booked checks, once no audit is begun any more, that each was counted once: as bad unless it was
 // closed.
-func (w *World) booked(ctx context.Context) error {
+func (w *Testbed) booked(ctx context.Context) error {
 	var b books
 	var err error
 	w.Until(ctx, 10*time.Second, "audits end", func() bool {
@@ -239,10 +240,10 @@ func (w *World) booked(ctx context.Context) error {
 	}
 	w.Note("%d audits, %d of them lost", b.opened, len(b.under))
 	if len(b.under) == 0 {
-		w.Break("no audit was lost: nothing was under way")
+		w.Fail("no audit was lost: nothing was under way")
 	}
 	if b.twice > 0 || b.audits != b.opened || b.bad != len(b.under) || b.opened-b.closed != len(b.under) {
-		w.Break("%d audits were opened, %d closed, %d of either twice; %d count, %d as bad, %d are left", b.opened, b.closed, b.twice, b.audits, b.bad, len(b.under))
+		w.Fail("%d audits were opened, %d closed, %d of either twice; %d count, %d as bad, %d are left", b.opened, b.closed, b.twice, b.audits, b.bad, len(b.under))
 	}
 	return nil
 }
@@ -254,7 +255,7 @@ type books struct {
 	under                 []string
 }
 
-func (w *World) books(ctx context.Context) (b books, err error) {
+func (w *Testbed) books(ctx context.Context) (b books, err error) {
 	c := w.Redis.Servers[0].Client
 	entries, err := c.XRange(ctx, riskKeys+"log", "-", "+").Result()
 	if err != nil {

@@ -23,14 +23,14 @@ func starvedRows() []Row {
 	return []Row{
 		{
 			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in all: 300 prompts of 400 kB that their backend never answers", Added: -1,
-			Promise: "lives; admin answers; recovers", Bears: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
-			Shape: Shape{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
+			Promise: "lives; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
+			Setup: Setup{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
 		},
 		{
 			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 connections to it that say nothing", Added: -1,
-			Promise: "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
-			Bears:   []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
-			Shape: Shape{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
+			Promise:   "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
+			Tolerated: []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
+			Setup: Setup{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
 		},
 		logRow(Row{
 			ID: "G13", Fault: "logs into pipes that nobody reads",
@@ -43,8 +43,8 @@ func starvedRows() []Row {
 }
 
 // onlyFirst are words before the first gateway alone.
-func onlyFirst(words string) func(*World, int) string {
-	return func(_ *World, i int) string {
+func onlyFirst(words string) func(*Testbed, int) string {
+	return func(_ *Testbed, i int) string {
 		if i == 0 {
 			return words
 		}
@@ -60,12 +60,12 @@ func resident(ctx context.Context, g *Gateway) float64 {
 }
 
 // hoarded holds all descriptors of the first gateway.
-func hoarded(ctx context.Context, w *World) error {
+func hoarded(ctx context.Context, w *Testbed) error {
 	w.Balance()
 	g := w.Gateways[0]
 	h := &hoard{addr: g.listen, most: 400}
 	asked, silent, worst := 0, 0, time.Duration(0)
-	err := w.StrikeUntil(ctx, 0, func() error {
+	err := w.InjectUntil(ctx, 0, func() error {
 		h.start()
 		for end := time.Now().Add(w.Span(4*time.Second, 12*time.Second)); time.Now().Before(end); {
 			began := time.Now()
@@ -89,8 +89,8 @@ func hoarded(ctx context.Context, w *World) error {
 		return err
 	}
 	w.Note("%d connections taken; admin asked %d times, silent %d times, %v at most", h.held, asked, silent, round(worst))
-	if silent > 0 || worst > w.Pulse.Bound(time.Second) {
-		w.Break("the admin listener was silent %d times of %d, %v at most", silent, asked, round(worst))
+	if silent > 0 || worst > w.TimerLag.Bound(time.Second) {
+		w.Fail("the admin listener was silent %d times of %d, %v at most", silent, asked, round(worst))
 	}
 	w.only(0)
 	return nil
@@ -152,14 +152,14 @@ func (h *hoard) stop() {
 }
 
 // heavy sends prompts of 400 kB at once to the first gateway, whose answers do not come.
-func heavy(ctx context.Context, w *World) error {
+func heavy(ctx context.Context, w *Testbed) error {
 	const prompts = 300
 	g := w.Gateways[0]
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	text := strings.Repeat("the harbour and the sea ", 400_000/24)
 	seen, most, asked, silent := map[string]int{}, 0.0, 0, 0
-	err := w.StrikeUntil(ctx, 0, func() error {
+	err := w.InjectUntil(ctx, 0, func() error {
 		for _, s := range w.Targets {
 			if err := s.SetFault(vllmsim.Fault{Hang: "headers"}); err != nil {
 				return err
@@ -200,7 +200,7 @@ func heavy(ctx context.Context, w *World) error {
 	}, w.Shared)
 	w.Note("%s; resident at most %.0f MB; admin asked %d times, silent %d times", kinds(seen), most, asked, silent)
 	if silent > 0 {
-		w.Break("the admin listener was silent %d times of %d", silent, asked)
+		w.Fail("the admin listener was silent %d times of %d", silent, asked)
 	}
 	if err != nil {
 		return err
@@ -211,11 +211,11 @@ func heavy(ctx context.Context, w *World) error {
 }
 
 // logRow has the logs of all gateways go into pipes.
-func logRow(r Row, run func(context.Context, *World, []*os.File) error) Row {
+func logRow(r Row, run func(context.Context, *Testbed, []*os.File) error) Row {
 	var pipes []*os.File
-	r.Shape.Prepare = func(w *World) error {
+	r.Setup.Prepare = func(w *Testbed) error {
 		pipes = nil
-		for i := range w.Shape.Gateways {
+		for i := range w.Setup.Gateways {
 			path := filepath.Join(w.Dir(), fmt.Sprintf("log-%d", i))
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
@@ -229,15 +229,15 @@ func logRow(r Row, run func(context.Context, *World, []*os.File) error) Row {
 		}
 		return nil
 	}
-	r.Shape.Under = func(_ *World, i int) string { return "exec 2>'" + pipes[i].Name() + "'" }
-	r.Run = func(ctx context.Context, w *World) error { return run(ctx, w, pipes) }
+	r.Setup.Under = func(_ *Testbed, i int) string { return "exec 2>'" + pipes[i].Name() + "'" }
+	r.Run = func(ctx context.Context, w *Testbed) error { return run(ctx, w, pipes) }
 	return r
 }
 
 // unread has each gateway log more than it can keep, and then reads.
-func unread(ctx context.Context, w *World, pipes []*os.File) error {
+func unread(ctx context.Context, w *Testbed, pipes []*os.File) error {
 	const lines = 8000 // more than wait at once, with what the pipe and the buffer take
-	w.strikes++
+	w.injections++
 	w.Phase(During)
 	var all sync.WaitGroup
 	for _, g := range w.Gateways {
@@ -265,8 +265,8 @@ func unread(ctx context.Context, w *World, pipes []*os.File) error {
 }
 
 // readerEnds closes the logs' other ends.
-func readerEnds(ctx context.Context, w *World, pipes []*os.File) error {
-	w.strikes++
+func readerEnds(ctx context.Context, w *Testbed, pipes []*os.File) error {
+	w.injections++
 	w.Phase(During)
 	for _, f := range pipes {
 		if err := f.Close(); err != nil {
@@ -278,13 +278,13 @@ func readerEnds(ctx context.Context, w *World, pipes []*os.File) error {
 	}
 	dropped := w.dropped(ctx)
 	if w.Note("dropped %v", dropped); slices.Contains(dropped, 0) {
-		w.Break("lines are lost and not counted")
+		w.Fail("lines are lost and not counted")
 	}
 	return nil
 }
 
 // dropped is how many lines of its log each gateway has counted as lost.
-func (w *World) dropped(ctx context.Context) (out []float64) {
+func (w *Testbed) dropped(ctx context.Context) (out []float64) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer counts none
 		n, _ := m.Value("foregate_log_lines_dropped_total")

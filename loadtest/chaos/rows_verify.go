@@ -20,7 +20,7 @@ func verifyRows() []Row {
 	for i, score := range []string{"error", "hang", "short", "misaligned", "garbage"} {
 		rows = append(rows, Row{
 			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "; half of the load lenient, half checked at its head",
-			Promise: promise, Short: i == 0, Shape: scored(), Added: -1, Recover: scoresAgain, Run: scoresFail(score),
+			Promise: promise, Short: i == 0, Setup: scored(), Added: -1, Recover: scoresAgain, Run: scoresFail(score),
 		})
 	}
 	rows[0].Added, rows[1].Added = time.Second, scoreWait+time.Second
@@ -28,17 +28,17 @@ func verifyRows() []Row {
 		Row{
 			ID: "V1f", Fault: "a target dies of each score that it is asked for", Short: true, Added: -1,
 			Promise: "0 failed, none cut; of each gateway it dies of one score and one probe at most; scoring stays away for 5 min",
-			Shape:   scored(), Run: scoreKills,
+			Setup:   scored(), Run: scoreKills,
 		},
 		Row{
 			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), by turns, under streams", Short: true, Added: -1,
 			Promise: "0 streams broken: carried on with elsewhere; one [DONE]; usage told, of all tokens",
-			Shape:   engines(targetPool, onTheTarget, nil), Run: enginesLost(targetPool),
+			Setup:   engines(targetPool, onTheTarget, nil), Run: enginesLost(targetPool),
 		},
 		Row{
 			ID: "V3", Fault: "the same of draft engines, whose drafts are released early", Short: true, Added: -1,
 			Promise: "0 streams broken: carried on with by the target; one [DONE]; usage told, of all tokens",
-			Shape:   engines(draftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
+			Setup:   engines(draftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
 			Run:     enginesLost(draftPool),
 		},
 	)
@@ -56,15 +56,15 @@ const (
 
 // scored is a world in which all drafts are checked: of the usual route after their first
 // tokens, of the other one whole.
-func scored() Shape {
-	return Shape{
+func scored() Setup {
+	return Setup{
 		Settings: map[string]string{
 			"speculation.head_check": "always", "economy.guard": "off", "cache.mode": "off",
 			"speculation.threshold_nats": "5", "speculation.band_nats": "20", // no score is above, none below the band
 			"speculation.holdback_tokens": "8", "speculation.mode@" + lenientRoute: "lenient",
 		},
 		Config: func(_ int, file map[string]any) {
-			usual, _ := file["routes"].([]any)[0].(map[string]any) // made by World.config
+			usual, _ := file["routes"].([]any)[0].(map[string]any) // made by Testbed.config
 			file["routes"] = append(file["routes"].([]any), map[string]any{
 				"model": lenientRoute, "draft": usual["draft"], "target": usual["target"], "same_tokenizer": true,
 			})
@@ -125,7 +125,7 @@ func scoring(ctx context.Context, g *Gateway) (closed string, left time.Duration
 }
 
 // every reports whether it holds of every gateway.
-func (w *World) every(ok func(g *Gateway) bool) bool {
+func (w *Testbed) every(ok func(g *Gateway) bool) bool {
 	for _, g := range w.Gateways {
 		if !ok(g) {
 			return false
@@ -135,27 +135,27 @@ func (w *World) every(ok func(g *Gateway) bool) bool {
 }
 
 // scoresBegin waits until every gateway has had the target's word on drafts.
-func (w *World) scoresBegin(ctx context.Context) {
+func (w *Testbed) scoresBegin(ctx context.Context) {
 	w.Until(ctx, 10*time.Second, "drafts are scored before the fault", func() bool {
 		return w.every(func(g *Gateway) bool { said, _ := scores(ctx, g); return said >= 3 })
 	})
 }
 
 // toldClosed waits until every gateway says that nothing is scored, also to an operator.
-func (w *World) toldClosed(ctx context.Context) {
+func (w *Testbed) toldClosed(ctx context.Context) {
 	took := w.Until(ctx, toldWithin, "status says that nothing is scored", func() bool {
 		return w.every(func(g *Gateway) bool { why, _ := scoring(ctx, g); return why != "" })
 	})
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, "status", "--admin", w.Gateways[0].Admin()).Output()
 	if err != nil || !strings.Contains(string(out), "NO SCORING") {
-		w.Break("foregate status does not say that nothing is scored: %v", err)
+		w.Fail("foregate status does not say that nothing is scored: %v", err)
 	}
 	w.Note("told after %v", round(took))
 }
 
 // scoresFail lets all scores of the targets go wrong, and no other request.
-func scoresFail(score string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func scoresFail(score string) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		w.scoresBegin(ctx)
 		was := map[*Gateway]float64{}
 		for _, g := range w.Gateways {
@@ -176,7 +176,7 @@ func scoresFail(score string) func(context.Context, *World) error {
 		if w.Short() {
 			well = func(context.Context) bool { return true } // half a minute is too long to wait
 		}
-		return w.StrikeUntil(ctx, w.Span(2*time.Second, 6*time.Second), func() error {
+		return w.InjectUntil(ctx, w.Span(2*time.Second, 6*time.Second), func() error {
 			if err := set(vllmsim.Fault{Score: score}); err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func scoresFail(score string) func(context.Context, *World) error {
 			}
 			w.Note("%.0f failed at a gateway at most", worst)
 			if worst < 3 || worst > maxScores {
-				w.Break("%.0f scores failed at a gateway, want 3 to %d", worst, maxScores)
+				w.Fail("%.0f scores failed at a gateway, want 3 to %d", worst, maxScores)
 			}
 			return set(vllmsim.Fault{})
 		}, well)
@@ -199,11 +199,11 @@ func scoresFail(score string) func(context.Context, *World) error {
 }
 
 // scoreKills has one target die of scores while the other is well.
-func scoreKills(ctx context.Context, w *World) error {
+func scoreKills(ctx context.Context, w *Testbed) error {
 	w.scoresBegin(ctx)
 	sick := w.Targets[0]
 	deaths, began := sick.State().Deaths, time.Now()
-	err := w.StrikeUntil(ctx, w.Span(3*time.Second, 12*time.Second), func() error {
+	err := w.InjectUntil(ctx, w.Span(3*time.Second, 12*time.Second), func() error {
 		if err := sick.SetFault(vllmsim.Fault{Score: "die"}); err != nil {
 			return err
 		}
@@ -222,15 +222,15 @@ func scoreKills(ctx context.Context, w *World) error {
 			continue
 		}
 		if closed++; left+time.Since(began) < scoresAway {
-			w.Break("gateway %d scores again in %v, after %q", i, left, why)
+			w.Fail("gateway %d scores again in %v, after %q", i, left, why)
 		}
 	}
 	deaths = sick.State().Deaths - deaths
 	if w.Note("%d deaths; %d gateways have stopped scoring", deaths, closed); closed == 0 {
-		w.Break("no gateway has stopped scoring")
+		w.Fail("no gateway has stopped scoring")
 	}
 	if most := 2 * len(w.Gateways); deaths > most { // a score and a probe each
-		w.Break("it died %d times, at most %d are due", deaths, most)
+		w.Fail("it died %d times, at most %d are due", deaths, most)
 	}
 	return nil
 }
@@ -258,15 +258,15 @@ func onTheTarget(n int) Request {
 }
 
 // engines is a world in which a pool's two engines are processes.
-func engines(pool string, load func(int) Request, settings map[string]string) Shape {
+func engines(pool string, load func(int) Request, settings map[string]string) Setup {
 	all := map[string]string{"cache.mode": "off", "economy.guard": "off"}
 	for name, value := range settings {
 		all[name] = value
 	}
 	var run []*engine
-	return Shape{
+	return Setup{
 		Rate: countedRate, Load: load, Settings: all, Sim: slowly,
-		Prepare: func(w *World) (err error) {
+		Prepare: func(w *Testbed) (err error) {
 			run, err = w.startEngines(pool, 2)
 			w.engines = run
 			return err
@@ -276,15 +276,15 @@ func engines(pool string, load func(int) Request, settings map[string]string) Sh
 			for _, e := range run {
 				urls = append(urls, "http://"+e.addr)
 			}
-			pools, _ := file["pools"].(map[string]any) // made by World.config
+			pools, _ := file["pools"].(map[string]any) // made by Testbed.config
 			pools[pool].(map[string]any)["backends"] = urls
 		},
 	}
 }
 
 // enginesLost has one engine cut its streams and then kills the other, by turns.
-func enginesLost(pool string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func enginesLost(pool string) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		times := 1
 		if !w.Short() {
 			times = 4
@@ -292,13 +292,13 @@ func enginesLost(pool string) func(context.Context, *World) error {
 		hold := w.Span(1500*time.Millisecond, 2*time.Second)
 		for n := range times {
 			cuts, dies := w.engines[n%2], w.engines[(n+1)%2]
-			err := w.StrikeUntil(ctx, hold,
+			err := w.InjectUntil(ctx, hold,
 				func() error { return cuts.fault(ctx, vllmsim.Fault{CutAfterBytes: 6000, Rate: 0.5}) },
 				func() error { return cuts.fault(ctx, vllmsim.Fault{}) }, w.closed)
 			if err != nil {
 				return err
 			}
-			err = w.StrikeUntil(ctx, hold, func() error { dies.run.kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
+			err = w.InjectUntil(ctx, hold, func() error { dies.run.Kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
 			if err != nil {
 				return err
 			}
@@ -310,12 +310,12 @@ func enginesLost(pool string) func(context.Context, *World) error {
 }
 
 // carriedOn checks that streams were carried on with, and that all are whole.
-func (w *World) carriedOn(ctx context.Context, pool string) {
+func (w *Testbed) carriedOn(ctx context.Context, pool string) {
 	why, over := map[string]string{draftPool: "draft_lost", targetPool: "target_lost"}[pool], 0.0
 	for _, g := range w.Gateways {
 		m, err := g.Metrics(ctx)
 		if err != nil {
-			w.Break("gateway %d: %v", g.Number, err)
+			w.Fail("gateway %d: %v", g.Number, err)
 		}
 		over += m.Sum("foregate_midstream_failovers_total", why)
 	}
@@ -334,9 +334,9 @@ func (w *World) carriedOn(ctx context.Context, pool string) {
 	}
 	w.Note("%.0f of %d streams carried on with", over, streams)
 	if over == 0 {
-		w.Break("no stream was carried on with")
+		w.Fail("no stream was carried on with")
 	}
 	if uncounted > 0 || wrong > 0 {
-		w.Break("%d streams told no usage, %d another one than %d tokens", uncounted, wrong, countedTokens)
+		w.Fail("%d streams told no usage, %d another one than %d tokens", uncounted, wrong, countedTokens)
 	}
 }

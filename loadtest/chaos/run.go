@@ -21,6 +21,8 @@ type Options struct {
 	Gateway string   // the gateway's binary
 	Only    []string // ids, R2 for R2a, R2b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
+	Part    int      // of those rows, every Parts-th from this one on, counted from 1
+	Parts   int      // so many programs share the rows; 0 is 1
 	Scale   float64  // of the phases' lengths in the whole form; 0 is 1
 	Again   int      // how often a row that broke its promise is tried again: on machines that do other things, too
 	Out     io.Writer
@@ -36,12 +38,28 @@ var ErrBroken = errors.New("a promise was broken")
 
 // Choose are the rows that o asks for, and an error that names what is not there.
 func Choose(o *Options) ([]Row, error) {
+	rows, err := o.named()
+	if err != nil || o.Parts < 2 {
+		return rows, err
+	}
+	at := -1
+	return slices.DeleteFunc(rows, func(r Row) bool {
+		if r.Absent != "" {
+			return o.Part != 1 // it takes no time
+		}
+		at++
+		return at%o.Parts != o.Part-1
+	}), nil
+}
+
+// named are the rows that are asked for by their names.
+func (o *Options) named() ([]Row, error) {
 	all := Rows()
 	if o.Operations {
 		all = Operations()
 	}
 	if len(o.Only) == 0 {
-		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.Absent == "" }), nil
+		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.CoveredBy == "" }), nil
 	}
 	for _, id := range o.Only {
 		if !slices.ContainsFunc(all, func(r Row) bool { return r.is(id) }) {
@@ -92,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 
 // tryRow runs a row until it keeps its promise, or as often as may be; each try has its
 // line in the table.
-func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *Seen) error) (kept bool, err error) {
+func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *Result) error) (kept bool, err error) {
 	for range 1 + o.Again {
 		seen := runRow(ctx, o, r)
 		if ctx.Err() != nil {
@@ -101,7 +119,7 @@ func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *
 		if err := put(o.Out, r, &seen); err != nil {
 			return false, err
 		}
-		if len(seen.Broken) == 0 {
+		if len(seen.Failures) == 0 {
 			return true, nil
 		}
 	}
@@ -115,42 +133,42 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 // runRow runs one row in a world of its own.
-func runRow(ctx context.Context, o *Options, r *Row) Seen {
-	if r.Absent != "" {
-		return Seen{}
+func runRow(ctx context.Context, o *Options, r *Row) Result {
+	if r.CoveredBy != "" {
+		return Result{}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(float64(rowPatience)*max(1, o.Scale)), errors.New("the row took too long"))
 	defer cancel()
 	began := time.Now()
 	o.Say("%s: %s …\n", r.ID, r.Fault)
-	w, err := startWorld(ctx, *o, r.Shape)
+	w, err := startTestbed(ctx, *o, r.Setup)
 	if err != nil {
 		o.Say("%v\n", err)
-		return Seen{Broken: []string{"the world did not start"}}
+		return Result{Failures: []string{"the world did not start"}}
 	}
 	if err := w.carryOut(ctx, r); err != nil {
-		w.Break("not carried out: %v", err)
+		w.Fail("not carried out: %v", err)
 	}
 	seen := w.seen(r)
-	words := w.lastWords()
+	words := w.logs()
 	if err := w.stop(); err != nil {
-		seen.Broken = append(seen.Broken, err.Error())
+		seen.Failures = append(seen.Failures, err.Error())
 	}
-	o.Say("%s: %v; a timer was late by %v at most\n", r.ID, time.Since(began).Round(100*time.Millisecond), w.Pulse.Worst().Round(time.Millisecond))
-	if len(seen.Broken) > 0 {
-		o.Say("%s FAILED: %s\n%s\n%s", r.ID, strings.Join(seen.Broken, "; "), strings.Join(seen.Samples, "\n"), words)
+	o.Say("%s: %v; a timer was late by %v at most\n", r.ID, time.Since(began).Round(100*time.Millisecond), w.TimerLag.Worst().Round(time.Millisecond))
+	if len(seen.Failures) > 0 {
+		o.Say("%s FAILED: %s\n%s\n%s", r.ID, strings.Join(seen.Failures, "; "), strings.Join(seen.Samples, "\n"), words)
 	}
 	return seen
 }
 
 // carryOut takes the row through its phases.
-func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
+func (w *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 	if err := w.warmUp(ctx); err != nil {
 		return err
 	}
 	before, after := w.Span(1200*time.Millisecond, 4*time.Second), w.Span(time.Second, 2*time.Second)
 	if w.Rate > 0 {
-		w.Load = w.StartLoad(w.Rate, w.Shape.Load)
+		w.Load = w.StartLoad(w.Rate, w.Setup.Load)
 	} else {
 		before, after = 0, 0 // the row has loads of its own
 	}
@@ -172,7 +190,7 @@ func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
 			return err
 		}
 	}
-	w.invariants(ctx, r.Quiet)
+	w.invariants(ctx, r.MaxLogLines)
 	return nil
 }
 
@@ -181,7 +199,7 @@ const warmUps = 6
 
 // warmUp sends a few requests to each gateway, so that what is made once is made, and
 // measures what they hold.
-func (w *World) warmUp(ctx context.Context) (err error) {
+func (w *Testbed) warmUp(ctx context.Context) (err error) {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	w.loads = nil
@@ -196,10 +214,10 @@ func (w *World) warmUp(ctx context.Context) (err error) {
 }
 
 // seen sums the row up and holds it to its promise.
-func (w *World) seen(r *Row) Seen {
-	s := Seen{Errors: map[string]int{}, Recovered: w.healed, Notes: w.notes, did: w.did}
+func (w *Testbed) seen(r *Row) Result {
+	s := Result{Errors: map[string]int{}, Recovered: w.recovered, Notes: w.notes, did: w.did}
 	for _, l := range w.loads {
-		s.count(l.Outcomes(), r.Bears)
+		s.count(l.Outcomes(), r.Tolerated)
 	}
 	var before, during []Outcome
 	for _, l := range w.loads {
@@ -211,21 +229,21 @@ func (w *World) seen(r *Row) Seen {
 		s.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
 	}
 	for kind, n := range s.Errors {
-		if !slices.Contains(r.Bears, kind) {
-			w.Break("%d × %s", n, kind)
+		if !slices.Contains(r.Tolerated, kind) {
+			w.Fail("%d × %s", n, kind)
 		}
 	}
 	budget := r.Added
 	if budget == 0 {
 		budget = lookupBudget
 	}
-	if bound := w.Pulse.Bound(budget) + added.noise; budget > 0 && added.worst > bound {
-		w.Break("added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
+	if bound := w.TimerLag.Bound(budget) + added.noise; budget > 0 && added.worst > bound {
+		w.Fail("added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
 	}
-	if r.Recover > 0 && w.healed > w.Pulse.Bound(r.Recover) {
-		w.Break("recovered after %v, promised %v", round(w.healed), r.Recover)
+	if r.Recover > 0 && w.recovered > w.TimerLag.Bound(r.Recover) {
+		w.Fail("recovered after %v, promised %v", round(w.recovered), r.Recover)
 	}
-	s.Broken = w.broken
+	s.Failures = w.failures
 	return s
 }
 
@@ -233,7 +251,7 @@ func (w *World) seen(r *Row) Seen {
 const lookupBudget = 15 * time.Millisecond
 
 // count takes outcomes up.
-func (s *Seen) count(all []Outcome, _ []string) {
+func (s *Result) count(all []Outcome, _ []string) {
 	for _, o := range all {
 		s.Sent++
 		if o.Kind == Answered {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // The user that the gateways are at Redis. Everything may be done by it until a row
@@ -30,18 +32,18 @@ type Server struct {
 	dir  string // its folder, kept over restarts
 	args []string
 	env  []string // beside ours: NAME=VALUE
-	log  *journal
-	run  *child // nil while it is dead
+	log  *process.Log
+	run  *process.Process // nil while it is dead
 }
 
 // newServer makes one that does not run yet, with a folder below dir.
 func newServer(dir, name, addr string, args ...string) (*Server, error) {
-	s := &Server{Addr: addr, name: name, dir: filepath.Join(dir, name), log: &journal{}}
+	s := &Server{Addr: addr, name: name, dir: filepath.Join(dir, name), log: &process.Log{}}
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, err
 	}
 	s.args = append([]string{
-		"--bind", "127.0.0.1", "--port", portOf(addr), "--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--bind", "127.0.0.1", "--port", process.Port(addr), "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--enable-debug-command", "yes",
 	}, args...)
 	s.Client = admin(addr)
@@ -73,10 +75,10 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return errNoRedis
 	}
-	if s.run, err = launch(s.name, s.log, s.env, path, s.args...); err != nil {
+	if s.run, err = process.Start(process.Command{Name: s.name, Log: s.log, Env: s.env, Path: path, Args: s.args}); err != nil {
 		return err
 	}
-	return s.run.serves(ctx, func() bool { return s.answers(ctx) })
+	return s.run.Serves(ctx, func() bool { return s.answers(ctx) })
 }
 
 // answers reports whether it says anything to PING, be it that it is still loading.
@@ -91,17 +93,17 @@ func (s *Server) answers(ctx context.Context) bool {
 // Kill ends it as a crash would.
 func (s *Server) Kill() error {
 	if s.run != nil {
-		s.run.kill()
+		s.run.Kill()
 		s.run = nil
 	}
 	return nil
 }
 
 // Freeze stops it where it stands.
-func (s *Server) Freeze() error { return s.run.freeze() }
+func (s *Server) Freeze() error { return s.run.Freeze() }
 
 // Thaw lets it go on.
-func (s *Server) Thaw() error { return s.run.thaw() }
+func (s *Server) Thaw() error { return s.run.Thaw() }
 
 // Config sets parameters of the running server: name, value, name, value …
 func (s *Server) Config(ctx context.Context, pairs ...string) error {
@@ -133,5 +135,5 @@ func (s *Server) stop() error {
 	if s.run == nil {
 		return nil
 	}
-	return s.run.stop()
+	return s.run.Stop()
 }

@@ -17,9 +17,9 @@ func heading(w io.Writer) error {
 }
 
 // line prints one row.
-func line(w io.Writer, r *Row, s *Seen) error {
-	if r.Absent != "" {
-		_, err := fmt.Fprintf(w, "| %s | %s | %s | | | | | | %s | – |\n", r.ID, cell(r.Fault), cell(r.Promise), cell(r.Absent))
+func line(w io.Writer, r *Row, s *Result) error {
+	if r.CoveredBy != "" {
+		_, err := fmt.Fprintf(w, "| %s | %s | %s | | | | | | %s | – |\n", r.ID, cell(r.Fault), cell(r.Promise), cell(r.CoveredBy))
 		return err
 	}
 	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %s | %s / %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
@@ -28,9 +28,9 @@ func line(w io.Writer, r *Row, s *Seen) error {
 }
 
 // verdict says whether the promise was kept, or what was broken.
-func verdict(s *Seen) string {
-	if len(s.Broken) > 0 {
-		return "**BROKEN**: " + strings.Join(s.Broken, "; ")
+func verdict(s *Result) string {
+	if len(s.Failures) > 0 {
+		return "**BROKEN**: " + strings.Join(s.Failures, "; ")
 	}
 	return "kept"
 }

@@ -12,15 +12,15 @@ import (
 // heldToBudget is a run whose load waits for Redis no longer than one budget, over all that a request asks there. What
 // clients see of that, the machine adds to; so the waits that gateways tell of are checked, too: on a busy machine most
 // are late by little, and none has a reason to be two budgets long.
-func heldToBudget(run func(context.Context, *World) error) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func heldToBudget(run func(context.Context, *Testbed) error) func(context.Context, *Testbed) error {
+	return func(ctx context.Context, w *Testbed) error {
 		if err := run(ctx, w); err != nil {
 			return err
 		}
-		added, bound := waited(w.Load.Outcomes(Before), w.Load.Outcomes(During), w.Pulse.Worst())
+		added, bound := waited(w.Load.Outcomes(Before), w.Load.Outcomes(During), w.TimerLag.Worst())
 		w.Note("99 of 100 streams waited %v outside the cascade", round(added))
 		if added > bound {
-			w.Break("99 of 100 streams waited %v outside the cascade, promised %v (on this machine %v)", round(added), lookupBudget, round(bound))
+			w.Fail("99 of 100 streams waited %v outside the cascade, promised %v (on this machine %v)", round(added), lookupBudget, round(bound))
 		}
 		return w.spentOnce(ctx)
 	}
@@ -35,7 +35,7 @@ func waited(before, during []Outcome, late time.Duration) (added, bound time.Dur
 }
 
 // spentOnce checks by the gateways' receipts that those who waited for a whole budget did not wait for another.
-func (w *World) spentOnce(ctx context.Context) error {
+func (w *Testbed) spentOnce(ctx context.Context) error {
 	var all []time.Duration
 	for _, g := range w.Gateways {
 		page, err := g.Page(ctx, "/admin/receipts?n=1000")
@@ -52,7 +52,7 @@ func (w *World) spentOnce(ctx context.Context) error {
 	half := at(all, 50)
 	w.Note("%d waited for a budget, by their receipts %v in the median, %v at most", len(all), round(half), round(at(all, 100)))
 	if half > 3*lookupBudget/2 {
-		w.Break("half of those who waited for a budget waited %v, promised %v", round(half), lookupBudget)
+		w.Fail("half of those who waited for a budget waited %v, promised %v", round(half), lookupBudget)
 	}
 	return nil
 }

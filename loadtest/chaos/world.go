@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -37,9 +38,9 @@ func keyHash(tenant string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Shape says what a row's world is made of. The zero value is what most rows want: one
+// Setup says what a row's world is made of. The zero value is what most rows want: one
 // Redis server, three gateways, two draft and two target simulators, the usual load.
-type Shape struct {
+type Setup struct {
 	Redis    Topology
 	Gateways int     // default 3
 	Drafts   int     // simulators of the draft pool; default 2, below 0 none
@@ -48,9 +49,9 @@ type Shape struct {
 	Load     func(n int) Request
 	Sim      func(o *vllmsim.Options) // changes what each simulator is
 	// Prepare starts what Config names, once the simulators run; it adopts what it starts.
-	Prepare func(w *World) error
+	Prepare func(w *Testbed) error
 	// Under are words of a shell before gateway i runs in its place, such as ulimit -n 256.
-	Under func(w *World, i int) string
+	Under func(w *Testbed, i int) string
 	// Config changes the configuration file of gateway i before it is written.
 	Config   func(i int, file map[string]any)
 	Env      []string          // of the gateways: NAME=VALUE
@@ -58,46 +59,46 @@ type Shape struct {
 	Unshared bool              // the gateways need not share with each other before the row begins
 }
 
-// World is everything that runs for one row.
-type World struct {
-	Shape
+// Testbed is everything that runs for one row.
+type Testbed struct {
+	Setup
 	Drafts, Targets []*vllmsim.Server
 	Redis           *Redis
 	Gateways        []*Gateway
 	Load            *Load
-	Pulse           *Pulse
+	TimerLag        *TimerLag
 
-	opts    Options
-	dir     string
-	loads   []*Load
-	started int // loads so far
-	tries   int // of what a load balancer finds refused, see BalanceBy
-	adopted []func() error
-	engines []*engine   // that are processes
-	base    []footprint // of each gateway before the load
-	strikes int         // faults so far
-	due     int         // lines that each gateway has had to log: one for each change of settings
-	healed  time.Duration
-	notes   []string
-	broken  []string
-	overs   overs  // of takeovers
-	did     *tally // of an operation; nil: it has not come so far, or is none
+	opts       Options
+	dir        string
+	loads      []*Load
+	started    int // loads so far
+	tries      int // of what a load balancer finds refused, see BalanceBy
+	adopted    []func() error
+	engines    []*engine   // that are processes
+	base       []footprint // of each gateway before the load
+	injections int         // faults so far
+	due        int         // lines that each gateway has had to log: one for each change of settings
+	recovered  time.Duration
+	notes      []string
+	failures   []string
+	takeovers  takeovers   // of takeovers
+	did        *accounting // of an operation; nil: it has not come so far, or is none
 }
 
-// startWorld starts it all and waits until the gateways share with each other. What it
+// startTestbed starts it all and waits until the gateways share with each other. What it
 // started before an error is ended.
-func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
-	w = &World{Shape: s.withDefaults(), opts: o, Redis: &Redis{Topology: NoRedis}}
+func startTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err error) {
+	w = &Testbed{Setup: s.withDefaults(), opts: o, Redis: &Redis{Topology: NoRedis}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.stop())
-			err = fmt.Errorf("%w\n%s", err, w.lastWords())
+			err = fmt.Errorf("%w\n%s", err, w.logs())
 		}
 	}()
 	if w.dir, err = os.MkdirTemp("", "foregate-chaos-"); err != nil {
 		return w, err
 	}
-	w.Pulse = startPulse()
+	w.TimerLag = startTimerLag()
 	if err := w.startSims(); err != nil {
 		return w, err
 	}
@@ -106,14 +107,14 @@ func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
 			return w, err
 		}
 	}
-	if w.Redis, err = startRedis(ctx, w.Shape.Redis, w.Shape.Gateways, w.dir); err != nil {
+	if w.Redis, err = startRedis(ctx, w.Setup.Redis, w.Setup.Gateways, w.dir); err != nil {
 		return w, err
 	}
 	w.Settings = drafting(w.Settings)
 	if err := w.set(ctx, w.Settings); err != nil {
 		return w, err
 	}
-	for i := range w.Shape.Gateways {
+	for i := range w.Setup.Gateways {
 		g, err := newGateway(&o, w.dir, i, w.config(i), w.Env)
 		if err != nil {
 			return w, err
@@ -136,7 +137,7 @@ func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
 	return w, nil
 }
 
-func (s Shape) withDefaults() Shape {
+func (s Setup) withDefaults() Setup {
 	if s.Gateways == 0 {
 		s.Gateways = 3
 	}
@@ -152,7 +153,7 @@ func (s Shape) withDefaults() Shape {
 	return s
 }
 
-func (w *World) startSims() error {
+func (w *Testbed) startSims() error {
 	start := func(n int, divergence float64) (out []*vllmsim.Server, err error) {
 		for range n {
 			o := vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: usualScale, Divergence: divergence}
@@ -172,15 +173,15 @@ func (w *World) startSims() error {
 		return out, nil
 	}
 	var err error
-	if w.Drafts, err = start(max(0, w.Shape.Drafts), 0.1); err != nil {
+	if w.Drafts, err = start(max(0, w.Setup.Drafts), 0.1); err != nil {
 		return err
 	}
-	w.Targets, err = start(w.Shape.Targets, 0)
+	w.Targets, err = start(w.Setup.Targets, 0)
 	return err
 }
 
 // config is the configuration file of gateway i, but for its listeners.
-func (w *World) config(i int) map[string]any {
+func (w *Testbed) config(i int) map[string]any {
 	urls := func(sims []*vllmsim.Server) (out []string) {
 		for _, s := range sims {
 			out = append(out, s.URL())
@@ -218,7 +219,7 @@ func drafting(settings map[string]string) map[string]string {
 }
 
 // set writes live settings where the gateways read them.
-func (w *World) set(ctx context.Context, values map[string]string) error {
+func (w *Testbed) set(ctx context.Context, values map[string]string) error {
 	if len(values) == 0 {
 		return nil
 	}
@@ -233,16 +234,16 @@ func (w *World) set(ctx context.Context, values map[string]string) error {
 }
 
 // Adopt has stop called at the world's end, the last adopted first.
-func (w *World) Adopt(stop func() error) { w.adopted = append(w.adopted, stop) }
+func (w *Testbed) Adopt(stop func() error) { w.adopted = append(w.adopted, stop) }
 
 // Dir is a folder that goes with the world.
-func (w *World) Dir() string { return w.dir }
+func (w *Testbed) Dir() string { return w.dir }
 
 // Short reports whether the short form was asked for.
-func (w *World) Short() bool { return w.opts.Short }
+func (w *Testbed) Short() bool { return w.opts.Short }
 
 // Span is how long a phase lasts: short in the short form, else whole times the scale.
-func (w *World) Span(short, whole time.Duration) time.Duration {
+func (w *Testbed) Span(short, whole time.Duration) time.Duration {
 	if w.opts.Short {
 		return short
 	}
@@ -250,7 +251,7 @@ func (w *World) Span(short, whole time.Duration) time.Duration {
 }
 
 // Hold lets the load go on for a while.
-func (w *World) Hold(ctx context.Context, d time.Duration) error {
+func (w *Testbed) Hold(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -261,16 +262,16 @@ func (w *World) Hold(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Strike is one fault: begin, hold while the load goes on, end; then it waits until the
+// Inject is one fault: begin, hold while the load goes on, end; then it waits until the
 // gateways share with each other again and keeps the longest time that this took. What is
 // sent from the fault's beginning to the recovery counts as sent during the fault.
-func (w *World) Strike(ctx context.Context, hold time.Duration, begin, end func() error) error {
-	return w.StrikeUntil(ctx, hold, begin, end, w.Shared)
+func (w *Testbed) Inject(ctx context.Context, hold time.Duration, begin, end func() error) error {
+	return w.InjectUntil(ctx, hold, begin, end, w.Shared)
 }
 
-// StrikeUntil is Strike with another word on when all is as before.
-func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end func() error, well func(context.Context) bool) error {
-	w.strikes++
+// InjectUntil is Inject with another word on when all is as before.
+func (w *Testbed) InjectUntil(ctx context.Context, hold time.Duration, begin, end func() error, well func(context.Context) bool) error {
+	w.injections++
 	w.Phase(During)
 	if err := begin(); err != nil {
 		return err
@@ -282,17 +283,17 @@ func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end 
 		return err
 	}
 	began := time.Now()
-	err := poll(ctx, maxRecovery, func() bool { return w.lost() || well(ctx) })
+	err := process.Poll(ctx, maxRecovery, func() bool { return w.ended() || well(ctx) })
 	if err != nil {
-		w.Break("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, w.Modes(ctx))
+		w.Fail("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, w.Modes(ctx))
 	}
-	w.healed = max(w.healed, time.Since(began))
+	w.recovered = max(w.recovered, time.Since(began))
 	w.Phase(After)
 	return nil
 }
 
-// lost reports whether a gateway has ended that should not have: nothing will be as before.
-func (w *World) lost() bool {
+// ended reports whether a gateway has ended that should not have: nothing will be as before.
+func (w *Testbed) ended() bool {
 	return slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return !g.Alive() && !g.Leaving.Load() })
 }
 
@@ -300,15 +301,15 @@ func (w *World) lost() bool {
 const maxRecovery = 30 * time.Second
 
 // Phase marks what all loads send from here on.
-func (w *World) Phase(name string) {
-	w.Pulse.Phase(name)
+func (w *Testbed) Phase(name string) {
+	w.TimerLag.Phase(name)
 	for _, l := range w.loads {
 		l.Phase(name)
 	}
 }
 
 // Modes are the rungs that the gateways are on; "" is one that does not answer.
-func (w *World) Modes(ctx context.Context) []string {
+func (w *Testbed) Modes(ctx context.Context) []string {
 	var out []string
 	for _, g := range w.Gateways {
 		mode := ""
@@ -323,7 +324,7 @@ func (w *World) Modes(ctx context.Context) []string {
 }
 
 // InMode reports whether every gateway is on one of the rungs.
-func (w *World) InMode(ctx context.Context, modes ...string) bool {
+func (w *Testbed) InMode(ctx context.Context, modes ...string) bool {
 	for _, m := range w.Modes(ctx) {
 		if !slices.Contains(modes, m) {
 			return false
@@ -333,7 +334,7 @@ func (w *World) InMode(ctx context.Context, modes ...string) bool {
 }
 
 // Shared reports whether every gateway shares with all others.
-func (w *World) Shared(ctx context.Context) bool {
+func (w *Testbed) Shared(ctx context.Context) bool {
 	for _, g := range w.Gateways {
 		m, err := g.Metrics(ctx)
 		if err != nil || m.Mode() != "shared" {
@@ -347,8 +348,8 @@ func (w *World) Shared(ctx context.Context) bool {
 }
 
 // Settled waits until every gateway shares with all others.
-func (w *World) Settled(ctx context.Context, limit time.Duration) error {
-	if err := poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
+func (w *Testbed) Settled(ctx context.Context, limit time.Duration) error {
+	if err := process.Poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
 		return fmt.Errorf("modes %v: %w", w.Modes(ctx), err)
 	}
 	return nil
@@ -356,47 +357,47 @@ func (w *World) Settled(ctx context.Context, limit time.Duration) error {
 
 // Until waits until ok, at most for limit, and tells how long it took. What does not come
 // in time breaks the row's promise.
-func (w *World) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
+func (w *Testbed) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
 	began := time.Now()
-	if err := poll(ctx, w.Pulse.Bound(limit), ok); err != nil {
-		w.Break("%s: not within %v", what, limit)
+	if err := process.Poll(ctx, w.TimerLag.Bound(limit), ok); err != nil {
+		w.Fail("%s: not within %v", what, limit)
 	}
 	return time.Since(began)
 }
 
 // Note puts words beside the row in the table.
-func (w *World) Note(format string, args ...any) {
+func (w *Testbed) Note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// Break says which promise was not kept; the row fails, and goes on.
-func (w *World) Break(format string, args ...any) {
-	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+// Fail says which promise was not kept; the row fails, and goes on.
+func (w *Testbed) Fail(format string, args ...any) {
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
 // stop ends everything that runs, and waits.
-func (w *World) stop() error {
+func (w *Testbed) stop() error {
 	var errs []error
 	for _, l := range w.loads {
 		l.Stop()
 	}
 	for _, g := range w.Gateways { // all at once
-		if p := g.process(); p != nil && p.alive() {
-			_ = p.thaw() // a frozen one hears nothing
+		if p := g.process(); p != nil && p.Alive() {
+			_ = p.Thaw() // a frozen one hears nothing
 			_ = g.Terminate()
 		}
 	}
 	for _, g := range w.Gateways {
 		if p := g.process(); p != nil {
-			errs = append(errs, p.stop())
+			errs = append(errs, p.Stop())
 		}
 	}
 	errs = append(errs, w.Redis.stop())
 	for i := len(w.adopted) - 1; i >= 0; i-- {
 		errs = append(errs, w.adopted[i]())
 	}
-	if w.Pulse != nil {
-		w.Pulse.stop()
+	if w.TimerLag != nil {
+		w.TimerLag.stop()
 	}
 	if w.dir != "" {
 		errs = append(errs, os.RemoveAll(w.dir))
@@ -404,10 +405,10 @@ func (w *World) stop() error {
 	return errors.Join(errs...)
 }
 
-// lastWords are the last log lines of each gateway.
-func (w *World) lastWords() (out string) {
+// logs are the last log lines of each gateway.
+func (w *Testbed) logs() (out string) {
 	for _, g := range w.Gateways {
-		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.last(25))
+		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.Last(25))
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/answer"
 )
 
 // maxInFlight bounds the requests under way. What comes beyond is not sent, and
@@ -29,17 +30,17 @@ const maxRefusal = 64 << 10
 
 // client sends requests to the replicas in turn, as a load balancer would.
 type client struct {
-	model    string
-	key      string // bearer; "" is none
-	clock    clock
-	deadline time.Duration // the wall's time
-	doors    []door
-	next     atomic.Uint64
-	inFlight atomic.Int64
+	model     string
+	key       string // bearer; "" is none
+	clock     clock
+	deadline  time.Duration // the wall's time
+	endpoints []endpoint
+	next      atomic.Uint64
+	inFlight  atomic.Int64
 }
 
-// door is one replica with the connections to it.
-type door struct {
+// endpoint is one replica with the connections to it.
+type endpoint struct {
 	url       string
 	transport *http.Transport
 }
@@ -50,7 +51,7 @@ func newClient(o *Options, bases []string) *client {
 		c.model = o.Model
 	}
 	for _, base := range bases {
-		c.doors = append(c.doors, door{base + "/v1/chat/completions", &http.Transport{
+		c.endpoints = append(c.endpoints, endpoint{base + "/v1/chat/completions", &http.Transport{
 			MaxIdleConns: maxInFlight, MaxIdleConnsPerHost: maxInFlight, IdleConnTimeout: 30 * time.Second,
 			DisableCompression: true, ReadBufferSize: 8 << 10, WriteBufferSize: 16 << 10,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -68,7 +69,7 @@ func (c *client) begin(scale float64) {
 
 // close lets go of the connections.
 func (c *client) close() {
-	for _, d := range c.doors {
+	for _, d := range c.endpoints {
 		d.transport.CloseIdleConnections()
 	}
 }
@@ -85,7 +86,7 @@ func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out
 	defer c.inFlight.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, c.deadline)
 	defer cancel()
-	d := &c.doors[c.next.Add(1)%uint64(len(c.doors))]
+	d := &c.endpoints[c.next.Add(1)%uint64(len(c.endpoints))]
 	req, err := c.request(ctx, d, q, body)
 	if err != nil {
 		out.End, out.Detail = loadtest.Failed, "bad_url"
@@ -105,7 +106,7 @@ func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out
 }
 
 // request builds the HTTP request.
-func (c *client) request(ctx context.Context, d *door, q *loadtest.Request, body []byte) (*http.Request, error) {
+func (c *client) request(ctx context.Context, d *endpoint, q *loadtest.Request, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -125,23 +126,48 @@ func (c *client) request(ctx context.Context, d *door, q *loadtest.Request, body
 
 // read takes the answer in.
 func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Outcome) string {
-	var a answer
+	a := answer.Answer{Heard: func(piece int) {
+		if piece == 1 {
+			out.First = c.clock.now()
+		}
+	}}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" is neither of them
-	read := a.readJSON
+	read, whole := a.Whole, func() bool { return a.Choices > 0 }
 	if kind == "text/event-stream" {
-		read = a.readStream
+		read, whole = a.Stream, func() bool { return a.Dones > 0 }
 	}
-	err := read(resp.Body, c.clock.now)
-	a.fill(out)
+	err := read(resp.Body)
+	fill(out, &a)
 	from := strings.ToLower(resp.Header.Get("X-Cache"))
 	out.Cached, out.Coalesced = strings.HasPrefix(from, "hit"), strings.HasPrefix(from, "coalesced")
-	if err != nil {
+	switch {
+	case a.Failed != "":
+		out.End, out.Detail = loadtest.Broken, "error_event"
+	case err != nil:
 		out.End, out.Detail = loadtest.Broken, trouble(ctx, err)
-		return ""
+	case !whole():
+		out.End, out.Detail = loadtest.Broken, noDone
+	default:
+		out.End = loadtest.Answered
+		return a.Text.String()
 	}
-	out.End = loadtest.Answered
-	return a.text.String()
+	return ""
 }
+
+// fill writes into out what the answer says of itself. Tokens of a server that is
+// no gateway are the target's.
+func fill(out *loadtest.Outcome, a *answer.Answer) {
+	if u := a.Usage; u != nil {
+		out.PromptTokens, out.TargetTokens = u.Prompt, u.Completion
+	}
+	if x := a.Gateway; x != nil {
+		out.Tier, out.Acceptance, out.Reason = x.Tier, x.Acceptance, x.Reason
+		out.DraftTokens, out.TargetTokens = x.Accepted, x.Target
+	}
+}
+
+// noDone is the detail of an answer that ended before it was whole.
+const noDone = "no_done"
 
 // refusal says what an error status means.
 func refusal(resp *http.Response, out *loadtest.Outcome) {
@@ -160,7 +186,7 @@ func refusal(resp *http.Response, out *loadtest.Outcome) {
 
 // trouble names an error in one of few words.
 func trouble(ctx context.Context, err error) string {
-	for _, known := range []error{errNoDone, errEvent, errLongLine, errBadJSON} {
+	for _, known := range []error{answer.ErrLongLine, answer.ErrBadJSON} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -172,7 +198,7 @@ func trouble(ctx context.Context, err error) string {
 		return "connect"
 	}
 	if errors.Is(err, io.EOF) {
-		return errNoDone.Error()
+		return noDone
 	}
-	return errCut.Error()
+	return "cut" // the connection ended
 }

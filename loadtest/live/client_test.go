@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -139,11 +140,11 @@ func TestEveryWayARequestEndsHasItsName(t *testing.T) {
 }
 
 func TestARefusedConnectionHasItsName(t *testing.T) {
-	addr, err := freeAddr()
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, out := sendOne(t, "http://"+addr, true); out.End != loadtest.Failed || out.Detail != "connect" {
+	if _, out := sendOne(t, "http://"+addrs[0], true); out.End != loadtest.Failed || out.Detail != "connect" {
 		t.Errorf("%+v", out)
 	}
 }

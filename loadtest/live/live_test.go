@@ -165,9 +165,7 @@ func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop()
-	if err := s.replicas[0].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	s.replicas[0].Kill()
 	if err := <-failed; !strings.Contains(err.Error(), "gateway 0 ended by itself: signal: killed") {
 		t.Error(err)
 	}

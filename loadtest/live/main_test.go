@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(p.cmd.Process.Pid)
-		<-p.exited
+		fmt.Println(p.PID())
+		<-p.Exited
 		os.Exit(0)
 	}
 	status := m.Run()

@@ -3,13 +3,10 @@ package live
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,47 +52,6 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// FuzzStream reads any bytes as a stream: it ends, and says the same however
-// they are cut.
-func FuzzStream(f *testing.F) {
-	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
-	f.Add([]byte("event: error\ndata: {}\n\n"))
-	f.Add([]byte("data: {\"error\":null,\"usage\":{}}\r\n\r\ndata:[DONE]"))
-	f.Add([]byte("data: " + strings.Repeat("x", 20_000)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		now := func() time.Duration { return time.Second }
-		var a, b answer
-		errA := a.readStream(bytes.NewReader(data), now)
-		errB := b.readStream(iotest.OneByteReader(bytes.NewReader(data)), now)
-		if !errors.Is(errA, errB) || a.text.String() != b.text.String() {
-			t.Errorf("%v and %q; byte by byte %v and %q", errA, a.text.String(), errB, b.text.String())
-		}
-	})
-}
-
-func TestALineWithoutEndIsGivenUp(t *testing.T) {
-	var a answer
-	endless := io.MultiReader(strings.NewReader("data: "), &forever{})
-	if err := a.readStream(endless, nil); !errors.Is(err, errLongLine) {
-		t.Error(err)
-	}
-	long := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("é", 40_000) + "\"}}]}\n\ndata: [DONE]\n\n"
-	var b answer
-	if err := b.readStream(strings.NewReader(long), func() time.Duration { return 1 }); err != nil || b.text.Len() != 80_000 {
-		t.Error(err, b.text.Len())
-	}
-}
-
-// forever is a line that never ends.
-type forever struct{}
-
-func (*forever) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
-}
-
 func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	in := map[string]string{
 		"speculation.holdback_ms": "400", "timeout.stream_idle@lab": "10s", "breaker.open_duration": "1s", "shed.low": "0.5", "timeout.total": "soon",
@@ -116,20 +72,6 @@ func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	}
 	if got := scaled(nil, 1000)["speculation.holdback_ms"]; got != "1" {
 		t.Errorf("hold-back %s", got)
-	}
-}
-
-func TestATailKeepsTheEnd(t *testing.T) {
-	var l tail
-	if l.String() != "" {
-		t.Error(l.String())
-	}
-	for range 3 {
-		_, _ = l.Write(bytes.Repeat([]byte("a"), tailBytes/2))
-	}
-	_, _ = l.Write([]byte("end"))
-	if got := l.String(); len(got) != tailBytes+len("…") || !strings.HasSuffix(got, "aend") {
-		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-5:])
 	}
 }
 

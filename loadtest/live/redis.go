@@ -7,39 +7,40 @@ import (
 	"io"
 	"net"
 	"os/exec"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 const (
-	startPatience = 30 * time.Second // for a child to serve; machines under test are busy
-	pollEvery     = 10 * time.Millisecond
-	portTries     = 5 // a port that was free may be taken when the child gets to it
+	portTries   = 5                // a port that was free may be taken when the child gets to it
+	undoTimeout = 30 * time.Second // for the settings of the case to be taken back
 )
 
 // startRedis runs a Redis that keeps nothing, on a port of its own.
-func startRedis(ctx context.Context, dir string) (p *process, url string, err error) {
+func startRedis(ctx context.Context, dir string) (p *process.Process, url string, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, "", errors.New("redis-server is not in PATH: install redis-server, or use --redis URL")
 	}
 	for range portTries {
-		addr, err := freeAddr()
+		addrs, err := process.FreeAddrs(1)
 		if err != nil {
 			return nil, "", err
 		}
+		addr := addrs[0]
 		_, port, _ := net.SplitHostPort(addr) // it is one
-		p, err = launch("redis-server", path, "--bind", "127.0.0.1", "--port", port,
-			"--save", "", "--appendonly", "no", "--dir", dir, "--daemonize", "no")
+		p, err = process.Start(process.Command{Name: "redis-server", Path: path, Args: []string{
+			"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--daemonize", "no",
+		}})
 		if err != nil {
 			return nil, "", err
 		}
-		if err = p.serves(ctx, func() bool { return pong(ctx, addr) }); err == nil {
+		if err = p.Serves(ctx, func() bool { return pong(ctx, addr) }); err == nil {
 			return p, "redis://" + addr + "/0", nil
 		}
-		p.stop()
-		if !p.lostPort() {
+		_ = p.Stop() // it has ended, or ends now
+		if !p.LostPort() {
 			return nil, "", err
 		}
 	}
@@ -61,51 +62,4 @@ func pong(ctx context.Context, addr string) bool {
 	answer := make([]byte, len("+PONG"))
 	_, err = io.ReadFull(conn, answer)
 	return err == nil && string(answer) == "+PONG"
-}
-
-// serves polls until ok, the child's end, or the end of patience.
-func (p *process) serves(ctx context.Context, ok func() bool) error {
-	limit := time.NewTimer(startPatience)
-	defer limit.Stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-p.exited:
-			return p.died()
-		case <-limit.C:
-			return fmt.Errorf("%s did not serve within %v%s", p.name, startPatience, p.words())
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
-// lostPort reports whether a child ended because somebody else has its port.
-func (p *process) lostPort() bool {
-	return strings.Contains(strings.ToLower(p.log.String()), "address already in use")
-}
-
-// freeAddr is a loopback address that was free a moment ago.
-func freeAddr() (string, error) {
-	addrs, err := freeAddrs(1)
-	if err != nil {
-		return "", err
-	}
-	return addrs[0], nil
-}
-
-// freeAddrs are n different ones.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = l.Close() }() // held until all are known, so that they differ
-		addrs = append(addrs, "127.0.0.1:"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return addrs, nil
 }

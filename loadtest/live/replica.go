@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -23,7 +21,7 @@ const routeModel = "lab"
 
 // replica is one process of the gateway.
 type replica struct {
-	*process
+	*process.Process
 	base, admin string // URLs of its two listeners
 }
 
@@ -102,7 +100,7 @@ func (s *system) startReplica(ctx context.Context, i int) (*replica, error) {
 	for range portTries {
 		r, err := s.tryReplica(ctx, i)
 		if err == nil {
-			err = r.serves(ctx, func() bool { return r.ready(ctx) })
+			err = r.Serves(ctx, func() bool { return r.ready(ctx) })
 		}
 		if err == nil {
 			return r, nil
@@ -110,8 +108,8 @@ func (s *system) startReplica(ctx context.Context, i int) (*replica, error) {
 		if r == nil {
 			return nil, err
 		}
-		r.stop()
-		if !r.lostPort() {
+		_ = r.Stop() // what counts is that it did not serve
+		if !r.LostPort() {
 			return nil, err
 		}
 	}
@@ -123,7 +121,7 @@ func (s *system) tryReplica(ctx context.Context, i int) (*replica, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	addrs, err := freeAddrs(2)
+	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
@@ -135,19 +133,21 @@ func (s *system) tryReplica(ctx context.Context, i int) (*replica, error) {
 	if err := os.WriteFile(path, text, 0o600); err != nil { // a Redis URL may hold a password
 		return nil, err
 	}
-	p, err := launch(fmt.Sprintf("gateway %d", i), s.opts.Foregate, "serve", "-c", path, "--log-level", "warn")
+	p, err := process.Start(process.Command{
+		Name: fmt.Sprintf("gateway %d", i), Path: s.opts.Foregate, Args: []string{"serve", "-c", path, "--log-level", "warn"},
+	})
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no gateway at %s: run make build, or use --foregate PATH", s.opts.Foregate)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &replica{process: p, base: "http://" + addrs[0], admin: "http://" + addrs[1]}, nil
+	return &replica{Process: p, base: "http://" + addrs[0], admin: "http://" + addrs[1]}, nil
 }
 
 // ready reports whether the replica can serve its route.
 func (r *replica) ready(ctx context.Context) bool {
-	_, err := fetch(ctx, r.base+"/readyz")
+	_, err := process.Fetch(ctx, r.base+"/readyz")
 	return err == nil
 }
 
@@ -157,9 +157,9 @@ var rejected = regexp.MustCompile(`(?m)^foregate_settings_(?:rejected|unknown)\{
 // obeys complains of settings that the replica does not follow: the run would
 // measure something else than its case says.
 func (r *replica) obeys(ctx context.Context) error {
-	page, err := fetch(ctx, r.admin+"/metrics")
+	page, err := process.Fetch(ctx, r.admin+"/metrics")
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.name, err)
+		return fmt.Errorf("%s: %w", r.Name, err)
 	}
 	var names []string
 	for _, m := range rejected.FindAllStringSubmatch(page, -1) {
@@ -170,29 +170,5 @@ func (r *replica) obeys(ctx context.Context) error {
 	}
 	slices.Sort(names)
 	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in REFERENCE.md",
-		r.name, strings.Join(names, ", "))
-}
-
-// prober asks children how they are; it keeps no connections.
-var prober = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// fetch reads a page that answers 200.
-func fetch(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := prober.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
-	page, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return string(page), nil
+		r.Name, strings.Join(names, ", "))
 }

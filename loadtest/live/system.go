@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -23,7 +24,7 @@ type system struct {
 	opts     Options
 	pools    []*pool
 	replicas []*replica
-	redis    *process
+	redis    *process.Process
 	redisURL string
 	undo     func(context.Context) error // of the settings
 	dir      string
@@ -78,7 +79,7 @@ func (s *system) startAll(ctx context.Context) (err error) {
 			return err
 		}
 		s.replicas = append(s.replicas, r)
-		s.watch(r.process)
+		s.watch(r.Process)
 	}
 	for _, r := range s.replicas {
 		if err := r.obeys(ctx); err != nil {
@@ -140,11 +141,11 @@ func (s *system) startSettings(ctx context.Context) (err error) {
 }
 
 // watch makes the run fail when a child ends by itself.
-func (s *system) watch(p *process) {
+func (s *system) watch(p *process.Process) {
 	s.watchers.Go(func() {
-		<-p.exited
-		if !p.stopping.Load() {
-			s.fail(p.died())
+		<-p.Exited
+		if !p.Stopping() {
+			s.fail(p.Died())
 		}
 	})
 }
@@ -154,16 +155,16 @@ func (s *system) watch(p *process) {
 func (s *system) stop() {
 	var ending sync.WaitGroup
 	for _, r := range s.replicas {
-		ending.Go(r.stop)
+		ending.Go(func() { _ = r.Stop() }) // one that must be killed has served all the same
 	}
 	ending.Wait()
 	if s.undo != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
 		_ = s.undo(ctx) // a Redis that is away has nothing left of ours either, or its owner must see
 		cancel()
 	}
 	if s.redis != nil {
-		s.redis.stop()
+		_ = s.redis.Stop() // as above
 	}
 	for _, p := range s.pools {
 		for _, b := range p.backends {

@@ -235,7 +235,7 @@ func usd(r *Receipt, b branch) (cost Range, ok bool) {
 	return cost, true
 }
 
-// model is what a way costs by the prices of its tokens: acceptance.md §2.2.
+// model is what a way costs by the prices of its tokens (docs/science.md, Cost model).
 func model(r *Receipt, b branch, drafted, kept int) float64 {
 	p, length := r.Prices, float64(r.Tokens.Accepted+r.Tokens.Target)
 	prompt, d, k := float64(r.Tokens.Prompt), float64(drafted), float64(kept)

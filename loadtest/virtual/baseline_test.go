@@ -23,6 +23,9 @@ var (
 // shorter one stays in make test.
 var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-price-b", "first-hour", "head-verify", "repeats"}
 
+// shortCases are the cases that make test runs of scenarios that take seconds. The rest is left to make test-long.
+var shortCases = map[string]string{"cascade-low-acceptance": "auto", "retry-after": "bursts", "risk-hour": "risk"}
+
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
 // shows here as a changed row, to be looked at before it is committed.
@@ -50,7 +53,12 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 				t.Fatal(err)
 			}
 			report := &loadtest.Report{Scenario: s, Seed: s.Seed, Kind: loadtest.Virtual}
+			only, part := shortCases[name]
+			part = part && testing.Short() && !*update
 			for i := range s.Cases {
+				if part && s.Cases[i].Name != only {
+					continue
+				}
 				r, err := Run(t.Context(), s, &s.Cases[i], s.Seed)
 				if err != nil {
 					t.Fatal(err)
@@ -60,6 +68,12 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 			got, err := report.JSON()
 			if err != nil {
 				t.Fatal(err)
+			}
+			if part {
+				if diff := cmp.Diff(baseline(t, name)[only], rows(t, got)[only]); diff != "" {
+					t.Errorf("%s.json, %s (-want +got); run make golden and read what changed:\n%s", name, only, diff)
+				}
+				return
 			}
 			file := filepath.Join("..", "baselines", name+".json")
 			if *update {
@@ -86,6 +100,12 @@ func baseline(t *testing.T, name string) map[string]loadtest.Row {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rows(t, data)
+}
+
+// rows are those of a report in JSON by their names.
+func rows(t *testing.T, data []byte) map[string]loadtest.Row {
+	t.Helper()
 	var report struct{ Rows []loadtest.Row }
 	if err := json.Unmarshal(data, &report); err != nil {
 		t.Fatal(err)

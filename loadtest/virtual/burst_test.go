@@ -75,7 +75,10 @@ func TestLowIsShedWithinASecondOfTheCrossingAndDoesNotFlicker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Duration = 4 * time.Minute
+	s.Duration = 4 * time.Minute // eight bursts
+	if testing.Short() {
+		s.Duration = 2 * time.Minute
+	}
 	s.Arrivals.PerSecond = 30 // so that every replica has low requests in every second
 	s.Tenants[0].Weight, s.Tenants[1].Weight, s.Tenants[2].Weight = 1, 20, 0.1
 	s.Tenants[1].Priority = map[string]float64{"low": 1}

@@ -62,16 +62,16 @@ func (e *evidence) note(k risk.Key) {
 	e.changes = append(e.changes, change{now, k.TrafficClass, v.Threshold, v.Serves()})
 }
 
-// sightings are the evidence as a replica saw it last. It implements [audit.Evidence].
-type sightings struct {
+// evidenceView are the evidence as a replica saw it last. It implements [audit.Evidence].
+type evidenceView struct {
 	*evidence
 	seen map[risk.Key]risk.View
 }
 
-var _ audit.Evidence = sightings{}
+var _ audit.Evidence = evidenceView{}
 
 // View implements [audit.Evidence].
-func (s sightings) View(k risk.Key) risk.View {
+func (s evidenceView) View(k risk.Key) risk.View {
 	v, ok := s.seen[k]
 	if !ok || s.lab.clock.Now().Sub(v.Seen) >= viewEvery {
 		return s.look(k)
@@ -80,7 +80,7 @@ func (s sightings) View(k risk.Key) risk.View {
 }
 
 // look takes the view of this moment.
-func (s sightings) look(k risk.Key) risk.View {
+func (s evidenceView) look(k risk.Key) risk.View {
 	v := s.state(k).View(s.rule())
 	v.Seen = s.lab.clock.Now()
 	s.seen[k] = v
@@ -88,7 +88,7 @@ func (s sightings) look(k risk.Key) risk.View {
 }
 
 // Open implements [audit.Evidence].
-func (s sightings) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResult, error) {
+func (s evidenceView) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResult, error) {
 	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
 	s.note(b.Key)
 	s.look(b.Key)
@@ -96,13 +96,13 @@ func (s sightings) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResul
 }
 
 // OpenWarmup implements [audit.Evidence].
-func (s sightings) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+func (s evidenceView) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	fate := s.state(k).OpenWarmup(s.rule(), ticket, s.lab.clock.Now())
 	s.look(k)
 	return s.counted(fate), nil
 }
 
-func (s sightings) counted(fate risk.OpenResult) risk.OpenResult {
+func (s evidenceView) counted(fate risk.OpenResult) risk.OpenResult {
 	if fate == risk.Opened {
 		s.booked++
 	}
@@ -110,12 +110,12 @@ func (s sightings) counted(fate risk.OpenResult) risk.OpenResult {
 }
 
 // Drafted implements [audit.Evidence].
-func (s sightings) Drafted(k risk.Key, made, served int) {
+func (s evidenceView) Drafted(k risk.Key, made, served int) {
 	s.state(k).Drafted(s.rule(), made, served, s.lab.clock.Now())
 }
 
 // Close implements [audit.Evidence].
-func (s sightings) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
+func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
 	if s.state(k).Close(s.rule(), ticket, bad) {
 		s.closed++
 	}

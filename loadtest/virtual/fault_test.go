@@ -146,9 +146,12 @@ func strike(t *testing.T, text string, f loadtest.Fault) (*seen, loadtest.Row) {
 	}
 	f.Pool, f.Backend = "target", sick
 	s.Faults = []loadtest.Fault{f}
+	if testing.Short() {
+		s.Duration = 45 * time.Second
+	}
 	v := watch(t, s, &s.Cases[0])
 	row := v.result().Row()
-	if row.Requests < 2000 {
+	if row.Requests < int(s.Duration.Seconds())*33 {
 		t.Fatalf("only %d requests", row.Requests)
 	}
 	return v, row
@@ -199,6 +202,9 @@ func lies(t *testing.T) {
 		"none":   {Metrics: "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && (name == "full" || name == "none") {
+				t.Skip("a long test: make test-long")
+			}
 			v, row := strike(t, busy, f)
 			// A lie is known after ten seconds; what is frozen after one.
 			share, calls := v.share(sick, struck+12*time.Second, time.Minute)
@@ -239,15 +245,19 @@ func errs(t *testing.T) {
 }
 
 // bursts holds fit to its bound where all come at once: one and a half times the fair
-// share, with three seeds.
+// share, with three seeds; the short form has one.
 func bursts(t *testing.T) {
 	s, err := loadtest.Load(filepath.Join("..", "scenarios", "bursty-multitenant.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Duration = 8 * time.Minute
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
 	i := slices.IndexFunc(s.Cases, func(c loadtest.Case) bool { return c.Name == "fit" })
-	for s.Seed = 1; s.Seed <= 3; s.Seed++ {
+	for s.Seed = 1; s.Seed <= seeds; s.Seed++ {
 		v := watch(t, s, &s.Cases[i])
 		worst := v.busiest(s.Duration)
 		t.Logf("seed %d: the most is %.2f times the fair share", s.Seed, worst)

@@ -11,28 +11,28 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// others is what one replica tells the others: through Redis, so what is told waits
-// for the teller's next exchange and then for the listener's.
-type others struct{ teller *replica }
+// fleetOf is the fleet as one replica sees it. What it tells the others goes through Redis: it waits for the
+// sender's next exchange and then for the receiver's.
+type fleetOf struct{ from *replica }
 
 // Known is how many replicas there are.
-func (f others) Known() int { return len(f.teller.lab.replicas) }
+func (f fleetOf) Known() int { return len(f.from.lab.replicas) }
 
 // Mine deals the backends out among the replicas.
-func (f others) Mine(string, string) bool { return true } // nobody asks: watch deals them out
+func (f fleetOf) Mine(string, string) bool { return true } // nobody asks: watch deals them out
 
 // Sharing is always so: virtual time has no faults of Redis.
-func (f others) Sharing() bool { return true }
+func (f fleetOf) Sharing() bool { return true }
 
 // Publish is done by watch.
-func (f others) Publish(string, string, pressure.Reading) {}
+func (f fleetOf) Publish(string, string, pressure.Reading) {}
 
 // Place tells the others where prompts went.
-func (f others) Place(name string, said []prefix.Placement) {
+func (f fleetOf) Place(name string, said []prefix.Placement) {
 	said = slices.Clone(said)
-	for _, r := range f.teller.lab.replicas {
-		if r != f.teller {
-			f.teller.lab.clock.After(f.teller.exchange(), func() { r.pools[name].ReceivePlacements(said) })
+	for _, r := range f.from.lab.replicas {
+		if r != f.from {
+			f.from.lab.clock.After(f.from.exchange(), func() { r.pools[name].ReceivePlacements(said) })
 		}
 	}
 }

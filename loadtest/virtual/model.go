@@ -46,7 +46,7 @@ func (e *ended) add(o *loadtest.Outcome, holds bool) {
 	}
 }
 
-// model is what a million tokens should have cost by acceptance.md §2.2, from this run's
+// model is what a million tokens should have cost by docs/science.md, Cost model, from this run's
 // own lengths, acceptance and costs. A prompt token costs what is computed of it, except
 // where it is scored, which computes all of it, and its logprobs.
 func (l *lab) model() float64 {

@@ -32,8 +32,8 @@ func promises(s *loadtest.Scenario) bool {
 	return false
 }
 
-// foresee takes the census of a case that needs one, and finds its oracle's thresholds.
-func (l *lab) foresee() error {
+// prepareOracle takes the census of a case that needs one, and finds its oracle's thresholds.
+func (l *lab) prepareOracle() error {
 	if l.pools["draft"] == nil {
 		return nil
 	}
@@ -46,13 +46,13 @@ func (l *lab) foresee() error {
 	if l.work.Closed() || !promises(l.scenario) || l.scenario.Audits == 0 {
 		return nil
 	}
-	if l.census = l.takeCensus(); l.spec.Oracle == 0 {
+	if l.sample = l.sampleDrafts(); l.spec.Oracle == 0 {
 		return nil
 	}
 	l.oracles = map[string][]float64{}
-	for _, bucket := range l.census.buckets() {
+	for _, bucket := range l.sample.buckets() {
 		for e := range l.eras {
-			best, _ := l.census.loosest(bucket, e, l.spec.Oracle)
+			best, _ := l.sample.loosest(bucket, e, l.spec.Oracle)
 			l.oracles[bucket] = append(l.oracles[bucket], best)
 		}
 	}
@@ -68,15 +68,15 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 	}
 	p.USD[0], p.AuditsUSD[0] = priced(l.pools["draft"])
 	p.USD[1], p.AuditsUSD[1] = priced(l.pools["target"])
-	if l.census == nil {
+	if l.sample == nil {
 		return p, nil
 	}
-	p.Base[0], p.AUROC[0] = l.census.base(0)
+	p.Base[0], p.AUROC[0] = l.sample.base(0)
 	if last := len(l.eras) - 1; last > 0 {
-		p.Base[1], p.AUROC[1] = l.census.base(last)
+		p.Base[1], p.AUROC[1] = l.sample.base(last)
 	}
 	notes := []string{}
-	for _, bucket := range l.census.buckets() {
+	for _, bucket := range l.sample.buckets() {
 		notes = append(notes, l.kept(p, bucket))
 	}
 	e := l.evidence
@@ -100,12 +100,12 @@ func priced(p *engines.Pool) (usd, ofAudits float64) {
 
 // kept adds one kind of request to p, and words it.
 func (l *lab) kept(p *loadtest.Promise, bucket string) string {
-	share := l.census.share[bucket]
+	share := l.sample.share[bucket]
 	above, served, until, last := l.above(p.Eps, bucket)
 	best := [2]float64{}
-	_, best[0] = l.census.loosest(bucket, 0, p.Eps)
+	_, best[0] = l.sample.loosest(bucket, 0, p.Eps)
 	if last := len(l.eras) - 1; last > 0 {
-		_, best[1] = l.census.loosest(bucket, last, p.Eps)
+		_, best[1] = l.sample.loosest(bucket, last, p.Eps)
 	}
 	for i := range above {
 		p.Above[i] += share * above[i]
@@ -151,9 +151,9 @@ func (l *lab) above(eps float64, bucket string) (above, accepts [2]float64, unti
 		if last = (share{}); !c.serves {
 			return
 		}
-		accepted := l.census.accepts(bucket, era, c.threshold)
+		accepted := l.sample.accepts(bucket, era, c.threshold)
 		accepts[i] += secs * accepted
-		last = share{l.census.risk(bucket, era, c.threshold), accepted * float64(len(l.census.kinds[bucket][era]))}
+		last = share{l.sample.risk(bucket, era, c.threshold), accepted * float64(len(l.sample.kinds[bucket][era]))}
 		if last.risk > eps {
 			if above[i] += secs; era > 0 {
 				until = to - l.eras[1].from

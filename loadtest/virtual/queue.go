@@ -74,7 +74,7 @@ func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Adm
 		}
 	}
 	if !t.NoWait && !t.MidStream {
-		l.comebacks.hear(l, comeback{t.Pool, w.Class}, err, came)
+		l.retries.hear(l, queueClass{t.Pool, w.Class}, err, came)
 	}
 	return l.clock.Elapsed() - came, err
 }

@@ -33,14 +33,14 @@ type replica struct {
 	route    *tiers.Route
 	cascade  *tiers.Cascade
 	pipeline *pipeline.Pipeline
-	seen     sightings // of what audits have shown
+	seen     evidenceView // of what audits have shown
 
-	drawn, thrown, opened uint64 // random numbers: of the fleet, of requests, of breakers
+	fleetDraws, draws, breakerDraws uint64 // random numbers: of the fleet, of requests, of breakers
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
 	r := &replica{
-		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: sightings{l.evidence, map[risk.Key]risk.View{}},
+		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: evidenceView{l.evidence, map[risk.Key]risk.View{}},
 	}
 	r.breakers = r.newBreakers()
 	r.route = &tiers.Route{Model: route, SameTokenizer: true, Config: func() plan.Config { return l.values.Tiers }, Prices: l.prices}
@@ -58,7 +58,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	var err error
 	r.cascade, err = tiers.New(tiers.Options{
 		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
-		Random:       func(string, inflight.Purpose) float64 { return r.throw() },
+		Random:       func(string, inflight.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen, Replicas: func() int { return len(l.replicas) },
 		ContextWindow: func(_ context.Context, url, _ string) (int, error) { return l.fleet.Backend(url).Context(), nil },
 	})
@@ -91,8 +91,9 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 	o := pool.Options{
 		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
 		Config:   func() choose.Config { return l.values.Pool },
+		Policy:   l.policy,
 		Pressure: func() pressure.Config { return l.values.Pressure },
-		Fleet:    others{r}, OnCapacity: q.wake,
+		Fleet:    fleetOf{r}, OnCapacity: q.wake,
 	}
 	r.breakers.watch(p.Name, &o)
 	own, err := pool.New(o)
@@ -110,20 +111,20 @@ func (r *replica) begin() {
 
 // random is uniform in [0, 1), the same in every run.
 func (r *replica) random() float64 {
-	r.drawn++
-	return engines.Unit(r.lab.seed, 1<<32+uint64(r.index), r.drawn)
+	r.fleetDraws++
+	return engines.Unit(r.lab.seed, 1<<32+uint64(r.index), r.fleetDraws)
 }
 
-// throw is random for what is decided of requests.
-func (r *replica) throw() float64 {
-	r.thrown++
-	return engines.Unit(r.lab.seed, 2<<32+uint64(r.index), r.thrown)
+// draw is random for what is decided of requests.
+func (r *replica) draw() float64 {
+	r.draws++
+	return engines.Unit(r.lab.seed, 2<<32+uint64(r.index), r.draws)
 }
 
 // spread is random for how long breakers are open.
 func (r *replica) spread() float64 {
-	r.opened++
-	return engines.Unit(r.lab.seed, 3<<32+uint64(r.index), r.opened)
+	r.breakerDraws++
+	return engines.Unit(r.lab.seed, 3<<32+uint64(r.index), r.breakerDraws)
 }
 
 // card is what a probe would have found out about a pool's engines: they are one

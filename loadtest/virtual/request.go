@@ -253,7 +253,7 @@ func (l *lab) book(r *request) {
 // judge has a draft judged to its end, for as many requests as the scenario says, when it is begun.
 func (r *request) judge() {
 	l := r.lab
-	if l.census != nil || l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
+	if l.sample != nil || l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
 		return
 	}
 	l.audits++

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -42,6 +43,7 @@ type lab struct {
 	seed        uint64
 	work        *loadtest.Workload
 	values      *settings.Values
+	policy      choose.Policy // of a case whose route.policy is the lab's own; else nil
 	prompts     *prompts
 	judge       *quality.Judge
 	recorder    *loadtest.Recorder
@@ -60,12 +62,12 @@ type lab struct {
 	audits   int   // drafts judged to their end
 	answered ended // what the answers of the measured time were like
 
-	eras      []era                // of the draft
-	era       int                  // that is
-	census    *census              // what drafts are like; nil is not known
-	oracles   map[string][]float64 // thresholds by kind of request and era; nil is none
-	evidence  *evidence
-	comebacks comebacks // what refused clients were told, and what was true
+	eras     []era                // of the draft
+	era      int                  // that is
+	sample   *draftSample         // what drafts are like; nil is not known
+	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
+	evidence *evidence
+	retries  retryAccuracy // what refused clients were told, and what was true
 }
 
 // Run measures one case. Breakers, tenants' limits, time-outs of clients that read slowly, and faults of
@@ -86,12 +88,13 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot, rejected := settings.FromHash(c.Settings, []string{route}, nil)
+	own, policy := policyOf(c.Settings)
+	snapshot, rejected := settings.FromHash(own, []string{route}, nil)
 	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
 		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
 	}
 	l := &lab{
-		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work, values: snapshot.Route(route),
+		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work, values: snapshot.Route(route), policy: policy,
 		prompts: newPrompts(), recorder: loadtest.NewRecorder(s.Warmup), judge: quality.NewJudge(seed, c),
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
 	}
@@ -115,7 +118,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	}
 	l.fleet.Plan(s.Faults)
 	l.planDrifts()
-	return l, l.foresee()
+	return l, l.prepareOracle()
 }
 
 func (l *lab) addPools() (err error) {
@@ -151,7 +154,7 @@ func (l *lab) begin() {
 	if l.scenario.Warmup > 0 {
 		l.clock.At(l.scenario.Warmup, l.fleet.Mark)
 	}
-	l.clock.At(0, l.sample)
+	l.clock.At(0, l.sampleBackends)
 	if l.work.Closed() {
 		for u := range l.work.Users() {
 			l.open++
@@ -172,8 +175,8 @@ func (l *lab) each(do func(*engines.Pool)) {
 	}
 }
 
-// sample notes how every backend stands, a few hundred times in a run.
-func (l *lab) sample() {
+// sampleBackends notes how every backend stands, a few hundred times in a run.
+func (l *lab) sampleBackends() {
 	l.each(func(p *engines.Pool) {
 		for _, b := range p.Backends {
 			l.samples = append(l.samples, b.Sample())
@@ -181,7 +184,7 @@ func (l *lab) sample() {
 	})
 	every := max(time.Second, l.scenario.Duration/maxSamples)
 	if l.clock.Elapsed() <= l.scenario.Duration+time.Duration(maxSamples)*every {
-		l.clock.After(every, l.sample)
+		l.clock.After(every, l.sampleBackends)
 	}
 }
 
@@ -189,7 +192,7 @@ func (l *lab) sample() {
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
 		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, Samples: l.samples,
-		Retry: l.comebacks.retry(),
+		Retry: l.retries.retry(),
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })
 	if l.pools["draft"] != nil && !l.values.Cache.Enabled { // of what is given again the formulas know nothing

@@ -16,7 +16,7 @@ var (
 		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
 )
 
-// limits are what a server of v0.29 and later takes in before it answers 503 (vllm-api 1.5); 0 is no limit.
+// limits are what a server of v0.29 and later takes in before it answers 503 (vLLM PR 49445); 0 is no limit.
 type limits struct{ requests, tokens int }
 
 // full reports whether one more request is too many: it would be the inFlight-th at once, and prefill prompt tokens are

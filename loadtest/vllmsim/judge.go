@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// judgeQuestion is what a gateway asks about an answer that stands before it (acceptance.md 3.4).
+// judgeQuestion is what a gateway asks about an answer that stands before it (docs/science.md, Scores).
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
 
 // The judge's log odds: judgeSure for an answer that the target would have given, less for each token that it is sure is

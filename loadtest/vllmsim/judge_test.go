@@ -24,7 +24,7 @@ func auroc(good, bad []float64) float64 {
 	return wins / float64(len(good)*len(bad))
 }
 
-// standsBy is the balanced rule of acceptance.md 3.4.
+// standsBy is the balanced rule (docs/science.md, Scores).
 func standsBy(m *Model, prompt, answer []int32) bool {
 	failed, gap, sure := 0, 0.0, false
 	m.Score(prompt, answer, func(i int, d *Dist) bool {

@@ -11,7 +11,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// KVEvents say what of the prefix cache is published, as vLLM's --kv-events-config does (vllm-api 6). It needs a server
+// KVEvents say what of the prefix cache is published, as vLLM's --kv-events-config does (vllm/config/kv_events.py,
+// vllm/distributed/kv_events.py). It needs a server
 // that Start has started.
 type KVEvents struct {
 	Endpoint       string // where each engine's events are published, such as "tcp://127.0.0.1:5557"; rank r has port + r; "" publishes none

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// checkLength refuses what does not fit the context (vllm-api 1.4).
+// checkLength refuses what does not fit the context, as vllm/renderers/params.py and
+// vllm/v1/engine/input_processor.py do.
 func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
 	limit := s.opts.MaxModelLen
 	if asked > limit {

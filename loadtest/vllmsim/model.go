@@ -68,12 +68,7 @@ func (m *Model) Next(ctx []int32) Dist {
 	return d
 }
 
-// Difficulty returns the difficulty in (0,1) of the prompt that ctx holds.
-func (m *Model) Difficulty(ctx []int32) float64 {
-	c := m.readTo(ctx)
-	return m.difficulty(c.key())
-}
-
+// difficulty is that of a prompt, in (0, 1).
 func (m *Model) difficulty(key uint64) float64 { return unit(mix(m.seed^0xd1ff, key)) }
 
 // readTo takes in what ctx means in the long run.

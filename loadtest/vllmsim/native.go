@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// This file is SGLang's own POST /generate, as far as a gateway asks it: one prompt, one answer, no stream (vllm-api 8,
-// acceptance.md 1.7). Logprobs of the prompt begin at logprob_start_len, of which itself nothing is told, and what comes
+// This file is SGLang's own POST /generate, as far as a gateway asks it: one prompt, one answer, no stream
+// (sglang/srt/managers/io_struct.py, GenerateReqInput). Logprobs of the prompt begin at logprob_start_len, of which itself nothing is told, and what comes
 // before is read from the prefix cache.
 
 // nativeRequest is its body. Unknown fields are ignored, as SGLang does.

@@ -24,7 +24,7 @@ type Profile struct {
 	PerPrefillToken  float64
 	PerSeq           float64
 	PerKVToken       float64
-	LMHead           float64 // share that a prefill token costs more when its own logprobs are wanted (vllm-api 4.2.3)
+	LMHead           float64 // share that a prefill token costs more when its own logprobs are wanted: the output layer runs for every token
 }
 
 // BlockSize is the number of tokens in a KV block: vLLM's default on GPUs.
@@ -34,18 +34,18 @@ var profiles = map[string]Profile{
 	// Llama-3.1-8B, 4-bit weights, on an A10G: 24 GB, 600 GB/s, 70 dense fp16 TFLOPS.
 	// Blocks: 22.3 GiB*0.92 - 5.3 weights (5.7 GB) - 1.4 activations and graphs = 13.8 GiB at 128 KiB/token = 113k tokens.
 	// Base: 5.7 GB at 75 % of 600 GB/s = 12.7 ms, and 1.3 ms of launches. PerSeq: 4-bit kernels stop being bandwidth
-	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms of acceptance.md fact 2.
+	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms that users report under load.
 	// PerKVToken: 128 KiB at 70 % of 600 GB/s. PerPrefillToken: 16 GFLOP at 57 % of 70 TFLOPS.
 	"a10g-8b": {GPUs: 1, Blocks: 7070, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 14e-3, PerPrefillToken: 0.4e-3, PerSeq: 0.35e-3, PerKVToken: 0.312e-6, LMHead: 0.075},
 	// Llama-3.1-70B, bf16, tensor parallel over four H100: 4*3.35 TB/s, 4*990 dense bf16 TFLOPS.
-	// Blocks: 140 GiB left for KV (vllm-api 7: 130-150) at 320 KiB/token = 459k tokens.
+	// Blocks: 140 GiB left for KV at 320 KiB/token = 459k tokens.
 	// Base: 35 GB per GPU at 80 % of 3.35 TB/s = 13.1 ms, 160 all-reduces of 20 us = 3.2 ms, launches and sampling 5 ms.
 	// PerSeq: 140 GFLOP at 45 % of 3960 TFLOPS. PerKVToken: 80 KiB per GPU at 70 % of 3.35 TB/s.
 	// PerPrefillToken: the same arithmetic at 35 %, as prefill pays attention and communication too.
 	"h100-70b-tp4": {GPUs: 4, Blocks: 28672, MaxBatchedTokens: 8192, MaxSeqs: 1024,
 		Base: 21e-3, PerPrefillToken: 0.1e-3, PerSeq: 0.08e-3, PerKVToken: 0.035e-6, LMHead: 0.015},
-	// Llama-3.1-70B, FP8 weights and cache, tensor parallel over two H100: the target of acceptance.md 2.1.
+	// Llama-3.1-70B, FP8 weights and cache, tensor parallel over two H100: the target of docs/science.md, Cost model.
 	// Blocks: 2*79.2 GiB*0.92 - 66.1 weights (71 GB) - 2*3.9 = 71.8 GiB at 160 KiB/token = 470k tokens.
 	// Base: 71 GB at 65 % of 6.7 TB/s = 16.3 ms, and 2 ms of all-reduces and launches. PerKVToken: 80 KiB per GPU at 70 % of
 	// 3.35 TB/s. PerSeq: what is left of the 0.05 ms per sequence that the document finds between a batch of 1 and of 128,
@@ -60,7 +60,7 @@ var profiles = map[string]Profile{
 	"a100-8b": {GPUs: 1, Blocks: 28160, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 11.5e-3, PerPrefillToken: 0.114e-3, PerSeq: 0.057e-3, PerKVToken: 0.094e-6, LMHead: 0.075},
 	// Llama-3.1-8B, bf16, on an H100-80GB: 3.35 TB/s, 990 dense bf16 TFLOPS; vLLM's H100 defaults 8192/1024.
-	// Blocks: 79.2 GiB*0.92 - 15 weights - 3.9 = 54 GiB at 128 KiB/token = 442k tokens (vllm-api 7: about 28k blocks).
+	// Blocks: 79.2 GiB*0.92 - 15 weights - 3.9 = 54 GiB at 128 KiB/token = 442k tokens, about 28k blocks.
 	// Base: 16 GB at 80 % of 3.35 TB/s = 6 ms, and 1.5 ms. The others as on the A100.
 	"h100-8b": {GPUs: 1, Blocks: 27648, MaxBatchedTokens: 8192, MaxSeqs: 1024,
 		Base: 7.5e-3, PerPrefillToken: 0.036e-3, PerSeq: 0.018e-3, PerKVToken: 0.056e-6, LMHead: 0.075},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The orders of magnitude that vllm-api 7 and acceptance.md fact 2 report.
+// The orders of magnitude that users of these machines report, and that KV sizes of the models give.
 func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 	cases := []struct {
 		profile, what string
@@ -53,7 +53,7 @@ func TestProfilesTellTheirGPUs(t *testing.T) {
 	}
 }
 
-// acceptance.md 2.1: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
+// The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
 	p := profiles["h100-70b-fp8-tp2"]
 	prefill, decode := p.Rates()

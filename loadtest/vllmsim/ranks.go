@@ -9,7 +9,7 @@ import (
 )
 
 // This file is data parallelism: several engines behind one address, each with its own scheduler, KV cache and prefix cache
-// (vllm-api 5.5; vLLM's --data-parallel-size with its internal load balancer).
+// (vLLM's --data-parallel-size with its internal load balancer).
 
 // balanceEvery is how old the engines' counts may be that the balancer goes by: vLLM's coordinator publishes them every
 // 100 ms (vllm/v1/engine/coordinator.py). Of the profile's time.

@@ -35,7 +35,7 @@ func asksForScores(body []byte) bool {
 }
 
 // leavesOut reports whether a short array has no entry for token i. What is left is as of vLLM's V2 runner when it reads
-// every full block from its cache (vllm-api 4.5): null, and what comes after the last of them.
+// every full block from its cache: null, and what comes after the last of them.
 func (in *scoring) leavesOut(i int) bool {
 	return in.fault == scoreShort && i > 0 && i <= max(1, (len(in.prompt)-1)/BlockSize*BlockSize)
 }

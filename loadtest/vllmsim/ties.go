@@ -3,7 +3,7 @@ package vllmsim
 import "math"
 
 const (
-	tieGap   = 0.125 // nat: one step of bf16 for logits in 16..32 (acceptance.md 1.7)
+	tieGap   = 0.125 // nat: one step of bf16 for logits in 16..32, which have a mantissa of 7 bits
 	tieLevel = 0.125 // share of the ties that are exact
 )
 

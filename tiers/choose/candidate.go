@@ -1,14 +1,11 @@
 package choose
 
 // Policies of choosing. Fit is the one to use; the others are baselines that it is
-// compared with.
+// compared with. The lab has more of them, each a [Policy].
 const (
 	PolicyFit           = "fit"            // where it is warm and fits, with the least expected wait
 	PolicyRoundRobin    = "round_robin"    // each in turn
-	PolicyRandom        = "random"         // any
 	PolicyLeastRequests = "least_requests" // fewest requests running and waiting
-	PolicyP2C           = "p2c"            // the one with fewer requests of two drawn at random
-	PolicyWeighted      = "weighted"       // most free KV memory, by the last reading alone
 )
 
 // Config is what an operator may tune of choosing, live.

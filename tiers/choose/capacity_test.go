@@ -125,7 +125,7 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 	down := func(c *Candidate) { c.Down = true }
 	hung := func(c *Candidate) { c.Suspect = true }
 	roomy := func(c *Candidate) { c.Usage, c.Waiting, c.Running = 0.7, 20, 60 }
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
 		cfg := DefaultConfig()
 		cfg.Policy = policy
 		for name, tc := range map[string]struct {
@@ -144,7 +144,7 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 			"too many wait":             {[]Candidate{working(roomy), working(roomy)}, Request{PromptTokens: 1000, MaxUsage: 0.85, MaxQueue: 4}, -1},
 		} {
 			for turn := range uint64(20) {
-				if got := Choose(cfg, tc.cands, tc.request, turn); got != tc.want {
+				if got := chosen(cfg, tc.cands, tc.request, turn); got != tc.want {
 					t.Fatalf("%s, %s, turn %d: %d, want %d", policy, name, turn, got, tc.want)
 				}
 			}
@@ -172,11 +172,11 @@ func TestOneThatHasJustStartedTakesEverythingWhileTheOthersAreFull(t *testing.T)
 		cfg := DefaultConfig()
 		cfg.Policy = policy
 		for turn := range uint64(100) {
-			if got := Choose(cfg, []Candidate{working(tight), working(fresh)}, request, turn); got != 1 {
+			if got := chosen(cfg, []Candidate{working(tight), working(fresh)}, request, turn); got != 1 {
 				t.Fatalf("%s, turn %d: %d", policy, turn, got)
 			}
 			both := func(c *Candidate) { fresh(c); tight(c) }
-			if got := Choose(cfg, []Candidate{working(tight), working(both)}, request, turn); got != -1 {
+			if got := chosen(cfg, []Candidate{working(tight), working(both)}, request, turn); got != -1 {
 				t.Fatalf("%s, turn %d: %d, though all are full", policy, turn, got)
 			}
 		}

@@ -21,18 +21,9 @@ func Choose(cfg Config, cands []Candidate, request Request, turn uint64) int {
 	case PolicyRoundRobin:
 		c.setRequired(queue)
 		return c.nth(turn)
-	case PolicyRandom:
-		c.setRequired(queue)
-		return c.nth(mix(turn))
 	case PolicyLeastRequests:
 		c.setRequired(queue)
 		return c.cheapest(crowd, 0, 0)
-	case PolicyP2C:
-		c.setRequired(queue)
-		return c.ofTwo()
-	case PolicyWeighted:
-		c.setRequired(queue)
-		return c.cheapest(weighted, 0, 0)
 	}
 	c.setRequired(fits)
 	return c.fit()

@@ -113,6 +113,17 @@ func TestEqualsAreTakenInTurn(t *testing.T) {
 	}
 }
 
+// custom is a [Policy]: it takes each that may be used in turn.
+const custom = "custom"
+
+// chosen is the choice by any policy.
+func chosen(cfg Config, cands []Candidate, request Request, turn uint64) int {
+	if cfg.Policy == custom {
+		return Policy(func(u Usable) int { return u.Nth(u.Turn) }).Choose(cands, request, turn)
+	}
+	return Choose(cfg, cands, request, turn)
+}
+
 func TestBaselinesFollowTheirRule(t *testing.T) {
 	cands := []Candidate{
 		with(func(c *Candidate) { c.Running = 9 }),
@@ -123,7 +134,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	count := func(policy string) map[int]int {
 		got := map[int]int{}
 		for turn := range uint64(900) {
-			got[Choose(Config{Policy: policy, MaxLoadRatio: 2}, cands, Request{PromptTokens: 10}, turn)]++
+			got[chosen(Config{Policy: policy, MaxLoadRatio: 2}, cands, Request{PromptTokens: 10}, turn)]++
 		}
 		return got
 	}
@@ -133,11 +144,11 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	if got := count(PolicyLeastRequests); got[2] != 900 {
 		t.Errorf("least requests: %v", got)
 	}
-	if got := count(PolicyP2C); got[1] != 0 || got[2] < got[0] || got[0] < got[3] || got[3] == 0 {
-		t.Errorf("two choices: %v", got)
+	if got := count(custom); got[0] != 300 || got[2] != 300 || got[3] != 300 {
+		t.Errorf("a policy of the caller's own: %v", got)
 	}
-	for _, policy := range []string{PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
-		if got := Choose(Config{Policy: policy}, cands[1:2], Request{}, 7); got != -1 {
+	for _, policy := range []string{PolicyRoundRobin, PolicyLeastRequests, custom} {
+		if got := chosen(Config{Policy: policy}, cands[1:2], Request{}, 7); got != -1 {
 			t.Errorf("%s: got %d of none", policy, got)
 		}
 	}
@@ -151,7 +162,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 	odd := []float64{0, -1, 1, 0.5, 1e300, math.Inf(1), math.Inf(-1), math.NaN()}
 	rng := rand.New(rand.NewPCG(1, 2))
 	value := func() float64 { return odd[rng.IntN(len(odd))] }
-	policies := []string{"", PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted}
+	policies := []string{"", PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom}
 	for range 20_000 {
 		cands := make([]Candidate, rng.IntN(6))
 		usable := false
@@ -169,8 +180,9 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 			c := &cands[i]
 			usable = usable || !c.Down && !c.Broken && !c.Excluded && (c.Capacity == 0 || request.PromptTokens <= c.Capacity)
 		}
-		cfg := Config{Policy: policies[rng.IntN(len(policies))], KVUsageWeight: value()}
-		got := Choose(cfg, cands, request, rng.Uint64())
+		policy := policies[rng.IntN(len(policies))]
+		cfg := Config{Policy: policy, KVUsageWeight: value()}
+		got := chosen(cfg, cands, request, rng.Uint64())
 		if got < 0 {
 			if usable {
 				t.Fatalf("%q chose nothing of %+v", cfg.Policy, cands)

@@ -1,7 +1,5 @@
 package choose
 
-import "math"
-
 // nth is the turn'th of those that may be used, counting round and round.
 func (c *choice) nth(turn uint64) int {
 	n := uint64(0)
@@ -26,36 +24,34 @@ func (c *choice) nth(turn uint64) int {
 	return -1
 }
 
-// ofTwo draws two by a hash of the turn and takes the one with fewer requests.
-func (c *choice) ofTwo() int {
-	h := mix(c.turn)
-	a, b := c.nth(h>>32), c.nth(h&math.MaxUint32)
-	if a < 0 || b < 0 {
-		return a
-	}
-	if crowd(c.cfg, &c.cands[b], c.request) < crowd(c.cfg, &c.cands[a], c.request) {
-		return b
-	}
-	return a
+// Policy is a way to choose that an operator cannot set: the lab compares some that no gateway should run.
+// It returns the index of one of the usable candidates, −1 if there are none. It must be pure.
+type Policy func(Usable) int
+
+// Choose is [Choose] by this policy.
+func (p Policy) Choose(cands []Candidate, request Request, turn uint64) int {
+	c := choice{cands: cands, request: request, turn: turn}
+	c.setRequired(queue)
+	return p(Usable{Turn: turn, Random: mix(turn), choice: &c})
 }
 
-// longPrompt is the prompt length in tokens above which weighted looks almost only
-// at the free KV memory.
-const longPrompt = 2048
+// Usable is the candidates that a request may use at best.
+type Usable struct {
+	Turn   uint64 // counted up by the caller
+	Random uint64 // 64 bits that are fixed by the turn
+	choice *choice
+}
 
-// weighted is the score that KV-aware routers have published, turned into a cost:
-// free share of the KV memory × w + headroom × (1−w), w 0.8, or 0.95 for long
-// prompts. Headroom is the share of the free tokens that the prompt leaves. It sees
-// the last reading alone, and so sends every burst to the emptiest backend.
-func weighted(_ Config, c *Candidate, request Request) float64 {
-	w := 0.8
-	if request.PromptTokens > longPrompt {
-		w = 0.95
-	}
-	free := min(max(1-c.Usage, 0), 1)
-	headroom := free
-	if tokens := free * float64(c.Capacity); tokens > 0 {
-		headroom = max(1-float64(max(request.PromptTokens, 0))/tokens, 0)
-	}
-	return finiteCost(1 - free*w - headroom*(1-w))
+// Nth is the n'th of them, counting round and round; −1 if there are none.
+func (u Usable) Nth(n uint64) int { return u.choice.nth(n) }
+
+// Cheapest is the one of least cost, which must be positive; between equals the turn decides. −1 if there are
+// none.
+func (u Usable) Cheapest(cost func(*Candidate, Request) float64) int {
+	return u.choice.cheapest(func(_ Config, c *Candidate, request Request) float64 { return finiteCost(cost(c, request)) }, 0, 0)
+}
+
+// Requests is the number of requests at candidate i.
+func (u Usable) Requests(i int) float64 {
+	return crowd(u.choice.cfg, &u.choice.cands[i], u.choice.request)
 }

@@ -6,67 +6,6 @@ import (
 	"testing"
 )
 
-func TestRandomIsUniform(t *testing.T) {
-	const n, turns = 7, 70_000
-	cands := crowdOf(n+1, func(i int, c *Candidate) { c.Down = i == 3 })
-	var got [n + 1]float64
-	for turn := range uint64(turns) {
-		got[Choose(Config{Policy: PolicyRandom}, cands, Request{PromptTokens: 10}, turn)]++
-	}
-	chi := 0.0
-	for i, v := range got {
-		if i != 3 {
-			chi += (v - turns/n) * (v - turns/n) / (turns / n)
-		}
-	}
-	if chi > 22.46 { // 6 degrees of freedom, one in a thousand
-		t.Errorf("χ² %v of %v", chi, got)
-	}
-}
-
-func TestWeightedPicksThePublishedScore(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	score := func(c *Candidate, request Request) float64 {
-		w := 0.8
-		if request.PromptTokens > 2048 {
-			w = 0.95
-		}
-		free := 1 - c.Usage
-		headroom := max(0, 1-float64(request.PromptTokens)/(free*float64(c.Capacity)))
-		return free*w + headroom*(1-w)
-	}
-	for range 5000 {
-		request := Request{PromptTokens: []int{10, 1000, 2048, 2049, 9000}[rng.IntN(5)]}
-		cands := make([]Candidate, 2+rng.IntN(5))
-		best := 0
-		for i := range cands {
-			cands[i] = with(func(c *Candidate) {
-				c.Usage, c.Capacity = rng.Float64()*0.8, []int{50_000, 100_000, 800_000}[rng.IntN(3)]
-				c.OwnRequests, c.OwnQueued = rng.Float64()*20, rng.Float64()*5000 // it does not see them
-			})
-			if score(&cands[i], request) > score(&cands[best], request) {
-				best = i
-			}
-		}
-		if got := Choose(Config{Policy: PolicyWeighted}, cands, request, rng.Uint64()); got != best {
-			t.Fatalf("%d tokens: took %d of score %v, best is %d of %v", request.PromptTokens, got, score(&cands[got], request), best, score(&cands[best], request))
-		}
-	}
-}
-
-func TestAboveTwoThousandTokensWeightedLooksAlmostOnlyAtFreeMemory(t *testing.T) {
-	// A small cache that is emptier, and a large one with more room: 1,900 tokens left and 98,000.
-	small := with(func(c *Candidate) { c.Usage, c.Capacity = 0.40, 4000 })
-	large := with(func(c *Candidate) { c.Usage, c.Capacity = 0.46, 1_000_000 })
-	cands := []Candidate{small, large}
-	if got := Choose(Config{Policy: PolicyWeighted}, cands, Request{PromptTokens: 2048}, 0); got != 1 {
-		t.Errorf("2,048 tokens: %d", got)
-	}
-	if a, b := weighted(Config{}, &small, Request{PromptTokens: 2048}), weighted(Config{}, &small, Request{PromptTokens: 2049}); math.Abs(a-b) < 0.05 {
-		t.Errorf("the weights are the same on both sides: %v, %v", a, b)
-	}
-}
-
 func TestRankKeepsAPromptToItsHomeUnlessThatIsCrowdedOrFull(t *testing.T) {
 	cfg := DefaultConfig()
 	engines := make([]Engine, 8)
@@ -152,7 +91,7 @@ func FuzzChoose(f *testing.F) {
 		}
 		f.Add(data, seed)
 	}
-	policies := []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted, ""}
+	policies := []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom, ""}
 	f.Fuzz(func(t *testing.T, data []byte, turn uint64) {
 		pick := func(n int) int {
 			if len(data) == 0 {
@@ -180,7 +119,7 @@ func FuzzChoose(f *testing.F) {
 				sure++
 			}
 		}
-		got := Choose(cfg, cands, request, turn)
+		got := chosen(cfg, cands, request, turn)
 		switch {
 		case got < -1 || got >= len(cands):
 			t.Fatalf("%q: %d of %d", policy, got, len(cands))

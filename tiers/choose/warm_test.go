@@ -202,7 +202,7 @@ func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
 		t.Errorf("a prompt that is warm pushes nothing out: %v s", got)
 	}
 	for turn := range uint64(4) {
-		if got := Choose(cfg, []Candidate{full, roomy}, request, turn); got != 1 {
+		if got := chosen(cfg, []Candidate{full, roomy}, request, turn); got != 1 {
 			t.Fatalf("got %d", got)
 		}
 	}
@@ -244,7 +244,7 @@ func TestABackendThatAnswersErrorsAtOnceLosesTraffic(t *testing.T) {
 }
 
 func TestASuspectIsTakenOnlyWhereNobodyElseIsLeft(t *testing.T) {
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
 		cands := crowdOf(3, func(i int, c *Candidate) {
 			c.Running, c.Usage = 50, 0.9999 // no room for the prompt either
 			if i == 0 {
@@ -252,23 +252,23 @@ func TestASuspectIsTakenOnlyWhereNobodyElseIsLeft(t *testing.T) {
 			}
 		})
 		for turn := range uint64(60) {
-			if got := Choose(Config{Policy: policy}, cands, long, turn); got == 0 {
+			if got := chosen(Config{Policy: policy}, cands, long, turn); got == 0 {
 				t.Errorf("%s: the suspect was taken at turn %d", policy, turn)
 				break
 			}
 		}
 		cands[1].Down, cands[2].Excluded = true, true
-		if got := Choose(Config{Policy: policy}, cands, long, 0); got != 0 {
+		if got := chosen(Config{Policy: policy}, cands, long, 0); got != 0 {
 			t.Errorf("%s: got %d where only the suspect is left", policy, got)
 		}
 	}
 }
 
 func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
 		cands := []Candidate{with(func(c *Candidate) { c.Suspect = true }), with(func(c *Candidate) { c.Ramp = 0.1 })}
 		for turn := range uint64(60) {
-			if got := Choose(Config{Policy: policy}, cands, long, turn); got != 1 {
+			if got := chosen(Config{Policy: policy}, cands, long, turn); got != 1 {
 				t.Errorf("%s: the suspect was taken at turn %d, while one that has just started is there", policy, turn)
 				break
 			}
@@ -278,7 +278,7 @@ func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
 
 func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.T) {
 	const turns = 10_000
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
 		for _, ramp := range []float64{0.1, 0.25, 0.5, 0.75, 0.9} {
 			t.Run(fmt.Sprintf("%s/%v", policy, ramp), func(t *testing.T) {
 				// It has nothing to do, and all policies but the blind ones would send everything.
@@ -289,15 +289,12 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 					}
 				})
 				most := ramp * 2 / 4 // twice its fair share at the end
-				if policy == PolicyRoundRobin || policy == PolicyRandom {
+				if policy == PolicyRoundRobin || policy == custom {
 					most /= 4
-				}
-				if policy == PolicyP2C {
-					most *= 7.0 / 16
 				}
 				n := 0.0
 				for turn := range uint64(turns) {
-					if Choose(Config{Policy: policy, MaxLoadRatio: 1.25}, cands, Request{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
+					if chosen(Config{Policy: policy, MaxLoadRatio: 1.25}, cands, Request{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
 						n++
 					}
 				}

@@ -25,6 +25,7 @@ type Options struct {
 	Priorities bool     // the engines use request priorities (vLLM's --scheduling-policy priority)
 
 	Config   func() choose.Config   // live; nil: choose.DefaultConfig
+	Policy   choose.Policy          // instead of Config's, for the lab; called under the pool's lock; nil: none
 	Pressure func() pressure.Config // live; nil: pressure.DefaultConfig
 
 	// Open reports whether a backend's breaker is open. It runs once per backend and pick, so it must be cheap; nil:

@@ -43,7 +43,11 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	r.usable(d)
 	p.warmth(r, d)
 	p.shared(r, d)
-	r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
+	if p.o.Policy != nil {
+		r.picked = p.o.Policy.Choose(r.cands, r.need, r.turn)
+	} else {
+		r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
+	}
 	if r.picked < 0 {
 		return p.noBackendError(r, d)
 	}

@@ -47,8 +47,6 @@ type Receipt struct {
 	Verify time.Duration // spent on asking the target about the draft
 	Target time.Duration // spent on the target's answer, or its part of one; at the answer's first byte, until then
 	First  time.Duration // until the answer's first byte
-
-	TargetFirst time.Duration // spent until the target's first byte
 }
 
 // Check is the target's word on a part of the draft.

@@ -132,9 +132,6 @@ func (r *Recorder) RecordFirstByte() {
 	r.rc.First = r.now().Sub(r.rc.Began)
 }
 
-// RecordTargetWait adds how long the target took until its first byte, or until it could not answer.
-func (r *Recorder) RecordTargetWait(took time.Duration) { r.rc.TargetFirst += took }
-
 // Waited implements [dispatch.Events].
 func (r *Recorder) Waited(d time.Duration) { r.rc.Waited += d }
 

@@ -52,7 +52,7 @@ type Outcome struct {
 
 	receipt.Tally
 	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // waited for the target's first byte
+	TargetFirst time.Duration // waited for the target's first byte, or until it could not answer
 }
 
 // IsJudged reports whether a draft was judged.
@@ -210,12 +210,6 @@ func (a *Answer) recordDraft(d *draft.Draft, started time.Time) {
 
 // recordTally records the token counts.
 func (a *Answer) recordTally() { a.record.RecordTally(a.out.Tally) }
-
-// recordTargetWait adds the time until the target's first byte, or until it failed.
-func (a *Answer) recordTargetWait(took time.Duration) {
-	a.out.TargetFirst += took
-	a.record.RecordTargetWait(took)
-}
 
 // count sets the number of answer tokens of the current tier.
 func (a *Answer) count(tokens int) {

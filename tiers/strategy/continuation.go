@@ -188,7 +188,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 		x, err = c.Open(ctx, o)
 	}
 	if c.tier() != plan.Draft {
-		c.recordTargetWait(c.World.Now().Sub(asked))
+		c.out.TargetFirst += c.World.Now().Sub(asked)
 	}
 	if err != nil {
 		c.record.Leave()

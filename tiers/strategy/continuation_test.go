@@ -84,8 +84,16 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 }
 
 func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
+	for _, tier := range []plan.Tier{plan.Target, plan.Draft} {
+		hangsUp(t, tier)
+	}
+}
+
+// hangsUp has an answer of one tier break off as often as it is carried on with.
+func hangsUp(t *testing.T, tier plan.Tier) {
+	t.Helper()
 	const half = `{"id":"a","created":1,"model":"big","choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
-	r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+	r := newRig(t, plan.Plan{Tier: tier}, "")
 	segments := 0
 	r.answer = func(call engine.Call) (engine.Stream, error) {
 		if c, counts := call.(*engine.TokenizeText); counts {
@@ -103,6 +111,9 @@ func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
 	err := r.run(t.Context())
 	if _, broken := errors.AsType[*BrokenError](err); !broken || segments != 1+maxFailovers || strings.Contains(r.body.String(), openai.Done) {
 		t.Errorf("%v after %d segments: %s", err, segments, r.body.String())
+	}
+	if waited := r.out.TargetFirst > 0; waited != (tier == plan.Target) {
+		t.Errorf("%v until the target's first byte, of an answer from %s", r.out.TargetFirst, tier)
 	}
 }
 

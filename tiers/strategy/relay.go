@@ -37,7 +37,7 @@ func (a *relay) run(ctx context.Context) error {
 	defer x.Drop()
 	a.setTier(p.Tier)
 	if p.Tier == plan.Target {
-		a.recordTargetWait(a.World.Now().Sub(asked))
+		a.out.TargetFirst += a.World.Now().Sub(asked)
 	}
 	if !a.Body.Stream {
 		return a.whole(x, whole)

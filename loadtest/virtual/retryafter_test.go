@@ -17,8 +17,8 @@ func TestRetryAfterIsNearTheTruth(t *testing.T) {
 }
 
 func TestATruthIsWhenOneOfTheClassCameThatWasLetIn(t *testing.T) {
-	var c comebacks
-	low, other := comeback{"p", identity.Low}, comeback{"p", identity.Normal}
+	var c retryAccuracy
+	low, other := queueClass{"p", identity.Low}, queueClass{"p", identity.Normal}
 	c.refuse(low, refusal{10 * time.Second, 4})
 	c.admit(low, 9*time.Second) // it had waited
 	c.admit(other, 11*time.Second)

@@ -1,9 +1,9 @@
-package chaos
+package process
 
 import "syscall"
 
-// childAttributes keep a terminal's Ctrl-C from the children, because we stop them in
+// attributes keep a terminal's Ctrl-C from the children, because we stop them in
 // order, and let the kernel end them should we be killed.
-func childAttributes() *syscall.SysProcAttr {
+func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Fake is a server that says to whatever it is asked what it is told to say: a Redis that
-// means harm, or one with an answer that a real one hardly gives.
-type Fake struct {
+// FakeServer answers every command with what the row chooses: it stands for a hostile Redis, or for one
+// with an answer that a real Redis rarely gives.
+type FakeServer struct {
 	Addr string
 
 	listener net.Listener
@@ -20,13 +20,13 @@ type Fake struct {
 	conns    map[net.Conn]bool
 }
 
-// NewFake starts one. say writes one reply, or goes on writing until an error.
-func NewFake(say func(w *bufio.Writer) error) (*Fake, error) {
+// NewFakeServer starts one. say writes one reply, or goes on writing until an error.
+func NewFakeServer(say func(w *bufio.Writer) error) (*FakeServer, error) {
 	l, err := listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	f := &Fake{Addr: l.Addr().String(), listener: l, say: say, conns: map[net.Conn]bool{}}
+	f := &FakeServer{Addr: l.Addr().String(), listener: l, say: say, conns: map[net.Conn]bool{}}
 	f.running.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -42,7 +42,7 @@ func NewFake(say func(w *bufio.Writer) error) (*Fake, error) {
 }
 
 // keep notes a connection, so that Close ends it.
-func (f *Fake) keep(conn net.Conn) bool {
+func (f *FakeServer) keep(conn net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.conns == nil {
@@ -53,7 +53,7 @@ func (f *Fake) keep(conn net.Conn) bool {
 	return true
 }
 
-func (f *Fake) serve(conn net.Conn) {
+func (f *FakeServer) serve(conn net.Conn) {
 	defer func() {
 		_ = conn.Close() // nobody minds
 		f.mu.Lock()
@@ -76,7 +76,7 @@ func (f *Fake) serve(conn net.Conn) {
 }
 
 // Close ends it and waits.
-func (f *Fake) Close() error {
+func (f *FakeServer) Close() error {
 	f.mu.Lock()
 	for conn := range f.conns {
 		_ = conn.Close() // its goroutine sees that

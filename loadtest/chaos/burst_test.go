@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -53,32 +52,11 @@ func TestNoTwoLoadsAskAlikeUnlessTheirRowsSaySo(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
-	piece := func(text string) string {
-		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)
-	}
-	var heard []int
-	a := answer{first: func() {}, heard: func(n int) { heard = append(heard, n) }}
-	if kind, detail := a.stream(strings.NewReader(piece("") + piece("the sea") + piece(" is") + finish + done)); kind != Answered {
-		t.Fatal(kind, detail)
-	}
-	if a.said.String() != "the sea is" || !slices.Equal(heard, []int{1, 2}) {
-		t.Errorf("said %q, heard %v", a.said.String(), heard)
-	}
-	long := answer{first: func() {}}
-	for range 3 {
-		long.say(strings.Repeat("x", maxAnswer/2))
-	}
-	if long.said.Len() != maxAnswer {
-		t.Errorf("%d bytes of an answer are kept", long.said.Len())
-	}
-}
-
-func TestATapHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
+func TestAnObserverHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 	f := front(t)
 	var told []byte
 	var id string
-	f.Tap(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
+	f.Observe(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":3}`, routeModel)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+chatPath, strings.NewReader(body))
 	if err != nil {
@@ -119,24 +97,24 @@ func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
 		for n := range 2 * manyTenants {
 			ask(h, n, c.salt(n))
 		}
-		var w World
+		var w Testbed
 		h.judge(&w)
-		if (len(w.broken) > 0) != c.bad || h.asked != 2*manyTenants {
-			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.broken)
+		if (len(w.failures) > 0) != c.bad || h.asked != 2*manyTenants {
+			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.failures)
 		}
 	}
 }
 
 func TestAnAnswerThatIsNotWhatTheBackendsSayBreaksTheRow(t *testing.T) {
 	all := []Outcome{{Kind: Answered, Text: "the sea"}, {Kind: CutSilent, Text: "the"}}
-	var w World
+	var w Testbed
 	w.allSay("it", "the sea", all)
-	if len(w.broken) > 0 {
-		t.Errorf("what was not answered is held to the text: %q", w.broken)
+	if len(w.failures) > 0 {
+		t.Errorf("what was not answered is held to the text: %q", w.failures)
 	}
 	w.allSay("it", "the sea", append(all, Outcome{Kind: Answered, Text: "the se"}))
-	if len(w.broken) != 1 {
-		t.Errorf("broken: %q", w.broken)
+	if len(w.failures) != 1 {
+		t.Errorf("broken: %q", w.failures)
 	}
 }
 
@@ -153,10 +131,10 @@ func TestAnswersAreComparedWithThoseBeforeAndWithXCache(t *testing.T) {
 		{of("the sea", wordHit), true},
 		{[]Outcome{{Kind: TimedOut}}, false}, // breaks the row by itself
 	} {
-		var w World
+		var w Testbed
 		w.sameAnswers(of("the sea", wordMiss), c.is, wordMiss)
-		if (len(w.broken) > 0) != c.bad {
-			t.Errorf("%+v: broken %q", c.is, w.broken)
+		if (len(w.failures) > 0) != c.bad {
+			t.Errorf("%+v: broken %q", c.is, w.failures)
 		}
 	}
 }

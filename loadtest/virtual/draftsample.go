@@ -66,16 +66,16 @@ type graded struct {
 	good  bool
 }
 
-// census is what the drafts of a run are like, of each kind of request in each era: its scenario's
+// draftSample is what the drafts of a run are like, of each kind of request in each era: its scenario's
 // audits of conversations that are spread evenly over it, the same ones in every era.
-type census struct {
+type draftSample struct {
 	kinds map[string][][]graded // by bucket, then by era, the highest score first
 	share map[string]float64    // of the requests
 }
 
-// takeCensus has the first requests of some conversations drafted by the draft of each era. The
+// sampleDrafts has the first requests of some conversations drafted by the draft of each era. The
 // real run is not touched.
-func (l *lab) takeCensus() *census {
+func (l *lab) sampleDrafts() *draftSample {
 	n := 0
 	for _, ok := l.work.Start(n); ok; _, ok = l.work.Start(n) {
 		n++
@@ -87,7 +87,7 @@ func (l *lab) takeCensus() *census {
 		c.Draft = &d
 		judges = append(judges, quality.NewJudge(l.seed, &c))
 	}
-	all := &census{kinds: map[string][][]graded{}, share: map[string]float64{}}
+	all := &draftSample{kinds: map[string][][]graded{}, share: map[string]float64{}}
 	most, taken := min(l.scenario.Audits, n), 0.0
 	for k := range most {
 		i := k * n / most
@@ -121,7 +121,7 @@ func (l *lab) takeCensus() *census {
 }
 
 // risk is the share of wrong ones of the drafts that a threshold accepts, 0 where it accepts none.
-func (c *census) risk(bucket string, era int, threshold float64) float64 {
+func (c *draftSample) risk(bucket string, era int, threshold float64) float64 {
 	n, bad := 0, 0
 	for _, g := range c.kinds[bucket][era] {
 		if g.score < threshold {
@@ -138,7 +138,7 @@ func (c *census) risk(bucket string, era int, threshold float64) float64 {
 }
 
 // accepts is the share of drafts that a threshold accepts.
-func (c *census) accepts(bucket string, era int, threshold float64) float64 {
+func (c *draftSample) accepts(bucket string, era int, threshold float64) float64 {
 	list := c.kinds[bucket][era]
 	n, _ := slices.BinarySearchFunc(list, threshold, func(g graded, t float64) int {
 		if g.score >= t {
@@ -151,7 +151,7 @@ func (c *census) accepts(bucket string, era int, threshold float64) float64 {
 
 // loosest is the lowest threshold whose risk is at most eps, and the share of drafts that it
 // accepts; above every score where there is none.
-func (c *census) loosest(bucket string, era int, eps float64) (threshold, accepts float64) {
+func (c *draftSample) loosest(bucket string, era int, eps float64) (threshold, accepts float64) {
 	list, bad, best := c.kinds[bucket][era], 0, 0
 	for i, g := range list {
 		if !g.good {
@@ -169,7 +169,7 @@ func (c *census) loosest(bucket string, era int, eps float64) (threshold, accept
 }
 
 // buckets are the kinds of request, in order.
-func (c *census) buckets() []string {
+func (c *draftSample) buckets() []string {
 	var out []string
 	for b := range c.kinds {
 		out = append(out, b)
@@ -180,7 +180,7 @@ func (c *census) buckets() []string {
 
 // base is the share of wrong ones of all drafts of an era, and the chance that a good one has a
 // higher score than a wrong one of its kind, both as often as kinds come.
-func (c *census) base(era int) (wrong, auroc float64) {
+func (c *draftSample) base(era int) (wrong, auroc float64) {
 	for _, bucket := range c.buckets() { // in order, so that sums are the same to the digit
 		of := c.kinds[bucket]
 		bad, won := 0, 0.0

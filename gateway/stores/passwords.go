@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"errors"
@@ -105,4 +105,14 @@ func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
 		o.SentinelPassword = *p.now.Load()
 	}
 	return o, nil
+}
+
+// PasswordFiles reads the files of passwords that a configuration names, and returns them as files to be read again. An
+// error begins with the setting.
+func PasswordFiles(r config.Redis) ([]reload.File, error) {
+	ps, err := passwordsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return ps.files(), nil
 }

@@ -13,31 +13,32 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// Front stands before a simulator and may lie about its metrics in ways that the
+// EngineProxy stands before a simulator and can answer wrong metrics in ways that the
 // simulator cannot.
-type Front struct {
+type EngineProxy struct {
 	URL      string
 	Answered atomic.Int64 // requests for generation that it passed on
 
-	sim    *vllmsim.Server
-	server *http.Server
-	lie    atomic.Pointer[Lie]
-	tap    atomic.Pointer[Tap]
-	ended  chan struct{}
-	once   sync.Once
+	sim      *vllmsim.Server
+	server   *http.Server
+	fault    atomic.Pointer[MetricsFault]
+	observer atomic.Pointer[Observer]
+	ended    chan struct{}
+	once     sync.Once
 }
 
-// Lie answers GET /metrics in the place of a simulator; truth asks that.
-type Lie func(w http.ResponseWriter, r *http.Request, truth func() []byte)
+// MetricsFault answers GET /metrics in the place of a simulator; truth asks that.
+type MetricsFault func(w http.ResponseWriter, r *http.Request, truth func() []byte)
 
-// Tap is told of each POST before it is passed on.
-type Tap func(header http.Header, body []byte)
+// Observer is told of each POST before it is passed on.
+type Observer func(header http.Header, body []byte)
 
-// NewFront starts one before a simulator; Close ends it and waits.
-func NewFront(sim *vllmsim.Server) (*Front, error) {
+// NewEngineProxy starts one before a simulator; Close ends it and waits.
+func NewEngineProxy(sim *vllmsim.Server) (*EngineProxy, error) {
 	to, err := url.Parse(sim.URL())
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{URL: "http://" + l.Addr().String(), sim: sim, ended: make(chan struct{})}
+	f := &EngineProxy{URL: "http://" + l.Addr().String(), sim: sim, ended: make(chan struct{})}
 	pass := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
 		Transport:    &http.Transport{MaxIdleConnsPerHost: maxInFlight, DisableCompression: true},
@@ -54,8 +55,8 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 		ErrorLog:     nil,
 	}
 	f.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lie := f.lie.Load(); lie != nil && r.URL.Path == "/metrics" {
-			(*lie)(w, r, f.truth)
+		if fault := f.fault.Load(); fault != nil && r.URL.Path == "/metrics" {
+			(*fault)(w, r, f.truth)
 			return
 		}
 		if r.Method == http.MethodPost {
@@ -72,8 +73,8 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 }
 
 // listen tells the tap of a request whose length is told, and puts the body back.
-func (f *Front) listen(r *http.Request) {
-	tap := f.tap.Load()
+func (f *EngineProxy) listen(r *http.Request) {
+	tap := f.observer.Load()
 	if tap == nil || r.ContentLength < 0 || r.ContentLength > maxAnswer {
 		return
 	}
@@ -85,26 +86,26 @@ func (f *Front) listen(r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// Tap has it tell of POSTs from now on.
-func (f *Front) Tap(t Tap) { f.tap.Store(&t) }
+// Observe has it tell of POSTs from now on.
+func (f *EngineProxy) Observe(t Observer) { f.observer.Store(&t) }
 
-// Tell has it lie from now on; nil is the truth.
-func (f *Front) Tell(l Lie) {
+// SetMetrics makes its metrics wrong from now on; nil is the truth.
+func (f *EngineProxy) SetMetrics(l MetricsFault) {
 	if l == nil {
-		f.lie.Store(nil)
+		f.fault.Store(nil)
 		return
 	}
-	f.lie.Store(&l)
+	f.fault.Store(&l)
 }
 
 // truth is the simulator's own page of metrics.
-func (f *Front) truth() []byte {
-	page, _ := fetch(context.Background(), f.sim.URL()+"/metrics") // ours always answers
+func (f *EngineProxy) truth() []byte {
+	page, _ := process.Fetch(context.Background(), f.sim.URL()+"/metrics") // ours always answers
 	return []byte(page)
 }
 
 // Close ends it and waits. It may be called again.
-func (f *Front) Close() error {
+func (f *EngineProxy) Close() error {
 	var err error
 	f.once.Do(func() { err = f.server.Close() })
 	<-f.ended
@@ -115,7 +116,7 @@ func (f *Front) Close() error {
 }
 
 // usageSays replaces the KV usage in a page by another value.
-func usageSays(value string) Lie {
+func usageSays(value string) MetricsFault {
 	return func(w http.ResponseWriter, _ *http.Request, truth func() []byte) {
 		var out []byte
 		for line := range bytes.Lines(truth()) {
@@ -129,7 +130,7 @@ func usageSays(value string) Lie {
 }
 
 // page answers with a status and a text.
-func page(status int, text string) Lie {
+func page(status int, text string) MetricsFault {
 	return func(w http.ResponseWriter, _ *http.Request, _ func() []byte) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text) // as above
@@ -137,7 +138,7 @@ func page(status int, text string) Lie {
 }
 
 // late tells the truth too late.
-func late(d time.Duration) Lie {
+func late(d time.Duration) MetricsFault {
 	return func(w http.ResponseWriter, r *http.Request, truth func() []byte) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -150,7 +151,7 @@ func late(d time.Duration) Lie {
 }
 
 // long follows the truth by so many bytes of other families; below 0 without end.
-func long(n int) Lie {
+func long(n int) MetricsFault {
 	return func(w http.ResponseWriter, r *http.Request, truth func() []byte) {
 		_, _ = w.Write(truth()) // as above
 		piece := bytes.Repeat([]byte("another_family{label=\"of nobody's\"} 1\n"), 1000)
@@ -163,7 +164,7 @@ func long(n int) Lie {
 }
 
 // frozen tells for ever what is true now.
-func (f *Front) frozen() Lie {
+func (f *EngineProxy) frozen() MetricsFault {
 	was := f.truth()
 	return func(w http.ResponseWriter, _ *http.Request, _ func() []byte) { _, _ = w.Write(was) } // as above
 }

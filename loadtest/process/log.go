@@ -1,4 +1,4 @@
-package chaos
+package process
 
 import (
 	"bytes"
@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	journalLines = 400     // kept of a child's output
-	journalLine  = 4 << 10 // bytes kept of one
+	maxLines     = 400     // kept of a child's output
+	maxLineBytes = 4 << 10 // bytes kept of one
 )
 
-// journal keeps the last lines that a child wrote, without the access records of what
+// Log keeps the last lines that a child wrote, without the access records of what
 // went well, and counts those that are no access records. The zero value is ready.
-type journal struct {
+type Log struct {
 	mu      sync.Mutex
 	rest    []byte // a line whose end has not come
 	lines   []string
@@ -23,7 +23,7 @@ type journal struct {
 }
 
 // Write implements io.Writer; it never fails.
-func (j *journal) Write(p []byte) (int, error) {
+func (j *Log) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.rest = append(j.rest, p...)
@@ -35,7 +35,7 @@ func (j *journal) Write(p []byte) (int, error) {
 		j.note(line)
 		j.rest = rest
 	}
-	if len(j.rest) > journalLine*16 { // a line without an end is one
+	if len(j.rest) > maxLineBytes*16 { // a line without an end is one
 		j.note(j.rest)
 		j.rest = nil
 	}
@@ -44,7 +44,7 @@ func (j *journal) Write(p []byte) (int, error) {
 }
 
 // note takes one line up.
-func (j *journal) note(line []byte) {
+func (j *Log) note(line []byte) {
 	if len(line) == 0 {
 		return
 	}
@@ -59,28 +59,28 @@ func (j *journal) note(line []byte) {
 	if !access {
 		j.counted++
 	}
-	j.lines = append(j.lines, string(line[:min(len(line), journalLine)]))
-	if over := len(j.lines) - journalLines; over > 0 {
+	j.lines = append(j.lines, string(line[:min(len(line), maxLineBytes)]))
+	if over := len(j.lines) - maxLines; over > 0 {
 		j.lines = slices.Delete(j.lines, 0, over)
 	}
 }
 
-// last are the last n lines.
-func (j *journal) last(n int) string {
+// Last are the last n lines.
+func (j *Log) Last(n int) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Join(j.lines[max(0, len(j.lines)-n):], "\n")
 }
 
-// count is how many lines there were that are no access records.
-func (j *journal) count() int {
+// Count is how many lines there were that are no access records.
+func (j *Log) Count() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.counted
 }
 
-// find is the first kept line for which ok holds; "" is none.
-func (j *journal) find(ok func(line string) bool) string {
+// Find is the first kept line for which ok holds; "" is none.
+func (j *Log) Find(ok func(line string) bool) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if i := slices.IndexFunc(j.lines, ok); i >= 0 {

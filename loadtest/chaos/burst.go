@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // What X-Cache says.
@@ -34,8 +36,8 @@ const (
 
 // sharing is a world for rows of what identical requests share: targets alone, so that one
 // generation is one request to a simulator, and slow enough to be met under way.
-func sharing() Shape {
-	return Shape{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.lookup_timeout": patientLook}}
+func sharing() Setup {
+	return Setup{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.lookup_timeout": patientLook}}
 }
 
 // patientLook is a budget within which Redis answers on machines that do other things, too:
@@ -45,17 +47,17 @@ const patientLook = "500ms"
 // cached is what X-Cache says of an outcome.
 func (o *Outcome) cached() string { return o.Header.Get("X-Cache") }
 
-// crowdPace is how many requests of a crowd come in a millisecond. Gateways that share two cores with each other and with
+// burstPace is how many requests of a crowd come in a millisecond. Gateways that share two cores with each other and with
 // a thousand clients are late for Redis (100 ms) where all of those come at the very same moment, and then rightly
 // go without it.
-const crowdPace = 3
+const burstPace = 3
 
-// Crowd sends a request n times as good as at once, to the gateways in turn, and waits for all answers.
-func (l *Load) Crowd(gateways []*Gateway, n int, r Request) []Outcome {
+// Burst sends a request n times as good as at once, to the gateways in turn, and waits for all answers.
+func (l *Load) Burst(gateways []*Gateway, n int, r Request) []Outcome {
 	out := make([]Outcome, n)
 	var all sync.WaitGroup
 	for i := range out {
-		if i%crowdPace == crowdPace-1 {
+		if i%burstPace == burstPace-1 {
 			time.Sleep(time.Millisecond)
 		}
 		all.Go(func() { out[i] = l.Send(gateways[i%len(gateways)], r) })
@@ -100,10 +102,10 @@ func (l *Load) truth(g *Gateway, r Request) (text string, took time.Duration, er
 }
 
 // allSay checks that whatever was answered is the text, to the last byte.
-func (w *World) allSay(what, text string, all []Outcome) {
+func (w *Testbed) allSay(what, text string, all []Outcome) {
 	other := slices.DeleteFunc(slices.Clone(all), func(o Outcome) bool { return o.Kind != Answered || o.Text == text })
 	if len(other) > 0 {
-		w.Break("%s: %d of %d answers are not what the backends say, such as %.40q (%s) for %.40q", what, len(other), len(all), other[0].Text, other[0].cached(), text)
+		w.Fail("%s: %d of %d answers are not what the backends say, such as %.40q (%s) for %.40q", what, len(other), len(all), other[0].Text, other[0].cached(), text)
 	}
 }
 
@@ -117,7 +119,7 @@ func words(all []Outcome) string {
 }
 
 // generations is how many chat completions the targets were asked for so far.
-func (w *World) generations() (n int) {
+func (w *Testbed) generations() (n int) {
 	for _, s := range w.Targets {
 		n += s.State().Requests[chatPath]
 	}
@@ -125,15 +127,15 @@ func (w *World) generations() (n int) {
 }
 
 // atMost checks a number of generations, and notes it.
-func (w *World) atMost(ctx context.Context, what string, made, most int) {
+func (w *Testbed) atMost(ctx context.Context, what string, made, most int) {
 	w.Note("%s: %d generations", what, made)
 	if made > most {
-		w.Break("%s: %d generations, promised %d; lookups %v", what, made, most, w.lookups(ctx))
+		w.Fail("%s: %d generations, promised %d; lookups %v", what, made, most, w.lookups(ctx))
 	}
 }
 
 // lookups are what came of the lookups of each gateway.
-func (w *World) lookups(ctx context.Context) (out []string) {
+func (w *Testbed) lookups(ctx context.Context) (out []string) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer tells nothing
 		n := map[string]int{}
@@ -148,8 +150,8 @@ func (w *World) lookups(ctx context.Context) (out []string) {
 }
 
 // begun waits until the targets were asked for more than before.
-func (w *World) begun(ctx context.Context, before int) error {
-	if err := poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
+func (w *Testbed) begun(ctx context.Context, before int) error {
+	if err := process.Poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
 		return fmt.Errorf("no generation has begun: %w", err)
 	}
 	return nil
@@ -198,7 +200,7 @@ func values(ctx context.Context, s *Server, names []string) ([][]byte, error) {
 }
 
 // emptied waits until what the gateways were warmed up with is kept, and takes it away.
-func (w *World) emptied(ctx context.Context) error {
+func (w *Testbed) emptied(ctx context.Context) error {
 	names, err := w.stored(ctx, warmUps*len(w.Gateways))
 	if err != nil {
 		return err
@@ -207,9 +209,9 @@ func (w *World) emptied(ctx context.Context) error {
 }
 
 // stored waits until Redis keeps so many answers, and names them.
-func (w *World) stored(ctx context.Context, n int) (names []string, err error) {
+func (w *Testbed) stored(ctx context.Context, n int) (names []string, err error) {
 	s := w.Redis.Servers[0]
-	werr := poll(ctx, patience, func() bool {
+	werr := process.Poll(ctx, patience, func() bool {
 		names, err = keptAnswers(ctx, s)
 		return err != nil || len(names) >= n
 	})

@@ -8,13 +8,13 @@ import (
 const (
 	pulseEvery = 5 * time.Millisecond
 	// busyMachine is what a machine that does other things, too, may add to any time that
-	// is promised (reliability figures are checked as promised + 250 ms).
+	// is promised.
 	busyMachine = 250 * time.Millisecond
 )
 
-// Pulse measures how slow the machine itself is: by how much a timer of a few
+// TimerLag measures how slow the machine itself is: by how much a timer of a few
 // milliseconds is late.
-type Pulse struct {
+type TimerLag struct {
 	mu     sync.Mutex
 	phase  string
 	worst  map[string]time.Duration
@@ -22,8 +22,8 @@ type Pulse struct {
 	joined sync.WaitGroup
 }
 
-func startPulse() *Pulse {
-	p := &Pulse{phase: Before, worst: map[string]time.Duration{}, over: make(chan struct{})}
+func startTimerLag() *TimerLag {
+	p := &TimerLag{phase: Before, worst: map[string]time.Duration{}, over: make(chan struct{})}
 	p.joined.Go(func() {
 		for {
 			began := time.Now()
@@ -38,21 +38,21 @@ func startPulse() *Pulse {
 	return p
 }
 
-func (p *Pulse) beat(late time.Duration) {
+func (p *TimerLag) beat(late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.worst[p.phase] = max(p.worst[p.phase], late)
 }
 
 // Phase says under which name lateness is kept from here on.
-func (p *Pulse) Phase(name string) {
+func (p *TimerLag) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.phase = name
 }
 
 // Worst is the most by which a timer was late, in any phase.
-func (p *Pulse) Worst() (worst time.Duration) {
+func (p *TimerLag) Worst() (worst time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.worst {
@@ -63,11 +63,11 @@ func (p *Pulse) Worst() (worst time.Duration) {
 
 // Bound is what a promised time may become on this machine: 250 ms more, and five times
 // what a timer was late.
-func (p *Pulse) Bound(promised time.Duration) time.Duration {
+func (p *TimerLag) Bound(promised time.Duration) time.Duration {
 	return promised + busyMachine + 5*p.Worst()
 }
 
-func (p *Pulse) stop() {
+func (p *TimerLag) stop() {
 	close(p.over)
 	p.joined.Wait()
 }

@@ -14,28 +14,28 @@ import (
 // maxTold is the longest Retry-After, in seconds.
 const maxTold = 30
 
-// comebacks compare what refused requests are told (Retry-After) with the truth: how long it
-// was until one of their class came to their pool that was let in. Both are whole seconds, at
-// most maxTold. Refusals after which none was let in are left out.
-type comebacks struct {
-	open               map[comeback][]refusal
-	told, truly, ratio []float64 // of each refusal
+// retryAccuracy compares the Retry-After of refused requests with the time until the next request of their
+// class was admitted at their pool. Both are whole seconds, at most maxTold. Refusals that no admission
+// followed are left out.
+type retryAccuracy struct {
+	open                map[queueClass][]refusal
+	told, actual, ratio []float64 // of each refusal
 }
 
-// comeback is what is waited for: a place for one of a class.
-type comeback struct {
+// queueClass is one class of requests at one pool.
+type queueClass struct {
 	pool  string
 	class identity.Priority
 }
 
-// refusal is one whose truth is not known yet.
+// refusal is one that no admission has followed yet.
 type refusal struct {
 	at   time.Duration
 	told float64 // seconds
 }
 
 // hear takes in what a queue said to who came to it at a time.
-func (c *comebacks) hear(l *lab, k comeback, err error, came time.Duration) {
+func (c *retryAccuracy) hear(l *lab, k queueClass, err error, came time.Duration) {
 	if came < l.scenario.Warmup {
 		return
 	}
@@ -46,15 +46,15 @@ func (c *comebacks) hear(l *lab, k comeback, err error, came time.Duration) {
 	}
 }
 
-func (c *comebacks) refuse(k comeback, r refusal) {
+func (c *retryAccuracy) refuse(k queueClass, r refusal) {
 	if c.open == nil {
-		c.open = map[comeback][]refusal{}
+		c.open = map[queueClass][]refusal{}
 	}
 	c.open[k] = append(c.open[k], r)
 }
 
 // admit closes the refusals before one came that was let in.
-func (c *comebacks) admit(k comeback, came time.Duration) {
+func (c *retryAccuracy) admit(k queueClass, came time.Duration) {
 	if len(c.open[k]) == 0 {
 		return
 	}
@@ -62,14 +62,14 @@ func (c *comebacks) admit(k comeback, came time.Duration) {
 		if r.at > came {
 			return false
 		}
-		truly := min(max(math.Ceil((came-r.at).Seconds()), 1), maxTold)
-		c.told, c.truly, c.ratio = append(c.told, r.told), append(c.truly, truly), append(c.ratio, r.told/truly)
+		actual := min(max(math.Ceil((came-r.at).Seconds()), 1), maxTold)
+		c.told, c.actual, c.ratio = append(c.told, r.told), append(c.actual, actual), append(c.ratio, r.told/actual)
 		return true
 	})
 }
 
-func (c *comebacks) retry() loadtest.Retry {
-	return loadtest.Retry{Told: median(c.told), True: median(c.truly), Ratio: median(c.ratio)}
+func (c *retryAccuracy) retry() loadtest.Retry {
+	return loadtest.Retry{Told: median(c.told), True: median(c.actual), Ratio: median(c.ratio)}
 }
 
 // median of what is there, 0 of nothing.

@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// front starts a simulator behind a Front.
-func front(t *testing.T) *Front {
+// front starts a simulator behind an EngineProxy.
+func front(t *testing.T) *EngineProxy {
 	t.Helper()
-	f, err := NewFront(vllmsim.Start(t, vllmsim.Options{Model: routeModel, TimeScale: usualScale}))
+	f, err := NewEngineProxy(vllmsim.Start(t, vllmsim.Options{Model: routeModel, TimeScale: usualScale}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func front(t *testing.T) *Front {
 func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
 	f := front(t)
 	usage := func() string {
-		page, err := fetch(t.Context(), f.URL+"/metrics")
+		page, err := process.Fetch(t.Context(), f.URL+"/metrics")
 		if err != nil {
 			return err.Error()
 		}
@@ -46,19 +47,19 @@ func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
 		t.Errorf("the truth is %s", got)
 	}
 	for _, value := range []string{"NaN", "85", "1"} {
-		f.Tell(usageSays(value))
+		f.SetMetrics(usageSays(value))
 		if got := usage(); got != value {
 			t.Errorf("said %s, want %s", got, value)
 		}
 	}
-	f.Tell(page(http.StatusNotFound, ""))
+	f.SetMetrics(page(http.StatusNotFound, ""))
 	if got := usage(); !strings.Contains(got, "404") {
 		t.Errorf("said %s, want 404", got)
 	}
-	if _, err := fetch(t.Context(), f.URL+"/v1/models"); err != nil {
-		t.Errorf("lies about more than metrics: %v", err)
+	if _, err := process.Fetch(t.Context(), f.URL+"/v1/models"); err != nil {
+		t.Errorf("changes more than metrics: %v", err)
 	}
-	f.Tell(nil)
+	f.SetMetrics(nil)
 	if got := usage(); got != "0.0" {
 		t.Errorf("back to the truth: %s", got)
 	}
@@ -66,14 +67,14 @@ func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
 
 func TestALongPageHasTheTruthInFrontAndItsLength(t *testing.T) {
 	f := front(t)
-	f.Tell(long(1 << 20))
-	body, err := fetch(t.Context(), f.URL+"/metrics")
+	f.SetMetrics(long(1 << 20))
+	body, err := process.Fetch(t.Context(), f.URL+"/metrics")
 	if err != nil || len(body) < 1<<20 || !strings.Contains(body[:1<<16], "vllm:kv_cache_usage_perc") {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
 
-func TestADividerResetsOneProcessAlone(t *testing.T) {
+func TestAProxyCutsOffOneProcessAlone(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc")
 	}
@@ -91,15 +92,11 @@ func TestADividerResetsOneProcessAlone(t *testing.T) {
 			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
 		}
 	}()
-	d, err := NewDivider(echo.Addr().String())
+	d, err := NewProxy(echo.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer d.Close()
 	dial := func() net.Conn {
 		c, err := net.DialTimeout("tcp", d.Addr, 5*time.Second)
 		if err != nil {
@@ -112,18 +109,21 @@ func TestADividerResetsOneProcessAlone(t *testing.T) {
 	if err := speak(open); err != nil {
 		t.Fatal(err)
 	}
-	d.Part(1) // somebody else
+	d.CutOff(1) // somebody else
 	if err := speak(open); err != nil {
 		t.Errorf("another process' trouble: %v", err)
 	}
-	d.Part(os.Getpid())
+	d.CutOff(os.Getpid())
 	if speak(open) == nil {
 		t.Error("an open connection lives")
 	}
-	if speak(dial()) == nil {
-		t.Error("a new connection is served")
+	if c, err := net.DialTimeout("tcp", d.Addr, 5*time.Second); err == nil { // else it was reset already
+		defer func() { _ = c.Close() }()
+		if speak(c) == nil {
+			t.Error("a new connection is served")
+		}
 	}
-	d.Part(0)
+	d.CutOff(0)
 	if err := speak(dial()); err != nil {
 		t.Errorf("mended: %v", err)
 	}

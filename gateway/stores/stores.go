@@ -1,0 +1,207 @@
+// Package stores opens the connections to Redis that a configuration asks for: for a replica one for each use, and for
+// operators' commands one that waits longer. Passwords in files are read again when they change.
+package stores
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/internal/redis/connect"
+	"github.com/foregate/foregate/internal/redis/embedded"
+)
+
+// Stores are the connections of one replica, or of several in one process; nil is none. Who opened them closes them,
+// after the replicas have stopped.
+type Stores struct {
+	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
+	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control where it is nil
+	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
+	Leases   redis.UniversalClient // shared generations, in the background
+	Tracking redis.UniversalClient // invalidations of cached answers
+	Settings redis.UniversalClient // changes of settings by operators
+	Name     string                // of the Redis behind Control, without credentials
+	Files    []reload.File         // passwords that the connections use, to be read again when they change
+	Embedded *embedded.Server      // behind Control; nil for a Redis that is elsewhere
+}
+
+// Open connects, and waits for nothing: a Redis that is away does not keep a replica from starting. stop closes what
+// was opened. An error is one of the configuration, or of a file that it names.
+func Open(r config.Redis) (s Stores, stop func(), err error) {
+	o := opener{config: r}
+	if err := o.open(); err != nil {
+		o.stop()
+		return Stores{}, nil, err
+	}
+	return o.stores, o.stop, nil
+}
+
+// opener collects what is opened.
+type opener struct {
+	config    config.Redis
+	passwords passwords
+	stores    Stores
+	cleanups  []func()
+}
+
+func (o *opener) stop() {
+	for _, f := range slices.Backward(o.cleanups) {
+		f()
+	}
+}
+
+// client makes a client, which stop closes.
+func (o *opener) client(options *redis.UniversalOptions) redis.UniversalClient {
+	c := connect.New(options)
+	o.cleanups = append(o.cleanups, func() { _ = c.Close() }) // only connections are lost
+	return c
+}
+
+func (o *opener) open() (err error) {
+	if o.passwords, err = passwordsOf(o.config); err != nil {
+		return err
+	}
+	o.stores.Files = o.passwords.files()
+	if err := o.openControl(); err != nil {
+		return err
+	}
+	if err := o.openAnswers(); err != nil {
+		return err
+	}
+	return o.openSettings()
+}
+
+// openControl connects to the Redis that replicas share.
+func (o *opener) openControl() error {
+	ep, err := o.config.Endpoint()
+	if err != nil {
+		return err
+	}
+	o.stores.Name = ep.String()
+	switch ep.Kind {
+	case config.KindNone:
+		return nil
+	case config.KindEmbedded:
+		s := embedded.Open()
+		o.cleanups = append(o.cleanups, s.Stop)
+		o.stores.Embedded, o.stores.Control, o.stores.Lookups = s, s.Client, s.Client
+		return nil
+	}
+	at, err := o.passwords.options(ep)
+	if err != nil {
+		return err
+	}
+	clients, stop := connect.Open(at)
+	o.cleanups = append(o.cleanups, stop)
+	o.stores.Control, o.stores.Lookups = clients.Control, clients.Request
+	return nil
+}
+
+// openAnswers connects to the Redis of cached answers. Where it is the shared one, answers have connections of their own
+// all the same, so that many lookups at once take none from tenants' limits.
+func (o *opener) openAnswers() error {
+	ep, err := o.config.CacheEndpoint()
+	if err != nil {
+		return err
+	}
+	switch ep.Kind {
+	case config.KindNone:
+		return nil
+	case config.KindEmbedded:
+		client, stop := embedded.OpenAnswers()
+		o.cleanups = append(o.cleanups, stop)
+		o.stores.Answers, o.stores.Leases = client, client
+		return nil
+	}
+	at, err := o.passwords.options(ep)
+	if err != nil {
+		return err
+	}
+	background := connect.Background(at)
+	answers := connect.New(onLookups(background))
+	ready := connect.Warm(answers)
+	o.cleanups = append(o.cleanups, func() {
+		_ = answers.Close() // only connections are lost; it ends the warming, too
+		<-ready
+	})
+	o.stores.Answers, o.stores.Leases = answers, o.client(onLeases(background))
+	if ep.Kind != config.KindCluster { // each node of one would report its own keys alone, on a connection of its own
+		o.stores.Tracking = o.client(onTracking(background))
+	}
+	return nil
+}
+
+// openSettings connects, at the first change, to where operators' changes are written. Settings of an embedded Redis
+// are written there.
+func (o *opener) openSettings() error {
+	ep, err := o.config.SettingsEndpoint()
+	switch {
+	case err != nil:
+		return fmt.Errorf("redis.settings_url: %w", err)
+	case ep.Kind == config.KindNone:
+		return nil
+	case ep.Kind == config.KindEmbedded:
+		o.stores.Settings = o.stores.Control
+		return nil
+	}
+	client, err := openPatient(ep, o.passwords)
+	if err != nil {
+		return err
+	}
+	o.stores.Settings = client
+	o.cleanups = append(o.cleanups, func() { _ = client.Close() }) // only connections are lost
+	return nil
+}
+
+// onLookups makes the options of a client for answers, which are larger than what else
+// requests ask for.
+func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := connect.OnRequests(control)
+	o.ReadBufferSize = 64 << 10
+	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
+	return o
+}
+
+// onLeases makes the options of a client for requests under way: a few round trips a second
+// for each, in the background, so that they take no connection from lookups.
+func onLeases(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *control
+	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 8, 0, 16
+	o.PipelinePoolSize = -1
+	return &o
+}
+
+// onTracking makes the options of a client that has one connection, on which Redis tells
+// what has changed. It is kept as long as it answers.
+func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *control
+	cache.Tracked(&o)
+	o.ConnMaxIdleTime = -1
+	return &o
+}
+
+// OpenPatient connects for a command of an operator: as a replica does, but with timeouts of seconds.
+func OpenPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
+	files, err := readPasswords(ep)
+	if err != nil {
+		return nil, err
+	}
+	return openPatient(ep, files)
+}
+
+// openPatient uses the passwords of files that were read before.
+func openPatient(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+	at, err := files.options(ep)
+	if err != nil {
+		return nil, err
+	}
+	o := connect.Background(at)
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
+	o.MinIdleConns = 0
+	return connect.New(o), nil
+}

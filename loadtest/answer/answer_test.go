@@ -1,0 +1,103 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+func TestTheLongestSilenceOfAStreamIsBetweenTwoOfItsPieces(t *testing.T) {
+	var a Answer
+	a.say("the sea")
+	if a.Silence != 0 {
+		t.Errorf("a silence of %v before the second piece", a.Silence)
+	}
+	a.spoke = a.spoke.Add(-time.Minute)
+	a.say(" is")
+	a.say(" blue")
+	if a.Silence < time.Minute || a.Silence > 2*time.Minute {
+		t.Errorf("a silence of %v, want a minute", a.Silence)
+	}
+}
+
+func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
+	piece := func(text string) string {
+		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)
+	}
+	var heard []int
+	a := Answer{Heard: func(n int) { heard = append(heard, n) }}
+	if err := a.Stream(strings.NewReader(piece("") + piece("the sea") + piece(" is") + "data: [DONE]\n\n")); err != nil || a.Dones != 1 {
+		t.Fatal(err, a.Dones)
+	}
+	if a.Text.String() != "the sea is" || !slices.Equal(heard, []int{1, 2}) {
+		t.Errorf("said %q, heard %v", a.Text.String(), heard)
+	}
+	const maxText = 1 << 20
+	long := Answer{MaxText: maxText}
+	for range 3 {
+		long.say(strings.Repeat("x", maxText/2))
+	}
+	if long.Text.Len() != maxText {
+		t.Errorf("%d bytes of an answer are kept", long.Text.Len())
+	}
+}
+
+// FuzzStream reads any bytes as a stream: it ends, and says the same however
+// they are cut.
+func FuzzStream(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("event: error\ndata: {}\n\n"))
+	f.Add([]byte("data: {\"error\":null,\"usage\":{}}\r\n\r\ndata:[DONE]"))
+	f.Add([]byte("data: " + strings.Repeat("x", 20_000)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var a, b Answer
+		errA := a.Stream(bytes.NewReader(data))
+		errB := b.Stream(iotest.OneByteReader(bytes.NewReader(data)))
+		if !errors.Is(errA, errB) || a.Text.String() != b.Text.String() {
+			t.Errorf("%v and %q; byte by byte %v and %q", errA, a.Text.String(), errB, b.Text.String())
+		}
+	})
+}
+
+func TestALineWithoutEndIsGivenUp(t *testing.T) {
+	var a Answer
+	endless := io.MultiReader(strings.NewReader("data: "), &forever{})
+	if err := a.Stream(endless); !errors.Is(err, ErrLongLine) {
+		t.Error(err)
+	}
+	long := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("é", 40_000) + "\"}}]}\n\ndata: [DONE]\n\n"
+	var b Answer
+	if err := b.Stream(strings.NewReader(long)); err != nil || b.Text.Len() != 80_000 {
+		t.Error(err, b.Text.Len())
+	}
+}
+
+// forever is a line that never ends.
+type forever struct{}
+
+func (*forever) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// BenchmarkStream reads the stream of an answer; divide by 200 for a token.
+func BenchmarkStream(b *testing.B) {
+	frame := `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"lab","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+	text := strings.Repeat(frame, 200) + "data: [DONE]\n\n"
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		var a Answer
+		if err := a.Stream(strings.NewReader(text)); err != nil || a.Text.Len() != 1000 {
+			b.Fatal(err, a.Text.Len())
+		}
+	}
+}

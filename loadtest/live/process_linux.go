@@ -1,9 +1,0 @@
-package live
-
-import "syscall"
-
-// childAttributes keep a terminal's Ctrl-C from the children, because we stop
-// them in order, and let the kernel end them should we be killed.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package live
-
-import "syscall"
-
-// childAttributes has nothing to ask for: elsewhere a child outlives a parent
-// that is killed.
-func childAttributes() *syscall.SysProcAttr { return nil }

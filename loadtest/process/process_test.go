@@ -1,0 +1,55 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestALogCountsLinesThatAreNoAccessRecords(t *testing.T) {
+	var j Log
+	for _, piece := range []string{
+		`{"level":"info","code":200,"message":"request"}` + "\n", `{"level":"info","mess`, `age":"fleet: alone"}` + "\nplain words\n",
+		`{"level":"warn","code":502,"message":"request","error":"gone"}` + "\n", "no end",
+	} {
+		if _, err := io.WriteString(&j, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := j.Count(); n != 2 {
+		t.Errorf("%d lines counted, want 2", n)
+	}
+	if last := j.Last(2); !strings.Contains(last, "plain words") || !strings.Contains(last, "502") || strings.Contains(last, "alone") {
+		t.Errorf("the last two lines are %q", last)
+	}
+}
+
+func TestALogIsBounded(t *testing.T) {
+	var j Log
+	for i := range 10 * maxLines {
+		fmt.Fprintf(&j, "line %d\n", i)
+	}
+	if _, err := j.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.lines) > maxLines || len(j.rest) > 16*maxLineBytes {
+		t.Errorf("%d lines and %d bytes are kept", len(j.lines), len(j.rest))
+	}
+}
+
+func TestPollTellsWhyItGaveUp(t *testing.T) {
+	never := func() bool { return false }
+	if err := Poll(t.Context(), time.Millisecond, never); !errors.Is(err, ErrNotInTime) {
+		t.Errorf("after its limit: %v", err)
+	}
+	why := errors.New("because")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := Poll(ctx, time.Minute, never); !errors.Is(err, why) {
+		t.Errorf("after the context's end: %v", err)
+	}
+}
