@@ -82,7 +82,7 @@ type Set struct {
 	mu      sync.Mutex                             // guards what follows, and the entries' breakers
 	entries atomic.Pointer[map[machine.Key]*entry] // the map is never changed, only replaced, so that Open needs no lock
 	sizes   map[string]int                         // how many backends a pool has, where that is known
-	gone    []machine.Key                          // whose keys in Redis may go
+	removed []machine.Key                          // whose keys in Redis may go
 }
 
 // New returns an empty Set; breakers come into being as backends are asked for.
@@ -241,18 +241,18 @@ func (s *Set) announce(e *entry, m machine.Move) {
 // create a breaker, so it may be asked for every backend on every pick.
 func (s *Set) Open(pool, backend string) bool {
 	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
-	return e != nil && s.lasts(&e.shut)
+	return e != nil && s.openTime(&e.shut)
 }
 
 // Shut is Open without max ejection ([Set.Retain]): whoever has another pool to go to need not
 // go where the breaker is open only because too many of this pool's are. It is as cheap.
 func (s *Set) Shut(pool, backend string) bool {
 	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
-	return e != nil && s.lasts(&e.broken)
+	return e != nil && s.openTime(&e.broken)
 }
 
-// lasts tells whether a time since base has not come yet; 0 is none.
-func (s *Set) lasts(until *atomic.Int64) bool {
+// openTime tells whether a time since base has not come yet; 0 is none.
+func (s *Set) openTime(until *atomic.Int64) bool {
 	t := until.Load()
 	return t != 0 && time.Since(s.base) < time.Duration(t)
 }
@@ -309,7 +309,7 @@ func (s *Set) retain(pool string, backends []string) (gone []machine.Key, change
 		}
 	}
 	if s.link != nil {
-		s.gone = append(s.gone, gone[:min(len(gone), maxGone-len(s.gone))]...)
+		s.removed = append(s.removed, gone[:min(len(gone), maxGone-len(s.removed))]...)
 	}
 	s.entries.Store(&kept)
 	s.eject(pool, time.Now())

@@ -257,11 +257,11 @@ func (w *twoWorlds) call(t *testing.T) string {
 func (w *twoWorlds) look(t *testing.T) string {
 	now, due := time.Now(), map[machine.Key]bool{}
 	for k, e := range *w.real.entries.Load() {
-		if v := w.real.change(e, now, func() { e.Look(now) }); v.Probe == machine.OwnProbe {
+		if v := w.real.change(e, now, func() { e.Refresh(now) }); v.Probe == machine.OwnProbe {
 			due[k] = true
 		}
 	}
-	for _, k := range w.lab.Look(now) {
+	for _, k := range w.lab.DueProbes(now) {
 		if _, twice := w.probes[k]; twice || !due[k] {
 			t.Fatalf("the lab probes %v, the gateway %v; twice %v", k, due, twice)
 		}

@@ -36,17 +36,17 @@ type subscriber struct {
 	link *link
 	beat string // this replica's
 
-	wake     chan struct{} // a tick is wanted now
-	notified atomic.Bool   // and is to read everything
-	hears    atomic.Bool   // words do arrive
+	wake      chan struct{} // a tick is wanted now
+	notified  atomic.Bool   // and is to read everything
+	connected atomic.Bool   // words do arrive
 }
 
 func newSubscriber(l *link, replica string) *subscriber {
 	return &subscriber{link: l, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
 }
 
-// poke has a tick follow at once.
-func (e *subscriber) poke() {
+// wakeUp has a tick follow at once.
+func (e *subscriber) wakeUp() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -56,14 +56,14 @@ func (e *subscriber) poke() {
 // notify has a tick follow at once that reads everything.
 func (e *subscriber) notify() {
 	e.notified.Store(true)
-	e.poke()
+	e.wakeUp()
 }
 
 // listen keeps a subscription until ctx ends.
 func (e *subscriber) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.subscribe(ctx)
-		e.hears.Store(false)
+		e.connected.Store(false)
 		sleep(ctx, resubscribe/2+rand.N(resubscribe))
 	}
 }
@@ -92,7 +92,7 @@ func (e *subscriber) subscribe(ctx context.Context) {
 			switch {
 			case m.Payload == e.beat:
 				back = time.Now()
-				e.hears.Store(true)
+				e.connected.Store(true)
 			case !strings.HasPrefix(m.Payload, beatPrefix):
 				e.notify()
 			}

@@ -63,7 +63,7 @@ func TestAWordThatLacksPartsIsCountedAndTheSubscriptionMadeAnew(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		n := all[0].failures()
 		time.Sleep(3 * time.Second)
-		if !all[0].events.hears.Load() || all[0].failures() != n {
+		if !all[0].events.connected.Load() || all[0].failures() != n {
 			t.Errorf("it does not hear again: %d errors, then %d", n, all[0].failures())
 		}
 	})
@@ -109,7 +109,7 @@ func TestARunThatPanicsEndsAllThatItStartedAndMayRunAgain(t *testing.T) {
 		wg.Wait()
 		m.run(t)
 		time.Sleep(2 * time.Second)
-		if !m.shares() || !m.events.hears.Load() {
+		if !m.shares() || !m.events.connected.Load() {
 			t.Error("it does not run again")
 		}
 	})

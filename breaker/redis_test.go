@@ -33,7 +33,7 @@ func together(t *testing.T, all []*member, hearing bool) {
 		}
 	}
 	redistest.Within(t, 10*time.Second, "all have heard of every backend", func() bool {
-		return !slices.ContainsFunc(all, func(m *member) bool { return m.events.hears.Load() != hearing || !m.shares() })
+		return !slices.ContainsFunc(all, func(m *member) bool { return m.events.connected.Load() != hearing || !m.shares() })
 	})
 }
 
@@ -302,7 +302,7 @@ func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
 			return board.heard.Load() > was
 		})
 		t.Logf("heard again after %v", took)
-		redistest.Within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].events.hears.Load() && all[0].shares() })
+		redistest.Within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].events.connected.Load() && all[0].shares() })
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *Set) panicked(err error) {
 func (l *loop) turn(ctx context.Context) time.Duration {
 	s := l.set
 	if s.link == nil {
-		l.look(ctx, *s.entries.Load())
+		l.checkTime(ctx, *s.entries.Load())
 		return tickEvery
 	}
 	l.ticked = time.Now()
@@ -120,7 +120,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // wake has Run tick now.
 func (s *Set) wake() {
 	if s.events != nil {
-		s.events.poke()
+		s.events.wakeUp()
 	}
 }
 
@@ -134,7 +134,7 @@ func (l *loop) tick(ctx context.Context) {
 	if pipe.Len() > 0 {
 		err := s.link.send(ctx, pipe)
 		if err != nil {
-			s.leave(gone)
+			s.retryExpiry(gone)
 		}
 		if ctx.Err() != nil {
 			return
@@ -145,7 +145,7 @@ func (l *loop) tick(ctx context.Context) {
 			s.wake() // now what was seen meanwhile can be told
 		}
 	}
-	l.look(ctx, entries)
+	l.checkTime(ctx, entries)
 }
 
 // syncCall is a call of the script sync for one breaker.
@@ -175,7 +175,7 @@ func (l *loop) receive(syncs []syncCall, others []redis.Cmder) (known int) {
 func (l *loop) queueSyncs(ctx context.Context, pipe redis.Pipeliner, entries map[machine.Key]*entry, now time.Time) (calls []syncCall) {
 	s := l.set
 	every := quietEvery
-	if l.away || !s.events.hears.Load() && len(entries) <= maxEager || s.events.notified.Load() && now.Sub(l.full) >= minFull {
+	if l.away || !s.events.connected.Load() && len(entries) <= maxEager || s.events.notified.Load() && now.Sub(l.full) >= minFull {
 		every, l.full = 0, now
 		s.events.notified.Store(false)
 	}
@@ -223,7 +223,7 @@ func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.T
 		return cmds, nil
 	}
 	s.mu.Lock()
-	gone, s.gone = s.gone, nil
+	gone, s.removed = s.removed, nil
 	s.mu.Unlock()
 	for _, k := range gone {
 		cmds = append(cmds, pipe.PExpire(ctx, redisKey(k), goneAfter))
@@ -231,11 +231,11 @@ func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.T
 	return cmds, gone
 }
 
-// leave has the keys of backends that are gone end, as many as there is room for.
-func (s *Set) leave(gone []machine.Key) {
+// retryExpiry has the keys of backends that are gone end, as many as there is room for.
+func (s *Set) retryExpiry(gone []machine.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = append(s.gone, gone[:min(len(gone), max(0, maxGone-len(s.gone)))]...)
+	s.removed = append(s.removed, gone[:min(len(gone), max(0, maxGone-len(s.removed)))]...)
 }
 
 // received takes in what Redis says of a breaker, and reports whether it knows anything of it.
@@ -247,9 +247,9 @@ func (l *loop) received(c syncCall, now time.Time) bool {
 	case err == nil:
 		e.read = now
 		cfg := s.config().OrDefaults()
-		s.change(e, now, func() { e.Hear(v, cfg, now) })
+		s.change(e, now, func() { e.ApplyFleetView(v, cfg, now) })
 	case errors.As(err, &wrong):
-		s.change(e, now, func() { e.Forget() })
+		s.change(e, now, func() { e.DropFleetView() })
 		fallthrough
 	default:
 		s.link.errors.Inc()
@@ -300,12 +300,12 @@ func ms(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), 2*maxFleetOpen.Milliseconds())) * time.Millisecond
 }
 
-// look sees to what time has changed: views that have grown stale, breakers that are due.
-func (l *loop) look(ctx context.Context, entries map[machine.Key]*entry) {
+// checkTime sees to what time has changed: views that have grown stale, breakers that are due.
+func (l *loop) checkTime(ctx context.Context, entries map[machine.Key]*entry) {
 	s := l.set
 	now := time.Now()
 	for _, e := range entries {
-		v := s.change(e, now, func() { e.Look(now) })
+		v := s.change(e, now, func() { e.Refresh(now) })
 		if v.Probe != machine.NoProbe && !e.probing.Swap(true) {
 			l.start(ctx, e, v.Probe)
 		}

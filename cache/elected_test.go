@@ -52,7 +52,7 @@ func (p *peer) late(t *testing.T, id GenerationID, before func(lead *Leader)) (s
 	lead.Begin(cancel)
 	before(lead)
 	close(g)
-	p.store.asker.Rest(lookTime)
+	p.store.asker.Drain(lookTime)
 	return s, lead, func() error { return context.Cause(ctx) }
 }
 

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// purgesEvery is how often the epochs are read; a purge is heard of within twice that.
-	purgesEvery = 250 * time.Millisecond
-	// deafAfter is how old the last good reading may be: what every replica keeps to, so that
+	// epochsInterval is how often the epochs are read; a purge is heard of within twice that.
+	epochsInterval = 250 * time.Millisecond
+	// maxEpochAge is how old the last good reading may be: what every replica keeps to, so that
 	// a purge is in force everywhere by then.
-	deafAfter = time.Second
+	maxEpochAge = time.Second
 	// maxEpoch is the highest that there is: Lua counts exactly up to it. Now is a fifth of it, in µs.
 	maxEpoch = 1 << 53
 	// maxRestored is how many lost fields are told at once; the others are with the next reading.
@@ -33,17 +33,17 @@ var (
 	epochsScript = script.New(epochsSource)
 )
 
-// purges is what is known of them.
-type purges struct {
-	known   atomic.Pointer[known] // nil before the first good reading
-	doubted bool                  // the last reading was none; of one goroutine
-	told    bool                  // that it was refused; of the same
-	lost    bool                  // the last one lacked what was known; of the same
-	denied  bool                  // what is lost may not be restored; of the same
+// purgeState is what is known of them.
+type purgeState struct {
+	known   atomic.Pointer[knownEpochs] // nil before the first good reading
+	doubted bool                        // the last reading was none; of one goroutine
+	told    bool                        // that it was refused; of the same
+	lost    bool                        // the last one lacked what was known; of the same
+	denied  bool                        // what is lost may not be restored; of the same
 }
 
-// known is a good reading, with what earlier ones had beyond it. It is not changed.
-type known struct {
+// knownEpochs is a good reading, with what earlier ones had beyond it. It is not changed.
+type knownEpochs struct {
 	asked   time.Time // when Redis was asked for it
 	all     uint64
 	tenants map[string]uint64
@@ -58,16 +58,16 @@ func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 		return Epochs{}, true
 	}
 	k := s.purges.known.Load()
-	if k == nil || s.now().Sub(k.asked) > deafAfter {
+	if k == nil || s.now().Sub(k.asked) > maxEpochAge {
 		return Epochs{}, false
 	}
 	return Epochs{All: k.all, Tenant: k.tenants[tenant], Route: k.routes[route]}, true
 }
 
-// hearPurges reads the epochs until ctx ends.
-func (s *Store) hearPurges(ctx context.Context) {
+// watchPurges reads the epochs until ctx ends.
+func (s *Store) watchPurges(ctx context.Context) {
 	s.readEpochs(ctx)
-	every(ctx, purgesEvery, func() { s.readEpochs(ctx) })
+	every(ctx, epochsInterval, func() { s.readEpochs(ctx) })
 }
 
 var (
@@ -101,18 +101,18 @@ func (s *Store) readEpochs(ctx context.Context) {
 
 // askEpochs is a reading. What the hash has lost is restored first; where that fails nothing is known without the
 // field of all, which may have been a purge, unless a script may not write it: then it counts as none.
-func (s *Store) askEpochs(ctx context.Context) (*known, error) {
+func (s *Store) askEpochs(ctx context.Context) (*knownEpochs, error) {
 	p, asked := &s.purges, s.now()
 	was := p.known.Load()
 	hash, err := s.readHash(ctx)
 	if err != nil {
 		return nil, err
 	}
-	next, err := was.heard(hash, asked)
+	next, err := was.merge(hash, asked)
 	if err != nil {
 		return nil, err
 	}
-	lost := next.lost(hash)
+	lost := next.missing(hash)
 	if lost == nil {
 		p.lost = false
 		return next, nil
@@ -123,7 +123,7 @@ func (s *Store) askEpochs(ctx context.Context) (*known, error) {
 	p.lost = true
 	restored, err := s.restore(ctx, lost)
 	if err == nil {
-		return was.heard(restored, asked)
+		return was.merge(restored, asked)
 	}
 	if _, said := hash[fieldAll]; said || p.denied {
 		return next, nil
@@ -183,8 +183,8 @@ func isDenied(err error) bool {
 	return redis.IsPermissionError(err) || strings.Contains(err.Error(), "The user executing the script can't")
 }
 
-// lost are the arguments of the script that restores what is known beyond a hash; nil where there is nothing.
-func (k *known) lost(hash map[string]string) []any {
+// missing are the arguments of the script that restores what is known beyond a hash; nil where there is nothing.
+func (k *knownEpochs) missing(hash map[string]string) []any {
 	args := []any{maxEpochs, k.all}
 	if saysLess(hash, fieldAll, k.all) {
 		return args // everything is purged, which covers the rest
@@ -213,13 +213,13 @@ func wrongHash(err error) bool {
 	return errors.Is(err, errEpochs) || errors.Is(err, errUnset) || strings.HasPrefix(err.Error(), "WRONGTYPE")
 }
 
-// heard is what is known after another reading. An epoch never goes back: what is missing or lower than it was stays
+// merge is what is known after another reading. An epoch never goes back: what is missing or lower than it was stays
 // as it was, unless everything was purged since, which covers it and leaves a hash of its own. The error is errEpochs.
-func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
+func (k *knownEpochs) merge(hash map[string]string, asked time.Time) (*knownEpochs, error) {
 	if len(hash) > maxEpochs {
 		return nil, fmt.Errorf("%w: %d fields", errEpochs, len(hash))
 	}
-	next := &known{asked: asked, tenants: map[string]uint64{}, routes: map[string]uint64{}}
+	next := &knownEpochs{asked: asked, tenants: map[string]uint64{}, routes: map[string]uint64{}}
 	for field, value := range hash {
 		epoch, err := strconv.ParseUint(value, 10, 64)
 		if err != nil || epoch > maxEpoch {
@@ -245,7 +245,7 @@ func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
 	carry(next.tenants, k.tenants)
 	carry(next.routes, k.routes)
 	if len(next.tenants)+len(next.routes) > 2*maxEpochs { // hands took fields out and put others in
-		next.fold()
+		next.purgeAll()
 	}
 	return next, nil
 }
@@ -257,8 +257,8 @@ func carry(now, was map[string]uint64) {
 	}
 }
 
-// fold has everything purged, which covers all that is known.
-func (k *known) fold() {
+// purgeAll has everything purged, which covers all that is known.
+func (k *knownEpochs) purgeAll() {
 	for _, epochs := range []map[string]uint64{k.tenants, k.routes} {
 		for _, epoch := range epochs {
 			k.all = max(k.all, epoch)

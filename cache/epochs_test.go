@@ -39,7 +39,7 @@ func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
 				t.Errorf("%+v: another tenant's went from %+v to %+v", scope, other, now)
 			}
 		}
-		if slowest > 2*purgesEvery+200*time.Millisecond { // a machine that stalls
+		if slowest > 2*epochsInterval+200*time.Millisecond { // a machine that stalls
 			t.Errorf("a purge was heard of after %v", slowest)
 		}
 		t.Logf("the slowest was heard of after %v", slowest)
@@ -82,7 +82,7 @@ func TestWhatIsNoHashOfPurgesLeavesTheLastGoodOneForASecond(t *testing.T) {
 			if e, ok := s.Epochs("a", "m"); !ok || e != (Epochs{All: 5}) {
 				t.Errorf("%s: %+v, %t", name, e, ok)
 			}
-			hand.add(deafAfter + 1)
+			hand.add(maxEpochAge + 1)
 			if _, ok := s.Epochs("a", "m"); ok {
 				t.Errorf("%s: believed for longer than a second", name)
 			}
@@ -102,8 +102,8 @@ func TestAReplicaThatCannotHearPurgesKnowsItAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{control: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), now: time.Now}
 		defer func() { _ = s.control.Close() }()
-		s.purges.known.Store(&known{asked: time.Now(), all: 3})
-		time.Sleep(deafAfter)
+		s.purges.known.Store(&knownEpochs{asked: time.Now(), all: 3})
+		time.Sleep(maxEpochAge)
 		if _, ok := s.Epochs("a", "m"); !ok {
 			t.Error("too early")
 		}
@@ -115,14 +115,14 @@ func TestAReplicaThatCannotHearPurgesKnowsItAfterASecond(t *testing.T) {
 }
 
 func TestEpochsStayBoundedAndNeverRepeatWhateverHandsDo(t *testing.T) {
-	var k *known
+	var k *knownEpochs
 	seen := map[uint64]bool{} // of All with which tenant x was unknown after it had been known
 	for i := range 40 {
 		hash := map[string]string{"all": "9"}
 		for j := range maxEpochs - 1 {
 			hash[fmt.Sprintf("tenant:%d-%d", i, j)] = strconv.Itoa(i + 1)
 		}
-		next, err := k.heard(hash, time.Now())
+		next, err := k.merge(hash, time.Now())
 		must(t, err)
 		if n := len(next.tenants) + len(next.routes); n > 2*maxEpochs {
 			t.Fatalf("%d are known", n)
@@ -158,8 +158,8 @@ func FuzzEpochs(f *testing.F) {
 		return hash
 	}
 	f.Fuzz(func(t *testing.T, first, second, tenant, route string) {
-		var none *known
-		a, err := none.heard(read(first), time.Time{})
+		var none *knownEpochs
+		a, err := none.merge(read(first), time.Time{})
 		if err != nil {
 			if a != nil || !errors.Is(err, errEpochs) {
 				t.Errorf("%+v, %v", a, err)
@@ -167,18 +167,18 @@ func FuzzEpochs(f *testing.F) {
 			return
 		}
 		tenants := maps.Clone(a.tenants)
-		b, err := a.heard(read(second), time.Time{})
+		b, err := a.merge(read(second), time.Time{})
 		if err != nil {
 			return
 		}
 		if !maps.Equal(tenants, a.tenants) {
 			t.Error("what was known has changed")
 		}
-		args := b.lost(read(second))
+		args := b.missing(read(second))
 		if len(args) > 2+2*maxRestored || len(args)%2 == 1 {
 			t.Errorf("%d arguments", len(args))
 		}
-		if said, err := none.heard(read(second), time.Time{}); args == nil && (err != nil || said.all != b.all || said.tenants[tenant] != b.tenants[tenant] || said.routes[route] != b.routes[route]) {
+		if said, err := none.merge(read(second), time.Time{}); args == nil && (err != nil || said.all != b.all || said.tenants[tenant] != b.tenants[tenant] || said.routes[route] != b.routes[route]) {
 			t.Errorf("%+v has lost something of %+v: %v", said, b, err)
 		}
 		if b.all < a.all || b.all == a.all && (b.tenants[tenant] < a.tenants[tenant] || b.routes[route] < a.routes[route]) {

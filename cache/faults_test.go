@@ -23,7 +23,7 @@ func TestALeaseThatWasTakenTooLateIsGivenBack(t *testing.T) {
 	must(t, leaseScripts(raw).Load(t.Context(), keyProbe))
 	lease := leaseOf(keyNo(1))
 	wantFound(t, r, keyNo(1), lease, FoundLate)
-	r.asker.Rest(5 * time.Second)
+	r.asker.Drain(5 * time.Second)
 	if held, err := raw.Get(t.Context(), lease.Name).Result(); !errors.Is(err, redis.Nil) {
 		t.Errorf("it is held by %q, %v", held, err)
 	}
@@ -59,13 +59,13 @@ func TestARedisThatIsALittleLateSeesFewNewConnections(t *testing.T) {
 		all.Go(func() { r.Look(t.Context(), keyNo(1), nil) })
 	}
 	all.Wait()
-	redistest.Within(t, 5*time.Second, "all are over", func() bool { return r.asker.UnderWay() == 0 })
+	redistest.Within(t, 5*time.Second, "all are over", func() bool { return r.asker.InFlight() == 0 })
 	before := p.Connections.Load()
 	const workers = 4
 	for range workers {
 		all.Go(func() {
 			for range looks / workers {
-				r.asker.Tried(true)
+				r.asker.Probed(true)
 				_, found := r.Look(t.Context(), keyNo(1), nil)
 				mu.Lock()
 				if found == FoundLate {
@@ -102,7 +102,7 @@ func TestAFrozenRedisCostsAFewLooksTheirBudgetAndThenNothing(t *testing.T) {
 		found[f]++
 		waited += time.Since(began)
 	}
-	if found[FoundLate]+found[FoundError] > 2*lookup.FailuresInARow || found[FoundAway] < 900 {
+	if found[FoundLate]+found[FoundError] > 2*lookup.MaxFailures || found[FoundAway] < 900 {
 		t.Errorf("%v", found)
 	}
 	if waited > time.Second { // five budgets, and a machine that stalls

@@ -41,7 +41,7 @@ func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *t
 		}
 		departed(leader, follower)
 		redistest.Within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), lease.Name).Val() == 0 })
-		if ttl := raw.PTTL(t.Context(), lease.chunks()).Val(); ttl <= 0 || ttl > lastWord*time.Millisecond {
+		if ttl := raw.PTTL(t.Context(), lease.chunks()).Val(); ttl <= 0 || ttl > endTTL*time.Millisecond {
 			t.Errorf("the pieces are kept for %v", ttl)
 		}
 		wantFound(t, two.store, id.Key, nil, FoundHit)

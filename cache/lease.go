@@ -35,11 +35,11 @@ func (l *Lease) heard(late *Lease) bool {
 }
 
 const (
-	// leaseFor is how long a lease holds without a word of its holder, in ms: a dead one
+	// leaseTTL is how long a lease holds without a word of its holder, in ms: a dead one
 	// is replaced within 2 s.
-	leaseFor = 1500
-	// lastWord is how long the end of an answer can still be read, in ms.
-	lastWord = 5000
+	leaseTTL = 1500
+	// endTTL is how long the end of an answer can still be read, in ms.
+	endTTL = 5000
 	// maxPieces bounds a stream of pieces; the answer's own bound, and that nothing is
 	// published more often than every publishEvery, keep it far below.
 	maxPieces = 1 << 14
@@ -86,7 +86,7 @@ func leaseScripts(c redis.UniversalClient) *script.Runner {
 
 // beat holds a lease for longer. Its reply: −1 it is not ours any more, 0 it is, 1 it is and is followed.
 func (l *Lease) beat(ctx context.Context, c redis.Scripter) *redis.Cmd {
-	return beatScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseFor)
+	return beatScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseTTL)
 }
 
 // publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1, or unfollowed.
@@ -96,7 +96,7 @@ func (l *Lease) publish(ctx context.Context, c redis.Scripter, n int, piece []by
 
 // end gives the lease back, with the sealed entry for whoever follows; nil says that there is none.
 func (l *Lease) end(ctx context.Context, c redis.Scripter, n int, entry []byte) *redis.Cmd {
-	return endScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, lastWord, n, entry)
+	return endScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, endTTL, n, entry)
 }
 
 // piece is one element of the stream.
@@ -129,7 +129,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	}
 	pipe := c.Pipeline()
 	held := pipe.Get(ctx, l.Name)
-	exists := pipe.PExpire(ctx, l.chunks(), leaseFor*time.Millisecond) // the holder learns by it that it is followed
+	exists := pipe.PExpire(ctx, l.chunks(), leaseTTL*time.Millisecond) // the holder learns by it that it is followed
 	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", maxRead)
 	_, _ = pipe.Exec(ctx) // each has its own error
 	if err := held.Err(); err != nil && err != redis.Nil {

@@ -75,19 +75,19 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		own = &Lease{Name: lease.Name, Token: lease.Token}
 	}
 	began := s.now()
-	got, err := lookup.AskWith(ctx, s.asker,
+	got, err := lookup.DoWith(ctx, s.asker,
 		func(ctx context.Context) (sight, error) {
 			makeRoom()
-			return s.see(ctx, k, own)
+			return s.lookUp(ctx, k, own)
 		},
 		lookup.Late[sight]{
-			Longer: func() time.Duration {
+			Extend: func() time.Duration {
 				if lease.crowded() {
 					return s.crowdWait
 				}
 				return 0
 			},
-			Unheard: func(ctx context.Context, late sight) {
+			OnLate: func(ctx context.Context, late sight) {
 				if own != nil {
 					own.Holder, own.taken = late.holder, late.found == FoundLead
 				}
@@ -121,9 +121,9 @@ func makeRoom() {
 	runtime.KeepAlive(&room)
 }
 
-// see is a look without a bound. It asks a second time where what it saw did not open: that was
+// lookUp is a look without a bound. It asks a second time where what it saw did not open: that was
 // unlinked, and there is a lease to be had. The copy in this process is kept even where nobody waits any more.
-func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
+func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	name := k.Name()
 	for range 2 {
 		asked := s.now()
@@ -165,7 +165,7 @@ const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
 	keys, args := []string{name}, []any{s.maxAnswer() + sealOverhead}
 	if lease != nil {
-		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
+		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseTTL)
 	}
 	got, err := s.scripts.Run(ctx, lookScript, keys, args...).Slice()
 	if err != nil {
@@ -228,14 +228,14 @@ func parseReply(list []any) (reply, error) {
 // maxTTL is longer than any entry is kept.
 const maxTTL = 48 * time.Hour
 
-// tellEvery is how often the log tells of values that are not ours, at most.
-const tellEvery = time.Minute
+// refusalLogInterval is how often the log tells of values that are not ours, at most.
+const refusalLogInterval = time.Minute
 
 // refuse counts a value that is passed over. The log tells of one a minute: somebody may write many.
 func (s *Store) refuse(key, why string) {
 	s.metrics.refused.add(why)
 	now, last := s.now().UnixNano(), s.told.Load()
-	if now-last < int64(tellEvery) || !s.told.CompareAndSwap(last, now) {
+	if now-last < int64(refusalLogInterval) || !s.told.CompareAndSwap(last, now) {
 		return
 	}
 	s.log.Warn().Str("key", key).Str("reason", why).

@@ -30,7 +30,7 @@ func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
 		if held := raw.Get(ctx, first.Name).Val(); held != first.Token {
 			t.Errorf("the lease is %q's", held)
 		}
-		if ttl := raw.PTTL(ctx, first.Name).Val(); ttl <= 0 || ttl > leaseFor*time.Millisecond {
+		if ttl := raw.PTTL(ctx, first.Name).Val(); ttl <= 0 || ttl > leaseTTL*time.Millisecond {
 			t.Errorf("the lease holds for %v", ttl)
 		}
 		if raw.Exists(ctx, first.chunks()).Val() != 0 {
@@ -45,7 +45,7 @@ func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
 		if n := raw.XLen(ctx, second.chunks()).Val(); n != 1 {
 			t.Errorf("%d chunks tell the holder that it is followed", n)
 		}
-		if ttl := raw.PTTL(ctx, second.chunks()).Val(); ttl <= 0 || ttl > leaseFor*time.Millisecond {
+		if ttl := raw.PTTL(ctx, second.chunks()).Val(); ttl <= 0 || ttl > leaseTTL*time.Millisecond {
 			t.Errorf("the chunks stay for %v", ttl)
 		}
 		wantFound(t, s, k, second, FoundFollow)

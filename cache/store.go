@@ -58,11 +58,11 @@ type Store struct {
 	told     atomic.Int64 // when the log last told of a value that was refused, in Unix nanoseconds
 
 	scripts   *script.Runner // of look-ups
-	asker     *lookup.Asker
+	asker     *lookup.Client
 	crowdWait time.Duration
 	local     *local
 	queue     queue
-	purges    purges
+	purges    purgeState
 }
 
 // What Options leave open.
@@ -96,8 +96,8 @@ func NewStore(o Options) *Store {
 	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations come on one connection to one node
 	s.metrics = newMetrics(o.Registerer, s)
 	s.asker = lookup.New(lookup.Options{
-		Budget: s.budget, Slots: maxLooks, Wait: true, Well: replied, Now: s.now,
-		Closed: func(err error) {
+		Budget: s.budget, Slots: maxLooks, Wait: true, IsAnswer: replied, Now: s.now,
+		OnAway: func(err error) {
 			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
 		},
 	})
@@ -120,7 +120,7 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
 const (
-	tryEvery = 100 * time.Millisecond // looks whether a try is due
+	probeInterval = 100 * time.Millisecond // looks whether a try is due
 	// backgroundTime bounds a round trip that nobody waits for.
 	backgroundTime = 250 * time.Millisecond
 	// lastTime is for what is left at the end.
@@ -133,29 +133,29 @@ func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	if s.control != nil {
-		all.Go(func() { panics.KeepRunning(ctx, s.hearPurges) })
+		all.Go(func() { panics.KeepRunning(ctx, s.watchPurges) })
 	}
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
 	if s.tracking != nil {
-		all.Go(func() { panics.KeepRunning(ctx, s.hearInvalidations) })
+		all.Go(func() { panics.KeepRunning(ctx, s.watchInvalidations) })
 	}
 	all.Go(func() { s.runQueue(ctx) })
 	_ = inBackground(ctx, s.load) // a failure shows at the first look
-	every(ctx, tryEvery, func() {
-		if s.asker.Due() {
-			s.try(ctx)
+	every(ctx, probeInterval, func() {
+		if s.asker.ProbeDue() {
+			s.probe(ctx)
 		}
 	})
-	s.asker.Rest(lastTime)
+	s.asker.Drain(lastTime)
 	return nil
 }
 
-// try asks a Redis that was away as a request would, and it must be in time. It asks twice,
+// probe asks a Redis that was away as a request would, and it must be in time. It asks twice,
 // because the first has a connection to make.
-func (s *Store) try(ctx context.Context) {
+func (s *Store) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
 		_, err := s.eval(ctx, keyProbe, nil)
 		if replied(err) {
@@ -168,7 +168,7 @@ func (s *Store) try(ctx context.Context) {
 		began := s.now()
 		good = inBackground(ctx, ask) == nil && s.now().Sub(began) <= s.budget()
 	}
-	s.asker.Tried(good)
+	s.asker.Probed(good)
 	if good {
 		s.log.Info().Msg("the cache is asked again")
 	}

@@ -65,7 +65,7 @@ func dieAfter(t *testing.T, srv *redistest.Server, n int, speaking bool) (took t
 	}
 	one.kill()
 	died := time.Now()
-	if ttl := raw.PTTL(t.Context(), lease.Name).Val(); ttl > leaseFor*time.Millisecond {
+	if ttl := raw.PTTL(t.Context(), lease.Name).Val(); ttl > leaseTTL*time.Millisecond {
 		t.Errorf("its lease holds for %v", ttl)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

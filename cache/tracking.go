@@ -40,8 +40,8 @@ func trackPrefixes() []any {
 	return args
 }
 
-// hearInvalidations keeps copies honest until ctx ends.
-func (s *Store) hearInvalidations(ctx context.Context) {
+// watchInvalidations keeps copies honest until ctx ends.
+func (s *Store) watchInvalidations(ctx context.Context) {
 	told := false
 	for ctx.Err() == nil {
 		err := s.subscribe(ctx)

@@ -199,9 +199,9 @@ func (b *Breaker) opened(now time.Time) {
 	b.facts.Own = Own{State: Open, Until: now.Add(b.lasts), Cut: b.facts.Own.Cut}
 }
 
-// Hear takes the fleet's word in. Where the fleet has closed a breaker that was open, what this
+// ApplyFleetView takes the fleet's word in. Where the fleet has closed a breaker that was open, what this
 // replica knew of before is forgotten.
-func (b *Breaker) Hear(v View, cfg Config, now time.Time) {
+func (b *Breaker) ApplyFleetView(v View, cfg Config, now time.Time) {
 	was := b.facts.Fleet.State
 	b.facts.Fleet = v
 	if was != Closed && v.State == Closed && b.facts.Own.State != Closed {
@@ -209,11 +209,11 @@ func (b *Breaker) Hear(v View, cfg Config, now time.Time) {
 	}
 }
 
-// Forget forgets the fleet's word.
-func (b *Breaker) Forget() { b.facts.Fleet = View{} }
+// DropFleetView forgets the fleet's word.
+func (b *Breaker) DropFleetView() { b.facts.Fleet = View{} }
 
-// Look tells that this replica's prober looks at the breaker.
-func (b *Breaker) Look(now time.Time) { b.facts.Looked = now }
+// Refresh tells that this replica's prober looks at the breaker.
+func (b *Breaker) Refresh(now time.Time) { b.facts.Looked = now }
 
 // SuccessesClose is how many probes in a row must succeed.
 const SuccessesClose = 2

@@ -14,7 +14,7 @@ type SetOptions struct {
 
 // Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
 // rules of the gateway's, and its times passed in. It shares nothing with other replicas. A breaker
-// that is due is tested by probes while somebody calls [Set.Look], and else tried by one request.
+// that is due is tested by probes while somebody calls [Set.DueProbes], and else tried by one request.
 // It is not safe for concurrent use.
 type Set struct {
 	o        SetOptions
@@ -63,12 +63,12 @@ func (p *Permit) Report(o Outcome, now time.Time) {
 	p.breaker = nil
 }
 
-// Look tells which backends a probe of the replica's own is due for, each until [Set.Probed] was
+// DueProbes tells which backends a probe of the replica's own is due for, each until [Set.Probed] was
 // told. It is to be called every 250 ms, as the gateway does: for [StaleAfter] from now on no
 // request tests a breaker.
-func (s *Set) Look(now time.Time) (due []Key) {
+func (s *Set) DueProbes(now time.Time) (due []Key) {
 	for k, b := range s.breakers {
-		b.Look(now)
+		b.Refresh(now)
 		s.settle(b, now)
 		if _, probed := s.probes[k]; !probed && b.Verdict(now).Probe == OwnProbe {
 			due = append(due, k)

@@ -138,7 +138,7 @@ func liveReplicas(ctx context.Context, client redis.UniversalClient) (int, error
 	tick := time.NewTicker(replicaPollInterval)
 	defer tick.Stop()
 	for end := time.Now().Add(replicaTimeout); ; {
-		n, err := fleet.Living(ctx, client)
+		n, err := fleet.CountLive(ctx, client)
 		if n > 0 || err != nil || time.Now().After(end) {
 			return n, err
 		}

@@ -25,7 +25,7 @@ type riskCmd struct {
 // evidenceClient is where an operator works on what audits have shown.
 type evidenceClient struct {
 	*settingsEditor
-	book     *evidence.Book
+	book     *evidence.Store
 	snapshot *settings.Snapshot
 }
 

@@ -68,7 +68,7 @@ type App struct {
 	Generations *cache.Generations
 	salt        func(tenant string) string
 	prober      *probe.Prober
-	evidence    *evidence.Book
+	evidence    *evidence.Store
 	risks       *riskview.Watcher
 	tracer      *tracing.Tracer // nil where nothing is traced
 	cascade     *tiers.Cascade

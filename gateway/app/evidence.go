@@ -32,11 +32,11 @@ func (a *App) makeEvidence() {
 }
 
 // evidenceBook is the evidence as the cascade knows it.
-type evidenceBook struct{ *evidence.Book }
+type evidenceBook struct{ *evidence.Store }
 
 // Open is [audit.Evidence].
 func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
-	return l.Book.Open(ctx, evidence.Audit(a))
+	return l.Store.Open(ctx, evidence.Audit(a))
 }
 
 // calibrated is a version of a route's calibrated score, nil where there is none.

@@ -21,7 +21,7 @@ func (i inspector) Status() gateway.Status {
 		Version: i.Options.Version, Uptime: time.Since(i.began).Seconds(), Replicas: i.Fleet.Members(),
 		Redis: gateway.RedisView{Name: i.Options.Stores.Name, Level: i.Fleet.Mode().String(), Since: time.Since(i.Fleet.Since()).Seconds()},
 	}
-	if err := i.Fleet.Why(); err != nil {
+	if err := i.Fleet.LastError(); err != nil {
 		s.Redis.Why = err.Error()
 	}
 	s.Settings, s.Warnings = i.view(), i.warnings

@@ -40,7 +40,7 @@ func (c *Counts) String() string {
 
 // Export writes the log as JSON lines that [Read] reads: audits of a route, or of all where route is "", that were
 // begun at from or later.
-func Export(ctx context.Context, book *evidence.Book, to io.Writer, route string, from time.Time) (counts Counts, err error) {
+func Export(ctx context.Context, book *evidence.Store, to io.Writer, route string, from time.Time) (counts Counts, err error) {
 	err = book.Log(ctx, func(e evidence.LogEntry) error {
 		if route != "" && e.Key.Route != route || e.When.Before(from) {
 			return nil

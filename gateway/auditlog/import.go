@@ -52,7 +52,7 @@ func ReadBatches(from io.Reader, route string) ([]*Batch, error) {
 
 // Importer takes batches as evidence.
 type Importer struct {
-	Book   *evidence.Book
+	Book   *evidence.Store
 	Rule   func(route string) risk.Rule
 	DryRun bool // only says what would come of it; audits that were imported before are not told apart
 }

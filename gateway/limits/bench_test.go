@@ -35,7 +35,7 @@ func BenchmarkEnter(b *testing.B) {
 		o.Dialer = refuse
 		r := join(b, o, 3)
 		a := Request{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
-		for range lookup.FailuresInARow {
+		for range lookup.MaxFailures {
 			r.ask(b, a)
 		}
 		b.ReportAllocs()

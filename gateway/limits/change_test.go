@@ -125,7 +125,7 @@ func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
 		r.enter(t, a)
 		reach(false)
-		for range lookup.FailuresInARow {
+		for range lookup.MaxFailures {
 			r.ask(t, Request{Tenant: "other", Limit: a.Limit})
 		}
 		r.enter(t, Request{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})

@@ -120,7 +120,7 @@ func (r *replica) leaves(t *testing.T, late func(time.Duration)) (Request, *Rese
 	a := Request{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
 	late(tooLate)
 	g := r.enter(t, a)
-	for range lookup.FailuresInARow {
+	for range lookup.MaxFailures {
 		r.ask(t, Request{Tenant: "other", Limit: Limit{TPM: 60_000}})
 	}
 	if !r.asker.Away() {

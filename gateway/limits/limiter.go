@@ -39,7 +39,7 @@ type Limiter struct {
 	now      func() time.Time
 
 	scripts *script.Runner // of Redis
-	asker   *lookup.Asker
+	asker   *lookup.Client
 
 	mu             sync.Mutex
 	tenants        tenants

@@ -437,7 +437,7 @@ func (r *replica) crowded(do func()) {
 	over := make(chan struct{})
 	for range maxLookups {
 		wg.Go(func() {
-			_, _ = lookup.Ask(context.Background(), r.asker, func(context.Context) (any, error) { <-over; return nil, nil })
+			_, _ = lookup.Do(context.Background(), r.asker, func(context.Context) (any, error) { <-over; return nil, nil })
 		})
 	}
 	synctest.Wait()

@@ -40,7 +40,7 @@ func TestALookupThatPanicsIsAFailedOne(t *testing.T) {
 	if !r.ask(t, a) || r.results(resultError) != failed+1 {
 		t.Errorf("%d errors", r.results(resultError)-failed)
 	}
-	redistest.Within(t, 5*time.Second, "no lookup is under way", func() bool { return r.asker.UnderWay() == 0 })
+	redistest.Within(t, 5*time.Second, "no lookup is under way", func() bool { return r.asker.InFlight() == 0 })
 	if !r.ask(t, a) || r.results(resultShared) == shared {
 		t.Error("the next is not counted in Redis")
 	}

@@ -105,12 +105,12 @@ func (l *Limiter) ask(ctx context.Context, key string, w rates, n charge) (answe
 }
 
 // newAsker asks Redis for a limiter.
-func (l *Limiter) newAsker() *lookup.Asker {
+func (l *Limiter) newAsker() *lookup.Client {
 	return lookup.New(lookup.Options{
-		Budget: func() time.Duration { return l.budget() },
-		Slots:  maxLookups,
-		Well:   func(err error) bool { return errors.Is(err, errKey) },
-		Closed: func(err error) {
+		Budget:   func() time.Duration { return l.budget() },
+		Slots:    maxLookups,
+		IsAnswer: func(err error) bool { return errors.Is(err, errKey) },
+		OnAway: func(err error) {
 			l.metrics.shared.Set(0)
 			l.log.Warn().Err(err).Int("replicas", l.replicas()).Msg("tenants' limits are counted by this replica for itself: Redis does not answer")
 		},
@@ -121,7 +121,7 @@ func (l *Limiter) newAsker() *lookup.Asker {
 // lookup asks Redis without waiting longer than the budget, and says how it went; but for
 // shared, this replica must count for itself. tardy hears of an answer that comes after late was returned.
 func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge, tardy func(answer)) (a answer, result string) {
-	a, err := lookup.AskOrLeave(ctx, l.asker,
+	a, err := lookup.DoOrLeave(ctx, l.asker,
 		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },
 		func(_ context.Context, late answer) { tardy(late) })
 	switch {

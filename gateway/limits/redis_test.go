@@ -175,7 +175,7 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 				t.Errorf("%d of 200 let in, the slowest after %v", let, took[190:])
 			}
 			t.Logf("%s: the slowest took %v", fault.name, took[len(took)-1])
-			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*lookup.FailuresInARow {
+			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*lookup.MaxFailures {
 				t.Errorf("%d counted as %s", got, fault.result)
 			}
 			if got := r.results(resultSkipped); fault.away != (got > 0) {
@@ -198,7 +198,7 @@ func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 100 {
-				r.asker.Tried(true) // all are asked, however late
+				r.asker.Probed(true) // all are asked, however late
 				r.lookup(t.Context(), keyLimit+"acme", w, charge{amounts: amounts{requests: 1}, how: howAsk}, func(answer) {})
 			}
 		})
@@ -221,7 +221,7 @@ func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
 	redistest.Within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
 	lateOnes := r.results(resultLate)
 	asked := r.writes.Load() // which requests no longer do
-	redistest.Within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return r.writes.Load() > asked && !r.asker.Due() })
+	redistest.Within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return r.writes.Load() > asked && !r.asker.ProbeDue() })
 	for range 100 {
 		r.ask(t, a)
 	}
@@ -246,5 +246,5 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	if busy := r.results(resultBusy) + r.results(resultSkipped); busy == 0 {
 		t.Error("nobody was turned away")
 	}
-	redistest.Within(t, 5*time.Second, "all lookups end", func() bool { return r.asker.UnderWay() == 0 })
+	redistest.Within(t, 5*time.Second, "all lookups end", func() bool { return r.asker.InFlight() == 0 })
 }

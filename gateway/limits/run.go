@@ -89,12 +89,12 @@ func (l *Limiter) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			l.flush(whole)
-			l.asker.Rest(time.Second)
+			l.asker.Drain(time.Second)
 			return nil
 		case <-flush.C:
 			l.flush(whole)
 		case <-try.C:
-			if l.asker.Due() {
+			if l.asker.ProbeDue() {
 				l.probe(whole)
 			}
 		}
@@ -122,7 +122,7 @@ func (l *Limiter) probe(ctx context.Context) {
 		began := l.now()
 		good = l.inBackground(ctx, ask) && l.now().Sub(began) <= l.budget()
 	}
-	l.asker.Tried(good)
+	l.asker.Probed(good)
 	if good {
 		l.metrics.shared.Set(1)
 		l.log.Info().Msg("tenants' limits are counted over all replicas again")

@@ -17,10 +17,10 @@ type request struct {
 
 	cfg         cache.Config // as they were when it came
 	draftConfig plan.Config
-	rag         string          // digest of the retrieved context
-	patience    lookup.Patience // what it has waited for Redis
-	bypass      bool            // the cache has no part in it
-	share       shareKey        // zero with bypass
+	rag         string        // digest of the retrieved context
+	patience    lookup.Waited // what it has waited for Redis
+	bypass      bool          // the cache has no part in it
+	share       shareKey      // zero with bypass
 }
 
 // Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
@@ -52,7 +52,7 @@ func (q *request) answer(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx = lookup.WithPatience(ctx, &q.patience)
+	ctx = lookup.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
 		if s := q.p.o.Generations.Join(q.generation()); s != nil {
 			defer s.Depart()

@@ -36,7 +36,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		for range 3 { // fewer than make it be left alone
 			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
 			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, share: shareKey{cacheable: true}}
-			ctx := lookup.WithPatience(t.Context(), &q.patience)
+			ctx := lookup.WithWaited(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)

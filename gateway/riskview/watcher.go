@@ -25,7 +25,7 @@ const (
 
 // Options are what a Watcher is made from.
 type Options struct {
-	Evidence *evidence.Book
+	Evidence *evidence.Store
 	Config   func(route string) *plan.Config // live
 	Routes   []string                        // whose phases are logged
 	Logger   zerolog.Logger
@@ -34,7 +34,7 @@ type Options struct {
 
 // Watcher keeps what is known of audits ready, and logs what changes, while a replica runs.
 type Watcher struct {
-	book   *evidence.Book
+	book   *evidence.Store
 	config func(route string) *plan.Config // live
 	routes []string                        // whose phases are logged
 	log    zerolog.Logger

@@ -69,7 +69,7 @@ func TestThePartsOfTheRowsAreAllOfThem(t *testing.T) {
 		running := 0
 		for _, r := range rows {
 			seen[r.ID]++
-			if r.Absent == "" {
+			if r.CoveredBy == "" {
 				running++
 			}
 		}

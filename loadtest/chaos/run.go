@@ -44,7 +44,7 @@ func Choose(o *Options) ([]Row, error) {
 	}
 	at := -1
 	return slices.DeleteFunc(rows, func(r Row) bool {
-		if r.Absent != "" {
+		if r.CoveredBy != "" {
 			return o.Part != 1 // it takes no time
 		}
 		at++

@@ -10,7 +10,7 @@ import (
 
 // Open books an audit as bad before anybody knows its outcome. It waits for Redis for a second at
 // most, whatever becomes of ctx. An error that is not [ErrAway] is of an audit that is none.
-func (b *Book) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
+func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
 	}
@@ -36,7 +36,7 @@ func (b *Book) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 
 // Close ends an audit that was booked. One that is not under way any more changes nothing, which
 // is no error.
-func (b *Book) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
 	if !ticketShape.MatchString(ticket) {
 		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}
@@ -72,11 +72,11 @@ func (b *Book) Close(ctx context.Context, k risk.Key, ticket string, bad bool) e
 }
 
 // Lost counts an audit that was booked and will never be closed: it stays bad.
-func (b *Book) Lost(k risk.Key) { b.metrics.count(k, labelLost) }
+func (b *Store) Lost(k risk.Key) { b.metrics.count(k, labelLost) }
 
 // Reset forgets a key: its grid, its evidence and the audits under way. What was decided before is
 // stale. With a Redis, replicas that saw its warm-up end still know that it did.
-func (b *Book) Reset(ctx context.Context, k risk.Key) error {
+func (b *Store) Reset(ctx context.Context, k risk.Key) error {
 	name, err := nameOf(k)
 	if err != nil {
 		return err

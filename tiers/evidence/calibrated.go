@@ -14,7 +14,7 @@ import (
 
 // Map is a calibrated score of a route, as it was known a second ago. It does not wait; of a route
 // that was never asked for before, there is none yet.
-func (b *Book) Map(route string, version int) (raw []byte, ok bool) {
+func (b *Store) Map(route string, version int) (raw []byte, ok bool) {
 	if version < 1 {
 		return nil, false
 	}
@@ -30,7 +30,7 @@ func (b *Book) Map(route string, version int) (raw []byte, ok bool) {
 
 // SaveMap keeps a calibrated score of a route under the next number. Of more than 64 the oldest
 // goes.
-func (b *Book) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
+func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
 	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
 		return 0, err
 	}
@@ -52,7 +52,7 @@ func (b *Book) SaveMap(ctx context.Context, route string, m Map) (version int, e
 }
 
 // saveHere keeps it in this process.
-func (b *Book) saveHere(route string, m Map) (int, error) {
+func (b *Store) saveHere(route string, m Map) (int, error) {
 	b.maps.mu.Lock()
 	defer b.maps.mu.Unlock()
 	s := b.maps.of(route, b.now())
@@ -74,7 +74,7 @@ func (b *Book) saveHere(route string, m Map) (int, error) {
 }
 
 // Maps are the calibrated scores of a route, the oldest first.
-func (b *Book) Maps(ctx context.Context, route string) ([]SavedMap, error) {
+func (b *Store) Maps(ctx context.Context, route string) ([]SavedMap, error) {
 	if b.local != nil {
 		b.maps.mu.Lock()
 		defer b.maps.mu.Unlock()
@@ -100,7 +100,7 @@ func (b *Book) Maps(ctx context.Context, route string) ([]SavedMap, error) {
 }
 
 // fetch reads the scores of a list.
-func (b *Book) fetch(ctx context.Context, route, list string) (map[int]Map, error) {
+func (b *Store) fetch(ctx context.Context, route, list string) (map[int]Map, error) {
 	of := versions(list)
 	if len(of) == 0 {
 		return nil, nil
@@ -127,7 +127,7 @@ func (b *Book) fetch(ctx context.Context, route, list string) (map[int]Map, erro
 }
 
 // hearMaps reads the scores of the routes whose list is another than before.
-func (b *Book) hearMaps(ctx context.Context, routes []string, lists []any) error {
+func (b *Store) hearMaps(ctx context.Context, routes []string, lists []any) error {
 	for i, route := range routes {
 		list := text(lists[i])
 		b.maps.mu.Lock()

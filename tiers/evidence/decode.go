@@ -167,8 +167,8 @@ func (r *reader) warmup() risk.Warmup {
 // maxGrid is the longest grid.
 const maxGrid = len(risk.Epoch{}.N)
 
-// whole is a state with all its evidence, and what the store knows beside it.
-type whole struct {
+// fullState is a state with all its evidence, and what the store knows beside it.
+type fullState struct {
 	risk.State
 	prior int64 // newest µs of the past audits that were added
 	calib string
@@ -176,9 +176,9 @@ type whole struct {
 }
 
 // wholeOf is all of a state but the audits under way.
-func wholeOf(f fields) (whole, error) {
+func wholeOf(f fields) (fullState, error) {
 	r := &reader{fields: f}
-	w := whole{State: r.view(), prior: r.count("prior"), calib: f["map"], gone: true}
+	w := fullState{State: r.view(), prior: r.count("prior"), calib: f["map"], gone: true}
 	for _, v := range f {
 		w.gone = w.gone && v == ""
 	}
@@ -204,7 +204,7 @@ func wholeOf(f fields) (whole, error) {
 		r.wrong("op")
 	}
 	if r.err != nil {
-		return whole{gone: w.gone}, r.err
+		return fullState{gone: w.gone}, r.err
 	}
 	return w, nil
 }

@@ -15,7 +15,7 @@ type Audit struct {
 	risk.Decision
 	Ticket   string // names it: 1 … 64 of [A-Za-z0-9-]
 	Score    float64
-	Features []float64 // of the score, for [Book.Log]; at most 8
+	Features []float64 // of the score, for [Store.Log]; at most 8
 	Tokens   int       // of the draft
 	Map      int       // version of the calibrated score, 0 is none
 }

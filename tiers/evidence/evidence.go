@@ -2,7 +2,7 @@
 // package risk, in Redis, changed by scripts (open.lua, close.lua, warmup.lua, prior.lua on top of state.lua)
 // that do what risk.State does. Without a Redis they are kept in this process.
 //
-// Start at [Book]. Requests read views, which are a second old at most; audits are opened and
+// Start at [Store]. Requests read views, which are a second old at most; audits are opened and
 // closed in the background. While Redis is away nothing can be opened, and what was served by
 // goes on for [Options.Stale].
 //
@@ -17,8 +17,8 @@
 // # What is kept
 //
 // One hash per kind of request (keys.go), about 2 kB of it the state and one field for each audit
-// under way; an index of them; a log of the last 40,000 openings and closings ([Book.Log]); and the
-// calibrated scores of the routes ([Book.SaveMap]).
+// under way; an index of them; a log of the last 40,000 openings and closings ([Store.Log]); and the
+// calibrated scores of the routes ([Store.SaveMap]).
 package evidence
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Options are what a [Book] needs to know. Redis must have ContextTimeoutEnabled, or one that is
+// Options are what a [Store] needs to know. Redis must have ContextTimeoutEnabled, or one that is
 // frozen holds a call for the client's own timeout; and no retries, or an audit may be told twice,
 // of which the second is taken for another of the same name and not booked.
 type Options struct {
@@ -51,8 +51,8 @@ type Options struct {
 // the client would close the connection, and a script may be done all the same.
 const callTime = time.Second
 
-// Book is what audits have shown. Its methods are safe for concurrent use.
-type Book struct {
+// Store keeps what audits have shown. Its methods are safe for concurrent use.
+type Store struct {
 	opts     Options
 	scripts  *script.Runner // nil without Redis
 	now      func() time.Time
@@ -66,8 +66,8 @@ type Book struct {
 	local    *local                  // nil with a Redis
 }
 
-// New returns a book in which nothing is known. Without [Book.Run] views do not move.
-func New(o Options) *Book {
+// New returns a store in which nothing is known. Without [Store.Run] views do not move.
+func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -78,7 +78,7 @@ func New(o Options) *Book {
 		o.StaleServes = func(string) bool { return false }
 	}
 	m := newMetrics(o.Registerer)
-	b := &Book{opts: o, now: o.Now, patience: callTime, metrics: m, health: &health{log: o.Logger, now: o.Now, errors: m.errors}}
+	b := &Store{opts: o, now: o.Now, patience: callTime, metrics: m, health: &health{log: o.Logger, now: o.Now, errors: m.errors}}
 	if o.Redis == nil {
 		b.local = &local{now: o.Now}
 	} else {

@@ -12,12 +12,12 @@ import (
 )
 
 // detached is a context for one exchange.
-func (b *Book) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+func (b *Store) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), b.patience)
 }
 
 // call runs a script.
-func (b *Book) call(ctx context.Context, s *script.Script, keys []string, args ...any) (any, error) {
+func (b *Store) call(ctx context.Context, s *script.Script, keys []string, args ...any) (any, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	got, err := b.scripts.Run(ctx, s, keys, args...).Result()
@@ -28,7 +28,7 @@ func (b *Book) call(ctx context.Context, s *script.Script, keys []string, args .
 }
 
 // failed notes that something could not be done, and says so.
-func (b *Book) failed(err error) error {
+func (b *Store) failed(err error) error {
 	if script.Answered(err) {
 		b.health.note(refused, err)
 	} else {
@@ -38,7 +38,7 @@ func (b *Book) failed(err error) error {
 }
 
 // change runs a script that changes a state, and takes over the view that it replies.
-func (b *Book) change(ctx context.Context, s *script.Script, k risk.Key, r risk.Rule, more ...any) (string, error) {
+func (b *Store) change(ctx context.Context, s *script.Script, k risk.Key, r risk.Rule, more ...any) (string, error) {
 	name, err := nameOf(k)
 	if err != nil {
 		return "", err
@@ -74,7 +74,7 @@ func (b *Book) change(ctx context.Context, s *script.Script, k risk.Key, r risk.
 
 // pipeline sends commands in one round trip. An error is one of the connection; refusals are in
 // the commands.
-func (b *Book) pipeline(ctx context.Context, put func(ctx context.Context, p redis.Pipeliner)) error {
+func (b *Store) pipeline(ctx context.Context, put func(ctx context.Context, p redis.Pipeliner)) error {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	p := b.opts.Redis.Pipeline()
@@ -91,14 +91,14 @@ func (b *Book) pipeline(ctx context.Context, put func(ctx context.Context, p red
 	return nil
 }
 
-// looked is a state that was read, or why it could not be.
-type looked struct {
-	whole
+// readResult is a state that was read, or why it could not be.
+type readResult struct {
+	fullState
 	err error
 }
 
 // read reads whole states.
-func (b *Book) read(ctx context.Context, keys []risk.Key) ([]looked, error) {
+func (b *Store) read(ctx context.Context, keys []risk.Key) ([]readResult, error) {
 	cmds := make([]*redis.SliceCmd, len(keys))
 	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
 		for i, k := range keys {
@@ -108,11 +108,11 @@ func (b *Book) read(ctx context.Context, keys []risk.Key) ([]looked, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]looked, len(keys))
+	out := make([]readResult, len(keys))
 	for i := range keys {
 		f, err := fieldsOf(names, cmds[i])
 		if err == nil {
-			out[i].whole, err = wholeOf(f)
+			out[i].fullState, err = wholeOf(f)
 		}
 		if err != nil {
 			out[i].err = errors.Join(err, fmt.Errorf("of %.200s", keys[i]))

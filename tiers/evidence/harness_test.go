@@ -44,7 +44,7 @@ func (l *lines) count(what string) int {
 
 // replica is a book in a test, whose rule and clock the test moves.
 type replica struct {
-	*Book
+	*Store
 	t    testing.TB
 	log  *lines
 	mu   sync.Mutex
@@ -81,7 +81,7 @@ func joinBy(t testing.TB, client *redis.Options) *replica {
 		t.Cleanup(func() { _ = r.raw.Close() })
 		o.Redis = r.raw
 	}
-	r.Book = New(o)
+	r.Store = New(o)
 	r.View(chat)
 	return r
 }
@@ -142,7 +142,7 @@ func (r *replica) certify() {
 }
 
 // state is all that is known.
-func (r *replica) state() whole {
+func (r *replica) state() fullState {
 	r.t.Helper()
 	w, err := r.whole(r.t.Context(), chat)
 	if err != nil {

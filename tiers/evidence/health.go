@@ -8,17 +8,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// trouble is a kind of it, a closed set.
-type trouble string
+// problem is a kind of it, a closed set.
+type problem string
 
 const (
-	away     trouble = "redis"   // no answer: refused, late or cut
-	refused  trouble = "refused" // an answer that is an error: wrong type, no memory, no permission
-	foreign  trouble = "fields"  // fields that are not ours
-	troubled trouble = "script"  // a script that did its work but for something
+	away     problem = "redis"   // no answer: refused, late or cut
+	refused  problem = "refused" // an answer that is an error: wrong type, no memory, no permission
+	foreign  problem = "fields"  // fields that are not ours
+	troubled problem = "script"  // a script that did its work but for something
 )
 
-var says = map[trouble]string{
+var says = map[problem]string{
 	away:     "evidence: Redis does not answer; no audit can be booked, and views grow old",
 	refused:  "evidence: Redis refuses what is asked of it; audits are not booked",
 	foreign:  "evidence: what Redis holds is not what was written; nothing is believed of it",
@@ -39,15 +39,15 @@ type health struct {
 	errors *prometheus.CounterVec
 
 	mu   sync.Mutex
-	last map[trouble]time.Time // of what is not over
+	last map[problem]time.Time // of what is not over
 }
 
-func (h *health) note(what trouble, err error) {
+func (h *health) note(what problem, err error) {
 	h.errors.WithLabelValues(string(what)).Inc()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.last == nil {
-		h.last = make(map[trouble]time.Time)
+		h.last = make(map[problem]time.Time)
 	}
 	if _, ok := h.last[what]; !ok {
 		h.log.Warn().Err(err).Msg(says[what])

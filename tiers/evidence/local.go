@@ -26,7 +26,7 @@ type local struct {
 
 // kind is what is known of one key.
 type kind struct {
-	whole
+	fullState
 	used time.Time
 }
 
@@ -193,14 +193,14 @@ func (l *local) all(rule func(string) risk.Rule) []Known {
 	defer l.mu.Unlock()
 	out := make([]Known, 0, len(l.kinds))
 	for k, known := range l.kinds {
-		out = append(out, Known{k, apart(&known.State), rule(k.Route), known.used})
+		out = append(out, Known{k, splitKey(&known.State), rule(k.Route), known.used})
 	}
 	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
 	return out
 }
 
-// apart is a copy of a state that nobody else changes: all but the audits under way.
-func apart(s *risk.State) risk.State {
+// splitKey is a copy of a state that nobody else changes: all but the audits under way.
+func splitKey(s *risk.State) risk.State {
 	return risk.State{
 		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
 		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Infeasible: s.Infeasible, Cold: s.Cold,
@@ -209,7 +209,7 @@ func apart(s *risk.State) risk.State {
 }
 
 // add adds a prior where the state is still what it was reckoned for.
-func (l *local) add(r risk.Rule, k risk.Key, p portion) bool {
+func (l *local) add(r risk.Rule, k risk.Key, p batchPart) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.of(k)
@@ -221,14 +221,14 @@ func (l *local) add(r risk.Rule, k risk.Key, p portion) bool {
 }
 
 // whole is a copy of what is known of a key.
-func (l *local) whole(k risk.Key) whole {
+func (l *local) whole(k risk.Key) fullState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.kinds[k]
 	if known == nil {
-		return whole{gone: true}
+		return fullState{gone: true}
 	}
-	return whole{State: apart(&known.State), prior: known.prior, calib: known.calib}
+	return fullState{State: splitKey(&known.State), prior: known.prior, calib: known.calib}
 }
 
 func compare(a, b risk.Key) int {

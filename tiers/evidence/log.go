@@ -18,7 +18,7 @@ const (
 // Log visits the audits of the log, the oldest first, each with its outcome, until visit returns
 // an error, which it returns. Entries that are not ours are passed over. It is read twice: for the
 // outcomes, then for the audits.
-func (b *Book) Log(ctx context.Context, visit func(LogEntry) error) error {
+func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 	if b.local != nil {
 		for _, e := range b.local.entries() {
 			if err := visit(e); err != nil {
@@ -51,7 +51,7 @@ func (b *Book) Log(ctx context.Context, visit func(LogEntry) error) error {
 }
 
 // pages reads the log up to an entry, and tells which was the last.
-func (b *Book) pages(ctx context.Context, to string, visit func(redis.XMessage) error) (last string, err error) {
+func (b *Store) pages(ctx context.Context, to string, visit func(redis.XMessage) error) (last string, err error) {
 	from := "-"
 	for range maxPages {
 		if err := ctx.Err(); err != nil {
@@ -75,7 +75,7 @@ func (b *Book) pages(ctx context.Context, to string, visit func(redis.XMessage) 
 	return last, nil
 }
 
-func (b *Book) page(ctx context.Context, from, to string) ([]redis.XMessage, error) {
+func (b *Store) page(ctx context.Context, from, to string) ([]redis.XMessage, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	some, err := b.opts.Redis.XRangeN(ctx, keyLog, from, to, page).Result()

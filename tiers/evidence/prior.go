@@ -18,7 +18,7 @@ const importTries = 8
 //
 // Nothing counts twice: entries that were audited under the key's own grid are known already,
 // and so is what is not younger than the youngest that was imported before.
-func (b *Book) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule risk.Rule) (Imported, error) {
+func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule risk.Rule) (Imported, error) {
 	if _, err := nameOf(k); err != nil {
 		return Imported{}, err
 	}
@@ -52,25 +52,25 @@ func (b *Book) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule 
 }
 
 // whole reads all that is known of a key. What is not ours is nothing.
-func (b *Book) whole(ctx context.Context, k risk.Key) (whole, error) {
+func (b *Store) whole(ctx context.Context, k risk.Key) (fullState, error) {
 	if b.local != nil {
 		return b.local.whole(k), nil
 	}
 	states, err := b.read(ctx, []risk.Key{k})
 	if err != nil {
-		return whole{}, err
+		return fullState{}, err
 	}
 	if err := states[0].err; err != nil && script.Answered(err) {
-		return whole{}, b.failed(err)
+		return fullState{}, b.failed(err)
 	} else if err != nil {
 		b.health.note(foreign, err)
-		return whole{gone: true}, nil
+		return fullState{gone: true}, nil
 	}
-	return states[0].whole, nil
+	return states[0].fullState, nil
 }
 
 // add adds a portion where the state is still what it was reckoned for.
-func (b *Book) add(ctx context.Context, r risk.Rule, k risk.Key, p portion) (bool, error) {
+func (b *Store) add(ctx context.Context, r risk.Rule, k risk.Key, p batchPart) (bool, error) {
 	if b.local != nil {
 		return b.local.add(r, k, p), nil
 	}

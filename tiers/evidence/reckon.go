@@ -43,8 +43,8 @@ var (
 	ErrMoved      = errors.New("evidence: the evidence changes faster than the log can be added to it")
 )
 
-// portion is a prior, and for which of the store's own fields.
-type portion struct {
+// batchPart is a prior, and for which of the store's own fields.
+type batchPart struct {
 	risk.Import
 	was, newest int64 // µs
 	calib       int
@@ -76,11 +76,11 @@ func fits(k risk.Key, entries []LogEntry, calib string) error {
 }
 
 // reckon is what a log would add.
-func reckon(w whole, entries []LogEntry, rule risk.Rule) (portion, Imported, error) {
+func reckon(w fullState, entries []LogEntry, rule risk.Rule) (batchPart, Imported, error) {
 	var im Imported
 	inOrder := slices.Clone(entries)
 	slices.SortStableFunc(inOrder, func(a, b LogEntry) int { return a.When.Compare(b.When) })
-	p := portion{was: w.prior, newest: w.prior}
+	p := batchPart{was: w.prior, newest: w.prior}
 	var past []risk.PastAudit
 	for _, e := range inOrder {
 		at := e.When.UnixMicro()

@@ -22,8 +22,8 @@ const (
 // View is what requests of a key go by: never more than a second old while Redis answers. It
 // does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
 // while Redis takes no word of what warm-ups serve. Where Redis has no such key, and room for it, one caller is told that it is New;
-// without a Redis all are, until [Book.Drafted] is told of the first. A view that is too old serves nothing, unless [Options.StaleServes].
-func (b *Book) View(k risk.Key) risk.View {
+// without a Redis all are, until [Store.Drafted] is told of the first. A view that is too old serves nothing, unless [Options.StaleServes].
+func (b *Store) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
 	if b.local != nil {
 		return b.local.view(r, k)
@@ -49,7 +49,7 @@ func (b *Book) View(k risk.Key) risk.View {
 }
 
 // Run refreshes the views of the keys that were asked for of late, once a second, until ctx ends.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Store) Run(ctx context.Context) error {
 	t := time.NewTicker(period)
 	defer t.Stop()
 	var swept time.Time
@@ -70,7 +70,7 @@ func (b *Book) Run(ctx context.Context) error {
 
 // tick reads all that views need in one round trip, and the calibrated scores that are news in
 // another.
-func (b *Book) tick(ctx context.Context) {
+func (b *Store) tick(ctx context.Context) {
 	if b.local != nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (b *Book) tick(ctx context.Context) {
 
 // doubt is for a state that could not be read: it grows old where Redis refuses, and is nothing
 // where it is not ours.
-func (b *Book) doubt(k risk.Key, err error, now time.Time) {
+func (b *Store) doubt(k risk.Key, err error, now time.Time) {
 	err = fmt.Errorf("%.200s: %w", k, err)
 	if script.Answered(err) {
 		b.health.note(refused, err)
@@ -127,7 +127,7 @@ func (b *Book) doubt(k risk.Key, err error, now time.Time) {
 }
 
 // tidy forgets some of the keys that nobody uses.
-func (b *Book) tidy(ctx context.Context) {
+func (b *Store) tidy(ctx context.Context) {
 	if b.local != nil {
 		b.local.tidy()
 		return
@@ -150,7 +150,7 @@ type indexed struct {
 }
 
 // oldest are the keys that were not used for the longest.
-func (b *Book) oldest(ctx context.Context, most int) ([]indexed, error) {
+func (b *Store) oldest(ctx context.Context, most int) ([]indexed, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	found, err := b.opts.Redis.ZRangeWithScores(ctx, keyIndex, 0, int64(most)-1).Result()
@@ -168,7 +168,7 @@ func (b *Book) oldest(ctx context.Context, most int) ([]indexed, error) {
 
 // All returns the states of every key that Redis holds (1,024 at most), sorted by key. Those that
 // are not ours are left out.
-func (b *Book) All(ctx context.Context) ([]Known, error) {
+func (b *Store) All(ctx context.Context) ([]Known, error) {
 	if b.local != nil {
 		return b.local.all(b.opts.Rule), nil
 	}

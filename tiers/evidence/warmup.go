@@ -10,7 +10,7 @@ import (
 
 // Drafted notes a request in the time of the warm-up of a key: how many drafts were made for it, and how many of them were the
 // answer. It does not wait: Redis is told within a second, and later where it does not answer.
-func (b *Book) Drafted(k risk.Key, made, served int) {
+func (b *Store) Drafted(k risk.Key, made, served int) {
 	c := draftCount{made, served}
 	if b.local != nil {
 		b.local.drafted(b.opts.Rule(k.Route), k, c)
@@ -20,7 +20,7 @@ func (b *Book) Drafted(k risk.Key, made, served int) {
 }
 
 // tellDrafted tells Redis of the drafts since the last time.
-func (b *Book) tellDrafted(ctx context.Context) {
+func (b *Store) tellDrafted(ctx context.Context) {
 	away := false
 	counts, since := b.drafted.take()
 	defer b.drafted.told()
@@ -36,8 +36,8 @@ func (b *Book) tellDrafted(ctx context.Context) {
 }
 
 // OpenWarmup books the audit of a draft that the warm-up of a key served, as bad before anybody knows its outcome.
-// [Book.Close] ends it. Errors are those of [Book.Open].
-func (b *Book) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+// [Store.Close] ends it. Errors are those of [Store.Open].
+func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(ticket) {
 		return "", fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}

@@ -38,7 +38,7 @@ func measure(t *testing.T, l load, n int) cost {
 		c.AddHook(m.trips)
 		var pools []Pool
 		for p := range l.pools {
-			pools = append(pools, &ears{name: fmt.Sprint("pool", p)})
+			pools = append(pools, &recordingPool{name: fmt.Sprint("pool", p)})
 		}
 		var err error
 		if m.Fleet, err = New(Options{Redis: c, Replica: fmt.Sprint("replica-", i), Pools: pools}); err != nil {

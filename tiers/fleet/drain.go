@@ -19,8 +19,8 @@ type drain struct {
 	broken bool
 }
 
-// over says whether a drain has ended.
-func (d drain) over(now int64) bool { return d.Until > 0 && d.Until <= now }
+// expired says whether a drain has ended.
+func (d drain) expired(now int64) bool { return d.Until > 0 && d.Until <= now }
 
 // decodeDrain reads a stored drain. People may have typed it: what is missing is empty.
 func decodeDrain(value string) (drain, error) {

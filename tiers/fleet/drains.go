@@ -88,16 +88,16 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 func (f *Fleet) queueDrains(pipe redis.Pipeliner) call {
 	return queue(pipe, shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
 		if wrong != "" {
-			f.note(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
+			f.countProblem(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
 			return
 		}
-		f.note(errDrain, keyDrain, nil)
-		f.hearDrains(told)
-	}, func(err error) { f.note(errDrain, keyDrain, err) })
+		f.countProblem(errDrain, keyDrain, nil)
+		f.receiveDrains(told)
+	}, func(err error) { f.countProblem(errDrain, keyDrain, err) })
 }
 
-// hearDrains takes over the hash of drains.
-func (f *Fleet) hearDrains(told []any) {
+// receiveDrains takes over the hash of drains.
+func (f *Fleet) receiveDrains(told []any) {
 	var wrong error
 	next := make(map[string]drain, len(told)/2)
 	for field, value := range pairs(told) {
@@ -116,16 +116,16 @@ func (f *Fleet) hearDrains(told []any) {
 		next[field] = d
 	}
 	f.drains = next
-	f.turned(errWhy, keyDrain, wrong)
+	f.logChange(errWhy, keyDrain, wrong)
 }
 
-// tellDrains tells every pool whose drains changed: by word, or by time, which goes on
+// applyDrains tells every pool whose drains changed: by word, or by time, which goes on
 // without Redis.
-func (f *Fleet) tellDrains(now int64) {
+func (f *Fleet) applyDrains(now int64) {
 	for _, p := range f.pools {
 		drained := map[string]string{}
 		for field, d := range f.drains {
-			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.over(now) {
+			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.expired(now) {
 				drained[backend] = d.Why
 			}
 		}
@@ -136,11 +136,11 @@ func (f *Fleet) tellDrains(now int64) {
 	}
 }
 
-// over are the drains that have ended, with their values, for tidying.
-func (f *Fleet) over(now int64) []any {
+// expiredDrains are the drains that have ended, with their values, for tidying.
+func (f *Fleet) expiredDrains(now int64) []any {
 	var ended []any
 	for field, d := range f.drains {
-		if d.over(now) && len(ended) < 2*maxTidied {
+		if d.expired(now) && len(ended) < 2*maxTidied {
 			ended = append(ended, field, d.value)
 		}
 	}

@@ -68,8 +68,8 @@ func pairs(told []any) iter.Seq2[string, string] {
 
 // entry is one of a log.
 type entry struct {
-	id       entryID
-	by, said string
+	id             entryID
+	by, placements string
 }
 
 // entriesOf reads either command that reads a log, the oldest entry first. What an entry

@@ -75,23 +75,23 @@ type Fleet struct {
 	metrics  *metrics
 	now      func() time.Time
 
-	view   atomic.Pointer[view]
-	kick   chan struct{} // a tick is wanted now
-	begun  time.Time
-	expect int
-	known  atomic.Int64          // replicas heard of
-	why    atomic.Pointer[error] // unheard, for others
+	view      atomic.Pointer[view]
+	wakeup    chan struct{} // a tick is wanted now
+	begun     time.Time
+	expect    int
+	known     atomic.Int64          // replicas heard of
+	lastError atomic.Pointer[error] // unheard, for others
 
 	// Of the goroutine that ticks.
-	ladder   ladder
-	fewer    time.Time // since when fewer than known are heard of
-	unheard  error     // why the last tick's heartbeat did not count
-	told     bool      // the first mode was logged
-	mode     Mode      // as last logged
-	clock    clock
-	tidied   time.Time
-	drains   map[string]drain // by field
-	troubled map[string]bool  // by what is in trouble, for one log line each
+	degradation    degradation
+	fewerSince     time.Time // since when fewer than known are heard of
+	heartbeatError error     // why the last tick's heartbeat did not count
+	modeLogged     bool      // the first mode was logged
+	mode           Mode      // as last logged
+	clock          clock
+	tidied         time.Time
+	drains         map[string]drain // by field
+	problems       map[string]bool  // by what is in trouble, for one log line each
 }
 
 // clock is Redis' clock as this replica last heard it.
@@ -113,16 +113,16 @@ type pool struct {
 	Pool
 	name, pressure, placed string // the name, the two keys
 
-	mu       sync.Mutex
-	readings map[string]pressure.Reading // to publish, the newest of each backend
-	places   []prefix.Placement          // to tell
+	mu        sync.Mutex
+	toPublish map[string]pressure.Reading // to publish, the newest of each backend
+	toPlace   []prefix.Placement          // to tell
 
 	// Of the goroutine that ticks.
-	heard   map[string]field // the hash as last read
-	spare   map[string]field // for the next read
-	read    bool             // the log was read
-	last    entryID          // of the log, read last
-	drained map[string]string
+	readings      map[string]field // the hash as last read
+	spareReadings map[string]field // for the next read
+	logRead       bool             // the log was read
+	lastEntry     entryID          // of the log, read last
+	drained       map[string]string
 }
 
 // field is a value of a hash, remembered so that only what changed is read again.
@@ -149,7 +149,7 @@ func New(o Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, byName: map[string]*pool{}, interval: o.Interval, log: o.Logger, now: o.Now,
-		kick: make(chan struct{}, 1), troubled: map[string]bool{}, expect: max(o.Expect, 1),
+		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 	}
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
@@ -165,7 +165,7 @@ func New(o Options) (*Fleet, error) {
 		}
 		f.byName[name] = &pool{
 			Pool: p, name: name, pressure: keyPressure + name, placed: keyPlaced + name,
-			readings: map[string]pressure.Reading{}, heard: map[string]field{}, spare: map[string]field{},
+			toPublish: map[string]pressure.Reading{}, readings: map[string]field{}, spareReadings: map[string]field{},
 		}
 		f.pools = append(f.pools, f.byName[name])
 	}
@@ -185,7 +185,7 @@ func (f *Fleet) Mine(pool, backend string) bool {
 	return v.mode(f.now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
 }
 
-// Mode is the rung that this replica stands on now. It reads memory only.
+// Mode is the degradation level of this replica now. It reads memory only.
 func (f *Fleet) Mode() Mode { return f.view.Load().mode(f.now()) }
 
 // Since is when that mode was entered, by this replica's clock.
@@ -197,10 +197,10 @@ func (f *Fleet) Since() time.Time {
 	return v.entered(f.now())
 }
 
-// Why is why this replica is not [Shared] at the moment, as its last tick found it: nil when
+// LastError is why this replica is not [Shared] at the moment, as its last tick found it: nil when
 // that tick went well, or none was made.
-func (f *Fleet) Why() error {
-	if why := f.why.Load(); why != nil {
+func (f *Fleet) LastError() error {
+	if why := f.lastError.Load(); why != nil {
 		return *why
 	}
 	return nil
@@ -239,11 +239,11 @@ func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 
 // queue keeps the newest reading of a backend.
 func (p *pool) queue(backend string, r pressure.Reading) {
-	old, queued := p.readings[backend]
-	if !queued && len(p.readings) >= maxBackends || queued && !r.At.After(old.At) {
+	old, queued := p.toPublish[backend]
+	if !queued && len(p.toPublish) >= maxBackends || queued && !r.At.After(old.At) {
 		return
 	}
-	p.readings[backend] = r
+	p.toPublish[backend] = r
 }
 
 // Place tells others of placements at the next tick, in this order: up to 512 of a pool and
@@ -254,8 +254,8 @@ func (f *Fleet) Place(pool string, said []prefix.Placement) {
 		return
 	}
 	p.mu.Lock()
-	room := min(len(said), maxPlaced-len(p.places))
-	p.places = append(p.places, said[:room]...)
+	room := min(len(said), maxPlaced-len(p.toPlace))
+	p.toPlace = append(p.toPlace, said[:room]...)
 	p.mu.Unlock()
 	if room < len(said) {
 		f.metrics.dropped.Add(float64(len(said) - room))
@@ -267,12 +267,12 @@ func (p *pool) take() (map[string]pressure.Reading, []prefix.Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var readings map[string]pressure.Reading
-	if len(p.readings) > 0 {
-		readings = p.readings
-		p.readings = make(map[string]pressure.Reading, len(readings))
+	if len(p.toPublish) > 0 {
+		readings = p.toPublish
+		p.toPublish = make(map[string]pressure.Reading, len(readings))
 	}
-	places := p.places
-	p.places = nil
+	places := p.toPlace
+	p.toPlace = nil
 	return readings, places
 }
 
@@ -288,7 +288,7 @@ func (p *pool) giveBack(readings map[string]pressure.Reading) {
 // wake has Run tick now.
 func (f *Fleet) wake() {
 	select {
-	case f.kick <- struct{}{}:
+	case f.wakeup <- struct{}{}:
 	default: // it will
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// ears is a pool that remembers what it was told.
-type ears struct {
+// recordingPool is a pool that remembers what it was told.
+type recordingPool struct {
 	name string
 
 	mu       sync.Mutex
@@ -30,9 +30,9 @@ type ears struct {
 	told     int // times of drains
 }
 
-func (e *ears) Name() string { return e.name }
+func (e *recordingPool) Name() string { return e.name }
 
-func (e *ears) ReceiveReading(backend string, r pressure.Reading) bool {
+func (e *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard++
@@ -43,31 +43,31 @@ func (e *ears) ReceiveReading(backend string, r pressure.Reading) bool {
 	return true
 }
 
-func (e *ears) ReceivePlacements(said []prefix.Placement) {
+func (e *recordingPool) ReceivePlacements(said []prefix.Placement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.placed = append(e.placed, said...)
 }
 
-func (e *ears) ReceiveDrains(drained map[string]string) {
+func (e *recordingPool) ReceiveDrains(drained map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drained, e.told = drained, e.told+1
 }
 
-func (e *ears) reading(backend string) pressure.Reading {
+func (e *recordingPool) reading(backend string) pressure.Reading {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.readings[backend]
 }
 
-func (e *ears) drains() map[string]string {
+func (e *recordingPool) drains() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.drained)
 }
 
-func (e *ears) places() []prefix.Placement {
+func (e *recordingPool) places() []prefix.Placement {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]prefix.Placement(nil), e.placed...)
@@ -76,7 +76,7 @@ func (e *ears) places() []prefix.Placement {
 // member is a replica in a test.
 type member struct {
 	*Fleet
-	small, large *ears
+	small, large *recordingPool
 	log          *lines
 	trips        *trips
 }
@@ -136,7 +136,7 @@ func join(t *testing.T, o *redis.Options, id string) *member {
 	t.Helper()
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
-	m := &member{small: &ears{name: "small"}, large: &ears{name: "large"}, log: &lines{}, trips: &trips{}}
+	m := &member{small: &recordingPool{name: "small"}, large: &recordingPool{name: "large"}, log: &lines{}, trips: &trips{}}
 	c.AddHook(m.trips)
 	var err error
 	m.Fleet, err = New(Options{Redis: c, Replica: id, Pools: []Pool{m.small, m.large}, Logger: zerolog.New(m.log)})

@@ -18,12 +18,12 @@ type view struct {
 	members []string // sorted
 	hashes  []uint64 // of members
 	at      time.Time
-	rung    Mode      // while it is young
+	level   Mode      // while it is young
 	since   time.Time // when that was entered
 }
 
 func newView(members []string, at time.Time) *view {
-	v := &view{members: members, hashes: make([]uint64, len(members)), at: at, rung: Shared, since: at}
+	v := &view{members: members, hashes: make([]uint64, len(members)), at: at, level: Shared, since: at}
 	for i, m := range members {
 		v.hashes[i] = hash(offset, m)
 	}
@@ -35,12 +35,12 @@ func (v *view) mode(now time.Time) Mode {
 	if v == nil || now.Sub(v.at) >= goneAfter {
 		return Local
 	}
-	return v.rung
+	return v.level
 }
 
 // entered is when the mode of now was.
 func (v *view) entered(now time.Time) time.Time {
-	if v.rung != Local && v.mode(now) == Local {
+	if v.level != Local && v.mode(now) == Local {
 		return v.at.Add(goneAfter)
 	}
 	return v.since
@@ -59,8 +59,8 @@ func (v *view) owner(pool, backend string) string {
 	return v.members[best]
 }
 
-// live makes what Redis told a list of members: valid, sorted, each once, self among them.
-func live(told []string, self string) []string {
+// liveMembers makes what Redis told a list of members: valid, sorted, each once, self among them.
+func liveMembers(told []string, self string) []string {
 	members := append(make([]string, 0, len(told)+1), self)
 	for _, m := range told {
 		if validReplica(m) {

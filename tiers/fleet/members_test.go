@@ -113,7 +113,7 @@ func TestWhoDiesIsFollowedWithinOneAndAHalfSecondsAndATick(t *testing.T) {
 }
 
 func TestAReplicaWithoutRedisOwnsEverything(t *testing.T) {
-	f, err := New(Options{Pools: []Pool{&ears{name: "small"}}})
+	f, err := New(Options{Pools: []Pool{&recordingPool{name: "small"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestRedisAwayMakesADegradedAndThenALocalReplica(t *testing.T) {
 		for a.Mode() != Shared || b.Mode() != Shared || len(a.Members()) != 2 || len(b.Members()) != 2 {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if took := time.Since(back); took > climbTicks*560*time.Millisecond {
+		if took := time.Since(back); took > recoverTicks*560*time.Millisecond {
 			t.Errorf("shared again after %v", took)
 		}
 		oneEach(t, owners("small", 50, a, b))
@@ -229,9 +229,9 @@ func TestAForeignSetOfReplicasIsNotBelieved(t *testing.T) {
 func TestNewRefusesWhatCannotBeAddressed(t *testing.T) {
 	for _, o := range []Options{
 		{Replica: "two words"},
-		{Pools: []Pool{&ears{name: ""}}},
-		{Pools: []Pool{&ears{name: "a/b"}}},
-		{Pools: []Pool{&ears{name: "a"}, &ears{name: "a"}}},
+		{Pools: []Pool{&recordingPool{name: ""}}},
+		{Pools: []Pool{&recordingPool{name: "a/b"}}},
+		{Pools: []Pool{&recordingPool{name: "a"}, &recordingPool{name: "a"}}},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
@@ -286,7 +286,7 @@ func BenchmarkMineAmongFiftyReplicas(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f.view.Store(newView(live(ids, f.self), time.Now().Add(time.Hour)))
+	f.view.Store(newView(liveMembers(ids, f.self), time.Now().Add(time.Hour)))
 	for b.Loop() {
 		f.Mine("small", "gpu-17.example:8000")
 	}

@@ -1,7 +1,6 @@
 package fleet
 
-// Mode is the rung of the ladder that this replica stands on: what its word on everything
-// shared rests on. Nothing else decides it.
+// Mode is the degradation level of this replica: how far it can rely on what replicas share.
 type Mode int
 
 // The modes, from the one with the least to the one with the most of Redis in it.

@@ -28,8 +28,8 @@ type message struct {
 	places   int
 }
 
-// beat is why the heartbeat was refused, if it was.
-func (t *turn) beat() error {
+// heartbeatErr is why the heartbeat was refused, if it was.
+func (t *turn) heartbeatErr() error {
 	err := t.calls[0].cmd.Err()
 	if err == nil {
 		return nil
@@ -54,7 +54,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			f.leave(whole)
 			return nil
 		case <-timer.C:
-		case <-f.kick:
+		case <-f.wakeup:
 		}
 		f.tick(whole)
 		timer.Reset(f.pause())
@@ -78,9 +78,9 @@ func (f *Fleet) tick(ctx context.Context) {
 	err := f.exchange(ctx, t.pipe)
 	answered := err == nil
 	if answered {
-		err = t.beat()
+		err = t.heartbeatErr()
 	}
-	f.unheard = err
+	f.heartbeatError = err
 	if err != nil {
 		f.failed(t)
 	}
@@ -89,15 +89,15 @@ func (f *Fleet) tick(ctx context.Context) {
 			c.receive()
 		}
 	}
-	f.tellDrains(f.clock.when(f.now()))
-	f.settle()
+	f.applyDrains(f.clock.when(f.now()))
+	f.showMode()
 }
 
 // turn queues what a tick asks, the heartbeat first.
 func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
 	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
-	tidy := f.tidies(t.at)
+	tidy := f.dueToTidy(t.at)
 	for _, p := range f.pools {
 		readings, places := p.take()
 		packed, left := encodePlacements(places)
@@ -109,12 +109,12 @@ func (f *Fleet) turn() *turn {
 		}
 		t.calls = append(t.calls, f.queueLog(t, p))
 		if tidy {
-			f.queueTidy(t, errPressure, p.pressure, stale(p.heard, f.clock.when(t.at)))
+			f.queueTidy(t, errPressure, p.pressure, stale(p.readings, f.clock.when(t.at)))
 		}
 	}
 	if tidy {
 		f.tidied = t.at
-		f.queueTidy(t, errDrain, keyDrain, f.over(f.clock.when(t.at)))
+		f.queueTidy(t, errDrain, keyDrain, f.expiredDrains(f.clock.when(t.at)))
 	}
 	return t
 }
@@ -127,65 +127,65 @@ func (f *Fleet) failed(t *turn) {
 		p.giveBack(t.sent[i].readings)
 		f.metrics.dropped.Add(float64(t.sent[i].places))
 	}
-	f.doubt()
+	f.degrade()
 }
 
-// doubt keeps the members, as those of before.
-func (f *Fleet) doubt() {
+// degrade keeps the members, as those of before.
+func (f *Fleet) degrade() {
 	now := f.now()
 	v := f.view.Load()
-	rung := f.ladder.ill(v.mode(now), now)
+	rung := f.degradation.afterFailure(v.mode(now), now)
 	if v != nil && v.mode(now) != rung {
 		older := *v
-		older.rung, older.since = rung, now
+		older.level, older.since = rung, now
 		f.view.Store(&older)
 	}
 }
 
-// believe takes over who lives.
-func (f *Fleet) believe(members []string, at time.Time) {
+// setMembers takes over who lives.
+func (f *Fleet) setMembers(members []string, at time.Time) {
 	now := f.now()
 	was, since := f.Mode(), f.Since()
 	v := newView(members, at)
-	if v.rung = f.ladder.well(was, now); v.rung == was {
+	if v.level = f.degradation.afterSuccess(was, now); v.level == was {
 		v.since = since
 	} else {
 		v.since = now
 	}
 	f.view.Store(v)
-	f.reckon(len(members), now)
+	f.countReplicas(len(members), now)
 }
 
 // fewerAfter is how long fewer replicas must be heard of, while everything is shared, before
 // fewer are reckoned with: after a flush or a failover they join again one by one.
 const fewerAfter = dropAfter
 
-// reckon notes how many replicas a tick told of.
-func (f *Fleet) reckon(n int, now time.Time) {
+// countReplicas notes how many replicas a tick told of.
+func (f *Fleet) countReplicas(n int, now time.Time) {
 	switch {
 	case int64(n) >= f.known.Load():
 		f.known.Store(int64(n))
-		f.fewer = time.Time{}
+		f.fewerSince = time.Time{}
 	case f.Mode() != Shared:
-		f.fewer = time.Time{}
-	case f.fewer.IsZero():
-		f.fewer = now
-	case now.Sub(f.fewer) >= fewerAfter:
+		f.fewerSince = time.Time{}
+	case f.fewerSince.IsZero():
+		f.fewerSince = now
+	case now.Sub(f.fewerSince) >= fewerAfter:
 		f.known.Store(int64(n))
-		f.fewer = time.Time{}
+		f.fewerSince = time.Time{}
 	}
 }
 
-// settle shows the mode, and logs when it changed.
-func (f *Fleet) settle() {
+// showMode shows the mode, and logs when it changed.
+func (f *Fleet) showMode() {
 	mode, members := f.Mode(), f.Members()
 	f.metrics.show(mode, len(members))
-	why := f.unheard
-	f.why.Store(&why)
-	if f.told && mode == f.mode {
+	why := f.heartbeatError
+	f.lastError.Store(&why)
+	if f.modeLogged && mode == f.mode {
 		return
 	}
-	e := f.log.Warn().Err(f.unheard)
+	e := f.log.Warn().Err(f.heartbeatError)
 	what := "fleet: who else lives cannot be read from Redis; this replica works alone"
 	switch mode {
 	case Shared:
@@ -194,7 +194,7 @@ func (f *Fleet) settle() {
 		what = "fleet: who else lives cannot be read from Redis; the last members are believed for 1.5 s"
 	}
 	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Known()).Str("replica", f.self).Msg(what)
-	f.told, f.mode = true, mode
+	f.modeLogged, f.mode = true, mode
 }
 
 // queueHeartbeat queues the heartbeat, whose reply tells who lives and what time it is.
@@ -204,8 +204,8 @@ func (f *Fleet) queueHeartbeat(t *turn) call {
 		f.clock = clock{ms: now, at: t.at}
 		if wrong != "" {
 			f.metrics.errors.WithLabelValues(errReplicas).Inc()
-			f.unheard = fmt.Errorf("%s: %s", keyReplicas, wrong)
-			f.doubt()
+			f.heartbeatError = fmt.Errorf("%s: %s", keyReplicas, wrong)
+			f.degrade()
 			return
 		}
 		ids := make([]string, 0, len(told))
@@ -213,11 +213,11 @@ func (f *Fleet) queueHeartbeat(t *turn) call {
 			id, _ := m.(string) // another thing is no valid id either
 			ids = append(ids, id)
 		}
-		f.believe(live(ids, f.self), t.at)
+		f.setMembers(liveMembers(ids, f.self), t.at)
 	}, func(err error) {
 		f.metrics.errors.WithLabelValues(errReplicas).Inc()
-		f.unheard = err
-		f.doubt()
+		f.heartbeatError = err
+		f.degrade()
 	})
 }
 
@@ -234,22 +234,22 @@ func (f *Fleet) queueReadings(t *turn, p *pool, readings map[string]pressure.Rea
 	}
 	return queue(t.pipe, shareScript, p.pressure, args, func(now int64, wrong string, told []any) {
 		if wrong == "" {
-			f.note(errPressure, p.pressure, nil)
+			f.countProblem(errPressure, p.pressure, nil)
 		} else {
-			f.note(errPressure, p.pressure, errors.New(wrong))
+			f.countProblem(errPressure, p.pressure, errors.New(wrong))
 		}
 		if wrong == "" || len(told) > 0 { // what could not be written may still be read
-			f.hear(t, p, now, told)
+			f.receiveReadings(t, p, now, told)
 		}
-	}, func(err error) { f.note(errPressure, p.pressure, err) })
+	}, func(err error) { f.countProblem(errPressure, p.pressure, err) })
 }
 
-// hear tells a pool what is news in its hash.
-func (f *Fleet) hear(t *turn, p *pool, now int64, told []any) {
+// receiveReadings tells a pool what is news in its hash.
+func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, told []any) {
 	var wrong error
-	next := p.spare
+	next := p.spareReadings
 	for id, value := range pairs(told) {
-		old, known := p.heard[id]
+		old, known := p.readings[id]
 		if known && old.value == value && !old.ahead {
 			next[id] = old
 			if old.broken {
@@ -269,13 +269,13 @@ func (f *Fleet) hear(t *turn, p *pool, now int64, told []any) {
 			p.ReceiveReading(id, r) // a pool that has no such backend may have it later
 		}
 	}
-	clear(p.heard)
-	p.heard, p.spare = next, p.heard
-	f.turned(errReading+" "+p.name, p.pressure, wrong)
+	clear(p.readings)
+	p.readings, p.spareReadings = next, p.readings
+	f.logChange(errReading+" "+p.name, p.pressure, wrong)
 }
 
-// tidies says whether it is this replica's turn to delete what is nobody's.
-func (f *Fleet) tidies(at time.Time) bool {
+// dueToTidy says whether it is this replica's turn to delete what is nobody's.
+func (f *Fleet) dueToTidy(at time.Time) bool {
 	v := f.view.Load()
 	return v.mode(at) == Shared && v.members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
 }
@@ -322,49 +322,49 @@ func (f *Fleet) queuePlacements(pipe redis.Pipeliner, p *pool, packed string) ca
 // one whose last entry is ahead of Redis' clock: after a jump back, a log that was begun
 // anew would stay behind it for hours.
 func (f *Fleet) queueLog(t *turn, p *pool) call {
-	ahead := p.last.ms > uint64(max(f.clock.ms, 0))+slack
-	back := !p.read || ahead
+	ahead := p.lastEntry.ms > uint64(max(f.clock.ms, 0))+slack
+	back := !p.logRead || ahead
 	ctx := context.Background()
 	var cmd redis.Cmder
 	if back {
 		cmd = t.pipe.XRevRangeN(ctx, p.placed, "+", "-", firstRead)
 	} else {
-		cmd = t.pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.placed, p.last.String()}, Count: readEntries, Block: -1})
+		cmd = t.pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.placed, p.lastEntry.String()}, Count: readEntries, Block: -1})
 	}
 	return call{cmd, func() {
 		entries, err := entriesOf(cmd)
-		f.note(errPlaced, p.placed, err)
+		f.countProblem(errPlaced, p.placed, err)
 		if err == nil {
-			f.hearPlaced(t, p, entries, back)
+			f.receivePlacements(t, p, entries, back)
 		}
 	}}
 }
 
-// hearPlaced tells a pool what others placed.
-func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
-	if back && (len(entries) == 0 || p.last.after(entries[len(entries)-1].id)) {
-		p.last = entryID{} // it is another log
+// receivePlacements tells a pool what others placed.
+func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) {
+	if back && (len(entries) == 0 || p.lastEntry.after(entries[len(entries)-1].id)) {
+		p.lastEntry = entryID{} // it is another log
 	}
-	p.read = true
+	p.logRead = true
 	var said []prefix.Placement
 	var wrong error
 	for _, e := range entries {
-		if !e.id.after(p.last) {
+		if !e.id.after(p.lastEntry) {
 			continue
 		}
-		p.last = e.id
+		p.lastEntry = e.id
 		old := f.clock.when(t.at) - int64(min(e.id.ms, maxSeq))
 		if e.by == f.self || old > warmFor.Milliseconds() {
 			continue
 		}
 		var err error
-		if said, err = decodePlacements(said, e.said); err != nil {
+		if said, err = decodePlacements(said, e.placements); err != nil {
 			f.metrics.errors.WithLabelValues(errPlacement).Inc()
 			wrong = fmt.Errorf("entry %s: %w", e.id, err)
 		}
 	}
 	if len(entries) > 0 {
-		f.turned(errPlacement+" "+p.name, p.placed, wrong)
+		f.logChange(errPlacement+" "+p.name, p.placed, wrong)
 	}
 	if len(said) > 0 {
 		p.ReceivePlacements(said)

@@ -12,7 +12,7 @@ import (
 
 const budget = 15 * time.Millisecond
 
-func asker(o Options) *Asker {
+func newClient(o Options) *Client {
 	o.Budget = func() time.Duration { return budget }
 	if o.Slots == 0 {
 		o.Slots = 4
@@ -29,21 +29,21 @@ func after(d time.Duration, err error) func(context.Context) (int, error) {
 
 func TestAQuestionIsWaitedForNoLongerThanTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := asker(Options{})
+		a := newClient(Options{})
 		began := time.Now()
-		if got, err := Ask(t.Context(), a, after(budget-1, nil)); got != 7 || err != nil {
+		if got, err := Do(t.Context(), a, after(budget-1, nil)); got != 7 || err != nil {
 			t.Errorf("got %d, %v", got, err)
 		}
-		if got, err := Ask(t.Context(), a, after(time.Minute, nil)); got != 0 || !errors.Is(err, ErrLate) {
+		if got, err := Do(t.Context(), a, after(time.Minute, nil)); got != 0 || !errors.Is(err, ErrLate) {
 			t.Errorf("got %d, %v", got, err)
 		}
 		if took := time.Since(began); took != 2*budget-1 {
 			t.Errorf("waited for %v", took)
 		}
-		if a.UnderWay() != 1 {
-			t.Errorf("%d are under way", a.UnderWay())
+		if a.InFlight() != 1 {
+			t.Errorf("%d are under way", a.InFlight())
 		}
-		a.Rest(time.Second)
+		a.Drain(time.Second)
 		if took := time.Since(began); took != 2*budget-1+time.Second {
 			t.Errorf("rested for %v", took-2*budget+1)
 		}
@@ -52,11 +52,11 @@ func TestAQuestionIsWaitedForNoLongerThanTheBudget(t *testing.T) {
 }
 
 func TestAQuestionIsNotCancelledWithItsRequest(t *testing.T) {
-	a := asker(Options{})
+	a := newClient(Options{})
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 1))
 	cancel()
-	if _, err := Ask(ctx, a, func(ctx context.Context) (int, error) {
+	if _, err := Do(ctx, a, func(ctx context.Context) (int, error) {
 		if ctx.Value(key{}) == nil {
 			t.Error("the request's values are lost")
 		}
@@ -68,12 +68,12 @@ func TestAQuestionIsNotCancelledWithItsRequest(t *testing.T) {
 
 func TestQuestionsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := asker(Options{Slots: 3})
+		a := newClient(Options{Slots: 3})
 		var busy, late atomic.Int32
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				switch _, err := Ask(t.Context(), a, after(time.Second, nil)); {
+				switch _, err := Do(t.Context(), a, after(time.Second, nil)); {
 				case errors.Is(err, ErrBusy):
 					busy.Add(1)
 				case errors.Is(err, ErrLate):
@@ -87,7 +87,7 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if a.UnderWay() != 0 {
+		if a.InFlight() != 0 {
 			t.Error("the slots are not given back")
 		}
 	})
@@ -95,14 +95,14 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 
 func TestAQuestionWaitsForItsTurnWithinItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := asker(Options{Slots: 1, Wait: true})
+		a := newClient(Options{Slots: 1, Wait: true})
 		const each = budget / 4
 		began := time.Now()
 		var busy, answered atomic.Int32
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				switch _, err := Ask(t.Context(), a, after(each, nil)); {
+				switch _, err := Do(t.Context(), a, after(each, nil)); {
 				case errors.Is(err, ErrBusy):
 					busy.Add(1)
 				case err == nil:
@@ -118,9 +118,9 @@ func TestAQuestionWaitsForItsTurnWithinItsBudget(t *testing.T) {
 			t.Errorf("%d answered, %d busy", n, busy.Load())
 		}
 		if a.Away() {
-			t.Error("too many questions are no fault of Redis")
+			t.Error("too many calls are no fault of Redis")
 		}
-		a.Rest(time.Second)
+		a.Drain(time.Second)
 	})
 }
 
@@ -128,43 +128,43 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, wrong := errors.New("broken"), errors.New("wrong key")
 		var closed []error
-		a := asker(Options{
-			Well:   func(err error) bool { return errors.Is(err, wrong) },
-			Closed: func(err error) { closed = append(closed, err) },
+		a := newClient(Options{
+			IsAnswer: func(err error) bool { return errors.Is(err, wrong) },
+			OnAway:   func(err error) { closed = append(closed, err) },
 		})
-		for range 10 * FailuresInARow { // these are answers
-			_, _ = Ask(t.Context(), a, after(0, wrong))
+		for range 10 * MaxFailures { // these are answers
+			_, _ = Do(t.Context(), a, after(0, wrong))
 		}
-		for range FailuresInARow {
+		for range MaxFailures {
 			if a.Away() {
 				t.Fatal("too early")
 			}
-			if _, err := Ask(t.Context(), a, after(0, broken)); !errors.Is(err, broken) {
+			if _, err := Do(t.Context(), a, after(0, broken)); !errors.Is(err, broken) {
 				t.Fatal(err)
 			}
 		}
 		asked := false
 		ask := func() error {
-			_, err := Ask(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil })
+			_, err := Do(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil })
 			return err
 		}
-		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.Due() {
+		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.ProbeDue() {
 			t.Errorf("%v, asked %t", err, asked)
 		}
 		if len(closed) != 1 || !errors.Is(closed[0], broken) {
 			t.Errorf("told %v", closed)
 		}
 		time.Sleep(2 * pause)
-		if !a.Due() {
+		if !a.ProbeDue() {
 			t.Error("it is not tried")
 		}
-		a.Tried(false)
-		if a.Due() {
+		a.Probed(false)
+		if a.ProbeDue() {
 			t.Error("it is tried again at once")
 		}
 		time.Sleep(2 * pause)
-		a.Tried(true)
-		if a.Away() || a.Due() {
+		a.Probed(true)
+		if a.Away() || a.ProbeDue() {
 			t.Error("it is left alone still")
 		}
 		if err := ask(); err != nil || !asked {
@@ -174,37 +174,37 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 }
 
 func TestAPanicIsAFailure(t *testing.T) {
-	a := asker(Options{})
-	for range FailuresInARow {
-		if _, err := Ask(t.Context(), a, func(context.Context) (int, error) { panic("a reply") }); err == nil {
+	a := newClient(Options{})
+	for range MaxFailures {
+		if _, err := Do(t.Context(), a, func(context.Context) (int, error) { panic("a reply") }); err == nil {
 			t.Error("no error")
 		}
 	}
 	if !a.Away() {
 		t.Error("it is asked on")
 	}
-	a.Rest(time.Second)
+	a.Drain(time.Second)
 }
 
 func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard, unheard atomic.Int32
 		for i := range 200 { // around the very moment
-			a := asker(Options{})
+			a := newClient(Options{})
 			d := budget + time.Duration(i%3-1)
-			got, err := AskOrLeave(t.Context(), a, after(d, nil), func(_ context.Context, n int) { unheard.Add(int32(n)) })
+			got, err := DoOrLeave(t.Context(), a, after(d, nil), func(_ context.Context, n int) { unheard.Add(int32(n)) })
 			if err == nil {
 				heard.Add(int32(got))
 			}
-			a.Rest(time.Minute)
+			a.Drain(time.Minute)
 		}
 		if n := heard.Load() + unheard.Load(); n != 200*7 {
 			t.Errorf("%d of 200 answers came to somebody", n/7)
 		}
-		a := asker(Options{})
-		_, _ = AskOrLeave(t.Context(), a, after(time.Second, errors.New("broken")), func(context.Context, int) { t.Error("an error is no answer") })
-		_, _ = AskOrLeave(t.Context(), a, after(time.Second, nil), func(context.Context, int) { panic("at an answer") })
-		a.Rest(time.Minute)
+		a := newClient(Options{})
+		_, _ = DoOrLeave(t.Context(), a, after(time.Second, errors.New("broken")), func(context.Context, int) { t.Error("an error is no answer") })
+		_, _ = DoOrLeave(t.Context(), a, after(time.Second, nil), func(context.Context, int) { panic("at an answer") })
+		a.Drain(time.Minute)
 	})
 }
 
@@ -221,20 +221,20 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 			{longer, 4 * budget, false, 3 * budget},
 			{0, 2 * budget, false, budget},
 		} {
-			a := asker(Options{})
-			for range FailuresInARow - 2 {
+			a := newClient(Options{})
+			for range MaxFailures - 2 {
 				a.failed(ErrLate)
 			}
 			asked, unheard := 0, 0
 			began := time.Now()
-			_, err := AskWith(t.Context(), a, after(c.answer, nil), Late[int]{
-				Longer:  func() time.Duration { asked++; return c.longer },
-				Unheard: func(context.Context, int) { unheard++ },
+			_, err := DoWith(t.Context(), a, after(c.answer, nil), Late[int]{
+				Extend: func() time.Duration { asked++; return c.longer },
+				OnLate: func(context.Context, int) { unheard++ },
 			})
 			if took := time.Since(began); (err == nil) != c.heard || took != c.wait || asked > 1 || asked == 0 && c.answer > budget {
 				t.Errorf("%+v: %v after %v, asked %d times", c, err, took, asked)
 			}
-			a.Rest(time.Minute)
+			a.Drain(time.Minute)
 			if (unheard == 0) != c.heard {
 				t.Errorf("%+v: %d answers went to nobody", c, unheard)
 			}
@@ -246,9 +246,9 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 }
 
 func BenchmarkAsk(b *testing.B) {
-	a := asker(Options{Slots: 64})
+	a := newClient(Options{Slots: 64})
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = Ask(b.Context(), a, after(0, nil))
+		_, _ = Do(b.Context(), a, after(0, nil))
 	}
 }

@@ -17,7 +17,7 @@ var Rule = risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000,
 
 // Audits are made by real openings and closings.
 type Audits struct {
-	Book *evidence.Book
+	Book *evidence.Store
 	dice *rand.Rand
 	n    int
 }

@@ -68,20 +68,20 @@ func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
 }
 
 func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
-	var l ladder
+	var l degradation
 	now := time.Unix(0, 0)
-	if l.well(Local, now) != Shared {
+	if l.afterSuccess(Local, now) != Shared {
 		t.Fatal("the start is no climb")
 	}
 	climb := func(from Mode) time.Duration {
 		began := now
 		for mode := from; mode != Shared; now = now.Add(250 * time.Millisecond) {
-			mode = l.well(from, now)
+			mode = l.afterSuccess(from, now)
 		}
 		return now.Sub(began)
 	}
 	for i, ms := range []int{750, 1250, 2250, 4250, 4250} {
-		if mode := l.ill(Shared, now); mode != Degraded {
+		if mode := l.afterFailure(Shared, now); mode != Degraded {
 			t.Fatalf("fell to %s", mode)
 		}
 		if took := climb(Degraded); took.Milliseconds() != int64(ms) {
@@ -89,7 +89,7 @@ func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
 		}
 	}
 	now = now.Add(shortStay)
-	l.ill(Shared, now)
+	l.afterFailure(Shared, now)
 	if took := climb(Local); took != 750*time.Millisecond {
 		t.Errorf("after a good while a climb takes %v", took)
 	}
@@ -177,11 +177,11 @@ func TestKnownIsNeverLessThanExpected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.reckon(1, f.now())
+	f.countReplicas(1, f.now())
 	if f.Known() != 3 {
 		t.Errorf("knows %d of three that are expected", f.Known())
 	}
-	f.reckon(5, f.now())
+	f.countReplicas(5, f.now())
 	if f.Known() != 5 {
 		t.Errorf("knows %d of five that it heard of", f.Known())
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Living is how many replicas told this Redis within the last 1.5 s, by its clock, that they live: for somebody who is
+// CountLive is how many replicas told this Redis within the last 1.5 s, by its clock, that they live: for somebody who is
 // none of them. A replica that has just come may not have told it yet. It is a round trip, and changes nothing.
-func Living(ctx context.Context, c redis.UniversalClient) (int, error) {
+func CountLive(ctx context.Context, c redis.UniversalClient) (int, error) {
 	var node redis.Cmdable = c
 	if cluster, ok := c.(*redis.ClusterClient); ok { // the clock is that of the node that has the key
 		master, err := cluster.MasterForKey(ctx, keyReplicas)

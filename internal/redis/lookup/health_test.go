@@ -6,15 +6,15 @@ import (
 )
 
 func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
-	var g guard
+	var g health
 	now := time.Now()
 	fall := func() time.Duration {
-		for range FailuresInARow - 1 {
+		for range MaxFailures - 1 {
 			if g.failed(now) {
 				t.Fatal("too early")
 			}
 		}
-		if !g.failed(now) || g.due(now) {
+		if !g.failed(now) || g.probeDue(now) {
 			t.Fatal("it is asked on")
 		}
 		return g.until.Sub(now)
@@ -22,13 +22,13 @@ func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
 	climb := func() {
 		for range 3 { // tries that fail leave the pause as it is
 			now = g.until
-			g.tried(false, now)
+			g.probed(false, now)
 		}
 		now = g.until
-		if !g.due(now) {
+		if !g.probeDue(now) {
 			t.Fatal("it is not tried")
 		}
-		g.tried(true, now)
+		g.probed(true, now)
 	}
 	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, maxPause, maxPause} {
 		if got := fall(); got < want || got >= want*3/2 {
@@ -52,9 +52,9 @@ func TestARedisThatFailsHalfOfTheTimeIsLeftAlone(t *testing.T) {
 	}{
 		{"every other", func(i int) bool { return i%2 == 1 }, 10 * time.Millisecond, true},
 		{"one of three", func(i int) bool { return i%3 == 1 }, 10 * time.Millisecond, false},
-		{"every other of few", func(i int) bool { return i%2 == 1 }, window / enough * 5 / 4, false},
+		{"every other of few", func(i int) bool { return i%2 == 1 }, window / minCalls * 5 / 4, false},
 	} {
-		var g guard
+		var g health
 		now := time.Now()
 		fell := false
 		for i := range 1000 {
@@ -73,10 +73,10 @@ func TestARedisThatFailsHalfOfTheTimeIsLeftAlone(t *testing.T) {
 }
 
 func TestFailuresOfLongAgoDoNotCount(t *testing.T) {
-	var g guard
+	var g health
 	now := time.Now()
-	for range 4 * enough { // half of them fail, never so many at once
-		for i := range enough - 2 {
+	for range 4 * minCalls { // half of them fail, never so many at once
+		for i := range minCalls - 2 {
 			if i%2 == 1 && g.failed(now) {
 				t.Fatal("left alone")
 			}
@@ -88,13 +88,13 @@ func TestFailuresOfLongAgoDoNotCount(t *testing.T) {
 
 func TestATryThatWasNotDueIsHarmless(t *testing.T) {
 	for _, good := range []bool{false, true} {
-		var g guard
+		var g health
 		now := time.Now()
-		g.tried(good, now)
-		for range FailuresInARow {
+		g.probed(good, now)
+		for range MaxFailures {
 			g.failed(now)
 		}
-		if !g.away.Load() || g.due(now) || !g.due(now.Add(2*pause)) {
+		if !g.away.Load() || g.probeDue(now) || !g.probeDue(now.Add(2*pause)) {
 			t.Errorf("good %t: away %t, until %v later", good, g.away.Load(), g.until.Sub(now))
 		}
 	}

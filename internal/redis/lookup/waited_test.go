@@ -10,28 +10,28 @@ import (
 
 func TestARequestWaitsForAllItsQuestionsTogetherNoLongerThanOneBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := asker(Options{}), asker(Options{})
-		ctx := WithPatience(t.Context(), new(Patience))
+		first, second := newClient(Options{}), newClient(Options{})
+		ctx := WithWaited(t.Context(), new(Waited))
 		began := time.Now()
-		if got, err := Ask(ctx, first, after(budget/3, nil)); got != 7 || err != nil {
+		if got, err := Do(ctx, first, after(budget/3, nil)); got != 7 || err != nil {
 			t.Errorf("got %d, %v", got, err)
 		}
-		if _, err := Ask(ctx, second, after(time.Second, nil)); !errors.Is(err, ErrLate) {
-			t.Errorf("the second question: %v", err)
+		if _, err := Do(ctx, second, after(time.Second, nil)); !errors.Is(err, ErrLate) {
+			t.Errorf("the second call: %v", err)
 		}
 		asked := make(chan struct{})
-		if _, err := Ask(ctx, first, func(context.Context) (int, error) { close(asked); time.Sleep(time.Second); return 0, nil }); !errors.Is(err, ErrLate) {
-			t.Errorf("the third question: %v", err)
+		if _, err := Do(ctx, first, func(context.Context) (int, error) { close(asked); time.Sleep(time.Second); return 0, nil }); !errors.Is(err, ErrLate) {
+			t.Errorf("the third call: %v", err)
 		}
 		if took := time.Since(began); took != budget {
 			t.Errorf("waited for %v", took)
 		}
 		<-asked // though nobody had time left for it
-		if _, err := Ask(WithPatience(t.Context(), new(Patience)), second, after(budget-1, nil)); err != nil {
+		if _, err := Do(WithWaited(t.Context(), new(Waited)), second, after(budget-1, nil)); err != nil {
 			t.Errorf("another request: %v", err)
 		}
-		first.Rest(time.Minute)
-		second.Rest(time.Minute)
+		first.Drain(time.Minute)
+		second.Drain(time.Minute)
 	})
 }
 
@@ -46,11 +46,11 @@ func TestAWaitThatWasCutShortSaysNothingOfRedisBeforeItsAnswerComes(t *testing.T
 		"an error":                      {takes: budget, err: errors.New("broken"), away: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a := asker(Options{Slots: 2 * FailuresInARow})
-			for range 2 * FailuresInARow {
-				p := new(Patience)
-				p.spend(budget / 2)
-				if _, err := Ask(WithPatience(t.Context(), p), a, after(c.takes, c.err)); !errors.Is(err, ErrLate) {
+			a := newClient(Options{Slots: 2 * MaxFailures})
+			for range 2 * MaxFailures {
+				p := new(Waited)
+				p.add(budget / 2)
+				if _, err := Do(WithWaited(t.Context(), p), a, after(c.takes, c.err)); !errors.Is(err, ErrLate) {
 					t.Errorf("%s: %v", name, err)
 				}
 				if a.Away() {

@@ -19,7 +19,7 @@ func TestWhoIsNoneOfTheReplicasIsToldHowManyLive(t *testing.T) {
 		defer func() { _ = c.Close() }()
 		want := func(n int, when string) {
 			t.Helper()
-			if got, err := Living(t.Context(), c); got != n || err != nil {
+			if got, err := CountLive(t.Context(), c); got != n || err != nil {
 				t.Errorf("%s: %d live, %v, want %d", when, got, err, n)
 			}
 		}
@@ -47,7 +47,7 @@ func TestASetOfReplicasThatIsNoneIsAnErrorThatNamesIt(t *testing.T) {
 	if err := m.Set(keyReplicas, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Living(t.Context(), c); n != 0 || err == nil || !strings.Contains(fmt.Sprint(err), keyReplicas+": WRONGTYPE") {
+	if n, err := CountLive(t.Context(), c); n != 0 || err == nil || !strings.Contains(fmt.Sprint(err), keyReplicas+": WRONGTYPE") {
 		t.Errorf("%d live, %v", n, err)
 	}
 }

@@ -1,0 +1,54 @@
+package fleet
+
+import "time"
+
+const (
+	// recoverTicks is how many ticks in a row must go well before the mode is Shared again.
+	recoverTicks = 3
+	// minHold is how long they must go well, maxHold its bound: a failure within
+	// shortStay after the recovery doubles it, so that a Redis that comes and goes is called
+	// degraded, and the mode does not alternate.
+	minHold   = 500 * time.Millisecond
+	maxHold   = 4 * time.Second
+	shortStay = 5 * time.Second
+)
+
+// degradation decides between Shared and Degraded. One failed tick degrades; several good ones in a row recover, but at the
+// start one is enough. A replica is Local by the age of the last good tick ([view.mode]).
+type degradation struct {
+	goodTicks   int           // ticks in a row that went well, while below Shared
+	goodSince   time.Time     // when the first of them did
+	sharedSince time.Time     // when Shared was reached
+	hold        time.Duration // how long it must go well before the next recovery; 0 before the first failure
+}
+
+// afterSuccess is the mode after a tick that went well.
+func (l *degradation) afterSuccess(was Mode, now time.Time) Mode {
+	if was == Shared {
+		return Shared
+	}
+	if l.goodTicks == 0 {
+		l.goodSince = now
+	}
+	l.goodTicks++
+	if l.hold > 0 && (l.goodTicks < recoverTicks || now.Sub(l.goodSince) < l.hold) {
+		return was
+	}
+	l.goodTicks, l.sharedSince = 0, now
+	return Shared
+}
+
+// afterFailure is the mode after a tick that failed.
+func (l *degradation) afterFailure(was Mode, now time.Time) Mode {
+	l.goodTicks = 0
+	if was != Shared {
+		l.hold = max(l.hold, minHold)
+		return was
+	}
+	if l.hold > 0 && now.Sub(l.sharedSince) < shortStay {
+		l.hold = min(2*l.hold, maxHold)
+	} else {
+		l.hold = minHold
+	}
+	return Degraded
+}
