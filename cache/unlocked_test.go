@@ -48,7 +48,7 @@ type suspiciousSignal struct {
 	w *suspicious
 }
 
-func (s *suspiciousSignal) Give() {
+func (s *suspiciousSignal) Set() {
 	s.w.free("a signal is given")
 	s.Signal.Set()
 }

@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},
-	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores", "internal/redis/connect"}, // for tests alone
+	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk"},
 	"gateway/authbackoff": {},
 	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
@@ -118,7 +118,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/app/apptest", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},

@@ -14,14 +14,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/stores"
-	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 const (
@@ -41,9 +39,8 @@ type Replica struct {
 	err   error         // how it ended
 }
 
-// Serve runs a replica of a configuration until the test ends. Its Redis is one server, which the
-// configuration names by redis.url; "" and none are none. The test fails if the replica ends with an error or if its
-// log tells of a panic.
+// Serve runs a replica of a configuration until the test ends. The test fails if the replica ends
+// with an error or if its log tells of a panic.
 func Serve(t testing.TB, text string) *Replica {
 	t.Helper()
 	file, err := config.Parse("replica.yaml", []byte(text))
@@ -51,9 +48,14 @@ func Serve(t testing.TB, text string) *Replica {
 		t.Fatal(err)
 	}
 	r := &Replica{Log: &Log{}, ended: make(chan struct{})}
+	connections, closeStores, err := stores.Open(file.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(closeStores)
 	registry := prometheus.NewRegistry()
 	r.App, err = app.New(t.Context(), app.Options{
-		File: file, Stores: connections(t, file.Redis.URL), Admin: file.Admin, Version: "test",
+		File: file, Stores: connections, Admin: file.Admin, Version: "test",
 		Logger: zerolog.New(r.Log).With().Timestamp().Logger(), Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
@@ -77,29 +79,6 @@ func Serve(t testing.TB, text string) *Replica {
 	r.Address = r.Addr().String()
 	r.URL, r.Admin = "http://"+r.Address, "http://"+r.AdminAddr().String()
 	return r
-}
-
-// connections are connections to one Redis for every use.
-func connections(t testing.TB, url string) stores.Stores {
-	t.Helper()
-	if url == "" || url == "none" {
-		return stores.Stores{}
-	}
-	endpoint, err := config.ParseRedis(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	background := connect.Background(connect.Options{Network: endpoint.Network, Addrs: endpoint.Addrs})
-	open := func(o *redis.UniversalOptions) redis.UniversalClient {
-		own := *o
-		c := connect.New(&own)
-		t.Cleanup(func() { _ = c.Close() }) // only connections are lost
-		return c
-	}
-	onRequests := connect.OnRequests(background)
-	return stores.Stores{
-		Control: open(background), Lookups: open(onRequests), Answers: open(onRequests), Leases: open(background), Settings: open(background), Name: url,
-	}
 }
 
 // Stop has the replica drain and waits until it has ended.
