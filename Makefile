@@ -109,7 +109,7 @@ dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
 docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
-	$(GO) test ./cmd/foregate -run Reference -update
+	$(GO) test ./cmd/foregate ./gateway/settings -run Reference -update
 	$(GO) test ./docs -run ImportGraph -update
 
 clean: ## Remove what build made.
