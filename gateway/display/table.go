@@ -24,6 +24,7 @@ type Table struct {
 	rows     [][]string
 }
 
+// Add appends a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // Write aligns the cells. All text is written: what is too long for a terminal goes on below its column.

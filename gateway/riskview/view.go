@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// WholePrefix begins the traffic class of all requests to a route, and OwnCohort is the cohort in which
-	// others use its threshold (plan.EvidenceKeysOf).
-	WholePrefix, OwnCohort = "all.", "conf"
+	// WholePrefix begins the name of the traffic class of all requests to a route (plan.EvidenceKeysOf).
+	WholePrefix = "all."
+	// OwnCohort is the cohort whose threshold other traffic classes may inherit.
+	OwnCohort = "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
 	// former models do not.
 	inUse = 10 * time.Minute
