@@ -79,8 +79,8 @@ type Options struct {
 	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
-	Generations  *cache.Generations                                             // joins identical requests; its creator runs it; nil joins none
-	Salt         func(tenant string) string                                     // separates tenants in the engines' prefix caches; nil does not
+	Generations  *cache.Generations                                             // its creator runs it; nil joins no requests
+	Salt         func(tenant string) string                                     // separates tenants in prefix caches; nil does not
 	Cache        *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig  func(route string) cache.Config                                // live; nil with no Cache
 	ServedModels func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys

@@ -110,7 +110,7 @@ type attemptJSON struct {
 	Role       string  `json:"role"`                 // draft, target, score, tokenize
 	BrokenOff  string  `json:"broken_off,omitempty"` // why it ended early, after its first byte
 	Queued     float64 `json:"queued_ms,omitempty"`  // waited for capacity, before it
-	At         float64 `json:"at_ms"`                // its start, after ms.began
+	At         float64 `json:"at_ms"`                // its start, after ms.cascade_start
 	FirstToken float64 `json:"first_token_ms"`       // from its start until its first event; 0: none came
 	MS         float64 `json:"ms"`                   // from its start until its end
 	Call       string  `json:"call,omitempty"`       // its backend got ID-CALL as request id
@@ -124,7 +124,7 @@ type verdictJSON struct {
 	Threshold float64 `json:"threshold"`
 	Band      float64 `json:"band"`
 	Tokens    int     `json:"tokens"` // tokens judged
-	At        float64 `json:"at_ms"`  // time of the verdict, after ms.began
+	At        float64 `json:"at_ms"`  // time of the verdict, after ms.cascade_start
 }
 
 type checkJSON struct {
@@ -136,14 +136,14 @@ type checkJSON struct {
 	Score   float64 `json:"score"`
 	Reason  string  `json:"reason"`
 	MS      float64 `json:"ms"`
-	At      float64 `json:"at_ms"` // its start, after ms.began
+	At      float64 `json:"at_ms"` // its start, after ms.cascade_start
 }
 
 type continuationJSON struct {
 	Reason string  `json:"reason"`
 	Tokens int     `json:"tokens"` // of the answer before it
 	Bytes  int     `json:"bytes"`
-	At     float64 `json:"at_ms"` // after ms.began
+	At     float64 `json:"at_ms"` // after ms.cascade_start
 }
 
 type tokensJSON struct {
@@ -164,8 +164,8 @@ type msJSON struct {
 	FirstByte    float64 `json:"first_byte"`    // until the answer's first byte
 	Total        float64 `json:"total"`         // from arrival until the end
 	CascadeStart float64 `json:"cascade_start"` // from arrival to the cascade's start, the zero of at_ms; 0: not called
-	Limits       float64 `json:"limits"`        // spent on the tenant's limits, part of began
-	Cache        float64 `json:"cache"`         // spent on the cache look-up in Redis, also part of began
+	Limits       float64 `json:"limits"`        // spent on the tenant's limits, part of cascade_start
+	Cache        float64 `json:"cache"`         // spent on the cache look-up in Redis, also part of cascade_start
 }
 
 // encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.

@@ -66,8 +66,8 @@ type RiskAdvice struct {
 // applicable.
 type RiskView struct {
 	Route        string    `json:"route"`
-	TrafficClass string    `json:"traffic_class"` // conf: accepted by the draft's score; head: by the target's check of its first tokens
-	Cohort       string    `json:"cohort"`        // conf: accepted by the draft's own score; head: accepted because the target confirmed its first tokens
+	TrafficClass string    `json:"traffic_class"`
+	Cohort       string    `json:"cohort"` // conf: accepted by the draft's score; head: by the target's check of its first tokens
 	State        RiskState `json:"state"`
 	Summary      string    `json:"summary"` // the state in one line, for people: drafts served, audit results, what to do, remaining time
 
@@ -89,7 +89,7 @@ type RiskView struct {
 
 	AuditsToCertify  *float64 `json:"audits_to_certify"`  // estimated number for the next threshold; null: out of reach
 	AuditsPerMinute  *float64 `json:"audits_per_minute"`  // recent rate of those that count for it, at all replicas
-	SecondsToCertify *float64 `json:"seconds_to_certify"` // until the first threshold, at the present rate of audits or drafts; null once there is one
+	SecondsToCertify *float64 `json:"seconds_to_certify"` // until the first threshold, at the present rate; null once there is one
 
 	DriftLevel    float64 `json:"drift_level"` // 1 is the alarm, which revokes all certificates
 	DriftWarned   bool    `json:"drift_warned"`
