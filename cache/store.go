@@ -121,7 +121,7 @@ func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
 const (
 	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
-	// backgroundTime bounds a round trip that nobody waits for.
+	// backgroundTime bounds a round trip in the background.
 	backgroundTime = 250 * time.Millisecond
 	// lastTime bounds the writes at the end.
 	lastTime = time.Second
