@@ -25,9 +25,9 @@ sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 	@exec bin/vllmsim --listen 127.0.0.1:8000
 
 test: SHORT = -short
-test: redis race baselines ## Everything a contributor needs to pass, within 8 minutes: tests under the race detector against a real Redis, the lab's baselines.
+test: redis race baselines ## Everything a contributor needs to pass, about six minutes on two cores with cold caches, four with warm ones: tests under the race detector against a real Redis, the lab's baselines.
 
-test-long: redis race baselines proofs ## All tests: also those that take seconds each (fleets of processes, faults, long samples). Run it before an issue is called resolved.
+test-long: redis race baselines proofs ## All tests: also those that take seconds each (fleets of processes, faults, long samples). Run it before a release.
 
 .PHONY: redis cc
 redis:
@@ -109,7 +109,7 @@ dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
 docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
-	$(GO) test ./cmd/foregate -run Reference -update
+	$(GO) test ./cmd/foregate ./gateway/settings -run Reference -update
 	$(GO) test ./docs -run ImportGraph -update
 
 clean: ## Remove what build made.

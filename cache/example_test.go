@@ -12,6 +12,7 @@ func ExampleKeyOf() {
 		key := cache.KeyOf(&cache.Parts{Kind: "/v1/chat/completions", Tenant: tenant, Route: "llama-3", Request: []byte(`{"messages":[]}`)})
 		return key.Name()
 	}
-	fmt.Println(of("acme") == of("acme"), of("acme") == of("globex"))
+	acme := of("acme")
+	fmt.Println(acme == of("acme"), acme == of("globex"))
 	// Output: true false
 }

@@ -202,7 +202,7 @@ type PoolView struct {
 	Backends []BackendView `json:"backends"`
 }
 
-// Backend is one backend of GET /admin/backends and GET /admin/status.
+// BackendView is one backend of GET /admin/backends and GET /admin/status.
 type BackendView struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`

@@ -133,7 +133,7 @@ func (c clock) throughput(m measured, y axis) figure {
 // ttft is the picture of the first token's time over the run.
 func (c clock) ttft(m measured, y axis) figure {
 	out := c.chart(m, y, "no answers")
-	median, high, any := plotLine{Label: "p50", Colour: "target"}, plotLine{Label: "p95", Colour: "c2"}, false
+	median, high, timed := plotLine{Label: "p50", Colour: "target"}, plotLine{Label: "p95", Colour: "c2"}, false
 	for _, in := range m.Course {
 		x := c.of(in.From+in.To) / 2
 		if in.Timed == 0 {
@@ -141,11 +141,11 @@ func (c clock) ttft(m measured, y axis) figure {
 			high.gap(x)
 			continue
 		}
-		any = true
+		timed = true
 		median.add(x, in.TTFT50)
 		high.add(x, in.TTFT95)
 	}
-	if any {
+	if timed {
 		out.Series = []plotLine{high, median}
 	}
 	return figure{Caption: m.Name, Chart: out.sound(), Label: fmt.Sprintf(

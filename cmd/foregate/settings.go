@@ -122,7 +122,7 @@ func (c *setCmd) Run(e *env) error {
 		return err
 	}
 	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
-		return d.Set(d.ctx, c.changeFlags.order(c.Force), set, nil)
+		return d.Set(d.ctx, c.order(c.Force), set, nil)
 	})
 }
 
@@ -154,7 +154,7 @@ type unsetCmd struct {
 // Run unsets settings.
 func (c *unsetCmd) Run(e *env) error {
 	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
-		return d.Set(d.ctx, c.changeFlags.order(false), nil, c.Names)
+		return d.Set(d.ctx, c.order(false), nil, c.Names)
 	})
 }
 
@@ -178,7 +178,7 @@ func (c *rollbackCmd) Run(e *env) error {
 				return settings.Result{}, err
 			}
 		}
-		o := c.changeFlags.order(false)
+		o := c.order(false)
 		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", version))
 		return d.Rollback(d.ctx, o, version)
 	})

@@ -77,6 +77,7 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
+// OneDecimal formats a number with at most one decimal place.
 func OneDecimal(v float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", math.Round(10*v)/10), ".0")
 }

@@ -24,6 +24,7 @@ type Table struct {
 	rows     [][]string
 }
 
+// Add appends a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // Write prints the aligned cells. Text that is too long for the terminal is wrapped within its column.

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// WholePrefix begins the traffic class of all requests to a route, and OwnCohort is the cohort whose
-	// threshold others may use (plan.EvidenceKeysOf).
-	WholePrefix, OwnCohort = "all.", "conf"
+	// WholePrefix begins the name of the traffic class of all requests to a route (plan.EvidenceKeysOf).
+	WholePrefix = "all."
+	// OwnCohort is the cohort whose threshold other traffic classes may inherit.
+	OwnCohort = "conf"
 	// inUse is the time, before the last use of the route's latest class, within which another class counts
 	// as in use. Classes of former models do not count.
 	inUse = 10 * time.Minute

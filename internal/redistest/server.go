@@ -107,7 +107,7 @@ func launch(t testing.TB, hands *redis.Options, dir string, args ...string) *Ser
 		_, port, _ := net.SplitHostPort(o.Addr)
 		args = append([]string{"--port", port}, args...)
 	}
-	s.Addr, s.args = o.Addr, append(args, "--bind", "127.0.0.1", "--dir", dir)
+	s.Addr, s.args = o.Addr, slices.Concat(args, []string{"--bind", "127.0.0.1", "--dir", dir})
 	if !slices.Contains(args, "--sentinel") { // a Sentinel saves nothing, and does not know these words
 		s.args = append(s.args, "--save", "", "--appendonly", "no")
 	}

@@ -20,10 +20,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const (
-	MaxProblems = 50 // lines of errors that one broken file can print
-	maxDepth    = 20 // of nested values
-)
+// MaxProblems is how many lines of errors one file prints at most.
+const MaxProblems = 50
+
+const maxDepth = 20 // of nested values
 
 // Options say what a file is.
 type Options struct {

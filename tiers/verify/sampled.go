@@ -21,7 +21,7 @@ type ListedScores struct {
 func (a Verifier) ScoreListed(ctx context.Context, q Question) (ListedScores, error) {
 	var out ListedScores
 	var err error
-	out.Backend, err = a.Caller.Do(ctx, a.newScoreRequest(q, &engine.ScoreListed{Question: a.scoreQuestion(q, plan.SampledTop), Into: &out.Places}))
+	out.Backend, err = a.Do(ctx, a.newScoreRequest(q, &engine.ScoreListed{Question: a.scoreQuestion(q, plan.SampledTop), Into: &out.Places}))
 	if err != nil {
 		return ListedScores{Backend: out.Backend}, err
 	}
@@ -53,7 +53,7 @@ func (a Verifier) Draws(ctx context.Context, q Question, n int) (draws []engine.
 	}
 	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.TargetFirstToken)
 	for range 2 {
-		backend, failed := a.Caller.Do(ctx, o)
+		backend, failed := a.Do(ctx, o)
 		if err = failed; err == nil {
 			return draws, o.Demand.WarmBackend, nil
 		}

@@ -41,7 +41,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 		top = distributionTop
 	}
 	var said openai.Scores
-	backend, err := a.Caller.Do(ctx, a.newScoreRequest(q, &engine.Score{Question: a.scoreQuestion(q, top), Into: &said}))
+	backend, err := a.Do(ctx, a.newScoreRequest(q, &engine.Score{Question: a.scoreQuestion(q, top), Into: &said}))
 	out := Scores{Backend: backend}
 	if backend != "" {
 		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached

@@ -77,7 +77,7 @@ func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	o := a.newRequest(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
 	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
 	var err error
-	if r.Backend, err = a.Caller.Do(ctx, o); err != nil {
+	if r.Backend, err = a.Do(ctx, o); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed

@@ -22,6 +22,7 @@ type Audits struct {
 	n    int
 }
 
+// New returns audits with a fixed random source.
 func New(client redis.UniversalClient) *Audits {
 	return &Audits{
 		Book: evidence.New(evidence.Options{Redis: client, Rule: func(string) risk.Rule { return Rule }}),
@@ -53,6 +54,7 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 	}
 }
 
+// Ticket is the id of the last audit.
 func (a *Audits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
 
 // Open begins an audit with the next ticket.
