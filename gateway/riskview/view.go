@@ -20,8 +20,8 @@ const (
 	WholePrefix = "all."
 	// OwnCohort is the cohort whose threshold other traffic classes may inherit.
 	OwnCohort = "conf"
-	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
-	// former models do not.
+	// inUse is the time, before the last use of the route's latest class, within which another class counts
+	// as in use. Classes of former models do not count.
 	inUse = 10 * time.Minute
 )
 

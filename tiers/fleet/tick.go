@@ -134,10 +134,10 @@ func (f *Fleet) failed(t *turn) {
 func (f *Fleet) degrade() {
 	now := f.now()
 	v := f.view.Load()
-	rung := f.degradation.afterFailure(v.mode(now), now)
-	if v != nil && v.mode(now) != rung {
+	level := f.degradation.afterFailure(v.mode(now), now)
+	if v != nil && v.mode(now) != level {
 		older := *v
-		older.level, older.since = rung, now
+		older.level, older.since = level, now
 		f.view.Store(&older)
 	}
 }
