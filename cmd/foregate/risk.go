@@ -14,7 +14,7 @@ import (
 )
 
 type riskCmd struct {
-	Show   riskShowCmd   `cmd:"" help:"Tell what is promised of drafts that are served unverified, and what audits say of it."`
+	Show   riskShowCmd   `cmd:"" help:"Show the guarantee for drafts that are served unverified, and what audits found."`
 	Export riskExportCmd `cmd:"" help:"Write the log of audits as JSON lines."`
 	Import riskImportCmd `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
 	Fit    riskFitCmd    `cmd:"" help:"Fit a calibrated score to the audits of a route."`

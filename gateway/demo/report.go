@@ -27,7 +27,7 @@ func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
 			continue
 		}
 		r.state, r.at = p.Main.State, now
-		r.say("          promise of " + p.Route + ": " + p.Main.Summary)
+		r.say("          guarantee of " + p.Route + ": " + p.Main.Summary)
 	}
 }
 

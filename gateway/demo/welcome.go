@@ -18,10 +18,11 @@ Try it:
 
   curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"%s"}]}'
 
-The models are simulated: of all drafts of this traffic the target would refuse about 9 in 100. The route is in its warm-up: drafts
-above a cautious threshold (an eighth of them at first, then the best third) are answers, marked phase=warmup, and each is
-audited; the others escalate. Usually within five minutes a threshold is certified, and from then on a promise holds: of the
-drafts that are answers, the target would refuse at most 10 in 100. The lines below tell how far it is, and so does
+The models are simulated and answer with random words. Of all drafts of this traffic the target would refuse about 9 in 100.
+The route is in its warm-up: drafts above a cautious threshold (an eighth of them at first, then the best third) are served,
+marked phase=warmup, and audited. The target answers the others. Usually a threshold is certified within five minutes. From then
+on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The lines below show the
+progress, and so does
 
   bin/foregate risk show --admin http://%s
 

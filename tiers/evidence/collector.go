@@ -59,10 +59,10 @@ func kindsOfSeries() []stateSeries {
 	gauge := func(name, help string, value func(k *Known, s *risk.Summary) float64) {
 		add(prometheus.GaugeValue, name, help, func(k *Known, s *risk.Summary) (float64, bool) { return value(k, s), true })
 	}
-	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, as promised.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.MaxWrongRate })
+	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, by the guarantee.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.MaxWrongRate })
 	gauge("upper_bound", "Share of the drafts accepted by the operating threshold that the target would refuse: proven to be less; 1 while nothing is proven.", bounded)
 	gauge("estimate", "The same share among the audits.", func(_ *Known, s *risk.Summary) float64 { return s.Estimate })
-	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability promised.", func(_ *Known, s *risk.Summary) float64 { return s.Low })
+	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability of the guarantee.", func(_ *Known, s *risk.Summary) float64 { return s.Low })
 	gauge("estimate_upper", "Upper end of that interval.", func(_ *Known, s *risk.Summary) float64 { return s.High })
 	gauge("certified_thresholds", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Op) })
 	gauge("expected_acceptance", "Share of the drafts that the operating threshold accepted when it was placed.", func(_ *Known, s *risk.Summary) float64 { return s.Acceptance })
@@ -70,7 +70,7 @@ func kindsOfSeries() []stateSeries {
 	gauge("audits", "Audits that this rests on, of those that have an outcome.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Audits) })
 	gauge("pending_audits", "Audits without an outcome, which count as bad.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Pending) })
 	gauge("drift_level", "How far the watch for a drift has come on its way to the alarm, which is 1.", func(_ *Known, s *risk.Summary) float64 { return s.Drift })
-	gauge("infeasible", "1 where audits say that no threshold keeps the promise.", func(_ *Known, s *risk.Summary) float64 { return truth(s.Infeasible) })
+	gauge("infeasible", "1 where audits say that no threshold keeps the guarantee.", func(_ *Known, s *risk.Summary) float64 { return truth(s.Infeasible) })
 	warmup := func(kind prometheus.ValueType, name, help string, value func(w *risk.Warmup) (float64, bool)) {
 		add(kind, "warmup_"+name, help, func(k *Known, _ *risk.Summary) (float64, bool) {
 			v, ok := value(&k.State.Warmup)

@@ -1,6 +1,7 @@
-// Package risk holds the promise: of the drafts that are served without a check by the target, the target would have
+// Package risk holds the guarantee: of the drafts that are served without a check by the target, the target would have
 // rejected at most a share ε, with probability 1 − δ throughout a lease, at every moment. It is arithmetic over the
-// outcomes of audits, without clock or network. README.md shows simulations and what is not promised.
+// outcomes of audits, without clock or network. docs/proof.md shows simulations,
+// docs/science.md what is not guaranteed.
 //
 // Start at [State], the evidence for one traffic class. A request takes a [View] of it and derives the threshold for its
 // draft's score, and whether the draft is audited ([View.Decide]). An audit is stored as bad when it begins
@@ -33,5 +34,5 @@
 // A large drift is found sooner by an e-CUSUM ([Drift]; Shin, Ramdas and Rinaldo 2024) over the audits of served drafts;
 // an alarm ends all epochs.
 //
-// Sources: Waudby-Smith and Ramdas 2024 (betting); Ville 1939. See docs/science.md, "The promise".
+// Sources: Waudby-Smith and Ramdas 2024 (betting); Ville 1939. See docs/science.md, "The guarantee".
 package risk

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The populations of docs/proof.md#replays-of-the-promise, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
+// The populations of docs/proof.md#replays-of-the-guarantee, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
 var (
 	usual = binormalOf(.20, .85)
 	laws  = []struct {
