@@ -1,30 +1,19 @@
-// Package breaker keeps one circuit breaker per backend, so that a backend that
-// fails is left alone for a while and then tested before all return to it.
-//
-// Start at [New] and [Set.Allow]. The decision is made in this process: no
-// network, and on the way of a pick nothing but one atomic read ([Set.Open]).
-// Package machine has the rules as arithmetic; here are what they need of the world:
-// gobreaker, a clock, a lock, Redis, metrics. Only a [machine.Fault] or a
-// [machine.Unreachable] among the outcomes ever opens a breaker.
-//
-// Replicas that share a Redis share what they saw ([Set.Run], off every request's
-// path): a backend is open for the fleet where at least half of what all saw of
-// it in ten seconds were faults; a replica whose own breaker opens takes back the
-// successes that it told before, so that a busy backend that fails for all is open
-// as soon as all have found out. Who alone sees faults is alone with an open
-// breaker, because it is its own network that is sick. An open backend is then
-// tested by probes of one replica, the holder of a lease, never by a request.
-// Where Redis says nothing for 1.5 s, or there is none, each replica goes by its own
-// breakers and probes itself. Only without a probe, or while Run does not, a due one is
-// tried by exactly one request.
-//
-// Never more than half of a pool is kept out for what it answered ([Set.Retain]):
-// a prompt that breaks every backend must not close the pool. What cannot be
-// reached is kept out all the same.
-//
-// Outcomes should be reported at the first byte of the response. A fault after that
-// is a sample of its own: Allow, then Report with the error at once. A request that
-// forgets to report cannot keep a breaker shut for ever.
+// Package breaker keeps one circuit breaker per backend. A backend that fails gets no requests for a while,
+// and is then tested before all requests return to it. Start at [New] and [Set.Allow]. The decision is made
+// in this process without network access, and a pick costs one atomic read ([Set.Open]). Package machine has
+// the rules as pure functions; this package adds gobreaker, a clock, a lock, Redis and metrics. Only a
+// [machine.Fault] or a [machine.Unreachable] opens a breaker. Replicas that share a Redis share their
+// observations ([Set.Run], outside every request's path). A backend is open for the fleet if at least half of
+// the calls that all replicas finished within ten seconds were faults. A replica whose own breaker opens
+// revokes the successes that it reported before, so that a busy backend that fails for all is open as soon as
+// all replicas have noticed. If only one replica sees faults, only its own breaker opens, because its own
+// network is the likely cause. An open backend is then tested by probes of one replica, which holds a lease,
+// never by a request. If Redis is silent for 1.5 s, or there is none, each replica uses its own breakers and
+// probes for itself. Only without a probe, or while Run does not run, exactly one request tests a breaker
+// whose open time is over. Backends that answer badly are kept out only up to half of a pool ([Set.Retain]):
+// a prompt that breaks every backend must not close the pool. Backends that cannot be reached are always kept
+// out. Report an outcome at the first byte of the response. A fault after that is a sample of its own: Allow,
+// then Report with the error at once. A request that forgets to report cannot block a breaker for ever.
 package breaker
 
 import (
@@ -45,47 +34,46 @@ import (
 	"github.com/foregate/foregate/breaker/machine"
 )
 
-// Options wires a Set. The zero value works. There is no Now: gobreaker reads
-// time.Now, and tests run in a testing/synctest bubble.
+// Options configures a Set. The zero value works. There is no Now: gobreaker reads time.Now, and tests run in
+// a testing/synctest bubble.
 type Options struct {
 	Config   func() machine.Config       // live; nil is machine.DefaultConfig
 	Classify func(error) machine.Outcome // of calls and of probes; nil is machine.Classify
 
-	// Redis is where replicas share what they saw; nil is each for itself. The client
-	// must have ContextTimeoutEnabled, and no retries, or evidence is told twice.
+	// Redis is where replicas share observations; nil: not shared. The client must have
+	// ContextTimeoutEnabled, and no retries, otherwise evidence is counted twice.
 	Redis   redis.UniversalClient
 	Replica string // unlike every other replica's; "" is a random one
-	// Probe tests a backend without a request of a user's, within the context's 2 s, while Run
-	// does. nil: a due breaker is tried by one request, and Redis is not used.
+	// Probe tests a backend without a user's request, within the context's 2 s, while Run runs. nil: one
+	// request tests a breaker whose open time is over, and Redis is not used.
 	Probe func(ctx context.Context, pool, backend string) error
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing; one Set per Registerer
 }
 
-// Set holds the breakers of all backends of all pools. It is safe for
-// concurrent use.
+// Set holds the breakers of all backends of all pools. It is safe for concurrent use.
 //
-// mu is its only lock. Nothing is called under it that takes another, waits, or is not ours:
-// gobreakers, Redis, the metrics, the log and the caller's functions are called without it.
+// mu is its only lock. It is never held during calls of gobreaker, Redis, metrics, the log and the caller's
+// functions, which may block or take other locks.
 type Set struct {
 	config   func() machine.Config
 	classify func(error) machine.Outcome
 	log      zerolog.Logger
 	metrics  *metrics
-	base     time.Time // what the entries' atomic times count from
+	base     time.Time // zero of the entries' atomic times
 	link     *link     // nil: nothing is shared
 	probe    func(ctx context.Context, pool, backend string) error
 	events   *subscriber
-	rules    machine.Options // of new breakers, but for their settings
+	rules    machine.Options // of new breakers, except their settings
 
 	mu      sync.Mutex                             // guards what follows, and the entries' breakers
-	entries atomic.Pointer[map[machine.Key]*entry] // the map is never changed, only replaced, so that Open needs no lock
-	sizes   map[string]int                         // how many backends a pool has, where that is known
-	removed []machine.Key                          // whose keys in Redis may go
+	entries atomic.Pointer[map[machine.Key]*entry] // the map is replaced, never changed, so that Open needs no lock
+	sizes   map[string]int                         // number of backends by pool, if known
+	removed []machine.Key                          // their keys in Redis may be deleted
 }
 
-// New returns an empty Set; breakers come into being as backends are asked for.
+// New returns an empty Set; breakers are made when their backends are first used.
 func New(o Options) *Set {
 	if o.Config == nil {
 		o.Config = machine.DefaultConfig
@@ -109,7 +97,7 @@ func New(o Options) *Set {
 	return s
 }
 
-// Permit is leave to call a backend.
+// Permit allows one call to a backend.
 type Permit struct {
 	set      *Set
 	entry    *entry
@@ -117,8 +105,8 @@ type Permit struct {
 	reported atomic.Bool
 }
 
-// Allow asks whether a request may go to the backend. If so, the permit's Report must be called,
-// best in a defer. If not, the error is a *machine.OpenError.
+// Allow asks whether a request may go to the backend. If so, call the permit's Report, best in a defer. If
+// not, the error is a *machine.OpenError.
 func (s *Set) Allow(pool, backend string) (*Permit, error) {
 	e, cfg, now := s.entry(machine.Key{Pool: pool, Backend: backend}), s.config().OrDefaults(), time.Now()
 	p := &Permit{set: s, entry: e}
@@ -133,7 +121,7 @@ func (s *Set) Allow(pool, backend string) (*Permit, error) {
 	if v.Decision == machine.Refuse {
 		return nil, e.Refusal(v)
 	}
-	report, settled := p.call.Enter(now) // gobreaker decides, under its own lock alone
+	report, settled := p.call.Enter(now) // gobreaker decides, under its own lock only
 	if settled {
 		return p, nil
 	}
@@ -144,7 +132,7 @@ func (s *Set) Allow(pool, backend string) (*Permit, error) {
 	return p, nil
 }
 
-// Report tells what came of the call; nil is success. Only the first report counts.
+// Report reports the result of the call; nil is success. Only the first report counts.
 func (p *Permit) Report(err error) {
 	if p.reported.Swap(true) {
 		return
@@ -161,14 +149,14 @@ func (p *Permit) Report(err error) {
 	}
 }
 
-// locked does something under the lock.
+// locked calls do under the lock.
 func (s *Set) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
 }
 
-// change makes a change of a breaker, and all that follows from it.
+// change changes a breaker, and updates everything that depends on it.
 func (s *Set) change(e *entry, now time.Time, change func()) (v machine.Verdict) {
 	var m machine.Move
 	s.locked(func() {
@@ -179,15 +167,15 @@ func (s *Set) change(e *entry, now time.Time, change func()) (v machine.Verdict)
 	return v
 }
 
-// settle takes a change over into what is told to others, who of the pool is kept out, and what
-// a pick reads. The caller holds mu, and announces the move when it does not any more.
+// settle updates the evidence for others, the ejections of the pool, and the state that a pick reads after a
+// change. The caller holds mu, and calls announce after releasing it.
 func (s *Set) settle(e *entry, now time.Time) (machine.Verdict, machine.Move) {
 	v, m := e.Settle(now)
 	if v.Tell.Revoke {
 		e.evidence.revoke()
 		e.revoke = true
 	}
-	if v.Tell.Forget { // Redis has forgotten it, too
+	if v.Tell.Forget { // Redis has deleted it, too
 		e.evidence, e.sent, e.revoke = evidence{}, evidence{}, false
 		e.ramping.Store(max(int64(now.Sub(s.base)), 1))
 	}
@@ -198,7 +186,7 @@ func (s *Set) settle(e *entry, now time.Time) (machine.Verdict, machine.Move) {
 	return v, m
 }
 
-// eject decides who of a pool may be kept out, where the pool's size is known. The caller holds mu.
+// eject decides which backends of a pool may be kept out, if the pool's size is known. The caller holds mu.
 func (s *Set) eject(pool string, now time.Time) {
 	size, known := s.sizes[pool]
 	if !known {
@@ -217,7 +205,7 @@ func (s *Set) eject(pool string, now time.Time) {
 	}
 }
 
-// announce counts and logs a transition, and has the other replicas know, without the lock.
+// announce counts and logs a transition, and notifies the other replicas, without the lock.
 func (s *Set) announce(e *entry, m machine.Move) {
 	if m.From == m.To {
 		return
@@ -236,29 +224,29 @@ func (s *Set) announce(e *entry, m machine.Move) {
 		Stringer("from", m.From).Stringer("to", m.To).Str("by", by).Msg("breaker moved")
 }
 
-// Open tells whether the backend takes no request now: its breaker is open, or
-// half-open and being tried. It changes nothing, takes no lock and does not
-// create a breaker, so it may be asked for every backend on every pick.
+// Open reports whether the backend takes no request now: its breaker is open, or half-open and being tried.
+// It changes nothing, takes no lock and creates no breaker, so it may be called for every backend on every
+// pick.
 func (s *Set) Open(pool, backend string) bool {
 	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	return e != nil && s.openTime(&e.shut)
 }
 
-// Shut is Open without max ejection ([Set.Retain]): whoever has another pool to go to need not
-// go where the breaker is open only because too many of this pool's are. It is as cheap.
+// Shut is Open without max ejection ([Set.Retain]), for a request that can use another pool: it avoids a
+// backend whose breaker lets requests pass only because too many of its pool's are open. It is as cheap.
 func (s *Set) Shut(pool, backend string) bool {
 	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	return e != nil && s.openTime(&e.broken)
 }
 
-// openTime tells whether a time since base has not come yet; 0 is none.
+// openTime reports whether a time since base is in the future; 0 is none.
 func (s *Set) openTime(until *atomic.Int64) bool {
 	t := until.Load()
 	return t != 0 && time.Since(s.base) < time.Duration(t)
 }
 
-// Ramp is the share of its turns that the backend may take, 0.1 to 1: all of them, but for
-// the 10 s after its breaker has closed. It is one atomic read.
+// Ramp is the share of its turns that the backend may take, 0.1 to 1. It is below 1 only in the 10 s after
+// its breaker has closed. It is one atomic read.
 func (s *Set) Ramp(pool, backend string) float64 {
 	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	if e == nil {
@@ -271,9 +259,8 @@ func (s *Set) Ramp(pool, backend string) float64 {
 	return machine.Ramp(time.Since(s.base) - time.Duration(began))
 }
 
-// Retain says which backends the pool has. Breakers of others are forgotten, with
-// their series; those that are named are followed in Redis from then on. It is cheap
-// where nothing has changed, and to be called often.
+// Retain sets the backends of a pool. Breakers of others are deleted with their series; the named ones are
+// read in Redis from then on. It is cheap if nothing has changed, and should be called often.
 func (s *Set) Retain(pool string, backends []string) {
 	for _, b := range backends {
 		s.entry(machine.Key{Pool: pool, Backend: b})
@@ -287,7 +274,7 @@ func (s *Set) Retain(pool string, backends []string) {
 	}
 }
 
-// retain tells which breakers it has dropped, and whether anything has changed.
+// retain returns the deleted breakers, and whether anything has changed.
 func (s *Set) retain(pool string, backends []string) (gone []machine.Key, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -343,11 +330,11 @@ type State struct {
 	Pool    string
 	Backend string
 	State   string        // "closed", "half-open" or "open"
-	Left    time.Duration // how long still open; of a half-open one, how long its trial may still take
-	Alone   bool          // not closed here, and closed for the fleet
+	Left    time.Duration // remaining open time; of a half-open one, the remaining time of its trial
+	Alone   bool          // not closed here, but closed for the fleet
 }
 
-// States lists all breakers by pool and backend.
+// States returns all breakers by pool and backend.
 func (s *Set) States() []State {
 	entries := *s.entries.Load()
 	out := make([]State, 0, len(entries))

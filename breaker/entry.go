@@ -10,10 +10,10 @@ import (
 	"github.com/foregate/foregate/breaker/machine"
 )
 
-// entry is one backend's breaker, and what surrounds it in the gateway: times that a pick
-// reads without a lock, and what is to be told to the other replicas.
+// entry is one backend's breaker with the data around it: times that a pick reads without a lock, and
+// evidence for the other replicas.
 type entry struct {
-	*machine.Breaker // guarded by the set's mu, as are evidence and the two behind it
+	*machine.Breaker // guarded by the set's mu, like evidence and the two fields after it
 	outcomes         outcomes
 
 	// Nanoseconds since the set's base until which Open is true; 0 is never.
@@ -22,23 +22,24 @@ type entry struct {
 	broken atomic.Int64
 	// Nanoseconds since base when the last ramp began; 0 is none.
 	ramping atomic.Int64
-	// Somebody probes it from here.
+	// This replica is probing it.
 	probing atomic.Bool
 
-	evidence evidence // for the fleet
+	evidence evidence // not yet sent to the fleet
 
-	// The successes of the last ten seconds that the other replicas were told of, which are taken back (revoke) where
-	// this replica's own breaker opens: a backend that was well until a moment ago has more of them than faults,
-	// whoever asks, and would be open for each replica alone. Those of replicas that find it well go on counting.
+	// The successes of the last ten seconds that were sent to the other replicas. They are revoked if this
+	// replica's own breaker opens: a backend that worked until now has more successes than faults on every
+	// replica, and otherwise would be open only locally on each of them. Successes of replicas that still see
+	// it work remain.
 	sent   evidence
 	revoke bool
 
-	// Of the goroutine of Run.
-	read    time.Time // when it was last asked for in Redis
-	trouble bool      // its key there is of no use, and that was logged
+	// Used only by the goroutine of Run.
+	read    time.Time // when it was last read in Redis
+	trouble bool      // its key there is invalid, and that was logged
 }
 
-// publish sets what a pick reads.
+// publish sets the values that a pick reads.
 func (e *entry) publish(v *machine.Verdict, base time.Time) {
 	until := int64(0)
 	if !v.Until.IsZero() {
@@ -51,15 +52,15 @@ func (e *entry) publish(v *machine.Verdict, base time.Time) {
 	e.shut.Store(until)
 }
 
-// local is a gobreaker as a [machine.Local]. What gobreaker calls back runs under its lock, and
-// only under that one: all its calls are made without ours. So the callbacks take no lock; they
-// read their arguments and write one atomic.
+// local adapts a gobreaker to [machine.Local]. gobreaker's callbacks run under its lock, and only under that
+// one, because it is always called without ours. So the callbacks take no lock: they read their arguments and
+// write one atomic.
 type local struct {
 	cb      *gobreaker.TwoStepCircuitBreaker[struct{}]
 	version atomic.Uint64
 }
 
-// What gobreaker is told; the classes have been decided before.
+// Errors for gobreaker, one per class of outcome.
 var (
 	errFault    = errors.New("fault")
 	errExcluded = errors.New("excluded")
@@ -100,7 +101,7 @@ func (l *local) Allow(time.Time) machine.Report {
 	return report(done)
 }
 
-// report is gobreaker's done.
+// report adapts gobreaker's done function.
 type report func(error)
 
 // Report implements [machine.Report].

@@ -6,25 +6,24 @@ import (
 	"github.com/foregate/foregate/breaker/machine"
 )
 
-// Evidence that opens a breaker on all replicas, and how long it then stays open
-// (docs/concepts.md#breakers).
+// The evidence that opens a breaker on all replicas, and the open times (docs/concepts.md#breakers).
 const (
 	evidenceBucket  = time.Second
 	evidenceBuckets = 10
-	minFinished     = 5                // finished calls of all replicas
+	minFinished     = 5                // calls of all replicas
 	minPercent      = 50               // of these, faults
-	fleetOpen       = 2 * time.Second  // the first open time; it doubles with each that follows
-	maxFleetOpen    = 30 * time.Second // before the random part
-	fleetSpread     = 100              // permille that an open time is longer or shorter
+	fleetOpen       = 2 * time.Second  // the first open time; it doubles with each later one
+	maxFleetOpen    = 30 * time.Second // before randomization
+	fleetSpread     = 100              // an open time is randomized by ± this many permille
 )
 
-// news is what a replica saw of a backend.
+// news holds what a replica observed of a backend.
 type news struct {
 	finished, faults, unreachable int
-	back                          int // successes that it told and takes back
+	back                          int // reported successes that it revokes
 }
 
-// newsOf is what an outcome tells of its backend.
+// newsOf is the observation of one outcome.
 func newsOf(o machine.Outcome) news {
 	switch o {
 	case machine.Success:
@@ -43,14 +42,14 @@ func (n *news) add(m news) {
 	n.unreachable += m.unreachable
 }
 
-// evidence keeps the news of the last ten seconds, in buckets: what is older when it can be
-// told at last says nothing any more.
+// evidence keeps the observations of the last ten seconds, in buckets. Older ones are useless when they can
+// finally be sent.
 type evidence [evidenceBuckets]struct {
 	second int64
 	news
 }
 
-// note adds news. at counts from any fixed time.
+// note adds observations; at is the time since any fixed moment.
 func (e *evidence) note(n news, at time.Duration) {
 	second := int64(at / evidenceBucket)
 	b := &e[second%evidenceBuckets]
@@ -60,7 +59,7 @@ func (e *evidence) note(n news, at time.Duration) {
 	b.add(n)
 }
 
-// take empties it.
+// take returns the observations and empties it.
 func (e *evidence) take(at time.Duration) news {
 	second := int64(at / evidenceBucket)
 	var sum news
@@ -73,7 +72,7 @@ func (e *evidence) take(at time.Duration) news {
 	return sum
 }
 
-// revoke forgets the successes that have not been told.
+// revoke deletes the successes that were not sent yet.
 func (e *evidence) revoke() {
 	for i := range e {
 		e[i].finished = e[i].faults

@@ -13,7 +13,7 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// deadline is that of a round trip, however much is in it.
+// deadline bounds a round trip of any size.
 const deadline = 250 * time.Millisecond
 
 // link is the connection to Redis.
@@ -32,7 +32,7 @@ func queue(ctx context.Context, p redis.Pipeliner, s *script.Script, k machine.K
 	return s.EvalSha(ctx, p, []string{redisKey(k)}, args...)
 }
 
-// numbers takes a script's reply apart: n numbers, and what follows.
+// numbers parses a script's reply: n numbers, and the rest.
 func numbers(cmd *redis.Cmd, n int) ([]int64, []any, error) {
 	if err := cmd.Err(); err != nil {
 		return nil, nil, err
@@ -50,8 +50,8 @@ func numbers(cmd *redis.Cmd, n int) ([]int64, []any, error) {
 	return out, reply[n:], nil
 }
 
-// send sends a pipeline in one round trip, as [script.Runner.Exec] does. A failure of the connection is counted here, an
-// error that Redis answers by who reads the command.
+// send sends a pipeline in one round trip, as [script.Runner.Exec] does. It counts connection failures. The
+// reader of each command counts errors that Redis answers.
 func (l *link) send(ctx context.Context, pipe redis.Pipeliner) error {
 	err := l.scripts.Exec(ctx, pipe, deadline)
 	if err != nil {

@@ -13,8 +13,7 @@ type metrics struct {
 	errors                        prometheus.Counter
 }
 
-// outcomes are one backend's counters by class; an array so that counting an
-// outcome looks nothing up.
+// outcomes are one backend's counters by class; an array, so that counting needs no look-up.
 type outcomes [machine.Neutral + 1]prometheus.Counter
 
 func (o *outcomes) of(c machine.Outcome) prometheus.Counter {
@@ -74,16 +73,15 @@ func (m *metrics) outcomesOf(k machine.Key) outcomes {
 	return o
 }
 
-// forget drops a backend's counters. A call that is still under way counts on
-// into one that nobody collects.
+// forget deletes a backend's counters. A call in progress then increments a counter that is not collected.
 func (m *metrics) forget(k machine.Key) {
 	of := prometheus.Labels{"pool": k.Pool, "backend": k.Backend}
 	m.outcomes.DeletePartialMatch(of)
 	m.transitions.DeletePartialMatch(of)
 }
 
-// stateCollector reads the states when it is asked, because an open breaker
-// becomes due by time alone and nothing would set a gauge then.
+// stateCollector reads the states at each scrape, because an open breaker becomes due by time alone, without
+// an event that could set a gauge.
 type stateCollector struct {
 	states       func() []State
 	state, alone *prometheus.Desc

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// A subscription that was silent for silence is pinged. After maxSilences without an
-	// answer it is closed and opened anew. go-redis' own health check looks only at write
-	// errors: on a connection whose packets are dropped it was still deaf after 75 s
-	// (measured, v9.23). The subscription is also closed when this replica's own heartbeat
-	// did not come back for maxBeatAge: then it reads a Redis that others do not write to.
+	// A subscription without messages for silence is pinged. After maxSilences without an answer it is
+	// replaced. go-redis' own health check detects only write errors: on a connection whose packets are
+	// dropped it had not noticed after 75 s (measured, v9.23). The subscription is also replaced if this
+	// replica's own heartbeat does not return for maxBeatAge: then it reads a Redis that others do not write
+	// to.
 	silence     = 300 * time.Millisecond
 	maxSilences = 3
 	maxBeatAge  = 2 * time.Second
@@ -27,25 +27,25 @@ const (
 	resubscribe = 250 * time.Millisecond
 )
 
-// beatPrefix begins a message that is a replica's beat, and no transition.
+// beatPrefix begins the message of a replica's heartbeat.
 const beatPrefix = "beat "
 
-// subscriber listens for words of transitions. They only say that it is time to read: whatever is
-// in one is not believed, and one that is lost is made up for by reading all the time.
+// subscriber listens for messages about transitions. A message only triggers a read: its content is not used,
+// and a lost one does no harm, because all breakers are also read periodically.
 type subscriber struct {
 	link *link
-	beat string // this replica's
+	beat string // this replica's heartbeat
 
-	wake      chan struct{} // a tick is wanted now
-	notified  atomic.Bool   // and is to read everything
-	connected atomic.Bool   // words do arrive
+	wake      chan struct{} // requests a tick now
+	notified  atomic.Bool   // the tick must read everything
+	connected atomic.Bool   // messages arrive
 }
 
 func newSubscriber(l *link, replica string) *subscriber {
 	return &subscriber{link: l, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
 }
 
-// wakeUp has a tick follow at once.
+// wakeUp requests a tick now.
 func (e *subscriber) wakeUp() {
 	select {
 	case e.wake <- struct{}{}:
@@ -53,7 +53,7 @@ func (e *subscriber) wakeUp() {
 	}
 }
 
-// notify has a tick follow at once that reads everything.
+// notify requests a tick now that reads everything.
 func (e *subscriber) notify() {
 	e.notified.Store(true)
 	e.wakeUp()
@@ -68,12 +68,12 @@ func (e *subscriber) listen(ctx context.Context) {
 	}
 }
 
-// subscribe hears until the subscription fails, is deaf, or brings what the client panics
-// at. Each has a connection of its own, and so asks anew who the master is.
+// subscribe listens until the subscription fails, is silent, or the client panics on a message. Each
+// subscription has a new connection, and so finds the current master.
 func (e *subscriber) subscribe(ctx context.Context) {
 	defer panics.Recover(ctx)
 	sub := e.link.redis.Subscribe(ctx, channelEvents)
-	defer func() { _ = sub.Close() }() // nothing is owed to it
+	defer func() { _ = sub.Close() }() // nothing depends on its result
 	silences, back := 0, time.Now()
 	for ctx.Err() == nil && silences < maxSilences && time.Since(back) < maxBeatAge {
 		got, err := sub.ReceiveTimeout(ctx, silence)
@@ -87,7 +87,7 @@ func (e *subscriber) subscribe(ctx context.Context) {
 		silences = 0
 		switch m := got.(type) {
 		case *redis.Subscription:
-			e.notify() // what was said before is lost
+			e.notify() // earlier messages may be lost
 		case *redis.Message:
 			switch {
 			case m.Payload == e.beat:
@@ -100,7 +100,7 @@ func (e *subscriber) subscribe(ctx context.Context) {
 	}
 }
 
-// late reports whether nothing came in time, which breaks no connection.
+// late reports whether nothing arrived in time, which is no connection error.
 func late(err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return ok && slow.Timeout()

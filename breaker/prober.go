@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// lease is how long whoever tests a breaker is waited for; probeWait is shorter.
+	// lease is how long a testing replica may stay silent; probeWait is shorter.
 	lease     = 5 * time.Second
 	probeWait = 2 * time.Second
-	// successPause is between the probes that must succeed in a row.
+	// successPause is the pause between the probes that must succeed in a row.
 	successPause = 100 * time.Millisecond
-	// probeSpread is the most that a replica waits before it asks for the lease, so that
-	// a fleet does not ask at once.
+	// probeSpread is the longest random wait before a replica asks for the lease, so that a fleet does not
+	// ask at once.
 	probeSpread = 250 * time.Millisecond
 )
 
-// What a probe found, as metrics name it: a closed set.
+// Results of a probe in metrics: a closed set.
 const (
 	probeWell    = "success"
 	probeFault   = "fault"
-	probeNeutral = "neutral" // says nothing: it was this replica that gave up
-	probeLate    = "late"    // another replica had taken the lease over
+	probeNeutral = "neutral" // this replica cancelled it
+	probeLate    = "late"    // another replica had taken over the lease
 )
 
-// start runs a test, unless too many are under way.
+// start runs a test, unless too many are in progress.
 func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 	select {
 	case l.slots <- struct{}{}:
@@ -44,7 +44,7 @@ func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 			<-l.slots
 			e.probing.Store(false)
 			if s.events != nil {
-				s.events.notify() // to read what came of it
+				s.events.notify() // to read the result
 			}
 		}()
 		defer panics.Recover(ctx)
@@ -58,14 +58,14 @@ func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 	})
 }
 
-// once probes a backend and says what came of it. A backend that is busy is alive.
+// once probes a backend and returns the result. A busy backend is alive.
 func (s *Set) once(ctx context.Context, e *entry) (machine.Outcome, string) {
 	bounded, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	err := s.probe(bounded, e.Pool, e.Backend)
 	o := machine.Neutral
 	switch {
-	case ctx.Err() != nil: // this replica is ending
+	case ctx.Err() != nil: // this replica stops
 	case err != nil && bounded.Err() != nil:
 		o = machine.Fault // no answer in time
 	default:
@@ -81,8 +81,8 @@ func (s *Set) once(ctx context.Context, e *entry) (machine.Outcome, string) {
 	return o, found
 }
 
-// testForAll tests a breaker that is due for the fleet, if this replica gets the lease.
-// Whoever tells nothing within the lease is replaced, and not believed any more.
+// testForAll tests a breaker that is due for the fleet, if this replica gets the lease. A replica that
+// reports nothing within the lease is replaced, and its later result is ignored.
 func (s *Set) testForAll(ctx context.Context, e *entry) {
 	token := rand.Text()
 	granted, err := s.one(ctx, 2, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
@@ -107,8 +107,8 @@ func (s *Set) testForAll(ctx context.Context, e *entry) {
 	}
 }
 
-// testForSelf tests a breaker that is open on this replica alone: it is its own way to the
-// backend that is in doubt, so there is no lease. A fault is evidence, as one of a request is.
+// testForSelf tests a breaker that is open on this replica alone. Its own connection to the backend is in
+// doubt, so there is no lease. A fault is evidence, like that of a request.
 func (s *Set) testForSelf(ctx context.Context, e *entry) {
 	for well, again := 0, true; again; well++ {
 		o, found := s.once(ctx, e)
@@ -128,7 +128,7 @@ func (s *Set) testForSelf(ctx context.Context, e *entry) {
 	}
 }
 
-// one runs a script that answers n numbers.
+// one runs a script that returns n numbers.
 func (s *Set) one(ctx context.Context, n int, run *script.Script, k machine.Key, args ...any) ([]int64, error) {
 	pipe := s.link.scripts.Pipeline()
 	cmd := queue(ctx, pipe, run, k, args...)
@@ -142,7 +142,7 @@ func (s *Set) one(ctx context.Context, n int, run *script.Script, k machine.Key,
 	return got, err
 }
 
-// flag is a truth as scripts read it.
+// flag encodes a boolean for scripts.
 func flag(b bool) string {
 	if b {
 		return "1"

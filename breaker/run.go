@@ -16,41 +16,39 @@ import (
 const (
 	tickEvery  = 250 * time.Millisecond
 	tickJitter = 0.2
-	// minPause is between two ticks, however often one is woken.
+	// minPause is the minimum time between two ticks.
 	minPause = 5 * time.Millisecond
-	// minFull is between two readings of all backends that words of transitions ask for.
+	// minFull is the minimum time between two readings of all backends that messages trigger.
 	minFull = 25 * time.Millisecond
-	// quietEvery is how often a backend without news is read, and beatEvery how often
-	// this replica's beat is sent, while words of transitions are known to arrive.
-	// Two reads may fail before the view is stale.
+	// quietEvery is the time between readings of a backend without news, and beatEvery between heartbeats,
+	// while messages about transitions arrive. Two reads may fail before the view is stale.
 	quietEvery = 850 * time.Millisecond
 	beatEvery  = time.Second
-	// maxEager is the number of backends up to which all are read at every tick while
-	// words of transitions do not arrive.
+	// maxEager is the number of backends up to which all are read at every tick while messages about
+	// transitions do not arrive.
 	maxEager = 128
-	// goneAfter is how long the key of a backend that nobody has any more is kept: far
-	// longer than anything in it means something, if others have it still.
+	// goneAfter is how long the key of a removed backend is kept: far longer than its content is valid, in
+	// case other replicas still have the backend.
 	goneAfter = 10 * time.Minute
 	maxGone   = 1024
-	// maxProbes bounds the probes that are under way from here.
+	// maxProbes bounds this replica's probes in progress.
 	maxProbes = 32
 )
 
-// loop is what one Run keeps.
+// loop is the state of one Run.
 type loop struct {
 	set    *Set
 	away   bool      // the last tick failed
-	ticked time.Time // when the last one began
-	full   time.Time // when one last read everything
-	beat   time.Time // when the last beat was sent
+	ticked time.Time // start of the last tick
+	full   time.Time // last tick that read everything
+	beat   time.Time // last heartbeat
 	probes sync.WaitGroup
 	slots  chan struct{}
 }
 
-// Run probes what is open, shares what this replica saw and hears what all did, until ctx
-// ends; it returns nil after all that it started has ended. Without Redis nothing is shared,
-// and without a probe it only waits. It may run once at a time, and again after it has
-// panicked.
+// Run probes open breakers and exchanges observations with the other replicas until ctx ends. It returns nil
+// after everything that it started has ended. Without Redis nothing is shared, and without a probe it only
+// waits. It may run once at a time, and again after a panic.
 func (s *Set) Run(ctx context.Context) error {
 	if s.probe == nil {
 		<-ctx.Done()
@@ -61,8 +59,8 @@ func (s *Set) Run(ctx context.Context) error {
 	var hearing sync.WaitGroup
 	defer hearing.Wait()
 	defer l.probes.Wait()
-	defer cancel()         // before these are waited for, or a panic would be kept for ever
-	var wake chan struct{} // nobody wakes who hears nobody
+	defer cancel()         // before the wait for these, so that a panic does not block for ever
+	var wake chan struct{} // nil without a subscription
 	if s.events != nil {
 		wake = s.events.wake
 		hearing.Go(func() { s.events.listen(ctx) })
@@ -83,13 +81,13 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-// panicked tells of a panic of the client's, at what a server said: it is an error like others.
+// panicked counts a panic of the client on a server's reply as an error.
 func (s *Set) panicked(err error) {
 	s.metrics.errors.Inc()
 	s.log.Error().Msgf("breaker: %v", err)
 }
 
-// turn does what is due, and says how long until the next. Without Redis that is only to probe.
+// turn does what is due, and returns the time until the next turn. Without Redis it only probes.
 func (l *loop) turn(ctx context.Context) time.Duration {
 	s := l.set
 	if s.link == nil {
@@ -99,13 +97,13 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 	l.ticked = time.Now()
 	l.tick(ctx)
 	next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
-	if s.events.notified.Load() { // what it asks for was too soon
+	if s.events.notified.Load() { // its request came too soon after the last
 		next = minFull - time.Since(l.full)
 	}
 	return max(next, minPause)
 }
 
-// sleep waits, and reports whether that was not cut short.
+// sleep waits, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -117,14 +115,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wake has Run tick now.
+// wake makes Run tick now.
 func (s *Set) wake() {
 	if s.events != nil {
 		s.events.wakeUp()
 	}
 }
 
-// tick tells and hears everything once, in one round trip when all is well.
+// tick sends and reads everything once, in one round trip without errors.
 func (l *loop) tick(ctx context.Context) {
 	s := l.set
 	entries := *s.entries.Load()
@@ -142,7 +140,7 @@ func (l *loop) tick(ctx context.Context) {
 		was := l.away
 		l.away = err != nil || l.receive(syncs, others) == 0 && len(syncs) > 0
 		if was && !l.away {
-			s.wake() // now what was seen meanwhile can be told
+			s.wake() // observations made meanwhile can be sent now
 		}
 	}
 	l.checkTime(ctx, entries)
@@ -154,7 +152,7 @@ type syncCall struct {
 	cmd   *redis.Cmd
 }
 
-// receive takes in what Redis answered, and returns of how many breakers Redis knew anything.
+// receive processes Redis' replies, and returns the number of breakers that Redis knows.
 func (l *loop) receive(syncs []syncCall, others []redis.Cmder) (known int) {
 	now := time.Now()
 	for _, c := range syncs {
@@ -170,8 +168,8 @@ func (l *loop) receive(syncs []syncCall, others []redis.Cmder) (known int) {
 	return known
 }
 
-// queueSyncs queues the commands for breakers: all that have news, and the rest now and then. While Redis
-// is away nothing is told, because nobody would know what had arrived.
+// queueSyncs queues the commands for breakers: all with news, and the others periodically. While Redis is
+// unavailable no observations are sent, because it would be unknown which of them arrived.
 func (l *loop) queueSyncs(ctx context.Context, pipe redis.Pipeliner, entries map[machine.Key]*entry, now time.Time) (calls []syncCall) {
 	s := l.set
 	every := quietEvery
@@ -197,7 +195,7 @@ func (l *loop) queueSyncs(ctx context.Context, pipe redis.Pipeliner, entries map
 // spread is the random part of an open time, in permille of it.
 func spread() int { return rand.IntN(2*fleetSpread+1) - fleetSpread }
 
-// news takes what is to be told of a backend.
+// news takes the unsent observations of a backend.
 func (s *Set) news(e *entry, now time.Time) news {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +209,8 @@ func (s *Set) news(e *entry, now time.Time) news {
 	return n
 }
 
-// queueOthers queues the commands that are not for a breaker: this replica's heartbeat, and the expiry of the keys of
-// backends that are gone, but not while Redis is away.
+// queueOthers queues the other commands: this replica's heartbeat, and the expiry of removed backends' keys,
+// but not while Redis is unavailable.
 func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.Time) (cmds []redis.Cmder, gone []machine.Key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
@@ -231,14 +229,14 @@ func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.T
 	return cmds, gone
 }
 
-// retryExpiry has the keys of backends that are gone end, as many as there is room for.
+// retryExpiry queues removed backends' keys for expiry again, as many as the limit allows.
 func (s *Set) retryExpiry(gone []machine.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removed = append(s.removed, gone[:min(len(gone), max(0, maxGone-len(s.removed)))]...)
 }
 
-// received takes in what Redis says of a breaker, and reports whether it knows anything of it.
+// received processes Redis' state of a breaker, and reports whether Redis knows it.
 func (l *loop) received(c syncCall, now time.Time) bool {
 	s, e := l.set, c.entry
 	v, err := viewOf(c.cmd, now)
@@ -265,13 +263,13 @@ func (l *loop) received(c syncCall, now time.Time) bool {
 	return err == nil || wrong != nil
 }
 
-// wrongKeyError is what Redis finds wrong with a key.
+// wrongKeyError is an error of Redis about a key.
 type wrongKeyError struct{ said string }
 
 func (e *wrongKeyError) Error() string { return e.said }
 
-// viewOf reads the reply of the script sync, which came at the given time. What is out of
-// range is closed, or over.
+// viewOf parses the reply of the script sync that arrived at now. Values out of range count as closed, or
+// over.
 func viewOf(cmd *redis.Cmd, now time.Time) (machine.View, error) {
 	n, rest, err := numbers(cmd, 5)
 	if err != nil {
@@ -295,12 +293,12 @@ func viewOf(cmd *redis.Cmd, now time.Time) (machine.View, error) {
 	return v, nil
 }
 
-// ms is a time that a script told, within what one can be.
+// ms converts a script's time, within its valid range.
 func ms(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), 2*maxFleetOpen.Milliseconds())) * time.Millisecond
 }
 
-// checkTime sees to what time has changed: views that have grown stale, breakers that are due.
+// checkTime handles changes by time alone: stale views, and breakers that are due.
 func (l *loop) checkTime(ctx context.Context, entries map[machine.Key]*entry) {
 	s := l.set
 	now := time.Now()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What is collected by route and by tenant.
+// Metrics by route and by tenant.
 var (
 	descRequests = prometheus.NewDesc("llm_cache_requests_total",
 		"Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", []string{"route", "result"}, nil)
@@ -22,27 +22,27 @@ var (
 		"What the answers that were served without a generation had cost to make, in US dollars.", []string{"route"}, nil)
 )
 
-// collector tells Prometheus what is counted by route and by tenant.
+// collector exports the metrics by route and by tenant.
 type collector struct {
 	*metrics
 	now func() time.Time
 }
 
-// Describe names what Collect tells.
+// Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descRequests, descRatio, descTenants, descCoalesced, descTokens, descUSD} {
 		out <- d
 	}
 }
 
-// Collect tells the numbers of this moment.
+// Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, m := range c.gather() {
 		out <- m
 	}
 }
 
-// gather makes them under the lock, which the reader must not hold up.
+// gather makes the metrics under the lock, which the scraper must not hold.
 func (c collector) gather() (all []prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v float64, labels ...string) {
 		all = append(all, prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...))
@@ -57,7 +57,7 @@ func (c collector) gather() (all []prometheus.Metric) {
 				counter(descCoalesced, float64(r.requests[i]), name)
 			}
 		}
-		ratio, _ := r.ratio.Value(now) // 0 where nobody asked
+		ratio, _ := r.ratio.Value(now) // 0 without requests
 		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, ratio, name))
 		counter(descTokens, float64(r.prompt), name, "prompt")
 		counter(descTokens, float64(r.completion), name, "completion")

@@ -1,12 +1,8 @@
-// Package cache keeps answers, so that an identical request of the same tenant
-// costs no GPU, and lets identical requests that are under way share one generation.
-//
-// Start at [KeyOf], which names a request, [Store], which looks answers up and keeps
-// them in Redis behind a small copy in this process, and [Generations], which joins
-// identical requests.
-//
-// It guarantees that an answer is served only for the very request it was made for:
-// the key covers every part of it, values are sealed to their key, and whatever does
-// not open is a miss. Redis being slow, full or away costs a request its budget at
-// most, and then nothing. What an answer says is not known here; it is bytes.
+// Package cache stores answers, so that an identical request of the same tenant costs no GPU time, and lets
+// identical concurrent requests share one generation. Start at [KeyOf], which computes a request's key;
+// [Store], which reads and writes answers in Redis, with a small copy in this process; and [Generations],
+// which joins identical requests. It guarantees that an answer is served only for the exact request that it
+// was made for: the key covers every part of the request, values are sealed to their key, and a value that
+// cannot be opened is a miss. A slow, full or unavailable Redis costs a request at most its budget, and after
+// some failures nothing. Answers are opaque bytes to this package.
 package cache

@@ -6,16 +6,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxTries is how often a lease is given back before it is left to expire.
+// maxTries is how often the return of a lease is tried before it is left to expire.
 const maxTries = 3
 
-// What end.lua is given where there is no entry at hand, and what it replies.
+// Arguments of end.lua without an entry, and its reply.
 const (
-	askWhether = "?" // there is one: is it wanted?
+	askWhether = "?" // there is an entry: does anyone want it?
 	isWanted   = 2
 )
 
-// endings gives leases back. An answer is sealed and sent only where somebody follows it.
+// endings returns leases. An answer is sealed and sent only if it is followed.
 func (fs *Generations) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	ended := fs.ended
@@ -38,7 +38,7 @@ func (fs *Generations) endings(ctx context.Context, pipe redis.Pipeliner) func()
 			case err == nil && n == isWanted:
 				ended[i].generation.want()
 				again = append(again, ended[i])
-			case err != nil: // that it was given back twice does no harm
+			case err != nil: // returning it twice does no harm
 				again = append(again, ended[i])
 			}
 		}
@@ -46,7 +46,7 @@ func (fs *Generations) endings(ctx context.Context, pipe redis.Pipeliner) func()
 	}
 }
 
-// lastPiece is what followers get at the end.
+// lastPiece is what followers receive at the end.
 func (fs *Generations) lastPiece(e *ending) []byte {
 	switch {
 	case e.entry == nil || len(e.entry.Answer) > fs.maxBytes():
@@ -59,7 +59,7 @@ func (fs *Generations) lastPiece(e *ending) []byte {
 	return e.sealed
 }
 
-// repeat puts leases back that were not given back.
+// repeat queues leases again whose return failed.
 func (fs *Generations) repeat(again []ending) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -74,7 +74,7 @@ func (fs *Generations) repeat(again []ending) {
 	}
 }
 
-// number is that of the next piece.
+// number is the number of the next piece.
 func (f *Generation) number() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Entry is an answer as it is kept.
+// Entry is a stored answer.
 type Entry struct {
-	Created    time.Time // when the answer was whole; to the millisecond
-	Tier       string    // what it came from: draft, target or mixed
-	Acceptance string    // the verdict, as X-Acceptance tells it
+	Created    time.Time // when the answer was complete; in milliseconds
+	Tier       string    // source: draft, target or mixed
+	Acceptance string    // the verdict, as in X-Acceptance
 	Finish     string
 	Prompt     int     // tokens
 	Accepted   int     // tokens of the draft in the answer
 	Target     int     // tokens of the target in the answer
-	USD        float64 // what making it cost
-	Answer     []byte  // the answer itself, in a form that only its reader knows
+	USD        float64 // cost of making it
+	Answer     []byte  // encoded; opaque to this package
 }
 
 const (
-	// entryVersion begins an encoded entry, and changes with its form.
+	// entryVersion is the first byte of an encoded entry; it changes with the encoding.
 	entryVersion = 1
 
-	// maxWord bounds each of an entry's strings, in bytes: several times what the longest verdict takes.
+	// maxWord bounds each of an entry's strings, in bytes: several times the longest verdict.
 	maxWord = 1 << 10
 
-	// maxTokens bounds each of an entry's counts: no engine has a context of that length.
+	// maxTokens bounds each of an entry's counts: no engine has such a long context.
 	maxTokens = math.MaxInt32
 
-	// maxHead bounds what an encoded entry has besides its answer, in bytes: the version,
-	// a time, three strings with their lengths, three counts, the cost.
+	// maxHead bounds the part of an encoded entry before its answer, in bytes: the version, a time, three
+	// strings with their lengths, three counts, the cost.
 	maxHead = 1 + 10 + 3*(2+maxWord) + 3*5 + 8
 )
 
-// sound says whether an entry is within its bounds, whoever made it.
+// sound reports whether an entry is within its bounds.
 func (e *Entry) sound() bool {
 	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
 		if len(word) > maxWord {
@@ -49,8 +49,8 @@ func (e *Entry) sound() bool {
 	return e.USD >= 0 && e.USD <= math.MaxFloat64
 }
 
-// appendEntry encodes a sound entry: version, time in milliseconds since 1970, strings
-// with their lengths before them, counts, cost, and the answer to the end.
+// appendEntry encodes a sound entry: version, Unix milliseconds, strings with their lengths, counts, cost,
+// and the answer to the end.
 func appendEntry(b []byte, e *Entry) []byte {
 	b = append(b, entryVersion)
 	b = binary.AppendVarint(b, e.Created.UnixMilli())
@@ -65,8 +65,8 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return append(b, e.Answer...)
 }
 
-// parseEntry is the reverse of appendEntry; the answer, of most bytes, stays where it is in
-// b. The errors are ErrForeign and ErrDamaged.
+// parseEntry is the inverse of appendEntry. The answer, at most most bytes, references b. The errors are
+// ErrForeign and ErrDamaged.
 func parseEntry(b []byte, most int) (*Entry, error) {
 	switch {
 	case len(b) == 0:
@@ -88,8 +88,7 @@ func parseEntry(b []byte, most int) (*Entry, error) {
 	return e, nil
 }
 
-// reader takes an entry's fields from the front of what is left. Once one is bad, it
-// stays bad and gives zeros.
+// reader decodes an entry's fields. After the first error it returns zeros.
 type reader struct {
 	left []byte
 	bad  bool

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// epochsInterval is how often the epochs are read; a purge is heard of within twice that.
+	// epochsInterval is the time between reads of the epochs; a purge is noticed within twice that.
 	epochsInterval = 250 * time.Millisecond
-	// maxEpochAge is how old the last good reading may be: what every replica keeps to, so that
-	// a purge is in force everywhere by then.
+	// maxEpochAge is the maximum age of the last good reading on every replica, so a purge is in force
+	// everywhere after it.
 	maxEpochAge = time.Second
-	// maxEpoch is the highest that there is: Lua counts exactly up to it. Now is a fifth of it, in µs.
+	// maxEpoch is the maximum: Lua counts exactly up to it. The present time in µs is a fifth of it.
 	maxEpoch = 1 << 53
-	// maxRestored is how many lost fields are told at once; the others are with the next reading.
+	// maxRestored is how many lost fields are restored at once; the rest follows after the next reading.
 	maxRestored = 256
 )
 
@@ -33,26 +33,26 @@ var (
 	epochsScript = script.New(epochsSource)
 )
 
-// purgeState is what is known of them.
+// purgeState is what this replica knows of purges.
 type purgeState struct {
 	known   atomic.Pointer[knownEpochs] // nil before the first good reading
-	doubted bool                        // the last reading was none; of one goroutine
-	told    bool                        // that it was refused; of the same
-	lost    bool                        // the last one lacked what was known; of the same
-	denied  bool                        // what is lost may not be restored; of the same
+	doubted bool                        // the last reading failed; used by one goroutine
+	told    bool                        // a refusal was logged; used by the same
+	lost    bool                        // the last reading lacked known fields; used by the same
+	denied  bool                        // lost fields may not be restored; used by the same
 }
 
-// knownEpochs is a good reading, with what earlier ones had beyond it. It is not changed.
+// knownEpochs is a good reading, merged with earlier ones. It is immutable.
 type knownEpochs struct {
-	asked   time.Time // when Redis was asked for it
+	asked   time.Time // start of the reading
 	all     uint64
 	tenants map[string]uint64
 	routes  map[string]uint64
 }
 
-// Epochs are the epochs of a tenant's requests to a route. ok is false while purges cannot be
-// heard of, for longer than a second: then nothing may be served from the cache nor kept in it. A Redis that has lost
-// its purges has everything purged. Without any Redis there are no purges.
+// Epochs returns the epochs of a tenant's requests to a route. ok is false if purges could not be read for
+// longer than a second: then nothing may be served from the cache or stored in it. If Redis has lost its
+// purges, everything counts as purged. Without any Redis there are no purges.
 func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 	if s.control == nil {
 		return Epochs{}, true
@@ -71,13 +71,13 @@ func (s *Store) watchPurges(ctx context.Context) {
 }
 
 var (
-	// errEpochs is a hash that no purge made: it is refused as a whole, because what it should say is not known.
+	// errEpochs is a hash that no purge wrote: it is refused as a whole, because its meaning is unknown.
 	errEpochs = errors.New("the hash of purges makes no sense")
-	// errUnset is a hash that has lost purges, in a Redis that takes none.
+	// errUnset is a hash that has lost purges, in a Redis that refuses to restore them.
 	errUnset = errors.New("the hash of purges does not say when everything was purged, and cannot be made to")
 )
 
-// readEpochs reads them once. What fails leaves the last good ones, until they are too old.
+// readEpochs reads them once. If that fails, the last good ones remain until they are too old.
 func (s *Store) readEpochs(ctx context.Context) {
 	p := &s.purges
 	next, err := s.askEpochs(ctx)
@@ -99,8 +99,9 @@ func (s *Store) readEpochs(ctx context.Context) {
 	}
 }
 
-// askEpochs is a reading. What the hash has lost is restored first; where that fails nothing is known without the
-// field of all, which may have been a purge, unless a script may not write it: then it counts as none.
+// askEpochs makes one reading. Lost fields are restored first. If that fails, the reading is useless without
+// the field of all, because that may have been a purge. If a script may not write it, the field counts as
+// absent.
 func (s *Store) askEpochs(ctx context.Context) (*knownEpochs, error) {
 	p, asked := &s.purges, s.now()
 	was := p.known.Load()
@@ -134,10 +135,10 @@ func (s *Store) askEpochs(ctx context.Context) (*knownEpochs, error) {
 	return nil, err
 }
 
-// readHash asks for the hash of purges.
+// readHash reads the hash of purges.
 func (s *Store) readHash(ctx context.Context) (hash map[string]string, err error) {
 	err = inBackground(ctx, func(ctx context.Context) (err error) {
-		if s.purges.doubted { // it may be too large to be asked for
+		if s.purges.doubted { // it may be too large to read
 			n, err := s.control.HLen(ctx, keyEpochs).Result()
 			if err != nil {
 				return err
@@ -152,7 +153,7 @@ func (s *Store) readHash(ctx context.Context) (hash map[string]string, err error
 	return hash, err
 }
 
-// restore has what was lost purged again, and returns the hash that there is then.
+// restore repeats the lost purges, and returns the hash afterwards.
 func (s *Store) restore(ctx context.Context, lost []any) (map[string]string, error) {
 	var reply []string
 	err := inBackground(ctx, func(ctx context.Context) (err error) {
@@ -178,16 +179,18 @@ func (s *Store) restore(ctx context.Context, lost []any) (map[string]string, err
 	return hash, nil
 }
 
-// isDenied reports whether Redis refused a script, or a command in it, to its user. Before Redis 7.2 the latter is told in words alone.
+// isDenied reports whether Redis refused a script, or a command in it, to its user. Before Redis 7.2 only the
+// text of the error shows the latter.
 func isDenied(err error) bool {
 	return redis.IsPermissionError(err) || strings.Contains(err.Error(), "The user executing the script can't")
 }
 
-// missing are the arguments of the script that restores what is known beyond a hash; nil where there is nothing.
+// missing returns the arguments of the script that restores known fields that a hash lacks; nil if there are
+// none.
 func (k *knownEpochs) missing(hash map[string]string) []any {
 	args := []any{maxEpochs, k.all}
 	if saysLess(hash, fieldAll, k.all) {
-		return args // everything is purged, which covers the rest
+		return args // everything is purged, including the rest
 	}
 	for prefix, epochs := range map[string]map[string]uint64{fieldTenant: k.tenants, fieldRoute: k.routes} {
 		for name, epoch := range epochs {
@@ -208,13 +211,13 @@ func saysLess(hash map[string]string, field string, epoch uint64) bool {
 	return err != nil || said < epoch
 }
 
-// wrongHash says whether it is the key that is wrong, not that Redis is away.
+// wrongHash reports whether the error is about the key, not about an unavailable Redis.
 func wrongHash(err error) bool {
 	return errors.Is(err, errEpochs) || errors.Is(err, errUnset) || strings.HasPrefix(err.Error(), "WRONGTYPE")
 }
 
-// merge is what is known after another reading. An epoch never goes back: what is missing or lower than it was stays
-// as it was, unless everything was purged since, which covers it and leaves a hash of its own. The error is errEpochs.
+// merge combines known epochs with another reading. An epoch never decreases: a missing or lower field keeps
+// its known value, unless everything was purged since, which starts a new hash. The error is errEpochs.
 func (k *knownEpochs) merge(hash map[string]string, asked time.Time) (*knownEpochs, error) {
 	if len(hash) > maxEpochs {
 		return nil, fmt.Errorf("%w: %d fields", errEpochs, len(hash))
@@ -234,7 +237,7 @@ func (k *knownEpochs) merge(hash map[string]string, asked time.Time) (*knownEpoc
 			next.tenants[tenant] = epoch
 		case isRoute && len(route) <= maxRouteName:
 			next.routes[route] = epoch
-		default: // of another release, which purges what we do not know
+		default: // a purge of another version, unknown here
 			return nil, fmt.Errorf("%w: %.64q", errEpochs, field)
 		}
 	}
@@ -244,20 +247,20 @@ func (k *knownEpochs) merge(hash map[string]string, asked time.Time) (*knownEpoc
 	next.all = k.all
 	carry(next.tenants, k.tenants)
 	carry(next.routes, k.routes)
-	if len(next.tenants)+len(next.routes) > 2*maxEpochs { // hands took fields out and put others in
+	if len(next.tenants)+len(next.routes) > 2*maxEpochs { // someone removed fields by hand and added others
 		next.purgeAll()
 	}
 	return next, nil
 }
 
-// carry keeps what was known and is now missing or lower.
+// carry keeps known epochs that are now missing or lower.
 func carry(now, was map[string]uint64) {
 	for name, epoch := range was {
 		now[name] = max(now[name], epoch)
 	}
 }
 
-// purgeAll has everything purged, which covers all that is known.
+// purgeAll purges everything.
 func (k *knownEpochs) purgeAll() {
 	for _, epochs := range []map[string]uint64{k.tenants, k.routes} {
 		for _, epoch := range epochs {
@@ -265,5 +268,5 @@ func (k *knownEpochs) purgeAll() {
 		}
 		clear(epochs)
 	}
-	k.all = min(k.all+1, maxEpoch) // never what it was
+	k.all = min(k.all+1, maxEpoch) // different from every earlier value
 }

@@ -10,106 +10,107 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// GenerationID names identical requests that may share one generation. Those of different classes do
-// not: a request of priority low may wait for long where one of priority high may not. Those that are not
-// streamed say nothing before the end, so that streams do not wait for them.
+// GenerationID identifies identical requests that may share one generation. Requests of different classes do
+// not share: one of priority low may wait longer than one of priority high. Streamed and whole answers do not
+// share, because a whole answer arrives only at the end.
 type GenerationID struct {
 	Key    Key
 	Class  int8 // of priority
 	Stream bool
 }
 
-// ErrBroken is why a request cannot go on with another's answer: what it has sent already is not
-// how the new one begins.
+// ErrBroken means that a request cannot continue with another attempt's answer, because the text it has sent
+// is not the beginning of the new answer.
 var ErrBroken = errors.New("the answer that was followed broke off, and the new one is another")
 
-// ErrFollows is why a generation is cancelled: another replica makes the answer, and nobody was told of this one.
+// ErrFollows is the cause of a cancelled generation: another replica makes the answer, and no client has
+// received any of this one.
 var ErrFollows = errors.New("another replica makes the answer")
 
-// stage is how far a generation is.
+// stage is the state of a generation.
 type stage uint8
 
 const (
-	leaderless   stage = iota // nobody makes the answer: the next who asks does
+	leaderless   stage = iota // nobody makes the answer: the next subscriber to ask leads
 	ledHere                   // a request of this process makes it
 	ledElsewhere              // another replica makes it
-	completed                 // it is whole
-	failed                    // it failed, and so it does for all
+	completed                 // the answer is complete
+	failed                    // it failed for all subscribers
 )
 
 const (
-	// maxSeats bounds those who share a generation.
+	// maxSubscribers bounds the subscribers of a generation.
 	maxSubscribers = 1024
-	// maxLostLeaders is how often the leaders of a generation may be lost before each goes by itself.
+	// maxLostLeaders is how often the leader of a generation may be lost before each request generates alone.
 	maxLostLeaders = 3
 )
 
-// Generation is one answer in the making, and those who want it.
+// Generation is one answer in progress, with its subscribers.
 type Generation struct {
 	owner *Generations
 	id    GenerationID
 
 	mu          sync.Mutex
-	changed     world.Signal // given at the next change; nil while nobody waits
-	later       later        // what is told when the lock is given back
+	changed     world.Signal // set at the next change; nil while nobody waits
+	later       later        // signals to send after the lock is released
 	stage       stage
-	attempt     int    // counts beginnings
-	text        []byte // of the answer so far: only appended to, so that parts of it may be handed out
-	opaque      bool   // there is more than text: only the whole can be told
-	claimed     bool   // somebody was told of this attempt's answer, or is about to be: it is made here
+	attempt     int    // number of attempts so far
+	text        []byte // of the answer so far: append-only, so that parts of it can be shared
+	opaque      bool   // the answer is more than text: only the whole can be shared
+	claimed     bool   // a client has received some of this attempt's answer, or will now: it is made here
 	entry       *Entry
 	err         error
-	failed      int           // attempts that failed
-	lostLeaders int           // leaders that were lost
+	failed      int           // failed attempts
+	lostLeaders int           // lost leaders
 	subscribers int           // requests that still want the answer
-	gone        chan struct{} // closed when nobody wants it any more
+	gone        chan struct{} // closed when no request wants it any more
 	dead        bool
 
 	wanted    bool // another replica follows
 	published int  // bytes of text that were published
-	pieces    int  // in how many pieces
-	muted     bool // nothing more is published: what has arrived is not known
+	pieces    int  // number of published pieces
+	muted     bool // nothing more is published: it is unknown what has arrived
 	cancel    context.CancelCauseFunc
 }
 
-// Subscriber is one request's part in a generation. It is used by one goroutine, but for Depart.
+// Subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
 type Subscriber struct {
 	generation *Generation
-	attempt    int    // that sent is of
-	sent       []byte // what the request has of the answer's text
+	attempt    int    // attempt that sent belongs to
+	sent       []byte // the text that the request has received
 
 	departed bool // guarded by Generation.mu
 }
 
-// EventKind is what a subscriber is to do next.
+// EventKind says what a subscriber must do next.
 type EventKind uint8
 
 // The events.
 const (
 	EventLead     EventKind = iota // make the answer
 	EventText                      // there is more text
-	EventComplete                  // the answer is whole
-	EventFailed                    // there is none; the error says why
-	EventAlone                     // go by yourself: it takes too long
+	EventComplete                  // the answer is complete
+	EventFailed                    // there is no answer; the error says why
+	EventAlone                     // generate alone: the wait is too long
 )
 
-// Event is an event with what belongs to it.
+// Event is an event with its data.
 type Event struct {
 	Kind   EventKind
 	Leader *Leader // EventLead
-	Text   []byte  // EventText; not to be changed
-	Entry  *Entry  // EventComplete; not to be changed
+	Text   []byte  // EventText; read-only
+	Entry  *Entry  // EventComplete; read-only
 	Err    error   // EventFailed
 }
 
-// later is what the world is told when no lock is held any more: another request may go on then.
+// later holds signals that are sent after all locks are released, because they may resume another request.
 type later struct {
 	changed world.Signal // nil: nobody waits
 	cancel  context.CancelCauseFunc
 	why     error // of cancel; nil: nothing is cancelled
 }
 
-// tell tells it.
+// tell sends the signals.
 func (l later) tell() {
 	if l.changed != nil {
 		l.changed.Set()
@@ -119,14 +120,14 @@ func (l later) tell() {
 	}
 }
 
-// wake tells everybody who waits, as soon as f.mu, which is held, is given back.
+// wake signals all waiting subscribers as soon as f.mu, which is held, is released.
 func (f *Generation) wake() {
 	if f.changed != nil {
 		f.later.changed, f.changed = f.changed, nil
 	}
 }
 
-// unlock ends what was done to a generation under its lock.
+// unlock releases f.mu and sends the pending signals.
 func (f *Generation) unlock() {
 	due := f.later
 	f.later = later{}
@@ -134,7 +135,7 @@ func (f *Generation) unlock() {
 	due.tell()
 }
 
-// Next waits for what a subscriber is to do. The deadline, where it is not zero, ends a wait in which nothing has come yet.
+// Next waits for the next event. If deadline is not zero, it ends a wait in which nothing has arrived yet.
 // The error is the context's cause.
 func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error) {
 	n, changed := s.poll()
@@ -160,16 +161,16 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 	return *n, nil
 }
 
-// poll is what a subscriber is to do, or else the signal to wait for.
+// poll returns the next event, or the signal to wait for.
 func (s *Subscriber) poll() (*Event, world.Signal) {
 	n, changed := s.lookOrWait(nil)
 	if n == nil && changed == nil {
-		n, changed = s.lookOrWait(s.generation.owner.o.World.NewSignal()) // which is made while no lock is held
+		n, changed = s.lookOrWait(s.generation.owner.o.World.NewSignal()) // made without the lock
 	}
 	return n, changed
 }
 
-// lookOrWait is poll, where fresh is the signal if nobody waits yet.
+// lookOrWait is poll with a new signal for the case that nobody waits yet.
 func (s *Subscriber) lookOrWait(fresh world.Signal) (*Event, world.Signal) {
 	f := s.generation
 	f.mu.Lock()
@@ -183,7 +184,7 @@ func (s *Subscriber) lookOrWait(fresh world.Signal) (*Event, world.Signal) {
 	return nil, f.changed
 }
 
-// alone ends a wait that took too long, unless something has come at this very moment.
+// alone ends a wait that took too long, unless an event has arrived just now.
 func (s *Subscriber) alone() Event {
 	f := s.generation
 	f.mu.Lock()
@@ -229,20 +230,20 @@ func (s *Subscriber) look() (Event, bool) {
 	if end == len(s.sent) {
 		return Event{}, false
 	}
-	text := f.text[:end:end] // who appends to it does not write into ours
+	text := f.text[:end:end] // with a limited capacity, so that an append cannot overwrite it
 	more := text[len(s.sent):]
 	s.sent = text
 	return Event{Kind: EventText, Text: more}, true
 }
 
-// Sent is the text that the subscriber was given so far.
+// Sent is the text that the subscriber has received.
 func (s *Subscriber) Sent() []byte { return s.sent }
 
-// Depart gives the subscriber up: its client is gone, has its answer, or gets it otherwise. Where nobody else
-// wants the answer, its generation is cancelled; else that goes on. It may be called again.
+// Depart removes the subscriber: its client has left, has its answer, or gets it in another way. If no other
+// request wants the answer, its generation is cancelled; otherwise it continues. Depart may be called again.
 func (s *Subscriber) Depart() {
 	f := s.generation
-	f.owner.mu.Lock() // before the generation's, as everywhere
+	f.owner.mu.Lock() // locked before the generation's mutex, as everywhere
 	f.mu.Lock()
 	defer f.owner.unlock(f)
 	if s.departed {
@@ -258,7 +259,7 @@ func (s *Subscriber) Depart() {
 	}
 }
 
-// Shared reports whether anybody else wants the answer.
+// Shared reports whether another request wants the answer.
 func (s *Subscriber) Shared() bool {
 	f := s.generation
 	f.mu.Lock()
@@ -270,14 +271,14 @@ func (s *Subscriber) Shared() bool {
 	return others > 0 || f.wanted
 }
 
-// depends reports whether another replica makes the answer, in that attempt still.
+// depends reports whether another replica makes the answer, in the same attempt.
 func (f *Generation) depends(attempt int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stage == ledElsewhere && f.attempt == attempt
 }
 
-// loseLeader says that the leader on another replica is lost: one of those who wait takes its place.
+// loseLeader reports that the leader on another replica is lost: one of the waiting subscribers replaces it.
 func (f *Generation) loseLeader(attempt int) {
 	f.mu.Lock()
 	defer f.unlock()
@@ -286,7 +287,7 @@ func (f *Generation) loseLeader(attempt int) {
 	}
 }
 
-// release is loseLeader for those who hold f.mu, whichever the attempt is.
+// release is loseLeader with f.mu held, for any attempt.
 func (f *Generation) release() {
 	if f.stage == ledElsewhere {
 		f.stage = leaderless
@@ -310,7 +311,7 @@ func (f *Generation) hear(attempt int, text []byte) {
 	}
 }
 
-// completeElsewhere is the whole answer from another replica.
+// completeElsewhere takes the complete answer from another replica.
 func (f *Generation) completeElsewhere(attempt int, e *Entry) {
 	f.mu.Lock()
 	ours := f.stage == ledElsewhere && f.attempt == attempt

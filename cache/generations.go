@@ -15,37 +15,37 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// GenerationOptions wires Generations.
+// GenerationOptions configures Generations.
 type GenerationOptions struct {
-	Redis    redis.UniversalClient // where leases are; nil joins the requests of this process only
+	Redis    redis.UniversalClient // holds the leases; nil joins only requests of this process
 	Sealer   *Sealer
-	MaxEntry func() int  // live: bytes of an answer that is told to others; MinSharedBytes at least
-	World    world.World // in which requests wait; nil is [world.System]
+	MaxEntry func() int  // live: maximum bytes of a shared answer; at least MinSharedBytes
+	World    world.World // for waits; nil is [world.System]
 	Logger   zerolog.Logger
 }
 
-// Generations joins identical requests that are under way, here and on other replicas. It is safe for concurrent
-// use. Without Run, and without Redis, it joins those of this process.
+// Generations joins identical requests in progress, here and on other replicas. It is safe for concurrent
+// use. Without Run, or without Redis, it joins only those of this process.
 type Generations struct {
 	o    GenerationOptions
 	log  zerolog.Logger
-	poke chan struct{} // something is to be told at once
+	poke chan struct{} // requests a round trip now
 
 	mu          sync.Mutex
 	all         map[GenerationID]*Generation
 	subscribers map[[16]byte]int       // by tenant
-	held        map[*Generation]*Lease // led under a lease
+	held        map[*Generation]*Lease // led with a lease
 	ended       []ending
-	tails       int  // followed from other replicas
+	tails       int  // number of generations followed from other replicas
 	closed      bool // no other replica may be followed: Run does not run
 	work        sync.WaitGroup
 
-	// Of Run's goroutine.
+	// Used only by Run's goroutine.
 	scripts   *script.Runner // of Redis
-	restUntil time.Time      // before which Redis is left alone
+	restUntil time.Time      // Redis is not used before this time
 }
 
-// ending is a lease to be given back.
+// ending is a lease that must be returned.
 type ending struct {
 	generation *Generation
 	lease      *Lease
@@ -55,24 +55,24 @@ type ending struct {
 }
 
 const (
-	// maxTails bounds the generations that are followed from other replicas: each asks Redis
-	// 25 times a second.
+	// maxTails bounds the generations that are followed from other replicas: each reads from Redis 25 times a
+	// second.
 	maxTails = 64
-	// maxTenant bounds the requests of one tenant that share answers: while they wait they take
-	// up the gateway's places for requests, but none of the tenant's own.
+	// maxOfTenant bounds the requests of one tenant that share answers: while they wait they occupy the
+	// gateway's request slots, but none of the tenant's own.
 	maxOfTenant = 1024
-	// maxEnded bounds the leases that wait to be given back; others expire.
+	// maxEnded bounds the leases that wait to be returned; others expire.
 	maxEnded = 4096
-	// pieceSize is how much text is published at once.
+	// pieceSize is the maximum of text per published piece, in bytes.
 	pieceSize = 32 << 10
-	// restFor is how long a Redis that did not answer is left alone. With a beat, and the wait for
-	// it, it is less than a lease holds: one hiccup loses none.
+	// restFor is how long a Redis that did not answer is not used. Together with a heartbeat and its wait it
+	// is shorter than a lease, so one short failure loses no lease.
 	restFor = 500 * time.Millisecond
-	// stopTime is for the last words when a replica stops.
+	// stopTime bounds the last round trips when a replica stops.
 	stopTime = time.Second
 )
 
-// NewGenerations wires them.
+// NewGenerations makes Generations.
 func NewGenerations(o GenerationOptions) *Generations {
 	if o.World == nil {
 		o.World = world.System{}
@@ -84,8 +84,8 @@ func NewGenerations(o GenerationOptions) *Generations {
 	}
 }
 
-// Join takes a subscriber among the identical requests that are under way; the first to ask what is next leads. nil
-// says that too many are there already.
+// Join adds a subscriber to the identical requests in progress; the first one to call Next leads. nil means
+// that there are too many already.
 func (fs *Generations) Join(id GenerationID) *Subscriber {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -107,7 +107,7 @@ func (fs *Generations) Join(id GenerationID) *Subscriber {
 	return &Subscriber{generation: f}
 }
 
-// Subscribers is how many requests share an answer, or may.
+// Subscribers is the number of requests that share an answer, or may.
 func (fs *Generations) Subscribers() (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -117,28 +117,28 @@ func (fs *Generations) Subscribers() (n int) {
 	return n
 }
 
-// MinSharedBytes is the least size of an answer, in bytes, that is told to those who wait for the same, whether or not one
-// of that size is kept.
+// MinSharedBytes is the size of an answer, in bytes, up to which it is always shared with waiting requests,
+// even if it is too large to be stored.
 const MinSharedBytes = 1 << 20
 
-// maxBytes is the size, in bytes, up to which answers are told to others.
+// maxBytes is the maximum size of a shared answer, in bytes.
 func (fs *Generations) maxBytes() int { return max(fs.o.MaxEntry(), MinSharedBytes) }
 
-// forget lets the next identical request begin anew.
+// forget makes the next identical request start a new generation.
 func (fs *Generations) forget(f *Generation) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.drop(f)
 }
 
-// drop is forget for those who hold fs.mu.
+// drop is forget with fs.mu held.
 func (fs *Generations) drop(f *Generation) {
 	if fs.all[f.id] == f {
 		delete(fs.all, f.id)
 	}
 }
 
-// abandon ends a generation that nobody wants any more; fs.mu and f.mu are held.
+// abandon ends a generation that no request wants any more; fs.mu and f.mu are held.
 func (fs *Generations) abandon(f *Generation) {
 	if f.dead {
 		return
@@ -151,7 +151,7 @@ func (fs *Generations) abandon(f *Generation) {
 	fs.drop(f)
 }
 
-// unlock ends what was done to a generation under both locks.
+// unlock releases both locks and sends the pending signals.
 func (fs *Generations) unlock(f *Generation) {
 	due := f.later
 	f.later = later{}
@@ -160,7 +160,7 @@ func (fs *Generations) unlock(f *Generation) {
 	due.tell()
 }
 
-// hold keeps the lease of an answer that is being made. It reports false where it is not any more.
+// hold keeps the lease of a generation in progress. It returns false if the generation has ended.
 func (fs *Generations) hold(l *Leader, lease *Lease) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -173,16 +173,16 @@ func (fs *Generations) hold(l *Leader, lease *Lease) bool {
 	return true
 }
 
-// end gives a generation's lease back, if it has one, and forgets the generation. e is the answer, nil when there is none;
-// then the generation may go on. One that is not kept is for those alone who were known to follow: who comes
-// after it was whole wants another.
+// end returns a generation's lease, if it has one, and forgets the generation. e is the answer. It is nil if
+// there is none; then the generation may continue. An answer that is not stored is only for the requests that
+// follow already: later requests need a new one.
 func (fs *Generations) end(f *Generation, e *Entry, kept bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.giveBack(f, e, kept)
 }
 
-// giveBack is end for those who hold fs.mu.
+// giveBack is end with fs.mu held.
 func (fs *Generations) giveBack(f *Generation, e *Entry, kept bool) {
 	lease := fs.held[f]
 	delete(fs.held, f)
@@ -202,8 +202,8 @@ func (fs *Generations) giveBack(f *Generation, e *Entry, kept bool) {
 	}
 }
 
-// Run holds leases, publishes what others follow, and gives leases back, until ctx ends; then it gives back what
-// is left, waits for what follows other replicas, and returns nil.
+// Run renews leases, publishes text for followers, and returns leases, until ctx ends. Then it returns the
+// remaining leases, waits for the goroutines that follow other replicas, and returns nil.
 func (fs *Generations) Run(ctx context.Context) error {
 	if fs.o.Redis == nil {
 		<-ctx.Done()
@@ -231,14 +231,14 @@ func (fs *Generations) Run(ctx context.Context) error {
 	}
 }
 
-// open lets replicas be followed: Run may have been ended, and be run again.
+// open allows following other replicas again after an earlier Run.
 func (fs *Generations) open() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.closed = false
 }
 
-// stop gives back what is left and waits for the tails.
+// stop returns the remaining leases and waits for the tails.
 func (fs *Generations) stop(ctx context.Context) {
 	fs.mu.Lock()
 	fs.closed = true
@@ -257,8 +257,9 @@ func (fs *Generations) stop(ctx context.Context) {
 	fs.work.Wait()
 }
 
-// talk is one round trip: say puts commands into the pipeline and returns who takes in the replies, nil where there
-// is nothing to say. A Redis that does not answer is left alone for a while: each time costs a connection, and leases end by themselves.
+// talk makes one round trip: say queues commands and returns the function that processes the replies, nil if
+// there is nothing to send. A Redis that does not answer is not used for a while, because each try costs a
+// connection, and leases expire by themselves.
 func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
 	if time.Now().Before(fs.restUntil) {
 		return
@@ -266,7 +267,7 @@ func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis
 	ctx, cancel := context.WithTimeout(ctx, talkTime)
 	defer cancel()
 	defer func() {
-		if p := recover(); p != nil { // the client's, at what a server said
+		if p := recover(); p != nil { // the client panicked on a server's reply
 			fs.log.Error().Interface("panic", p).Msg("leases of answers under way: the Redis client panicked")
 		}
 	}()
@@ -281,7 +282,7 @@ func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis
 	hear()
 }
 
-// beats hold the leases.
+// beats renews the leases.
 func (fs *Generations) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	held := maps.Clone(fs.held)
@@ -296,7 +297,7 @@ func (fs *Generations) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 	return func() {
 		for f, reply := range replies {
 			switch n, err := reply.Int(); {
-			case err != nil: // the next one may be heard
+			case err != nil: // the next one may arrive
 			case n < 0:
 				fs.lose(f, held[f])
 			default:
@@ -306,7 +307,7 @@ func (fs *Generations) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 	}
 }
 
-// lose forgets a lease that went to another: the answer goes on for whoever is here.
+// lose handles a lease that another replica has taken: the answer continues for this replica's requests.
 func (fs *Generations) lose(f *Generation, lease *Lease) {
 	fs.mu.Lock()
 	f.mu.Lock()
@@ -321,7 +322,7 @@ func (fs *Generations) lose(f *Generation, lease *Lease) {
 	}
 }
 
-// follows notes whether another replica follows, under the lease that a generation still has.
+// follows records whether another replica follows, under the lease that a generation still has.
 func (fs *Generations) follows(f *Generation, lease *Lease, wanted bool) {
 	fs.mu.Lock()
 	f.mu.Lock()
@@ -332,17 +333,17 @@ func (fs *Generations) follows(f *Generation, lease *Lease, wanted bool) {
 	if f.wanted = wanted; wanted {
 		return
 	}
-	f.published, f.pieces = 0, 0 // who follows next hears it from the beginning
+	f.published, f.pieces = 0, 0 // the next follower gets it from the beginning
 	if f.stage == ledHere && f.subscribers == 0 {
 		fs.abandon(f)
 	}
 }
 
-// sent is a piece that was published.
+// sent is a published piece.
 type sent struct {
 	reply   *redis.Cmd
 	attempt int
-	upTo    int // bytes of the attempt's text
+	upTo    int // end in the attempt's text, in bytes
 }
 
 // pieces publishes the text that followers do not have yet.
@@ -371,29 +372,29 @@ func (fs *Generations) pieces(ctx context.Context, pipe redis.Pipeliner) func() 
 	}
 }
 
-// tells reports whether there is text that others follow; f.mu is held.
+// tells reports whether there is text to publish; f.mu is held.
 func (f *Generation) tells() bool {
 	return f.wanted && f.stage == ledHere && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
 }
 
-// told takes in what became of a piece.
+// told processes the result of publishing a piece.
 func (f *Generation) told(s sent) {
 	n, err := s.reply.Int()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.attempt != s.attempt, script.Unknown(err): // it is told again
-	case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
+	case f.attempt != s.attempt, script.Unknown(err): // it is published again
+	case err != nil: // unknown whether it arrived: later text would leave a gap or repeat a piece
 		f.muted = true
 	case n == unfollowed:
-		f.wanted = false // and the next beat says whether anybody else wants it
+		f.wanted = false // the next heartbeat reports whether anyone else wants it
 	case n == 1:
 		f.published = s.upTo
 		f.pieces++
 	}
 }
 
-// wholeRunes is how much of a text ends at the end of a character, as far as can be told.
+// wholeRunes is the length of the text up to the last complete character.
 func wholeRunes(b []byte) int {
 	for back := 1; back <= min(utf8.UTFMax-1, len(b)); back++ {
 		if c := b[len(b)-back]; utf8.RuneStart(c) {

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// Parts are what decides which answer a request gets. Two requests share an entry
-// only if all of them are equal.
+// Parts are all inputs that decide which answer a request gets. Two requests share an entry only if all of
+// them are equal.
 type Parts struct {
 	Kind   string // of the request: the API's path
 	Tenant string
@@ -21,28 +21,28 @@ type Parts struct {
 	Request []byte // the request's body in canonical form
 }
 
-// Alike reports whether all parts but the requests are equal.
+// Alike reports whether all parts except the requests are equal.
 func (p *Parts) Alike(o *Parts) bool {
 	return p.Kind == o.Kind && p.Tenant == o.Tenant && p.Epochs == o.Epochs && p.Route == o.Route &&
 		p.Draft == o.Draft && p.Target == o.Target && p.Tier == o.Tier && p.RAG == o.RAG
 }
 
-// Epochs count purges: a purge changes one, and with it the keys of all that it covers.
-// Zero is never purged.
+// Epochs count purges: a purge changes one of them, and so the keys of everything that it covers. Zero is
+// never purged.
 type Epochs struct{ All, Tenant, Route uint64 }
 
-// Key names an entry, and is what its value is sealed to. Keys are comparable.
+// Key identifies an entry; its value is sealed to it. Keys are comparable.
 type Key struct {
-	tenant [16]byte // of the tenant's name, for sweeping
-	name   [32]byte // of the parts: what Redis sees
-	seal   [32]byte // of the parts, too: never leaves the process
+	tenant [16]byte // hash of the tenant's name, for sweeping
+	name   [32]byte // hash of the parts: the name in Redis
+	seal   [32]byte // another hash of the parts: never leaves the process
 }
 
-// partsVersion changes whenever the same parts must no longer find what was kept for
-// them: with the order of the parts, or with what Request's canonical form is.
+// partsVersion changes whenever stored answers must no longer be found: when the order of the parts or
+// Request's canonical form changes.
 const partsVersion = 1
 
-// What each hash is for, so that none of them can stand for another.
+// The purpose of each hash, so that none can replace another.
 const (
 	labelTenant = "foregate cache tenant\x00"
 	labelName   = "foregate cache name\x00\x00\x00"
@@ -55,10 +55,10 @@ const keyPrefix = "foregate:cache:"
 // nameLen is the length of a Redis key of an entry, in bytes.
 const nameLen = len(keyPrefix) + 2*16 + len(":{") + 2*32 + len("}")
 
-// KeyOf hashes the parts, each with its length before it. The name and the seal are
-// hashes of that hash: who sees the name in Redis learns nothing of the seal.
+// KeyOf hashes the parts, each with its length before it. The name and the seal are hashes of that hash, so
+// the name in Redis reveals nothing about the seal.
 func KeyOf(p *Parts) Key {
-	var room [512]byte // longer names than most allocate
+	var room [512]byte // longer names than most need an allocation
 	b := append(room[:0], partsVersion)
 	for _, part := range [...]string{p.Kind, p.Tenant, p.Route, p.Draft, p.Target, p.Tier, p.RAG} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
@@ -82,9 +82,8 @@ func KeyOf(p *Parts) Key {
 	return k
 }
 
-// Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in
-// hexadecimal. The braces put it in one slot with what is kept of the request while
-// it is under way.
+// Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in hexadecimal. The
+// braces put it in the same slot as the lease and the stream of its generation.
 func (k Key) Name() string {
 	var room [nameLen]byte
 	return string(k.appendName(room[:0]))
@@ -98,23 +97,22 @@ func (k *Key) appendName(b []byte) []byte {
 	return append(b, '}')
 }
 
-// TenantPrefix is what the Redis keys of all entries of a tenant begin with:
-// foregate:cache:<tenant hash>:. No other tenant's do.
+// TenantPrefix is the prefix of the Redis keys of all entries of a tenant: foregate:cache:<tenant hash>:. It
+// is unique to the tenant.
 func TenantPrefix(tenant string) string {
 	hash := tenantHash(tenant)
 	return keyPrefix + hex.EncodeToString(hash[:]) + ":"
 }
 
-// tenantHash is all that Redis is told of a tenant's name: the first half of its hash.
-// Two tenants that shared one would be swept together, and still share no entry.
+// tenantHash is the first half of the hash of a tenant's name; Redis does not get more. Two tenants with the
+// same hash would be swept together, but still share no entry.
 func tenantHash(tenant string) [16]byte {
 	var room [128]byte
 	sum := sha256.Sum256(append(append(room[:0], labelTenant...), tenant...))
 	return [16]byte(sum[:16])
 }
 
-// digestIn is the digest that a Redis key of an entry ends in; ok is false for keys that
-// are none.
+// digestIn returns the digest at the end of an entry's Redis key; ok is false for other keys.
 func digestIn(name string) (digest [32]byte, ok bool) {
 	const at = nameLen - 2*32 - len("}")
 	if len(name) != nameLen || name[:len(keyPrefix)] != keyPrefix || name[at-2:at] != ":{" || name[nameLen-1] != '}' {

@@ -2,27 +2,27 @@ package cache
 
 import "context"
 
-// Leader is the task to make a generation's answer. It must be ended, by Complete, Fail or Follow; what is said of it after that
-// is not heard. It also ends when it turns out late that another replica leads and nobody was told anything yet: then
-// what Begin was given is called with [ErrFollows].
+// Leader is the task to make a generation's answer. It must be ended with Complete, Fail or Follow; later
+// calls have no effect. It also ends if it turns out late that another replica leads and no client has
+// received anything yet: then Begin's cancel function is called with [ErrFollows].
 type Leader struct {
 	generation *Generation
 	attempt    int
 	said       []byte
-	lease      *Lease // that was asked for; nil for none
-	follows    bool   // another replica's answer is the generation's; guarded by Generation.mu
+	lease      *Lease // the requested lease; nil for none
+	follows    bool   // the generation uses another replica's answer; guarded by Generation.mu
 }
 
-// Sent returns the text of an earlier attempt that other subscribers may have sent to their clients already. It must not
-// be changed.
+// Sent returns the text of an earlier attempt that other subscribers may have sent to their clients. It is
+// read-only.
 func (l *Leader) Sent() []byte { return l.said }
 
-// makes reports whether the answer is this leader's to make; the generation's mu is held.
+// makes reports whether this leader must still make the answer; the generation's mu is held.
 func (l *Leader) makes() bool {
 	return l.generation.stage == ledHere && l.generation.attempt == l.attempt
 }
 
-// Lease is a new one to be asked for; nil without Redis.
+// Lease returns a new lease to request; nil without Redis.
 func (l *Leader) Lease() *Lease {
 	if l.generation.owner.o.Redis == nil {
 		return nil
@@ -32,14 +32,14 @@ func (l *Leader) Lease() *Lease {
 	return l.lease
 }
 
-// crowded reports whether others here want the same answer.
+// crowded reports whether other requests here want the same answer.
 func (l *Leader) crowded() bool {
 	l.generation.mu.Lock()
 	defer l.generation.mu.Unlock()
 	return l.generation.subscribers > 1
 }
 
-// Begin says that the answer is being made; cancel ends that.
+// Begin reports that the answer is being made; cancel cancels that.
 func (l *Leader) Begin(cancel context.CancelCauseFunc) {
 	f := l.generation
 	f.mu.Lock()
@@ -58,8 +58,8 @@ func (l *Leader) Begin(cancel context.CancelCauseFunc) {
 	}
 }
 
-// elected takes in a lease that was taken or found late. It reports whether that is of use: the answer is still being
-// made, or another's can still be followed.
+// elected handles a lease that was taken or found late. It reports whether the lease is useful: the answer is
+// still being made, or another replica's can still be followed.
 func (l *Leader) elected(lease *Lease) bool {
 	switch {
 	case lease.taken:
@@ -70,15 +70,15 @@ func (l *Leader) elected(lease *Lease) bool {
 	return false
 }
 
-// Claim says that somebody is about to be told of the answer, so that no other replica's is followed any more. It
-// reports false where that is so already: then nothing may be told.
+// Claim reports that a client will now receive some of the answer, so that no other replica's can be followed
+// any more. It returns false if another one is followed already: then nothing may be sent.
 func (l *Leader) Claim() bool {
 	l.generation.mu.Lock()
 	defer l.generation.mu.Unlock()
 	return l.claim()
 }
 
-// claim is Claim for those who hold the generation's mu.
+// claim is Claim with the generation's mu held.
 func (l *Leader) claim() bool {
 	if !l.makes() {
 		return false
@@ -87,7 +87,7 @@ func (l *Leader) claim() bool {
 	return true
 }
 
-// Append tells those who follow of more text.
+// Append sends more text to the followers.
 func (l *Leader) Append(text []byte) {
 	f := l.generation
 	f.mu.Lock()
@@ -97,7 +97,7 @@ func (l *Leader) Append(text []byte) {
 	}
 }
 
-// Opaque says that the answer is more than text, so that nothing more of it can be told before it is whole.
+// Opaque reports that the answer is more than text, so that it can only be shared when it is complete.
 func (l *Leader) Opaque() {
 	f := l.generation
 	f.mu.Lock()
@@ -107,7 +107,7 @@ func (l *Leader) Opaque() {
 	}
 }
 
-// Complete gives everybody the answer. keep stores it and calls then when that is done; nil is not to be stored.
+// Complete gives all subscribers the answer. keep stores it and calls then afterwards; nil: it is not stored.
 func (l *Leader) Complete(e *Entry, keep func(then func())) {
 	f := l.generation
 	f.mu.Lock()
@@ -126,17 +126,17 @@ func (l *Leader) Complete(e *Entry, keep func(then func())) {
 	}
 }
 
-// Fail says that the answer could not be made. Once another of those who wait tries again, unless that is
-// hopeless; the second time all share the error.
+// Fail reports that the answer could not be made. The first time another waiting subscriber tries again,
+// unless hopeless is set; the second time all of them get the error.
 func (l *Leader) Fail(err error, hopeless bool) {
 	f, fs := l.generation, l.generation.owner
-	fs.mu.Lock() // nobody follows or leads meanwhile
+	fs.mu.Lock() // nobody may follow or lead meanwhile
 	f.mu.Lock()
 	defer fs.unlock(f)
 	if !l.makes() {
 		return
 	}
-	fs.giveBack(f, nil, false) // before another leads under a lease of its own
+	fs.giveBack(f, nil, false) // before another one leads under its own lease
 	f.cancel = nil
 	f.failed++
 	if hopeless || f.failed > 1 || f.subscribers == 0 {
@@ -148,21 +148,21 @@ func (l *Leader) Fail(err error, hopeless bool) {
 	f.wake()
 }
 
-// Follow lets the answer of the replica that has the lease be this generation's. It reports false where no other has it, or
-// that cannot be: too many are followed already, or were lost. Then the answer is still to be made here.
+// Follow makes the generation use the answer of the replica that has the lease. It returns false if no other
+// replica has it, or if too many are followed already or were lost. Then the answer must be made here.
 func (l *Leader) Follow() bool {
 	return l.lease != nil && l.lease.Holder != "" && l.generation.owner.follow(l, l.lease)
 }
 
-// Follows reports whether another replica's answer is the generation's.
+// Follows reports whether the generation uses another replica's answer.
 func (l *Leader) Follows() bool {
 	l.generation.mu.Lock()
 	defer l.generation.mu.Unlock()
 	return l.follows
 }
 
-// depend makes the generation another replica's to make. It reports false where somebody was told of the answer that is made
-// here, or too many leaders were lost. The generation's mu is held.
+// depend makes another replica's answer the generation's. It returns false if a client has received some of
+// the answer that is made here, or too many leaders were lost. The generation's mu is held.
 func (l *Leader) depend() bool {
 	f := l.generation
 	if !l.makes() || f.claimed || f.dead || f.lostLeaders >= maxLostLeaders {

@@ -15,37 +15,36 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// Lease names a request under way among replicas: identical requests of the same class that are
-// answered in the same way (streamed or not).
+// Lease is the claim to generate a request's answer, unique among replicas: for identical requests of the
+// same class and the same kind of answer (streamed or not).
 type Lease struct {
-	Name   string // its Redis key, in one slot with the entry's
+	Name   string // its Redis key, in the slot of the entry's
 	Token  string // of this replica, for this request
-	Holder string // token of whoever has it, when that is another
+	Holder string // the holder's token, if another replica has it
 
-	taken  bool    // it is ours
-	leader *Leader // that it is asked for; nil is nobody who could use it later
+	taken  bool    // this replica has it
+	leader *Leader // for which it is requested; nil: a late result is useless
 }
 
-// crowded reports whether others here wait for the same answer.
+// crowded reports whether other requests here wait for the same answer.
 func (l *Lease) crowded() bool { return l != nil && l.leader != nil && l.leader.crowded() }
 
-// heard tells the leader what was found after its look was over. It reports whether that is of use.
+// heard tells the leader a result that came after its look-up. It reports whether that is useful.
 func (l *Lease) heard(late *Lease) bool {
 	return l != nil && l.leader != nil && l.leader.elected(late)
 }
 
 const (
-	// leaseTTL is how long a lease holds without a word of its holder, in ms: a dead one
-	// is replaced within 2 s.
+	// leaseTTL is how long a lease lasts without a renewal, in ms: a dead holder is replaced within 2 s.
 	leaseTTL = 1500
 	// endTTL is how long the end of an answer can still be read, in ms.
 	endTTL = 5000
-	// maxPieces bounds a stream of pieces; the answer's own bound, and that nothing is
-	// published more often than every publishEvery, keep it far below.
+	// maxPieces bounds a stream of pieces; the bound of an answer and the minimum time publishEvery between
+	// pieces keep it far below.
 	maxPieces = 1 << 14
 )
 
-// newLease is for a generation; nobody has it yet.
+// newLease makes a lease for a generation; nobody has it yet.
 func newLease(id GenerationID) *Lease {
 	var token [12]byte
 	_, _ = rand.Read(token[:]) // never fails (crypto/rand)
@@ -60,10 +59,10 @@ func newLease(id GenerationID) *Lease {
 	}
 }
 
-// chunks is the Redis key of the stream that the holder writes and the others read.
+// chunks is the Redis key of the stream that the holder writes and the followers read.
 func (l *Lease) chunks() string { return l.Name + ":chunks" }
 
-// pieceLabel is what a piece is sealed to, beside the entry's key.
+// pieceLabel is the label that a piece is sealed with, besides the entry's key.
 func (l *Lease) pieceLabel(holder string, n int) string { return holder + ":" + strconv.Itoa(n) }
 
 var (
@@ -84,17 +83,17 @@ func leaseScripts(c redis.UniversalClient) *script.Runner {
 	return script.NewRunner(c, beatScript, publishScript, endScript)
 }
 
-// beat holds a lease for longer. Its reply: −1 it is not ours any more, 0 it is, 1 it is and is followed.
+// beat renews a lease. Its reply: −1 another replica has it, 0 it is ours, 1 it is ours and is followed.
 func (l *Lease) beat(ctx context.Context, c redis.Scripter) *redis.Cmd {
 	return beatScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseTTL)
 }
 
-// publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1, or unfollowed.
+// publish adds a sealed piece. Its reply: 0 the lease is lost, 1, or unfollowed.
 func (l *Lease) publish(ctx context.Context, c redis.Scripter, n int, piece []byte) *redis.Cmd {
 	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, n, piece, maxPieces)
 }
 
-// end gives the lease back, with the sealed entry for whoever follows; nil says that there is none.
+// end returns the lease, with the sealed entry for followers; nil: there is none.
 func (l *Lease) end(ctx context.Context, c redis.Scripter, n int, entry []byte) *redis.Cmd {
 	return endScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, endTTL, n, entry)
 }
@@ -107,21 +106,21 @@ type piece struct {
 	last  bool
 }
 
-// delivery is what a follower reads.
+// delivery is the result of a follower's read.
 type delivery struct {
 	pieces []piece
 	cursor string // of the last element
-	held   bool   // the lease is still the holder's, and its stream is there
+	held   bool   // the holder still has the lease, and its stream exists
 }
 
-// maxRead is how many elements are read at once.
+// maxRead is the maximum number of elements per read.
 const maxRead = 256
 
-// unfollowed is what publish replies where nobody follows any more.
+// unfollowed is the reply of publish if nobody follows any more.
 const unfollowed = 2
 
-// read asks for what came behind the cursor ("" is the beginning). The lease is asked for first: if it is gone
-// and there is no end behind it, its holder is dead. Where the stream is gone, what the holder tells is not heard.
+// read reads the elements after the cursor ("" is the beginning). The lease is checked first: if it is gone
+// and no end follows, its holder is dead. If the stream is gone, the holder's pieces are lost.
 func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (delivery, error) {
 	from := "-"
 	if cursor != "" {
@@ -129,7 +128,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	}
 	pipe := c.Pipeline()
 	held := pipe.Get(ctx, l.Name)
-	exists := pipe.PExpire(ctx, l.chunks(), leaseTTL*time.Millisecond) // the holder learns by it that it is followed
+	exists := pipe.PExpire(ctx, l.chunks(), leaseTTL*time.Millisecond) // tells the holder that it is followed
 	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", maxRead)
 	_, _ = pipe.Exec(ctx) // each has its own error
 	if err := held.Err(); err != nil && err != redis.Nil {
@@ -141,7 +140,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	return l.deliveryOf(cursor, held.Val() == l.Holder && exists.Val(), stream.Val()), nil
 }
 
-// deliveryOf reads what came behind the cursor.
+// deliveryOf parses the elements after the cursor.
 func (l *Lease) deliveryOf(cursor string, held bool, stream []redis.XMessage) delivery {
 	out := delivery{cursor: cursor, held: held || len(stream) == maxRead} // there may be more to read first
 	for _, m := range stream {
@@ -153,7 +152,7 @@ func (l *Lease) deliveryOf(cursor string, held bool, stream []redis.XMessage) de
 	return out
 }
 
-// pieceOf reads an element. Those of others than the holder are not meant.
+// pieceOf parses an element. Elements of other holders are ignored.
 func (l *Lease) pieceOf(v map[string]any) (p piece, ok bool) {
 	if t, _ := v["t"].(string); t != l.Holder {
 		return piece{}, false
@@ -172,14 +171,14 @@ func (l *Lease) pieceOf(v map[string]any) (p piece, ok bool) {
 	return p, last
 }
 
-// How often a holder and its followers talk to Redis. A follower sees text after half of beatEvery
-// and publishEvery and readEvery, on average.
+// How often a holder and its followers use Redis. On average a follower sees text after half of the sum of
+// beatEvery, publishEvery and readEvery.
 const (
 	publishEvery = 50 * time.Millisecond
 	beatEvery    = 250 * time.Millisecond
 	readEvery    = 40 * time.Millisecond
 	// talkTime bounds one round trip in the background.
 	talkTime = 250 * time.Millisecond
-	// silence is how long a follower bears a Redis that does not answer.
+	// silence is how long a follower waits for a Redis that does not answer.
 	silence = time.Second
 )

@@ -6,19 +6,14 @@ import (
 	"time"
 )
 
-// local is a small copy, in this process, of what Redis keeps: the entries used last, up
-// to a number of bytes. It is safe for concurrent use.
-//
-// A copy is served at most a second after the last moment at which it is known to have
-// been what Redis had. That moment is when Redis was asked for it; or later, the moment up
-// to which every invalidation has been heard, if the subscription to them that is on now
-// was already on when Redis was asked. A subscription that is lost leaves every older copy
-// with the moment it was asked for.
-//
-// An invalidation that comes while Redis is being asked wins: a copy needs a ticket from
-// before the question, and a forget of the same key in between voids it.
-//
-// One lock does: it is held for some 50 ns, a thousandth of what a hit costs by HTTP.
+// local is a small copy of Redis' entries in this process: the most recently used ones, up to a number of
+// bytes. It is safe for concurrent use. A copy is served at most one second after it was last known to equal
+// Redis' value. That time is when the value was requested from Redis. It moves forward to the time up to
+// which all invalidations have been received, if the present subscription was already active when the value
+// was requested. If a subscription is lost, all older copies fall back to the time of their request. An
+// invalidation that arrives during a request to Redis wins: a copy needs a ticket from before the request,
+// and a forget of the same key in between invalidates the ticket. One lock suffices: it is held for about 50
+// ns, a thousandth of the cost of a hit by HTTP.
 type local struct {
 	hearing atomic.Pointer[hearing] // nil while there is no subscription
 
@@ -26,31 +21,31 @@ type local struct {
 	most   int64 // bytes
 	bytes  int64 // of the copies
 	copies map[[32]byte]*held
-	ends   held // of the ring of all copies: next was used last, prev is the next to go
+	ends   held // of the ring of all copies: next was used last, prev is evicted next
 
-	last    uint64          // the number of the last subscription
-	flushes uint64          // how often all was forgotten
-	forgets [buckets]uint64 // how often a key was forgotten, of all keys of a bucket
+	last    uint64          // number of the last subscription
+	flushes uint64          // how often everything was forgotten
+	forgets [buckets]uint64 // how often a key of each bucket was forgotten
 }
 
 const (
-	// copyFor is how long a copy may be served after it was last known to be good: as long
-	// as a purge may take to be heard of.
+	// copyFor is how long a copy may be served after it was last known to be current: as long as a purge may
+	// take to be noticed.
 	copyFor = time.Second
 
-	// buckets of keys share one count of invalidations. Two keys that share one cost a copy
-	// now and then, and nothing else; at 10,000 invalidations a second and questions of a
-	// millisecond it is one ticket of a hundred.
+	// Keys in the same bucket share one count of invalidations. Sharing costs a copy occasionally, and
+	// nothing else: at 10,000 invalidations a second and requests of a millisecond, one ticket of a hundred
+	// is lost.
 	buckets = 1024
 
-	// heldOverhead is about what a copy takes besides its entry's own bytes.
+	// heldOverhead is about the memory of a copy besides its entry's own bytes.
 	heldOverhead = 400
 )
 
 // hearing is a subscription to invalidations.
 type hearing struct {
 	number uint64    // from 1
-	upTo   time.Time // all that Redis told before then has been heard
+	upTo   time.Time // everything that Redis sent before then has been processed
 }
 
 // held is a copy in the ring.
@@ -60,12 +55,11 @@ type held struct {
 	entry        *Entry
 	size         int64
 	asked        time.Time // when Redis was asked
-	until        time.Time // when the entry itself ends
-	subscription uint64    // that was on when Redis was asked; 0 is none
+	until        time.Time // when the entry itself expires
+	subscription uint64    // active when Redis was asked; 0 is none
 }
 
-// ticket allows one copy of what Redis is asked for after it was given out. It needs not
-// be used.
+// ticket allows one copy of a value that is requested from Redis afterwards. It need not be used.
 type ticket struct {
 	key          Key
 	asked        time.Time
@@ -74,16 +68,16 @@ type ticket struct {
 	forgets      uint64
 }
 
-// newLocal holds copies of most bytes in all; none if most is not positive.
+// newLocal holds copies of at most most bytes in total; none if most is not positive.
 func newLocal(most int64) *local {
 	l := &local{most: most, copies: map[[32]byte]*held{}}
 	l.ends.next, l.ends.prev = &l.ends, &l.ends
 	return l
 }
 
-// get is the copy of an entry, if there is one that may be served now. It must not be changed.
+// get returns the copy of an entry, if there is one that may be served now. It is read-only.
 func (l *local) get(k Key, now time.Time) (*Entry, bool) {
-	heard := l.hearing.Load() // before the copy: what is forgotten later is not found
+	heard := l.hearing.Load() // before the copy: a key that is forgotten later is not found
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.copies[k.name]
@@ -91,7 +85,7 @@ func (l *local) get(k Key, now time.Time) (*Entry, bool) {
 	case c == nil || c.key != k:
 		return nil, false
 	case !c.good(heard, now):
-		l.drop(c) // whoever asked now asks Redis, and brings a better one
+		l.drop(c) // the caller will ask Redis, and bring a newer one
 		return nil, false
 	}
 	c.unlink()
@@ -99,7 +93,7 @@ func (l *local) get(k Key, now time.Time) (*Entry, bool) {
 	return c.entry, true
 }
 
-// good says whether a copy may be served now.
+// good reports whether a copy may be served now.
 func (c *held) good(heard *hearing, now time.Time) bool {
 	known := c.asked
 	if heard != nil && heard.number == c.subscription && heard.upTo.After(known) {
@@ -108,7 +102,7 @@ func (c *held) good(heard *hearing, now time.Time) bool {
 	return now.Before(c.until) && now.Sub(known) <= copyFor
 }
 
-// reserve is to be called before Redis is asked for k, at now.
+// reserve must be called before Redis is asked for k, at now.
 func (l *local) reserve(k Key, now time.Time) ticket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,9 +113,9 @@ func (l *local) reserve(k Key, now time.Time) ticket {
 	return t
 }
 
-// fill keeps a copy of what Redis had, until the entry's own end at the latest. Nothing is
-// kept if the key was forgotten since the ticket was given out, if a later ticket's copy is
-// there already, or if the entry is larger than all that may be held.
+// fill stores a copy of a value from Redis, at most until the entry expires. Nothing is stored if the key was
+// forgotten since the ticket was issued, if a later ticket's copy exists, or if the entry is larger than the
+// whole limit.
 func (l *local) fill(t ticket, e *Entry, until time.Time) {
 	size := heldOverhead + int64(len(e.Tier)+len(e.Acceptance)+len(e.Finish)+cap(e.Answer))
 	l.mu.Lock()
@@ -144,8 +138,8 @@ func (l *local) fill(t ticket, e *Entry, until time.Time) {
 	l.link(c)
 }
 
-// forget drops the copy of the entry at a Redis key, and voids tickets for it. Keys that are
-// no entry's are passed over.
+// forget deletes the copy of the entry with this Redis key, and invalidates tickets for it. Other keys are
+// ignored.
 func (l *local) forget(name string) {
 	digest, ok := digestIn(name)
 	if !ok {
@@ -159,7 +153,7 @@ func (l *local) forget(name string) {
 	}
 }
 
-// forgetAll drops all copies and voids all tickets.
+// forgetAll deletes all copies and invalidates all tickets.
 func (l *local) forgetAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,15 +163,12 @@ func (l *local) forgetAll() {
 	l.bytes = 0
 }
 
-// heard says that there is a subscription to invalidations, and that all that Redis told
-// before at has been passed to forget. The first one after lost begins a new subscription,
-// which must be in force by then: it covers what Redis is asked for from now on.
-//
-// The reply to a PING proves that for when the PING was sent: Redis sends the invalidations of a turn
-// of its loop at the turn's end, behind that turn's replies, but what it answers in a turn was there
-// as the turn began, before what the turn changed.
-//
-// heard and lost are for one goroutine, the one that hears invalidations.
+// heard reports that a subscription to invalidations is active, and that everything that Redis sent before at
+// has been passed to forget. The first call after lost begins a new subscription, which must be active by
+// then: it covers values that are requested from now on. The reply to a PING proves this for the time when
+// the PING was sent. Redis sends the invalidations of one turn of its event loop at the end of the turn,
+// after that turn's replies. But each reply of a turn shows the data as of the beginning of the turn, before
+// its changes. Only the goroutine that reads invalidations may call heard and lost.
 func (l *local) heard(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,10 +183,10 @@ func (l *local) heard(at time.Time) {
 	l.hearing.Store(&now)
 }
 
-// lost says that the subscription ended: invalidations may have been missed.
+// lost reports that the subscription ended: invalidations may have been missed.
 func (l *local) lost() { l.hearing.Store(nil) }
 
-// holds tells how many copies there are, and their bytes.
+// holds returns the number of copies and their bytes.
 func (l *local) holds() (entries int, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,5 +206,5 @@ func (l *local) drop(c *held) {
 	l.bytes -= c.size
 }
 
-// bucket is a digest's own; digests are spread evenly.
+// bucket is a digest's bucket; digests are uniformly distributed.
 func bucket(digest [32]byte) int { return (int(digest[0])<<8 | int(digest[1])) % buckets }

@@ -12,32 +12,32 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// Found says what a look found.
+// Found is the result of a look-up.
 type Found string
 
 // What a look may find.
 const (
 	FoundHit    Found = "hit"    // an entry
-	FoundLead   Found = "lead"   // nothing, and the request under way is ours to answer
-	FoundFollow Found = "follow" // nothing, and another replica is answering it
-	FoundNone   Found = "none"   // nothing, and no lease: none was asked for, or Redis is too full for one
-	FoundAway   Found = "away"   // Redis was not asked: it does not answer of late
-	FoundLate   Found = "late"   // no reply within the budget, or no turn to ask
+	FoundLead   Found = "lead"   // nothing, and this replica must generate the answer
+	FoundFollow Found = "follow" // nothing, and another replica generates the answer
+	FoundNone   Found = "none"   // nothing, and no lease: none was requested, or Redis is too full for one
+	FoundAway   Found = "away"   // Redis was not asked, because of earlier failures
+	FoundLate   Found = "late"   // no reply within the budget, or too many look-ups in progress
 	FoundError  Found = "error"  // Redis failed
 )
 
 const (
-	// maxLooks bounds the looks under way; others wait for their turn. The client has 32 connections, and
-	// writers must find one.
+	// maxLooks bounds the look-ups in progress; others wait. The client has 32 connections, and writers must
+	// find one.
 	maxLooks = 32 - writers
-	// crowdWait is how much longer than the budget a look is waited for where others here wait for the same answer: to know
-	// who leads is worth a generation then. The client's own timeout ends it, too.
+	// crowdWait is how much longer than the budget a look-up may take if other requests here wait for the
+	// same answer: then knowing who leads is worth a generation. The client's own timeout ends it, too.
 	crowdWait = 250 * time.Millisecond
 	// maxHolder bounds a lease's holder, in bytes: several times a token.
 	maxHolder = 128
 )
 
-// keyProbe is what recovery is tried on: no entry has this key.
+// keyProbe is the key for testing a recovery: no entry has it.
 const keyProbe = keyPrefix + "{probe}"
 
 var (
@@ -46,31 +46,31 @@ var (
 	lookScript = script.New(lookText)
 )
 
-// errReply is a reply that is none of the script's: somebody else's Redis, or a proxy.
+// errReply is a reply that the script cannot have sent: another Redis, or a proxy.
 var errReply = errors.New("cache: the script's reply has another shape")
 
-// replied says whether an error is the word of a Redis that is well.
+// replied reports whether an error is a reply of a working Redis.
 func replied(err error) bool {
 	return errors.Is(err, errReply) || script.Unknown(err)
 }
 
-// sight is what a look saw.
+// sight is the raw result of a look-up.
 type sight struct {
 	found  Found
 	entry  *Entry // of a hit
-	holder string // of the lease, where another has it
+	holder string // of the lease, if another replica has it
 }
 
-// Look asks Redis for an entry, in one round trip and no longer than the budget. Where there is
-// none and lease is not nil, the lease is taken or, where another replica has it, followed: lease.Holder
-// is then that replica's token. Where others here wait for the same answer (see [Leader.Lease]), the wait is crowdWait
-// longer. A value that does not open is unlinked, counted, and as good as none. What comes later still is told the lease's
-// Leader; a lease that was taken and is of no use any more is given back.
+// Look reads an entry from Redis, in one round trip and at most for the budget. If there is none and lease is
+// not nil, it takes the lease. If another replica has the lease, lease.Holder is that replica's token. If
+// other requests here wait for the same answer (see [Leader.Lease]), the wait is crowdWait longer. A value
+// that cannot be opened is deleted and counted, and is treated as absent. The lease's Leader receives a
+// result that comes even later; a lease that was taken and is useless by then is returned.
 func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	if s.redis == nil {
 		return nil, FoundNone
 	}
-	var own *Lease // what a late answer may still read
+	var own *Lease // a late reply may still read it
 	if lease != nil {
 		own = &Lease{Name: lease.Name, Token: lease.Token}
 	}
@@ -92,7 +92,7 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 					own.Holder, own.taken = late.holder, late.found == FoundLead
 				}
 				if !lease.heard(own) && late.found == FoundLead {
-					_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
+					_ = own.end(ctx, s.redis, 0, nil).Err() // otherwise it expires
 				}
 			},
 		})
@@ -112,8 +112,8 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	return got.entry, got.found
 }
 
-// makeRoom has the stack of a goroutine that has just begun grow at once to what a round trip takes. Else it would be copied
-// at every doubling, each time with more on it.
+// makeRoom grows the stack of a new goroutine at once to the size that a round trip needs. Otherwise it would
+// be copied at every doubling.
 //
 //go:noinline
 func makeRoom() {
@@ -121,8 +121,9 @@ func makeRoom() {
 	runtime.KeepAlive(&room)
 }
 
-// lookUp is a look without a bound. It asks a second time where what it saw did not open: that was
-// unlinked, and there is a lease to be had. The copy in this process is kept even where nobody waits any more.
+// lookUp is a look-up without a time limit. It asks a second time if the value could not be opened: that was
+// deleted, and there may be a lease to take. The copy in this process is stored even if nobody waits any
+// more.
 func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	name := k.Name()
 	for range 2 {
@@ -144,24 +145,24 @@ func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) 
 			s.local.fill(t, e, asked.Add(reply.left))
 			return sight{found: FoundHit, entry: e}, nil
 		}
-		// A good one that was written in between goes as well: that costs a generation, and sending
-		// the value back to be compared costs more.
+		// A good value that was written in between is deleted, too. That costs one generation; sending the
+		// value back for comparison would cost more.
 		s.refuse(name, refusedFor(err))
 		if err := s.redis.Unlink(ctx, name).Err(); err != nil {
 			return sight{}, err
 		}
 	}
-	return sight{found: FoundNone}, nil // whoever writes such values does it faster than we look
+	return sight{found: FoundNone}, nil // bad values are written faster than they are deleted
 }
 
-// maxAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry_bytes was a little larger is
-// served still.
+// maxAnswer bounds the answers that are served, in bytes: an answer that was stored under a slightly larger
+// cache.max_entry_bytes is still served.
 func (s *Store) maxAnswer() int { return 2 * s.maxEntry() }
 
-// sealOverhead bounds what a value has besides its answer, in bytes.
+// sealOverhead bounds the bytes of a value besides its answer.
 const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 
-// eval is one round trip; two more where Redis does not know the script.
+// eval makes one round trip; two more if Redis does not know the script.
 func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
 	keys, args := []string{name}, []any{s.maxAnswer() + sealOverhead}
 	if lease != nil {
@@ -178,16 +179,16 @@ func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, err
 	return r, err
 }
 
-// reply is the script's.
+// reply is the script's reply.
 type reply struct {
 	found  Found
 	value  string
-	left   time.Duration // that the value still has
+	left   time.Duration // remaining lifetime of the value
 	holder string
-	odd    string // why a value that is there was passed over
+	odd    string // why an existing value was ignored
 }
 
-// parseReply reads it.
+// parseReply parses it.
 func parseReply(list []any) (reply, error) {
 	if len(list) != 3 {
 		return reply{}, fmt.Errorf("%w: %d elements", errReply, len(list))
@@ -202,7 +203,7 @@ func parseReply(list []any) (reply, error) {
 	switch r.found {
 	case FoundHit:
 		r.value = text
-		r.left = copyFor // of one without an end, which is not how we write them
+		r.left = copyFor // without an expiry, which we never write
 		if n >= 0 {
 			r.left = time.Duration(min(n, maxTTL.Milliseconds())) * time.Millisecond
 		}
@@ -225,13 +226,13 @@ func parseReply(list []any) (reply, error) {
 	return r, nil
 }
 
-// maxTTL is longer than any entry is kept.
+// maxTTL is longer than any entry's lifetime.
 const maxTTL = 48 * time.Hour
 
-// refusalLogInterval is how often the log tells of values that are not ours, at most.
+// refusalLogInterval is the minimum time between log lines about foreign values.
 const refusalLogInterval = time.Minute
 
-// refuse counts a value that is passed over. The log tells of one a minute: somebody may write many.
+// refuse counts a value that is ignored. It is logged at most once a minute, because there may be many.
 func (s *Store) refuse(key, why string) {
 	s.metrics.refused.add(why)
 	now, last := s.now().UnixNano(), s.told.Load()
@@ -242,7 +243,7 @@ func (s *Store) refuse(key, why string) {
 		Msg("a value in the Redis of answers is not ours, so it is deleted, and a miss: somebody changed or forged it, or it was sealed with another key or by another release (told once a minute)")
 }
 
-// refusedFor is why a value did not open, as metrics name it.
+// refusedFor is the reason in the metrics why a value could not be opened.
 func refusedFor(err error) string {
 	if errors.Is(err, ErrForeign) {
 		return refusedForeign
@@ -250,5 +251,5 @@ func refusedFor(err error) string {
 	return refusedDamaged
 }
 
-// load gives Redis the script before anybody asks.
+// load loads the script into Redis before the first request.
 func (s *Store) load(ctx context.Context) error { return s.scripts.Load(ctx, keyProbe) }

@@ -14,38 +14,38 @@ import (
 	"github.com/foregate/foregate/recent"
 )
 
-// Why a value that is there is passed over, a closed set.
+// Why an existing value is ignored, a closed set.
 const (
-	refusedDamaged = "damaged" // it does not open: changed, cut, another request's
-	refusedForeign = "foreign" // another version's, or sealed with a key that we do not have
-	refusedLarge   = "large"   // larger than what is read
-	refusedType    = "type"    // no string
+	refusedDamaged = "damaged" // it cannot be opened: changed, cut, another request's
+	refusedForeign = "foreign" // another version's, or sealed with an unknown key
+	refusedLarge   = "large"   // larger than the limit
+	refusedType    = "type"    // not a string
 	refusedEpochs  = "epochs"  // not an entry: the hash of purges
 )
 
-// Why an entry is not kept, a closed set.
+// Why an entry is not stored, a closed set.
 const (
 	droppedQueue   = "queue"   // too much waits to be written
-	droppedAway    = "away"    // Redis is not asked for now
-	droppedFull    = "full"    // Redis is, and evicts nothing
+	droppedAway    = "away"    // Redis is not asked now, after failures
+	droppedFull    = "full"    // Redis is full and evicts nothing
 	droppedLarge   = "large"   // larger than cache.max_entry_bytes
-	droppedUnsound = "unsound" // a number or a word of it is out of all reason
-	droppedError   = "error"   // Redis refused it, or was late
-	droppedStopped = "stopped" // this replica ends
+	droppedUnsound = "unsound" // a number or a string is out of range
+	droppedError   = "error"   // Redis refused it, or answered late
+	droppedStopped = "stopped" // this replica stops
 )
 
-// The results, in the order that they are counted in.
+// The results, in the order of their counters.
 var results = [...]Result{ResultHit, ResultLocal, ResultCoalesced, ResultMiss, ResultAway, ResultLate, ResultError, ResultBypass}
 
 const (
-	// What labels there may be; more are counted together, as others.
+	// Maximum numbers of label values; the rest is counted together as others.
 	maxRoutes  = 256
 	maxTenants = 100
 	others     = "other"
 )
 
-// metrics are what is counted. Those by route and tenant are kept here and collected when they are asked for,
-// because [Store.Stats] tells them, too.
+// metrics are the counts. Those by route and tenant are kept here and collected on demand, because
+// [Store.Stats] returns them, too.
 type metrics struct {
 	lookup           prometheus.Histogram
 	read, written    prometheus.Counter
@@ -56,12 +56,12 @@ type metrics struct {
 	tenants map[string]*[len(results)]uint64
 }
 
-// routeCount is one route's.
+// routeCount holds the counts of one route.
 type routeCount struct {
 	requests           [len(results)]uint64
 	prompt, completion uint64 // tokens
 	usd                float64
-	ratio              recent.Ratio // of what was asked, what was served
+	ratio              recent.Ratio // served requests ÷ all requests
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -95,7 +95,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	return m
 }
 
-// reasons counts by a closed set of them.
+// reasons counts by reason, a closed set.
 type reasons struct {
 	names  []string
 	counts []atomic.Uint64
@@ -121,12 +121,12 @@ func (r *reasons) all() map[string]uint64 {
 	return out
 }
 
-// labelled finds what is counted under a name, or under others where there are too many names.
+// labelled returns the counts of a name, or those of others if there are too many names.
 func labelled[T any](all map[string]*T, name string, most int) *T {
 	if c, ok := all[name]; ok {
 		return c
 	}
-	if len(all) >= most || !utf8.ValidString(name) { // which no label is
+	if len(all) >= most || !utf8.ValidString(name) { // invalid as a label
 		name = others
 	}
 	c, ok := all[name]
@@ -137,7 +137,7 @@ func labelled[T any](all map[string]*T, name string, most int) *T {
 	return c
 }
 
-// count books one request.
+// count counts one request.
 func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time) {
 	i := slices.Index(results[:], r)
 	if i < 0 {
@@ -158,13 +158,13 @@ func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time)
 	if e != nil {
 		c.prompt += uint64(max(e.Prompt, 0))
 		c.completion += uint64(max(e.Accepted, 0)) + uint64(max(e.Target, 0))
-		if e.USD > 0 { // which NaN is not
+		if e.USD > 0 { // false for NaN
 			c.usd += e.USD
 		}
 	}
 }
 
-// stats are what Stats tells of routes.
+// stats returns the counts by route.
 func (m *metrics) stats(now time.Time) []RouteStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()

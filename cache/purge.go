@@ -13,18 +13,18 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// keyEpochs is a hash: what was purged → when, in µs by Redis' clock. It has no TTL, and
-// shares the hash tag of all that replicas tell each other.
+// keyEpochs is a hash: purged scope → time in µs of Redis' clock. It has no TTL, and has the hash tag of all
+// keys that replicas share.
 const keyEpochs = "foregate:{fg}:epochs"
 
 // The fields of keyEpochs.
 const (
 	fieldAll    = "all"
-	fieldTenant = "tenant:" // with the tenant's name behind it
-	fieldRoute  = "route:"  // with the route's
+	fieldTenant = "tenant:" // plus the tenant's name
+	fieldRoute  = "route:"  // plus the route's name
 )
 
-// maxEpochs is how many fields keyEpochs has at most; the purge beyond that is one of everything.
+// maxEpochs is the maximum number of fields of keyEpochs; a purge beyond that purges everything.
 const maxEpochs = 4096
 
 var (
@@ -33,10 +33,10 @@ var (
 	purgeScript = script.New(purgeSource)
 )
 
-// Scope is what a purge covers: a tenant's answers, a route's, or, when both are "", all.
+// Scope is what a purge covers: a tenant's answers, a route's, or, if both are "", all.
 type Scope struct{ Tenant, Route string }
 
-// What a name in a Scope may be at most, in bytes.
+// Maximum lengths of names in a Scope, in bytes.
 const (
 	maxTenantName = 64
 	maxRouteName  = 128
@@ -55,7 +55,7 @@ func (s Scope) String() string {
 	return "all"
 }
 
-// Check tells what is wrong with a scope.
+// Check returns what is wrong with a scope.
 func (s Scope) Check() error {
 	switch {
 	case s.Tenant != "" && s.Route != "":
@@ -68,14 +68,14 @@ func (s Scope) Check() error {
 	return nil
 }
 
-// named tells whether a name is short, and letters, digits and the marks given.
+// named reports whether a name is short enough and consists of letters, digits and the given marks.
 func named(name string, most int, marks string) bool {
 	return len(name) <= most && !strings.ContainsFunc(name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
 	})
 }
 
-// field is the scope's in keyEpochs.
+// field is the scope's field in keyEpochs.
 func (s Scope) field() string {
 	switch {
 	case s.Tenant != "":
@@ -86,10 +86,9 @@ func (s Scope) field() string {
 	return fieldAll
 }
 
-// Purge makes what a scope covers unreachable: every replica that shares control hears of it
-// within a second, and one that cannot hear serves nothing from the cache by then. all says
-// that more was purged than was asked for, everything, because there were too many purges to
-// tell them apart.
+// Purge makes a scope's answers unreachable: every replica that shares control learns this within a second,
+// and a replica that cannot read it serves nothing from the cache by then. all reports that everything was
+// purged instead, because there were too many different purges.
 func Purge(ctx context.Context, control redis.UniversalClient, s Scope) (all bool, err error) {
 	if err := s.Check(); err != nil {
 		return false, err
@@ -110,14 +109,13 @@ func onEpochs(ctx context.Context, control redis.UniversalClient, s *script.Scri
 }
 
 const (
-	sweepCount = 1000 // keys that Redis looks at for one SCAN
+	sweepCount = 1000 // keys per SCAN
 	leadPrefix = keyPrefix + "lead:"
 )
 
-// Sweep deletes the answers that a scope covers from the Redis that has them, and tells how
-// many there were, also where ctx ended it. A route's cannot be told from others by their
-// names, so none of them is deleted. It is no part of a purge: what was purged cannot be
-// reached any more and expires by itself.
+// Sweep deletes the answers of a scope from the Redis that has them, and returns their number, also if ctx
+// ended it. A route's answers cannot be recognized by their names, so none of them is deleted. Sweep is not
+// part of a purge: purged answers are unreachable and expire by themselves.
 func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, error) {
 	if err := s.Check(); err != nil || s.Route != "" {
 		return 0, err
@@ -133,8 +131,8 @@ func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, er
 	return int(deleted.Load()), err
 }
 
-// sweep is Sweep on one node. Each key is a command of its own, because in a cluster they
-// are of many slots.
+// sweep is Sweep on one node. Each key is deleted by its own command, because in a cluster the keys belong to
+// many slots.
 func sweep(ctx context.Context, node redis.Cmdable, prefix string, deleted *atomic.Int64) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := node.Scan(ctx, cursor, prefix+"*", sweepCount).Result()
@@ -143,7 +141,7 @@ func sweep(ctx context.Context, node redis.Cmdable, prefix string, deleted *atom
 		}
 		gone, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, key := range keys {
-				if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key, leadPrefix) { // requests under way have their own end
+				if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key, leadPrefix) { // leases and streams expire by themselves
 					p.Unlink(ctx, key)
 				}
 			}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// What may wait to be written: a few seconds' worth of what a replica makes.
+	// Bounds of the queue: a few seconds' worth of a replica's answers.
 	maxQueued      = 1024
 	maxQueuedBytes = 32 << 20
-	// writers are few, so that lookups always find a connection.
+	// writers is small, so that look-ups always find a connection.
 	writers = 4
-	// suspendedFor is how long nothing is written after Redis said that it is full.
+	// suspendedFor is how long nothing is written after Redis reported that it is full.
 	suspendedFor = 5 * time.Second
 )
 
-// write is an entry that is to be kept.
+// write is an entry to store.
 type write struct {
 	key   Key
 	entry *Entry
@@ -30,12 +30,12 @@ type write struct {
 	then  func()
 }
 
-// queue is what waits to be written.
+// queue holds the entries to store.
 type queue struct {
 	waits chan write
 
 	mu        sync.Mutex
-	over      bool // nobody takes from it
+	over      bool // no writer runs
 	bytes     int  // of the answers in it
 	suspended time.Time
 }
@@ -44,7 +44,7 @@ func newQueue() queue { return queue{waits: make(chan write, maxQueued)} }
 
 func (q *queue) waiting() int { return len(q.waits) }
 
-// join takes a write, or says why not.
+// join adds a write, or returns why it does not.
 func (q *queue) join(w write, now time.Time) (dropped string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,21 +65,21 @@ func (q *queue) join(w write, now time.Time) (dropped string) {
 	}
 }
 
-// left says that a write is not in the queue any more.
+// left removes a write from the queue's counts.
 func (q *queue) left(w write) {
 	q.mu.Lock()
 	q.bytes -= len(w.entry.Answer)
 	q.mu.Unlock()
 }
 
-// close lets nobody in any more, or again.
+// close closes or reopens the queue.
 func (q *queue) close(over bool) {
 	q.mu.Lock()
 	q.over = over
 	q.mu.Unlock()
 }
 
-// suspend has nothing written for a while. It reports whether it was not so already.
+// suspend stops writing for a while. It returns false if it was stopped already.
 func (q *queue) suspend(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,11 +94,10 @@ func (q *queue) isSuspended(now time.Time) bool {
 	return now.Before(q.suspended)
 }
 
-// Put keeps an entry for ttl, in the background; what the queue cannot take is dropped and counted. then, if
-// not nil, is called once when it is kept, or will never be; it must not wait. The entry must not be changed.
-//
-// The copy in this process is not made here but by the first hit: it is then one of what Redis has, under a
-// ticket, and our own write does not invalidate it.
+// Put stores an entry for ttl, in the background; if the queue is full, it is dropped and counted. then, if
+// not nil, is called once when the entry is stored or dropped; it must not block. The entry must not be
+// changed afterwards. The copy in this process is not made here but by the first hit: then it is a copy of
+// Redis' value, made with a ticket, and our own write does not invalidate it.
 func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 	if then == nil {
 		then = func() {}
@@ -113,7 +112,7 @@ func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 	}
 }
 
-// enqueue says why a write is dropped, or nothing.
+// enqueue returns why a write is dropped, "" if it is not.
 func (s *Store) enqueue(w write) (dropped string) {
 	switch {
 	case s.asker.Away():
@@ -124,7 +123,7 @@ func (s *Store) enqueue(w write) (dropped string) {
 	return s.queue.join(w, s.now())
 }
 
-// runQueue writes until ctx ends, and then what is left, for lastTime at most.
+// runQueue writes until ctx ends, and then the rest, for lastTime at most.
 func (s *Store) runQueue(ctx context.Context) {
 	s.queue.close(false)
 	var all sync.WaitGroup
@@ -134,7 +133,7 @@ func (s *Store) runQueue(ctx context.Context) {
 	all.Wait()
 }
 
-// write is one writer.
+// write runs one writer.
 func (s *Store) write(ctx context.Context) {
 	for {
 		select {
@@ -158,7 +157,7 @@ func (s *Store) write(ctx context.Context) {
 	}
 }
 
-// finish keeps one entry, or counts why not.
+// finish stores one entry, or counts why not.
 func (s *Store) finish(ctx context.Context, w write) {
 	defer w.then()
 	s.queue.left(w)
@@ -167,7 +166,7 @@ func (s *Store) finish(ctx context.Context, w write) {
 	}
 }
 
-// keep says why an entry is not kept, or nothing.
+// keep returns why an entry is not stored, "" if it is.
 func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 	switch {
 	case ctx.Err() != nil:

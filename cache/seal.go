@@ -13,72 +13,68 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// SealKey is a secret that values are sealed with.
+// SealKey is a secret that seals values.
 type SealKey struct {
-	ID     string // told in the value, 1 … 64 bytes
+	ID     string // written into the value, 1 … 64 bytes
 	Secret []byte // at least 32 bytes
 }
 
-// Why a value does not open.
+// Why a value cannot be opened.
 var (
-	// ErrForeign is a value of somebody else's, or of another release: it has not our
-	// magic, another version, or a key id that is not known.
+	// ErrForeign is a value of another program or release: it does not begin with our magic, or has another
+	// version or an unknown key id.
 	ErrForeign = errors.New("cache: value is not of this version, or sealed with an unknown key")
 
-	// ErrDamaged is a value that seems ours and does not open: it was changed, belongs to
-	// another key, does not decode, or is too large.
+	// ErrDamaged is a value of ours that cannot be opened: it was changed, belongs to another key, cannot be
+	// decoded, or is too large.
 	ErrDamaged = errors.New("cache: value does not open")
 )
 
 const (
-	magic     = "fg\xca" // what follows is no text
+	magic     = "fg\xca" // shows that the rest is not text
 	version   = 1        // of the envelope
 	headerLen = len(magic) + 2
 	maxID     = 64 // bytes
-	minPlain  = 1  // bytes: how the rest is kept
+	minPlain  = 1  // bytes: the encoding
 
-	// minSecret is as many bytes as the derived keys have: fewer would be the weakest part.
+	// minSecret is the length of the derived keys: a shorter secret would be weaker than these.
 	minSecret = 32
 
-	// sealedBy is what a nonce and a tag add, in bytes.
+	// sealedBy is the length of a nonce and a tag, in bytes.
 	sealedBy = 12 + 16
 )
 
-// How the rest of a sealed text is kept.
+// Encodings of the sealed text.
 const (
-	kept       = 0 // as it is
-	compressed = 1 // by S2
+	kept       = 0 // not compressed
+	compressed = 1 // with S2
 )
 
-// Labels tell what a key is derived for, and an entry from the pieces of an answer.
+// Labels name the purpose of a derived key, and distinguish an entry from the pieces of an answer.
 const (
 	labelValue = "foregate cache value\x00"
 	labelEntry = "entry"
 	labelPiece = "piece:"
 )
 
-// noSecret stands for the secret where there is none.
+// noSecret replaces the secret if there is none.
 const noSecret = "foregate cache without a secret\x00"
 
-// Sealer seals entries to their keys and opens them: AES-256-GCM under a key derived
-// from the secret and the entry's own key, with the Redis key as associated data.
-//
-// Every entry has a key of its own, which seals what one answer and its pieces are at
-// most: far fewer than the 2³² values after which random nonces might repeat.
+// Sealer seals entries to their keys and opens them: AES-256-GCM with a key derived from the secret and the
+// entry's own key, with the Redis key as associated data. Every entry has a derived key of its own, which
+// seals at most one answer and its pieces: far fewer than the 2³² values after which random nonces might
+// repeat.
 type Sealer struct {
 	ring atomic.Pointer[ring]
 }
 
-// ring is the keys of a sealer; the first seals, all open. It is never changed.
+// ring holds the keys of a sealer; the first seals, all open. It is immutable.
 type ring []SealKey
 
-// NewSealer seals with the first of the keys and opens what any of them sealed. Without
-// keys the secret is one that everybody knows: values are still bound to their requests, and nobody reads one
-// without knowing the whole request, but whoever knows it can forge one. A sealer with
-// keys does not open what one without them sealed.
-//
-// It is an error for an id to be empty, longer than 64 bytes or there twice, and for a
-// secret to be shorter than 32 bytes.
+// NewSealer seals with the first key and opens with all keys. Without keys the secret is publicly known. Then
+// values are still bound to their requests, and a value cannot be read without the whole request, but anyone
+// who knows the request can forge one. A sealer with keys does not open values that one without keys sealed.
+// An empty, repeated or too long id (64 bytes) and a secret of less than 32 bytes are errors.
 func NewSealer(keys ...SealKey) (*Sealer, error) {
 	s := &Sealer{}
 	if len(keys) == 0 {
@@ -91,12 +87,10 @@ func NewSealer(keys ...SealKey) (*Sealer, error) {
 	return s, nil
 }
 
-// Replace puts other keys in the place of those that there are, for what is sealed and opened from now on. There is
-// at least one; the errors are NewSealer's, and change nothing. It is safe beside all other use.
-//
-// Nothing is lost where several sealers open each other's values and each of them can open what any other seals:
-// first all get the new key behind the old one, then all get it first, then, when all that the old one sealed has
-// expired, all lose the old one.
+// Replace replaces the keys for later calls. There is at least one; the errors are NewSealer's, and change
+// nothing. It is safe for concurrent use. To rotate a key without losing entries on several replicas: first
+// give all of them the new key after the old one, then give all of them the new key first, then, after
+// everything that the old key sealed has expired, remove the old one.
 func (s *Sealer) Replace(keys ...SealKey) error {
 	if len(keys) == 0 {
 		return errors.New("cache: there is no seal key")
@@ -131,8 +125,8 @@ func (r ring) find(id string) *SealKey {
 	return nil
 }
 
-// Seal encodes, compresses and seals an entry. It is nil for one that is not to be kept:
-// with a string of more than 1 KiB, or a count or cost that is negative or out of all reason.
+// Seal encodes, compresses and seals an entry. It returns nil for an entry that must not be stored: with a
+// string of more than 1 KiB, or a count or cost that is negative or out of range.
 func (s *Sealer) Seal(k Key, e *Entry) []byte {
 	if !e.sound() {
 		return nil
@@ -140,8 +134,8 @@ func (s *Sealer) Seal(k Key, e *Entry) []byte {
 	return s.seal(k, labelEntry, appendEntry(make([]byte, 0, maxHead/8+len(e.Answer)), e))
 }
 
-// Open is the reverse of Seal. What is damaged, foreign, of another version or has an answer of
-// more than most bytes is an error, ErrForeign or ErrDamaged; the result shares no memory with value.
+// Open is the inverse of Seal. A value that is damaged, foreign, of another version, or whose answer has more
+// than most bytes is an error, ErrForeign or ErrDamaged. The result shares no memory with value.
 func (s *Sealer) Open(k Key, value []byte, most int) (*Entry, error) {
 	plain, err := s.open(k, labelEntry, value, maxHead+most)
 	if err != nil {
@@ -150,13 +144,13 @@ func (s *Sealer) Open(k Key, value []byte, most int) (*Entry, error) {
 	return parseEntry(plain, most)
 }
 
-// SealBytes seals a piece that belongs to a key, such as a part of an answer under way;
-// label says which piece it is.
+// SealBytes seals a piece that belongs to a key, such as a part of an answer in progress; label says which
+// piece.
 func (s *Sealer) SealBytes(k Key, label string, piece []byte) []byte {
 	return s.seal(k, labelPiece+label, piece)
 }
 
-// OpenBytes is the reverse of SealBytes, with the same label. What opens to more than most bytes is an error;
+// OpenBytes is the inverse of SealBytes, with the same label. A result of more than most bytes is an error;
 // the errors are Open's.
 func (s *Sealer) OpenBytes(k Key, label string, value []byte, most int) ([]byte, error) {
 	return s.open(k, labelPiece+label, value, most)
@@ -173,7 +167,7 @@ func (s *Sealer) seal(k Key, label string, text []byte) []byte {
 	return with.aead(&k).Seal(value, nil, plain, bound(value, &k, label))
 }
 
-// open is the reverse of seal, for texts of most bytes.
+// open is the inverse of seal, for texts of at most most bytes.
 func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, error) {
 	if len(value) < headerLen || string(value[:len(magic)]) != magic || value[len(magic)] != version {
 		return nil, ErrForeign
@@ -186,7 +180,7 @@ func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, erro
 	switch {
 	case with == nil:
 		return nil, ErrForeign
-	case len(value)-end > sealedBy+minPlain+most: // compressing never adds
+	case len(value)-end > sealedBy+minPlain+most: // compression never adds bytes
 		return nil, ErrDamaged
 	}
 	plain, err := with.aead(&k).Open(nil, nil, value[end:], bound(value[:end], &k, label))
@@ -196,24 +190,24 @@ func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, erro
 	return unpack(plain, most)
 }
 
-// aead is the cipher of one entry's key. Its nonces are random, and told before the ciphertext.
+// aead is the cipher with an entry's key. Its nonces are random and precede the ciphertext.
 func (k *SealKey) aead(of *Key) cipher.AEAD {
 	derive := hmac.New(sha256.New, k.Secret)
 	var room [len(labelValue) + sha256.Size]byte
 	derive.Write(append(append(room[:0], labelValue...), of.seal[:]...))
 	block, err := aes.NewCipher(derive.Sum(room[:0]))
 	if err != nil {
-		panic(err) // 32 bytes are a key
+		panic(err) // 32 bytes are a valid key
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(err) // the block is of AES
+		panic(err) // AES has the right block size
 	}
 	return aead
 }
 
-// bound is what a value is bound to: its header, the Redis key, and what it is. Only the
-// last has no length of its own.
+// bound is the associated data of a value: its header, the Redis key, and the label. Only the last has a
+// variable length.
 func bound(header []byte, k *Key, label string) []byte {
 	b := make([]byte, 0, len(header)+nameLen+len(label))
 	b = append(b, header...)
@@ -221,8 +215,8 @@ func bound(header []byte, k *Key, label string) []byte {
 	return append(b, label...)
 }
 
-// pack puts how the text is kept before it. It is compressed where that saves an eighth:
-// for less, the time to undo it at every hit is not worth the room.
+// pack prepends the encoding to the text. It compresses if that saves at least an eighth; for less,
+// decompressing at every hit costs more than it saves.
 func pack(text []byte) []byte {
 	plain := make([]byte, 1, 1+max(len(text), s2.MaxEncodedLen(len(text))))
 	if short := s2.Encode(plain[1:cap(plain)], text); len(short) <= len(text)-len(text)/8 {
@@ -233,8 +227,7 @@ func pack(text []byte) []byte {
 	return append(plain, text...)
 }
 
-// unpack is the reverse of pack, for texts of most bytes: what says that it is longer is
-// not made.
+// unpack is the inverse of pack, for texts of at most most bytes: longer ones are not decompressed.
 func unpack(plain []byte, most int) ([]byte, error) {
 	if len(plain) < minPlain {
 		return nil, ErrDamaged

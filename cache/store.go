@@ -16,35 +16,35 @@ import (
 	"github.com/foregate/foregate/panics"
 )
 
-// Config is what an operator may tune, live.
+// Config is the live configuration of the cache.
 type Config struct {
 	Enabled         bool          // cache.mode
-	TTL             time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
-	LookupTimeout   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
-	MaxEntryBytes   int           // cache.max_entry_bytes: bytes of an answer that is kept
-	ToolCalls       bool          // cache.tool_calls: answers that call tools are kept
-	CoalesceTimeout time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
+	TTL             time.Duration // cache.ttl: lifetime of an answer, 1s … 24h; the last tenth is random
+	LookupTimeout   time.Duration // cache.lookup_timeout: longest wait of a request for Redis
+	MaxEntryBytes   int           // cache.max_entry_bytes: maximum size of a stored answer
+	ToolCalls       bool          // cache.tool_calls: answers with tool calls are stored
+	CoalesceTimeout time.Duration // cache.coalesce_timeout: longest wait for an identical request before generating alone; 0: none
 	CoalesceSampled bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
-	IsolatePrefixes bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
+	IsolatePrefixes bool          // cache.isolate_prefixes: engines must not share prefixes between tenants
 }
 
-// Options wires a Store.
+// Options configures a Store.
 type Options struct {
-	// Redis is of answers, for requests; nil keeps none. Its timeouts bound a command, so they should be short
-	// (100 ms), and it should not retry.
+	// Redis holds the answers and serves look-ups; nil stores none. Its timeouts bound a command, so they
+	// should be short (100 ms), and it should not retry.
 	Redis      redis.UniversalClient
-	Control    redis.UniversalClient // where the purge epochs are; nil where Redis is
+	Control    redis.UniversalClient // holds the purge epochs; nil: the same as Redis
 	Budget     func() time.Duration  // live; nil and 0 are 15 ms
 	MaxEntry   func() int            // live; nil and 0 are 1 MiB
 	Sealer     *Sealer               // nil is one without keys
 	LocalBytes int64                 // of the copies in this process; 0 is 32 MiB, below 0 none
-	Tracking   redis.UniversalClient // a client of its own for invalidations ([Tracked]); nil lets copies live one second
+	Tracking   redis.UniversalClient // a separate client for invalidations ([Tracked]); nil: copies live one second
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
 }
 
-// Store looks answers up and keeps them. It is safe for concurrent use. Run must run.
+// Store reads and writes answers. It is safe for concurrent use. Run must run.
 type Store struct {
 	redis    redis.UniversalClient
 	control  redis.UniversalClient
@@ -55,7 +55,7 @@ type Store struct {
 	log      zerolog.Logger
 	now      func() time.Time
 	metrics  *metrics
-	told     atomic.Int64 // when the log last told of a value that was refused, in Unix nanoseconds
+	told     atomic.Int64 // last log line about a refused value, in Unix nanoseconds
 
 	scripts   *script.Runner // of look-ups
 	asker     *lookup.Client
@@ -65,14 +65,14 @@ type Store struct {
 	purges    purgeState
 }
 
-// What Options leave open.
+// Defaults of Options.
 const (
 	defaultBudget   = 15 * time.Millisecond
 	defaultMaxEntry = 1 << 20
 	defaultLocal    = 32 << 20
 )
 
-// NewStore wires a store; nothing is asked before Run.
+// NewStore makes a store; it does not use Redis before Run.
 func NewStore(o Options) *Store {
 	s := &Store{
 		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
@@ -87,13 +87,13 @@ func NewStore(o Options) *Store {
 		s.now = time.Now
 	}
 	if s.sealer == nil {
-		s.sealer, _ = NewSealer() // without keys nothing can be wrong with them
+		s.sealer, _ = NewSealer() // cannot fail without keys
 	}
 	if o.LocalBytes == 0 {
 		o.LocalBytes = defaultLocal
 	}
 	s.local = newLocal(o.LocalBytes)
-	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations come on one connection to one node
+	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations need one connection to one node
 	s.metrics = newMetrics(o.Registerer, s)
 	s.asker = lookup.New(lookup.Options{
 		Budget: s.budget, Slots: maxLooks, Wait: true, IsAnswer: replied, Now: s.now,
@@ -104,7 +104,7 @@ func NewStore(o Options) *Store {
 	return s
 }
 
-// orDefault is what a live value is, or the default where it is none.
+// orDefault is a live value, or other if it is not set.
 func orDefault[T int | time.Duration](live func() T, other T) func() T {
 	return func() T {
 		if live != nil {
@@ -116,19 +116,19 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 	}
 }
 
-// Local is the copy of an entry in this process, if there is a good one. The entry must not be changed.
+// Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
 const (
-	probeInterval = 100 * time.Millisecond // looks whether a try is due
-	// backgroundTime bounds a round trip that nobody waits for.
+	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
+	// backgroundTime bounds a round trip in the background.
 	backgroundTime = 250 * time.Millisecond
-	// lastTime is for what is left at the end.
+	// lastTime bounds the writes at the end.
 	lastTime = time.Second
 )
 
-// Run writes what Put queued, hears of purges and invalidations, and tries a Redis that was away, until ctx ends;
-// then it writes what is left, a second at most, and returns nil.
+// Run writes the entries of Put, receives purges and invalidations, and probes an unavailable Redis, until
+// ctx ends. Then it writes the rest, for at most a second, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -143,7 +143,7 @@ func (s *Store) Run(ctx context.Context) error {
 		all.Go(func() { panics.KeepRunning(ctx, s.watchInvalidations) })
 	}
 	all.Go(func() { s.runQueue(ctx) })
-	_ = inBackground(ctx, s.load) // a failure shows at the first look
+	_ = inBackground(ctx, s.load) // a failure shows at the first look-up
 	every(ctx, probeInterval, func() {
 		if s.asker.ProbeDue() {
 			s.probe(ctx)
@@ -153,8 +153,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// probe asks a Redis that was away as a request would, and it must be in time. It asks twice,
-// because the first has a connection to make.
+// probe tests an unavailable Redis with a look-up, which must be in time. It tries twice, because the first
+// try must open a connection.
 func (s *Store) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
 		_, err := s.eval(ctx, keyProbe, nil)
@@ -188,8 +188,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// inBackground bounds a round trip that nobody waits for. A client that panics, as it may at what a server
-// said, has failed.
+// inBackground bounds a round trip in the background. A panic of the client on a server's reply is an error.
 func inBackground(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
@@ -201,14 +200,14 @@ func inBackground(ctx context.Context, do func(context.Context) error) (err erro
 	return do(bounded)
 }
 
-// Result is what came of a request's lookup, as metrics name it.
+// Result is the cache result of a request, as in the metrics.
 type Result string
 
-// The results. Served from the cache are hit, local and coalesced; bypass did not ask.
+// The results. hit, local and coalesced are served from the cache; bypass did not use it.
 const (
 	ResultHit       Result = "hit"       // from Redis
 	ResultLocal     Result = "local"     // from the copy in this process
-	ResultCoalesced Result = "coalesced" // from the answer to an identical request that was under way
+	ResultCoalesced Result = "coalesced" // from the answer to an identical request in progress
 	ResultMiss      Result = "miss"
 	ResultAway      Result = "away" // a miss because Redis was not asked
 	ResultLate      Result = "late" // a miss because it did not answer within the budget
@@ -216,33 +215,33 @@ const (
 	ResultBypass    Result = "bypass"
 )
 
-// Count books one request; e is what was served, nil when nothing was.
+// Count counts one request; e is the served entry, nil if there is none.
 func (s *Store) Count(route, tenant string, r Result, e *Entry) {
 	s.metrics.count(route, tenant, r, e, s.now())
 }
 
-// Stats is what a replica knows of its cache since it began.
+// Stats is the state of a replica's cache since its start.
 type Stats struct {
 	Routes       []RouteStats // sorted by route
 	LocalEntries int
 	LocalBytes   int64
-	Tracked      bool              // copies are invalidated by Redis; else they live one second
-	Away         bool              // Redis is not asked for now
+	Tracked      bool              // Redis invalidates copies; otherwise they live one second
+	Away         bool              // Redis is not asked now, after failures
 	Queued       int               // entries that wait to be written
-	Refused      map[string]uint64 // values that did not open, by reason
-	Dropped      map[string]uint64 // answers that were to be kept and are not, by reason
+	Refused      map[string]uint64 // values that could not be opened, by reason
+	Dropped      map[string]uint64 // answers that should have been stored and were not, by reason
 }
 
-// RouteStats are one route's.
+// RouteStats is the part of one route.
 type RouteStats struct {
 	Route       string
 	Requests    map[Result]uint64
-	HitRatio    float64 // of the last five minutes; 0 where nothing was asked
+	HitRatio    float64 // of the last five minutes; 0 without requests
 	SavedTokens uint64
 	SavedUSD    float64
 }
 
-// Stats tells them.
+// Stats returns the state now.
 func (s *Store) Stats() Stats {
 	out := Stats{
 		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// follow has a generation follow another replica's. It reports false where as many are followed as may be.
+// follow makes a generation follow another replica's. It returns false if too many are followed already.
 func (fs *Generations) follow(l *Leader, lease *Lease) bool {
 	f, attempt := l.generation, l.attempt
 	fs.mu.Lock()
@@ -21,10 +21,10 @@ func (fs *Generations) follow(l *Leader, lease *Lease) bool {
 	fs.tails++
 	fs.work.Go(func() {
 		defer func() {
-			if p := recover(); p != nil { // the client's, at what a server said
+			if p := recover(); p != nil { // the client panicked on a server's reply
 				fs.log.Error().Interface("panic", p).Msg("following an answer: the Redis client panicked")
 			}
-			f.loseLeader(attempt) // where it did not end otherwise
+			f.loseLeader(attempt) // no effect after another end
 			fs.mu.Lock()
 			fs.tails--
 			fs.mu.Unlock()
@@ -34,8 +34,8 @@ func (fs *Generations) follow(l *Leader, lease *Lease) bool {
 	return true
 }
 
-// tail reads until the answer is whole, its holder is dead or has failed, Redis has been silent for a second, or nobody
-// wants it any more.
+// tail reads until the answer is complete, its holder is dead or has failed, Redis has been silent for a
+// second, or no request wants the answer any more.
 func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 	var cursor string
 	next := 0 // number of the next piece
@@ -49,7 +49,7 @@ func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 		case <-tick.C:
 		}
 		if !f.depends(attempt) {
-			return // Run ends
+			return // Run stops
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), talkTime)
 		got, err := lease.read(ctx, fs.o.Redis, cursor)
@@ -74,15 +74,15 @@ func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 			next++
 		}
 		if !got.held {
-			return // without an end: it is dead
+			return // without an end: the holder is dead
 		}
 	}
 }
 
-// errNoAnswer says that the holder has failed.
+// errNoAnswer means that the holder has failed.
 var errNoAnswer = errors.New("there is no answer")
 
-// take opens one piece: the text of the number that is next, or of the last one the whole answer.
+// take opens one piece: the text if it is the next one, or the whole answer if it is the last.
 func (fs *Generations) take(k Key, lease *Lease, p piece, next int) (text []byte, e *Entry, err error) {
 	switch {
 	case p.last && len(p.entry) == 0:

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// pingEvery is how often invalidations are read; they are heard so much later at most, and a
-	// connection that says nothing is given up long before a copy's second is over.
+	// pingEvery is how often invalidations are read. They are noticed at most this much later, and a silent
+	// connection is closed long before a copy's second is over.
 	pingEvery = 100 * time.Millisecond
-	// subscribeAgain is the pause after a subscription that was lost, and refusedPause that after one
-	// that Redis refused: it is too old, or its ACL does not let us.
+	// subscribeAgain is the pause after a lost subscription, and refusedPause after one that Redis refused:
+	// it is too old, or its ACL forbids it.
 	subscribeAgain = 500 * time.Millisecond
 	refusedPause   = 30 * time.Second
 )
 
-// Tracked makes a client's options those of [Options.Tracking]: one connection that speaks RESP3, to one node, on which
-// nothing is sent twice. Its user needs +client|tracking and +ping.
+// Tracked adapts a client's options for [Options.Tracking]: one connection with RESP3 to one node, without
+// retries. Its user needs +client|tracking and +ping.
 func Tracked(o *redis.UniversalOptions) {
 	o.Protocol = 3
 	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 1, 0, 2
@@ -30,8 +30,8 @@ func Tracked(o *redis.UniversalOptions) {
 	o.PipelinePoolSize = -1
 }
 
-// trackPrefixes are those of entries, whose names go on with a digit in hexadecimal. So nothing is heard
-// of leases, which change far more often.
+// trackPrefixes are the prefixes of entries, whose names continue with a hexadecimal digit. So there are no
+// invalidations of leases, which change far more often.
 func trackPrefixes() []any {
 	args := []any{"CLIENT", "TRACKING", "ON", "BCAST"}
 	for _, digit := range "0123456789abcdef" {
@@ -40,7 +40,7 @@ func trackPrefixes() []any {
 	return args
 }
 
-// watchInvalidations keeps copies honest until ctx ends.
+// watchInvalidations keeps copies current until ctx ends.
 func (s *Store) watchInvalidations(ctx context.Context) {
 	told := false
 	for ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (s *Store) watchInvalidations(ctx context.Context) {
 	}
 }
 
-// rest waits, or until ctx ends.
+// rest waits for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -68,16 +68,17 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// refusedError is Redis' own word.
+// refusedError is an error that Redis answered.
 type refusedError struct{ error }
 
-// subscribe hears invalidations on a connection of its own, until that is lost or ctx ends. All that Redis told before it
-// answered a PING has been read before the answer, so copies are good up to when it was sent.
+// subscribe receives invalidations on a connection of its own, until that is lost or ctx ends. Everything
+// that Redis sent before its reply to a PING has been read before the reply, so copies are current up to the
+// time when the PING was sent.
 func (s *Store) subscribe(ctx context.Context) error {
-	conn := s.tracking.EphemeralConn() // it never dials again by itself
+	conn := s.tracking.EphemeralConn() // it never reconnects by itself
 	defer func() { _ = conn.Close() }()
 	err := conn.RegisterPushNotificationHandler("invalidate", invalidations{s.local}, false)
-	if err != nil && !push.IsHandlerExistsError(err) { // the client may have kept that of the connection before
+	if err != nil && !push.IsHandlerExistsError(err) { // the client may have kept that of the last connection
 		return refusedError{fmt.Errorf("hear invalidations: %w", err)} // the client speaks RESP2
 	}
 	err = inBackground(ctx, func(ctx context.Context) error { return conn.Do(ctx, trackPrefixes()...).Err() })
@@ -94,11 +95,11 @@ func (s *Store) subscribe(ctx context.Context) error {
 	return err
 }
 
-// invalidations are passed on to the copies.
+// invalidations passes invalidations to the copies.
 type invalidations struct{ local *local }
 
-// HandlePushNotification reads ["invalidate", [key, …]], or null in place of the keys where all are gone. What it does
-// not understand it takes for that.
+// HandlePushNotification parses ["invalidate", [key, …]], or null instead of the keys if all are invalid. It
+// treats an unknown form as the latter.
 func (i invalidations) HandlePushNotification(_ context.Context, _ push.NotificationHandlerContext, n []any) error {
 	var keys []any
 	isList := false

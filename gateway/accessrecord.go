@@ -17,7 +17,7 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// Codes of the access record for what no HTTP status says.
+// Codes of the access record that are no HTTP status.
 const (
 	statusGone   = 499 // the client left
 	statusBroken = 597 // the answer broke off after its first byte
@@ -26,8 +26,7 @@ const (
 // maxDetail bounds an error's text in the log, in bytes.
 const maxDetail = 512
 
-// accessRecord gathers what the access record of one request will say. It never
-// holds prompts, answers or keys.
+// accessRecord collects the access record of one request. It never holds prompts, answers or keys.
 type accessRecord struct {
 	pipeline.Metadata
 	pipeline.Record
@@ -54,7 +53,7 @@ func accessRecordOf(r *http.Request) *accessRecord {
 	return l
 }
 
-// record writes one line and books the metrics of each request.
+// record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}}
@@ -63,14 +62,14 @@ func (g *Gateway) record(next http.Handler) http.Handler {
 			g.metrics.inFlight.Dec()
 			g.settle(l, r)
 		}()
-		w.Header().Set("X-Request-Id", l.ID)           // also of what the front door refuses
-		w.Header()["X-Content-Type-Options"] = nosniff // no answer is a page, whatever a backend put into it
+		w.Header().Set("X-Request-Id", l.ID)           // also on refusals of checkRequest
+		w.Header()["X-Content-Type-Options"] = nosniff // browsers must not guess a page type, whatever a backend sends
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessRecordKey{}, l)))
 	})
 }
 
-// recovered turns a panic into a 500, or into an aborted connection when the
-// answer had begun. The process lives.
+// recovered turns a panic into a 500, or into an aborted connection if the answer has begun. The process
+// continues.
 func (g *Gateway) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -79,7 +78,7 @@ func (g *Gateway) recovered(next http.Handler) http.Handler {
 				return
 			}
 			if p == http.ErrAbortHandler {
-				panic(p) // ours: the server closes the connection
+				panic(p) // our own http.ErrAbortHandler: the server closes the connection
 			}
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", accessRecordOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
@@ -89,7 +88,7 @@ func (g *Gateway) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// settle books a request that is over.
+// settle records a finished request.
 func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	if l.code == 0 {
 		l.code = http.StatusOK
@@ -153,7 +152,7 @@ func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
 		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
 }
 
-// quiet are the paths that are asked all day and say nothing.
+// quiet reports whether a path is polled so often that its requests are not logged.
 func quiet(path string) bool { return path == "/livez" || path == "/readyz" }
 
 // newID is a request id of 128 random bits.
@@ -163,8 +162,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// newServerLog hands net/http's own complaints to the logger, one bounded line
-// each.
+// newServerLog passes the messages of net/http to the logger, one bounded line each.
 func newServerLog(log zerolog.Logger) *stdlog.Logger { return stdlog.New(serverLog{log}, "", 0) }
 
 type serverLog struct{ log zerolog.Logger }

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	maxActionBytes = 64 << 10        // bytes of an order's body
-	actionTimeout  = 5 * time.Second // for the fleet to carry out an order
+	maxActionBytes = 64 << 10        // bytes of an action's body
+	actionTimeout  = 5 * time.Second // for the fleet to carry out an action
 )
 
 var (
@@ -34,7 +34,7 @@ var (
 	}}
 )
 
-// fleetRoutes are the operators' orders. A gateway without a Fleet has none.
+// fleetRoutes are the routes of operators' actions on backends. A gateway without a Fleet has none.
 func (g *Gateway) fleetRoutes(r chi.Router) {
 	if g.opts.Fleet == nil {
 		return
@@ -45,7 +45,7 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 	r.Post("/admin/spot", g.backendAction(backendAction{name: "spot", drained: true, params: []string{"backend", "pool", "for"}, read: readSpotNotice}))
 }
 
-// adminMethod names the methods that a path of the admin listener takes.
+// adminMethod lists the methods that a path of the admin listener takes.
 func adminMethod(w http.ResponseWriter, r *http.Request) {
 	allow := http.MethodPost
 	switch path := r.URL.Path; {
@@ -63,15 +63,15 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, errMethod)
 }
 
-// backendAction is a kind of order.
+// backendAction is one kind of action.
 type backendAction struct {
 	name    string // for the log
-	drained bool   // what the backend is afterwards
+	drained bool   // whether the backend is drained afterwards
 	params  []string
 	read    func(q url.Values, body []byte) (backendRequest, error)
 }
 
-// actionResult is the answer to an order.
+// actionResult is the answer to an action.
 type actionResult struct {
 	Backend string  `json:"backend"`
 	Pool    string  `json:"pool,omitempty"`
@@ -81,7 +81,7 @@ type actionResult struct {
 	Message string  `json:"message,omitempty"`
 }
 
-// backendAction answers one kind of order.
+// backendAction handles one kind of action.
 func (g *Gateway) backendAction(c backendAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := g.runBackendAction(c, w, r)
@@ -93,8 +93,8 @@ func (g *Gateway) backendAction(c backendAction) http.HandlerFunc {
 	}
 }
 
-// runBackendAction reads an order and carries it out. It is finished also for somebody who
-// hangs up, and leaves one line in the log.
+// runBackendAction reads an action and carries it out, even if the client disconnects. It writes one log
+// line.
 func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *http.Request) (actionResult, error) {
 	q, err := query(r.URL.RawQuery, c.params)
 	if err != nil {
@@ -134,7 +134,7 @@ func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *ht
 	return answer, nil
 }
 
-// readActionBody reads the body of an order, of at most maxActionBytes bytes.
+// readActionBody reads the body of an action, of at most maxActionBytes bytes.
 func readActionBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return bodyReader{max: maxActionBytes, timeouts: DefaultTimeouts()}.take(w, r)
 }
@@ -154,8 +154,8 @@ func lastBackendUp(views []Backend, o backendRequest) bool {
 	return known
 }
 
-// resolveBackend puts the names of the one backend that is meant into an order. Whom
-// nobody here knows is left to the fleet.
+// resolveBackend replaces the name in an action by the pool and id of the one matching backend. A name that
+// no backend here has is left to the fleet.
 func (g *Gateway) resolveBackend(o backendRequest) (backendRequest, error) {
 	found := matchBackends(g.opts.Fleet.Backends(), o.pool, o.backend)
 	switch len(found) {
@@ -168,7 +168,7 @@ func (g *Gateway) resolveBackend(o backendRequest) (backendRequest, error) {
 	return o, ambiguous(o, found)
 }
 
-// fleetProblem makes a fleet's error one that says what there is instead.
+// fleetProblem adds the available names to a fleet's error.
 func (g *Gateway) fleetProblem(o backendRequest, err error) error {
 	views := g.opts.Fleet.Backends()
 	switch {
@@ -188,7 +188,7 @@ func ambiguous(o backendRequest, found []Backend) error {
 	return invalid(http.StatusConflict, "ambiguous_backend", fmt.Sprintf("The backend %q matches several backends: %s. Give pool= and the backend's id.", clip(o.backend), backendNames(found)))
 }
 
-// actionProblem is problemOf for orders: what is not the caller's is in the log.
+// actionProblem is problemOf for actions. It logs errors that are not the caller's fault.
 func (g *Gateway) actionProblem(err error) *problem {
 	if p := problemOf(err); p != errPanic {
 		return p
@@ -208,7 +208,7 @@ type BackendView struct {
 	URL      string   `json:"url"`
 	State    string   `json:"state"`
 	Why      string   `json:"why,omitempty"`
-	KVUsage  *float64 `json:"kv_usage"` // null: there is no reading
+	KVUsage  *float64 `json:"kv_usage"` // null: no reading
 	InFlight int      `json:"in_flight"`
 	Age      *float64 `json:"reading_age_seconds"`
 }
@@ -237,7 +237,7 @@ func poolViews(views []Backend) []PoolView {
 	return list
 }
 
-// writeJSON answers 200. What it is given can be encoded.
+// writeJSON answers 200 with v, which must be encodable.
 func writeJSON(w http.ResponseWriter, v any) { writeJSONStatus(w, http.StatusOK, v) }
 
 func writeJSONStatus(w http.ResponseWriter, status int, v any) {
@@ -249,5 +249,5 @@ func writeJSONStatus(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // whoever asked may be gone
+	_, _ = w.Write(append(b, '\n')) // the client may have disconnected
 }

@@ -7,29 +7,29 @@ import (
 	"github.com/foregate/foregate/gateway/pipeline"
 )
 
-// maxBehind is how much a client may be behind the others who share its answer, in bytes.
+// maxBehind is how far a client may lag behind the other readers of its shared answer, in bytes.
 const maxBehind = 1 << 20
 
-// errBehind is why such a client is cut off.
+// errBehind is the reason why such a client is disconnected.
 var errBehind = errors.New("the client is too far behind those who share its answer")
 
-// detached is a client that nobody waits for: a goroutine of its own writes what is held for it.
+// detached is a client with a goroutine of its own that writes its pending bytes. Write never blocks.
 type detached struct {
 	sink *sink
 	done chan struct{} // closed when the goroutine ends
-	more chan struct{} // there is more to write, or no more comes; holds one
+	more chan struct{} // capacity 1: there is more to write, or the answer is complete
 
-	panicked any // of the goroutine, when done is closed
+	panicked any // from the goroutine; read it after done is closed
 
 	mu     sync.Mutex
-	behind []byte // what the client is still to take
-	over   bool   // no more comes
-	err    error  // why it takes no more
+	behind []byte // bytes that wait to be written
+	over   bool   // no more bytes will come
+	err    error  // the error that ended the writing
 }
 
 var _ pipeline.AsyncClient = (*detached)(nil)
 
-// Detach implements pipeline.Client. The goroutine ends with Close.
+// Detach implements pipeline.Client. Close ends the goroutine.
 func (s *sink) Detach() pipeline.AsyncClient {
 	d := &detached{sink: s, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	go func() {
@@ -42,7 +42,7 @@ func (s *sink) Detach() pipeline.AsyncClient {
 	return d
 }
 
-// writeOn writes what there is, and reports whether more may come.
+// writeOn writes the pending bytes, and reports whether more may come.
 func (d *detached) writeOn() bool {
 	for {
 		d.mu.Lock()
@@ -69,7 +69,7 @@ func (d *detached) fail(err error) {
 	}
 }
 
-// Write implements pipeline.AsyncClient: it sets aside what the goroutine is to write.
+// Write implements pipeline.AsyncClient: it queues p for the goroutine.
 func (d *detached) Write(p []byte) {
 	d.mu.Lock()
 	if d.err == nil && len(d.behind)+len(p) > maxBehind && len(d.behind) > 0 {
@@ -97,7 +97,7 @@ func (d *detached) Close() error {
 	d.signal()
 	<-d.done
 	if d.panicked != nil {
-		panic(d.panicked) // it is this request's
+		panic(d.panicked) // it belongs to this request
 	}
 	return d.err
 }

@@ -21,20 +21,20 @@ import (
 const (
 	minDrain = time.Second
 	maxDrain = 30 * 24 * time.Hour
-	// drainAfterSpot is how long after its end a spot machine's name stays out: by then
-	// it has left discovery, or is another machine.
+	// drainAfterSpot is how long a spot machine stays drained after its end. By then it has left discovery,
+	// or its address belongs to another machine.
 	drainAfterSpot = 10 * time.Minute
-	maxSpotNotice  = 24 * time.Hour // of notice
+	maxSpotNotice  = 24 * time.Hour // longest accepted notice
 )
 
-// backendRequest is what an operator, or a cloud, wants of a backend.
+// backendRequest is an action of an operator, or a cloud's notice, for one backend.
 type backendRequest struct {
 	pool, backend, why string
-	duration           time.Duration // 0 is without end
+	duration           time.Duration // 0: without end
 }
 
-// query reads parameters strictly: one that is misspelt or given twice could
-// mean another backend.
+// query parses parameters strictly: with a misspelt or repeated parameter the action could hit another
+// backend.
 func query(raw string, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(raw)
 	if err != nil {
@@ -51,7 +51,7 @@ func query(raw string, known []string) (url.Values, error) {
 	return q, nil
 }
 
-// count reads how many of something somebody wants, the parameter n.
+// count reads the parameter n, a number from 1 to most; the default is some.
 func count(q url.Values, some, most int) (int, error) {
 	if !q.Has("n") {
 		return some, nil
@@ -71,7 +71,7 @@ func badParam(name, message string) *problem {
 	return p
 }
 
-// readDrain reads backend, pool, for and why. The body is not read.
+// readDrain reads backend, pool, for and why. The body is ignored.
 func readDrain(q url.Values, _ []byte) (backendRequest, error) {
 	o, err := readUndrain(q, nil)
 	if err != nil {
@@ -113,12 +113,11 @@ func readDuration(q url.Values) (time.Duration, error) {
 	return d, nil
 }
 
-// readSpotNotice reads a cloud's notice. The query was written by an operator and
-// goes before the body, of which only three fields are read, if it is JSON at all:
-// clouds send what they like.
+// readSpotNotice reads a cloud's notice. The query was written by an operator and takes precedence over the
+// body. Of the body only three fields are read, if it is JSON: clouds send various formats.
 func readSpotNotice(q url.Values, body []byte) (backendRequest, error) {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(body, &fields) // another cloud's words
+	_ = json.Unmarshal(body, &fields) // another format is not an error
 	for _, name := range []string{"backend", "pool"} {
 		var text string
 		if raw, ok := fields[name]; ok && !q.Has(name) {
@@ -146,8 +145,7 @@ func readSpotNotice(q url.Values, body []byte) (backendRequest, error) {
 	return o, nil
 }
 
-// plainHost tells whether nobody but this machine or its network decides where
-// host leads to.
+// plainHost reports whether only this machine or its network can resolve host.
 func plainHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

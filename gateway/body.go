@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// minBodyRate is what a body must keep up, in bytes/s, once it has started.
+	// minBodyRate is the minimum rate of a body once it has started, in bytes/s.
 	minBodyRate = 1 << 10
 
-	// minBuffer and maxUnproved are how much memory a body gets before any of it has come, and before
-	// maxUnproved of it have come, in bytes: a Content-Length is a claim, and many claims are a lot of memory. minBuffer
-	// is what the server has read of a connection anyway.
+	// minBuffer and maxUnproved bound the memory of a body before its first byte, and before maxUnproved
+	// bytes of it have arrived: a client can claim any Content-Length. minBuffer is what the server has read
+	// of a connection anyway. Both in bytes.
 	minBuffer   = 4 << 10
 	maxUnproved = 64 << 10
 )
 
-// checkBody judges a request's header before the first byte of its body is read.
+// checkBody checks a request's headers before the first byte of its body is read.
 func (g *Gateway) checkBody(w http.ResponseWriter, r *http.Request) error {
 	switch {
-	case len(r.Header["Content-Encoding"]) > 0: // also an empty one: another may stand behind it
+	case len(r.Header["Content-Encoding"]) > 0: // also an empty one: another value may follow it
 		return errEncoding
 	case !isJSON(r.Header):
 		return errContentType
@@ -37,8 +37,9 @@ func (g *Gateway) checkBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// acquireSlot takes one of a tenant's concurrent places for a large body before it is read; leave gives it back. Small
-// bodies take none here: they cost little, and what of them the cache answers counts against no limit.
+// acquireSlot takes one of a tenant's concurrent slots for a large body before it is read; leave returns it.
+// Small bodies take no slot here: they cost little, and a request that the cache answers counts against no
+// limit.
 func (g *Gateway) acquireSlot(l *accessRecord, r *http.Request) (leave func(), err error) {
 	if r.ContentLength >= 0 && r.ContentLength <= maxUnproved {
 		return func() {}, nil
@@ -50,7 +51,7 @@ func (g *Gateway) acquireSlot(l *accessRecord, r *http.Request) (leave func(), e
 type bodyReader struct {
 	max      int64 // bytes
 	timeouts Timeouts
-	charge   func(bytes int64) error // asked before so much memory is taken; nil allows all
+	charge   func(bytes int64) error // called before memory is taken; an error refuses it; nil allows all
 }
 
 // take reads a body, bounded in size and time.
@@ -68,7 +69,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return body, nil
 	}
 	w.Header().Set("Connection", "close")
-	_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for a body that may never come
+	_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body
 	refused, isRefused := errors.AsType[*upload.Error](err)
 	switch {
 	case isRefused:
@@ -81,7 +82,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	return nil, &bodyError{err}
 }
 
-// read reads the body with a rolling deadline: the longer it takes, the more must have come.
+// read reads the body with a rolling deadline that follows minBodyRate.
 func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, error) {
 	start := time.Now()
 	var body []byte
@@ -109,7 +110,7 @@ func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, 
 	}
 }
 
-// grow gives a full buffer more room, once that is charged.
+// grow enlarges a full buffer, after it was charged.
 func (b bodyReader) grow(body []byte, claimed int64) ([]byte, error) {
 	size := nextBuffer(int64(len(body)), claimed, b.max)
 	if b.charge != nil {
@@ -120,9 +121,9 @@ func (b bodyReader) grow(body []byte, claimed int64) ([]byte, error) {
 	return append(make([]byte, 0, size), body...), nil
 }
 
-// nextBuffer is the size of the next buffer of a body of which so many bytes have come, and which claims so many, -1 for
-// none. One that has proved itself gets its whole length at once; one that claims none gets twice what has
-// come. There is one byte more than the body has, so that the last read finds the end.
+// nextBuffer returns the size of the next buffer of a body: have bytes have arrived, and the client claims
+// claimed bytes, −1 if unknown. After maxUnproved bytes the buffer gets the whole length at once; without a
+// claim it doubles. It has one byte more than the body, so that the last read finds the end.
 func nextBuffer(have, claimed, most int64) int64 {
 	switch {
 	case claimed < 0:

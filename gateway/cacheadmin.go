@@ -11,24 +11,24 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// errNoSharedCache refuses a purge where no Redis keeps answers.
+// errNoSharedCache refuses a purge when no Redis stores answers.
 var errNoSharedCache = &problem{status: http.StatusConflict, body: openai.ErrorBody{
 	Message: "Answers are not cached in Redis here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
 }}
 
-// CacheView is what a replica knows of the cache since it began, as GET /admin/cache tells it.
+// CacheView is the state of the cache on this replica since its start, for GET /admin/cache.
 type CacheView struct {
 	Routes       []CacheRoute      `json:"routes"` // by name
 	LocalEntries int               `json:"local_entries"`
 	LocalBytes   int64             `json:"local_bytes"`
-	Tracked      bool              `json:"tracked"`           // Redis tells which copies are out of date; else they live a second
-	Away         bool              `json:"away"`              // Redis is not asked for now
+	Tracked      bool              `json:"tracked"`           // Redis reports outdated copies; otherwise copies live one second
+	Away         bool              `json:"away"`              // Redis is not asked for now, after failures
 	Queued       int               `json:"queued"`            // entries that wait to be written
-	Refused      map[string]uint64 `json:"refused,omitempty"` // values that did not open, by reason
-	Dropped      map[string]uint64 `json:"dropped,omitempty"` // answers that were to be kept and are not, by reason
+	Refused      map[string]uint64 `json:"refused,omitempty"` // values that could not be opened, by reason
+	Dropped      map[string]uint64 `json:"dropped,omitempty"` // answers that should have been stored and were not, by reason
 }
 
-// CacheRoute is one route's part in that.
+// CacheRoute is one route's part of a CacheView.
 type CacheRoute struct {
 	Route       string            `json:"route"`
 	Requests    map[string]uint64 `json:"requests"`  // by result
@@ -37,9 +37,9 @@ type CacheRoute struct {
 	SavedUSD    float64           `json:"saved_usd"`
 }
 
-// CacheTotals is the cache in a line, for GET /admin/status: since the replica began, over all routes.
+// CacheTotals summarizes the cache over all routes since the replica's start, for GET /admin/status.
 type CacheTotals struct {
-	Requests    uint64  `json:"requests"` // that might have been served from it
+	Requests    uint64  `json:"requests"` // that the cache could have answered
 	HitRatio    float64 `json:"hit_ratio"`
 	SavedTokens uint64  `json:"saved_tokens"`
 	SavedUSD    float64 `json:"saved_usd"`
@@ -48,11 +48,11 @@ type CacheTotals struct {
 // PurgeResult is the answer to POST /admin/cache/purge.
 type PurgeResult struct {
 	Purged     string `json:"purged"`               // what was asked for: "tenant NAME", "route NAME" or "all"
-	Everything bool   `json:"everything,omitempty"` // more than that was purged
+	Everything bool   `json:"everything,omitempty"` // more was purged than the given scope
 	Message    string `json:"message"`
 }
 
-// cacheRoutes are of the cache. A gateway without one has none.
+// cacheRoutes are the routes of the cache. A gateway without a cache has none.
 func (g *Gateway) cacheRoutes(r chi.Router) {
 	if g.opts.Cache == nil {
 		return
@@ -68,8 +68,7 @@ func (g *Gateway) cacheRoutes(r chi.Router) {
 	})
 }
 
-// purge carries out an order to purge. Its body is not read. It is finished also for
-// somebody who hangs up, and leaves one line in the log.
+// purge executes a purge, even if the client disconnects. The body is ignored. It writes one log line.
 func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	q, err := query(r.URL.RawQuery, []string{"tenant", "route"})
 	if err != nil {
@@ -97,8 +96,8 @@ func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	return answer, nil
 }
 
-// scopeOf reads tenant and route. A name that is empty is refused: a variable that was not
-// set must not purge everything.
+// scopeOf reads tenant and route. An empty name is refused: an unset shell variable must not purge
+// everything.
 func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
 	s := cache.Scope{Tenant: q.Get("tenant"), Route: q.Get("route")}
 	for _, name := range []string{"tenant", "route"} {
@@ -135,7 +134,7 @@ func cacheView(s cache.Stats) CacheView {
 	return v
 }
 
-// cacheTotals adds the routes up.
+// cacheTotals sums over the routes.
 func cacheTotals(s cache.Stats) *CacheTotals {
 	var sum CacheTotals
 	var hits uint64

@@ -9,8 +9,8 @@ import (
 	"github.com/foregate/foregate/gateway/pipeline"
 )
 
-// readCacheControl reads all lines of the header (RFC 9111, section 5.2.1). Directives that have no meaning here, or are
-// unknown, are passed over. An age that is no number is none at all: the answer must be fresh.
+// readCacheControl reads all lines of the header (RFC 9111, section 5.2.1). Unknown directives and those
+// without a meaning here are ignored. An age that is not a number counts as 0: the answer must be fresh.
 func readCacheControl(h http.Header) (c pipeline.CacheControl) {
 	for _, line := range h["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {
@@ -34,7 +34,7 @@ func readCacheControl(h http.Header) (c pipeline.CacheControl) {
 	return c
 }
 
-// maxAge is more than anything is kept for.
+// maxAge is longer than any answer is stored.
 const maxAge = 365 * 24 * time.Hour
 
 func wholeAge(value string) time.Duration {

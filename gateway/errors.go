@@ -27,14 +27,14 @@ type problem struct {
 	status    int
 	body      openai.ErrorBody
 	retry     time.Duration // Retry-After; 0 is none
-	retryable bool          // a retry may help; without it a 429 or 5xx says X-Should-Retry: false
+	retryable bool          // a retry may help; if false, a 429 or 5xx says X-Should-Retry: false
 	header    [2]string     // one more header
 }
 
-// Error makes a problem an error, so that handlers can return the fixed ones.
+// Error makes a problem an error, so that handlers can return the predefined ones.
 func (p *problem) Error() string { return p.body.Message }
 
-// retried reports whether the SDKs try again after such a status unless they are told not to.
+// retried reports whether the SDKs retry such a status by default.
 func (p *problem) retried() bool {
 	return p.status >= 500 || p.status == http.StatusTooManyRequests
 }
@@ -43,7 +43,7 @@ func invalid(status int, code, message string) *problem {
 	return &problem{status: status, body: openai.ErrorBody{Message: message, Type: "invalid_request_error", Code: code}}
 }
 
-// The refusals that need no numbers.
+// The refusals without numbers.
 var (
 	errNotFound    = invalid(http.StatusNotFound, "unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
 	errMethod      = invalid(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not take this method.")
@@ -62,7 +62,7 @@ var (
 		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
 		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
 	}
-	errGoing = &problem{ // another replica answers; so it is always an invitation, and in no budget
+	errGoing = &problem{ // another replica answers, so a retry is always welcome and counts against no retry budget
 		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
 		body: openai.ErrorBody{Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining"},
 	}
@@ -77,14 +77,14 @@ type modelError struct{ name string }
 
 func (e *modelError) Error() string { return fmt.Sprintf("unknown model %q", e.name) }
 
-// bodyError is a request body that broke while it was read.
+// bodyError wraps the error of a request body that could not be read.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "reading the body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// problemOf is the error table: it maps every error that a handler may return to
-// what the client sees. What is for operators stays in the log.
+// problemOf is the error table: it maps every error of a handler to what the client sees. Details for
+// operators appear only in the log.
 func problemOf(err error) *problem {
 	var (
 		fixed     *problem
@@ -149,8 +149,8 @@ func headerProblem(e *identity.Error) *problem {
 	return p
 }
 
-// uploadProblem is a body that was not read. Where its tenant holds too much itself, another
-// time is for the tenant to make; else it is the gateway that is too busy.
+// uploadProblem refuses a body that was not read. If the tenant itself holds too much, the client should slow
+// down; otherwise the gateway is overloaded.
 func uploadProblem(e *upload.Error) *problem {
 	switch {
 	case e.Reason == upload.Requests:
@@ -215,8 +215,8 @@ func failureProblem(f *engine.Failure) *problem {
 	}
 }
 
-// rejected passes on a backend's own refusal of the request. A refusal that the
-// gateway's own configuration earned is not the client's to see.
+// rejected forwards a backend's refusal of the request. A refusal that the gateway's own configuration caused
+// is hidden from the client.
 func rejected(f *engine.Failure) *problem {
 	switch f.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
@@ -243,10 +243,10 @@ func timedOut(kind engine.FailureKind) *problem {
 	}
 }
 
-// jitter spreads retries: up to half as much again.
+// jitter spreads retries: it adds up to 50 %.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) }
 
-// clip bounds text from outside for a message or a log field.
+// clip bounds external text for a message or a log field.
 func clip(s string) string { return clipTo(s, 128) }
 
 func clipTo(s string, most int) string {
@@ -256,16 +256,15 @@ func clipTo(s string, most int) string {
 	return s
 }
 
-// fail answers an error: with its status before the first byte; after it with
-// an error event in a stream, and always by aborting the connection, so that
-// nobody takes the answer for a whole one.
+// fail answers an error: with its status before the first byte. After the first byte it sends an error event
+// in a stream, and always aborts the connection, so that no client mistakes the answer for a complete one.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, err error) {
 	l.err = err
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
 		d := shed.Decision
 		g.metrics.shed.WithLabelValues(d.Class.String(), d.Pool, d.Reason).Inc()
 	}
-	if left(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server ends the context of a body that it could not read, too
+	if left(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server also ends the context when it cannot read a body
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
@@ -277,7 +276,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	}
 	l.code = p.status
 	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
-		conns.CloseAfterResponse(w, r) // whoever may not enter holds no place
+		conns.CloseAfterResponse(w, r) // a client without access keeps no connection
 	}
 	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
 		uninviting := *p
@@ -290,13 +289,13 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	writeProblem(w, p)
 }
 
-// wouldFailAgain says whether an identical request would fail alike.
+// wouldFailAgain reports whether an identical request would fail in the same way.
 func wouldFailAgain(err error) bool {
 	status := problemOf(err).status
 	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
-// endOf is what a client hears of an error that ends its request.
+// endOf returns the problem that a client sees for an error that ends its request.
 func endOf(r *http.Request, err error) *problem {
 	if context.Cause(r.Context()) == errDraining {
 		return errGoing
@@ -304,7 +303,7 @@ func endOf(r *http.Request, err error) *problem {
 	return problemOf(err)
 }
 
-// wholeSeconds rounds a wait up to what Retry-After can say: 1 to 300.
+// wholeSeconds rounds a wait up to whole seconds for Retry-After: 1 to 300.
 func wholeSeconds(d time.Duration) int {
 	return int(min(max((d+time.Second-1)/time.Second, 1), 300))
 }
@@ -326,5 +325,5 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 		h.Set(p.header[0], p.header[1])
 	}
 	w.WriteHeader(p.status)
-	_, _ = w.Write(p.body.Append(nil)) // the client may be gone; there is nobody else to tell
+	_, _ = w.Write(p.body.Append(nil)) // the client may have disconnected
 }

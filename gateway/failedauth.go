@@ -12,8 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// throttleFailedAuth is how a request ends whose credentials were not believed: as p says, or, where its credential or its
-// address has failed too often, with a wait. Right credentials never come here.
+// throttleFailedAuth answers a request with wrong credentials: as p says, or with 429 and a wait if its
+// credential or its address has failed too often. Valid credentials never come here.
 func (g *Gateway) throttleFailedAuth(l *accessRecord, r *http.Request, err error, p *problem) *problem {
 	e, ok := errors.AsType[*identity.Error](err)
 	if !ok || e.Kind != identity.Unauthorized || p.status != http.StatusUnauthorized {
@@ -31,7 +31,7 @@ func (g *Gateway) throttleFailedAuth(l *accessRecord, r *http.Request, err error
 	return tooManyFailures(v.Wait)
 }
 
-// codeTooManyFailures is the code of a 429 in the place of a 401.
+// codeTooManyFailures is the code of a 429 that replaces a 401.
 const codeTooManyFailures = "too_many_failures"
 
 func tooManyFailures(wait time.Duration) *problem {
@@ -41,8 +41,8 @@ func tooManyFailures(wait time.Duration) *problem {
 	}}
 }
 
-// clientAddress is that by which the client of a request counts, or the zero Addr where it speaks for many
-// clients: a balancer's, or that of a proxy on this machine.
+// clientAddress returns the address by which failures are counted, or the zero Addr if the address stands for
+// many clients: a load balancer's, or a proxy on this machine.
 func (g *Gateway) clientAddress(r *http.Request) netip.Addr {
 	a := peer.Address(r.RemoteAddr)
 	if a.IsLoopback() {

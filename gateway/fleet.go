@@ -10,27 +10,25 @@ import (
 	"time"
 )
 
-// Fleet is what operators may ask of the backends. It is safe for concurrent
-// use. A backend is named by its pool and its id in Backends; where none there is
-// so named, by what the operator wrote, pool "" included: it may be one that left
-// and is to come back.
+// Fleet is what operators may do with backends. It is safe for concurrent use. A backend is named by its pool
+// and its id in Backends. If there is no such backend, pool and id are the operator's own words (pool may be
+// ""): it may be a backend that left and will return.
 type Fleet interface {
-	// Drain stops new work on a backend, on every replica, for d; 0 is until
-	// Undrain. What runs there goes on. Its errors match ErrUnknownBackend,
-	// ErrAmbiguousBackend, or ErrNotShared when it was done all the same.
+	// Drain stops new work on a backend, on every replica, for d; 0 means until Undrain. Running work
+	// continues. Its errors match ErrUnknownBackend or ErrAmbiguousBackend, or ErrNotShared if only this
+	// replica drained it.
 	Drain(ctx context.Context, pool, backend, why string, d time.Duration) error
-	// Undrain ends a drain, with the same errors; one that there is not is none.
+	// Undrain ends a drain, with the same errors. A drain that does not exist is no error.
 	Undrain(ctx context.Context, pool, backend string) error
-	// Backends are all backends of all pools as this replica sees them.
+	// Backends returns all backends of all pools as this replica sees them.
 	Backends() []Backend
 }
 
-// What a Fleet's errors may match.
+// Errors that a Fleet's errors may match.
 var (
 	ErrUnknownBackend   = errors.New("unknown backend")
 	ErrAmbiguousBackend = errors.New("several pools have this backend")
-	// ErrNotShared means that the order was carried out by this replica, while the
-	// others could not be told.
+	// ErrNotShared means that this replica carried out the action, and the other replicas could not be told.
 	ErrNotShared = errors.New("the other replicas could not be told")
 )
 
@@ -40,12 +38,12 @@ type Backend struct {
 	State         string  // up, down, drained or suspect
 	Why           string  // why it is not up; "" when it is
 	KVUsage       float64 // of its last reading, 0 … 1
-	InFlight      int     // this replica's requests there
-	Age           float64 // seconds since that reading; negative or no number: there is none
+	InFlight      int     // this replica's requests on it
+	Age           float64 // seconds since that reading; negative or NaN: no reading
 }
 
-// matchBackends picks the backends that an operator may mean by name: an id, else a base
-// URL, else host:port; in one pool, or in any when pool is "".
+// matchBackends returns the backends that match name: an id, else a base URL, else host:port; in one pool, or
+// in all pools if pool is "".
 func matchBackends(views []Backend, pool, name string) []Backend {
 	base, address := normalizeAddress(name)
 	for _, same := range []func(v Backend) bool{
@@ -69,8 +67,8 @@ func matchBackends(views []Backend, pool, name string) []Backend {
 	return nil
 }
 
-// normalizeAddress returns a base URL in a form that can be compared, "" when raw is only
-// an address, and its host:port, "" when it has none.
+// normalizeAddress returns the base URL in comparable form ("" if raw is only an address) and its host:port
+// ("" if it has none).
 func normalizeAddress(raw string) (base, address string) {
 	whole := strings.Contains(raw, "://")
 	if !whole {

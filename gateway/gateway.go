@@ -29,8 +29,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// BackgroundTask is a background task that the gateway owns: it is started with the
-// gateway and ended, by its context, when the gateway stops.
+// BackgroundTask is a task that runs from the gateway's start until its stop, which ends its context.
 type BackgroundTask struct {
 	Name string
 	Run  func(context.Context) error
@@ -39,22 +38,22 @@ type BackgroundTask struct {
 // Model is one route as GET /v1/models lists it.
 type Model struct{ ID string }
 
-// Limits bound what the gateway takes in. Zero fields take the defaults.
+// Limits bound what the gateway accepts. Zero fields take the defaults.
 type Limits struct {
 	Body     int64 // bytes of a request body; 4 MiB
 	Header   int   // bytes of a request's headers; 16 KiB
-	InFlight int   // requests under way, and bodies that are coming beside them; 4096
+	InFlight int   // requests in progress, and uploading bodies besides; 4096
 	Bodies   int64 // bytes of all bodies in memory; 256 MiB
 
 	Conns           int            // open client connections, idle ones too; 16384
-	ConnsPerAddress int            // of those, from one address that is no balancer's; half of Conns
+	ConnsPerAddress int            // of these, from one address that is not a load balancer's; half of Conns
 	Balancers       []netip.Prefix // addresses whose connections carry many clients
 }
 
-// Drain says how the gateway stops. Zero is at once.
+// Drain says how the gateway stops. Zero means at once.
 type Drain struct {
 	Delay time.Duration // not ready, but still accepting, so that load balancers notice
-	Grace time.Duration // for streams to finish after that
+	Grace time.Duration // then, for streams to finish
 }
 
 // Options wires a Gateway.
@@ -62,48 +61,48 @@ type Options struct {
 	Listen    string        // address of the public listener
 	Listener  net.Listener  // instead of Listen
 	Admin     string        // address of the admin listener; "" is none
-	Operators *operator.Set // who may do something there, run by whoever made it; nil: pages only show, and the listener must be on loopback
+	Operators *operator.Set // who may act there; its creator runs it; nil: pages are read-only, and the listener must be on loopback
 	Console   http.Handler  // served under /console/ there; nil is none
 
 	Cascade        *tiers.Cascade
 	Models         []Model
-	Forward        []string // paths that pass through to the target
+	Forward        []string // paths that are forwarded to the target
 	Identity       *identity.Resolver
-	Limiter        *limits.Limiter     // run by whoever made it; nil is one for this replica alone
-	HighShare      func() float64      // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
-	Routes         func() []RouteState // how each route stands, in the order of the configuration; nil is ready always
+	Limiter        *limits.Limiter     // its creator runs it; nil: a limiter for this replica only
+	HighShare      func() float64      // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
+	Routes         func() []RouteState // state of each route, in the order of the configuration; nil: always ready
 	Fleet          Fleet               // served under /admin/ on the admin listener; nil is none
 	Inspector      Inspector           // served under /admin/status and /admin/settings; nil is none
-	SettingsEditor SettingsEditor      // where operators change settings, served under /admin/settings; nil is none
-	Tenants        func() []TenantView // those that are listed now, for /admin/tenants; nil is none
-	LostSettings   func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
-	RedisLevel     func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
+	SettingsEditor SettingsEditor      // changes settings, served under /admin/settings; nil is none
+	Tenants        func() []TenantView // the listed tenants now, for /admin/tenants; nil is none
+	LostSettings   func() int          // number of settings that Redis has lost, shown by /readyz; nil shows nothing
+	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
-	Generations  *cache.Generations                                             // joins identical requests, run by whoever made it; nil joins none
-	Salt         func(tenant string) string                                     // keeps tenants apart in the engines' prefix caches; nil does not
-	Cache        *cache.Store                                                   // run by whoever made it; nil is none
+	Generations  *cache.Generations                                             // its creator runs it; nil joins no requests
+	Salt         func(tenant string) string                                     // separates tenants in prefix caches; nil does not
+	Cache        *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig  func(route string) cache.Config                                // live; nil with no Cache
 	ServedModels func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
-	Purge        func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
-	Risk         func(ctx context.Context) ([]RiskView, error)                  // what audits have shown, served under /admin/risk; nil is none
-	Tracer       Tracer                                                         // nil passes a client's traceparent on, and that is all
+	Purge        func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
+	Risk         func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
+	Tracer       Tracer                                                         // nil: only forwards a client's traceparent
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
-	ReceiptShare func() float64              // of the receipts, what is written to the log, 0 … 1, live; nil is none
+	ReceiptShare func() float64              // share of the receipts that is written to the log, 0 … 1, live; nil is none
 
 	Limits Limits
 	Scan   openai.Limits               // zero takes openai.DefaultLimits
-	Allow  func(route string) []string // fields that a route's clients may send beyond what all may, as openai.Limits.Allow; nil is none
+	Allow  func(route string) []string // fields that a route's clients may send in addition, as openai.Limits.Allow; nil is none
 	Drain  Drain
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
-	Now        func() time.Time      // by which limits and failures to authenticate are counted; nil is time.Now
+	Now        func() time.Time      // clock of limits and authentication failures; nil is time.Now
 }
 
-// Gateway serves one replica.
+// Gateway is one replica's HTTP server.
 type Gateway struct {
 	opts         Options
 	log          zerolog.Logger
@@ -113,11 +112,11 @@ type Gateway struct {
 	pipeline     *pipeline.Pipeline
 	guard        guard
 	tenants      *tenants
-	authFailures *authbackoff.Table // of authentication
+	authFailures *authbackoff.Table // failed authentications
 	receipts     receipts
 
 	public, admin listener
-	streams       context.Context // of all requests; ended when the grace is over
+	streams       context.Context // parent context of all requests; ends after the grace period
 	cutStreams    context.CancelCauseFunc
 	tasksCtx      context.Context
 	stopTasks     context.CancelFunc
@@ -126,8 +125,8 @@ type Gateway struct {
 	failed        chan error
 }
 
-// listener is one of the two ways in: a server, its connections and what it listens
-// on, nil before Start and when the door stays shut.
+// listener is the public or the admin server with its connections and its socket. The socket is nil before
+// Start and if the listener is disabled.
 type listener struct {
 	server *http.Server
 	conns  *conns.Table
@@ -135,7 +134,7 @@ type listener struct {
 	addr   net.Addr
 }
 
-// open starts listening on addr, or takes ln when it is given.
+// open listens on addr, or uses ln if it is given.
 func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error {
 	if ln == nil {
 		var lc net.ListenConfig
@@ -148,10 +147,10 @@ func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error
 	return nil
 }
 
-// errDraining is why requests are cut when the grace is over.
+// errDraining is the reason why requests are cut when the grace period is over.
 var errDraining = errors.New("gateway is draining")
 
-// New wires a gateway; nothing is listened on before Start.
+// New wires a gateway; it does not listen before Start.
 func New(o Options) (*Gateway, error) {
 	if o.Cascade == nil || o.Identity == nil {
 		return nil, errors.New("gateway: Options need a Cascade and an Identity")
@@ -190,7 +189,7 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// newPipeline wires what answers requests.
+// newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
 		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
@@ -225,28 +224,26 @@ func (l Limits) withDefaults() Limits {
 	if l.Bodies == 0 {
 		l.Bodies = 256 << 20
 	}
-	l.Body = min(l.Body, max(1, l.Bodies/2)) // a larger one could never come
+	l.Body = min(l.Body, max(1, l.Bodies/2)) // a larger body could never be admitted
 	return l
 }
 
-// newUploads shares the connections out: a quarter of them may be bodies that are coming, the rest requests under
-// way. So one tenant, whose share of each is two thirds, leaves connections to others.
+// newUploads divides the connections: a quarter for uploading bodies, the rest for requests in progress. One
+// tenant gets at most two thirds of each, so connections are left for others.
 func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
 	return upload.New(upload.Options{
 		Uploads: max(1, min(l.InFlight, l.Conns/4)), Requests: max(1, min(l.InFlight, l.Conns-l.Conns/4)), Bytes: l.Bodies, Registerer: reg,
 	})
 }
 
-// maxAdminConns is how many connections operators, probes and scrapes may have open. They have
-// places of their own, whatever clients hold, and one address has half of them, so that probes get in whatever it
-// holds.
+// maxAdminConns bounds the open connections of operators, probes and scrapes. They are separate from the
+// clients' connections. One address gets half of them, so that probes always get one.
 const maxAdminConns = 64
 
-// newListener makes an http.Server with the limits of the front door. There is no
-// ReadTimeout and no WriteTimeout, because answers are streams; the body's
-// reading and every write have rolling deadlines of their own.
+// newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
+// because answers are streams; body reads and all writes have rolling deadlines instead.
 func (g *Gateway) newListener(h http.Handler, o conns.Options) listener {
-	o.MaxIdle = 75 * time.Second // longer than the load balancer's 60 s, so that it closes first
+	o.MaxIdle = 75 * time.Second // longer than a load balancer's 60 s, so that the balancer closes first
 	o.Registerer = g.opts.Registerer
 	d := listener{conns: conns.New(o), server: &http.Server{
 		Handler:           g.withDeadlines(h),
@@ -254,7 +251,7 @@ func (g *Gateway) newListener(h http.Handler, o conns.Options) listener {
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is for the front door, like all else
+		DisableGeneralOptionsHandler: true, // checkRequest handles OPTIONS *, like all others
 	}}
 	d.conns.Guard(d.server)
 	return d
@@ -284,7 +281,7 @@ func (g *Gateway) listen() error {
 		return nil
 	}
 	if err := g.admin.open(g.tasksCtx, g.opts.Admin, nil); err != nil {
-		_ = g.public.ln.Close() // nothing was served on it
+		_ = g.public.ln.Close() // nothing was served on it yet
 		return fmt.Errorf("admin listener: %w", err)
 	}
 	g.guard.local = onLoopback(g.admin.addr)
@@ -303,11 +300,10 @@ func (g *Gateway) serve(d listener) {
 	}
 }
 
-// Failed delivers the error of a listener that broke.
+// Failed delivers the error of a listener that failed.
 func (g *Gateway) Failed() <-chan error { return g.failed }
 
-// supervise runs a loop and starts it again after a pause when it fails or
-// panics.
+// supervise runs a task, and restarts it after a pause if it fails or panics.
 func (g *Gateway) supervise(l BackgroundTask) {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		err := g.runTask(l)
@@ -342,18 +338,15 @@ func (g *Gateway) Addr() net.Addr { return g.public.addr }
 // AdminAddr is the admin listener's address, nil when there is none.
 func (g *Gateway) AdminAddr() net.Addr { return g.admin.addr }
 
-// cutBefore is how long before the end of the grace the streams that are left
-// are told and cut.
+// cutBefore is how long before the end of the grace period the remaining streams are told and cut.
 const cutBefore = 2 * time.Second
 
-// lastWords is how long streams have to tell their clients that they are cut,
-// when there is no grace left.
+// lastWords is how long streams may tell their clients that they are cut, if no grace period is left.
 const lastWords = 500 * time.Millisecond
 
-// Stop ends the gateway: it is not ready at once, accepts for the drain delay,
-// then only finishes what it has; what is not finished shortly before the grace
-// is over is cut with an error event. It returns when everything has ended. It
-// is idempotent; ctx shortens it.
+// Stop ends the gateway. First it reports not ready and accepts for the drain delay. Then it only finishes
+// requests in progress. Shortly before the end of the grace period it cuts the rest with an error event. It
+// returns when everything has ended. It is idempotent; ctx shortens it.
 func (g *Gateway) Stop(ctx context.Context) {
 	g.stopOnce.Do(func() { g.stop(ctx) })
 }
@@ -374,12 +367,12 @@ func (g *Gateway) stop(ctx context.Context) {
 	if err := g.public.server.Shutdown(ctx); err != nil {
 		g.cutStreams(errDraining)
 		last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-		_ = g.public.server.Shutdown(last) // whoever can be told why is told
+		_ = g.public.server.Shutdown(last) // clients that can still be reached get the reason
 		done()
 		_ = g.public.server.Close()
 	}
 	g.stopTasks()
-	_ = g.admin.server.Close() // scrapes may be repeated
+	_ = g.admin.server.Close() // scrapes can be repeated
 	g.background.Wait()
 	g.cutStreams(errDraining)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// handler answers a request or returns why it could not; the error table makes
-// the status.
+// handler answers a request or returns an error, which the error table maps to a status.
 type handler func(l *accessRecord, w http.ResponseWriter, r *http.Request) error
 
 func (g *Gateway) handle(h handler) http.HandlerFunc {
@@ -26,14 +25,14 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 	}
 }
 
-// admittedRequest is a request whose body has come.
+// admittedRequest is a request whose body was read.
 type admittedRequest struct {
 	body  []byte
-	held  *upload.Body // what the gateway holds for it
-	leave func()       // gives back all that was taken for it; to be called in the end
+	held  *upload.Body // its memory and slot
+	leave func()       // releases everything that it holds; the handler calls it at the end
 }
 
-// enter does what comes before any work for a request: its identity, places for it, its body.
+// enter does everything before the actual work: identity, slots, body.
 func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e *admittedRequest, err error) {
 	if l.Caller, err = g.identify(r); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	}
 	leave := func() { held.Release(); unplace() }
 	defer func() {
-		if e == nil { // refused, or it panicked
+		if e == nil { // it was refused, or it panicked
 			leave()
 		}
 	}()
@@ -68,7 +67,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	return &admittedRequest{body, held, leave}, nil
 }
 
-// identify says who sent r, and has his connection kept where places are short.
+// identify returns the sender of r, and keeps its connection open when connections are scarce.
 func (g *Gateway) identify(r *http.Request) (identity.Caller, error) {
 	caller, err := g.opts.Identity.Identify(r)
 	if err == nil {
@@ -95,7 +94,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return err
 		}
 		if stricter != plan.DemandDefault && tier == plan.Draft {
-			tier = plan.Auto // who wants both gets the stricter
+			tier = plan.Auto // a request for both gets the stricter one
 		}
 		body, err := g.pipeline.Scan(kind, l.Caller.Tenant, in.body, g.opts.Scan)
 		if err != nil {
@@ -112,7 +111,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 	}
 }
 
-// forward passes an allow-listed path through to the target pool.
+// forward passes an allowed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
@@ -165,8 +164,8 @@ func demandedMode(h http.Header) (plan.Demand, error) {
 	return "", errMode
 }
 
-// upstreamHeader is all that goes upstream of the client's headers: a well-formed trace. The ids of
-// calls are the gateway's own.
+// upstreamHeader returns the client's headers that go to backends: only a well-formed traceparent. The
+// gateway assigns the call ids itself.
 func upstreamHeader(l *accessRecord, r *http.Request) http.Header {
 	if l.trace != nil {
 		h := http.Header{}
@@ -194,5 +193,5 @@ func traceparent(t string) bool {
 	return true
 }
 
-// left reports whether the request's own client went away.
+// left reports whether the request's client has disconnected.
 func left(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDraining }

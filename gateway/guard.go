@@ -20,7 +20,7 @@ const (
 	csrfHeader    = "X-Csrf-Token"
 )
 
-// What the admin listener refuses before it knows what for.
+// Refusals of the admin listener that need no numbers.
 var (
 	errNoToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
 		Message: "Show an operator's token (admin_tokens_file): Authorization: Bearer TOKEN, or sign in at /console/.", Type: "authentication_error", Code: "no_token",
@@ -39,7 +39,7 @@ var (
 	}}
 )
 
-// errScope refuses a token that is not good for what is asked.
+// errScope refuses a token without the required scope.
 func errScope(want operator.Scope) error {
 	challenge := `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`
 	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", challenge}, body: openai.ErrorBody{
@@ -48,17 +48,17 @@ func errScope(want operator.Scope) error {
 	}}
 }
 
-// noScope is the scope of what tells nothing of anybody, and needs no token.
+// noScope is the scope of public paths, which need no token.
 const noScope operator.Scope = ""
 
-// scopes says what a path of the admin listener wants, whatever the method. "/*" stands for all that is below. A
-// path that is not here wants operate, so that one that was forgotten is open to nobody.
+// scopes maps a path of the admin listener to the scope that it requires, for all methods. "/*" stands for
+// all paths below. A path that is not listed requires operate, so that a forgotten one is open to nobody.
 var scopes = map[string]operator.Scope{
 	"/":              noScope,
 	"/livez":         noScope,
 	"/readyz":        noScope,
-	"/admin/session": noScope, // signing in shows a token of its own
-	"/console/*":     noScope, // the pages, which are the same everywhere
+	"/admin/session": noScope, // signing in sends its token in the body
+	"/console/*":     noScope, // static pages without data
 
 	"/metrics": operator.Metrics,
 
@@ -81,7 +81,7 @@ var scopes = map[string]operator.Scope{
 	"/debug/pprof/*":           operator.Operate,
 }
 
-// scopeOf is what a path wants; listed is false where it is not in the table.
+// scopeOf returns the scope that a path requires; listed is false if the path is not in the table.
 func scopeOf(path string) (want operator.Scope, listed bool) {
 	if want, listed = scopes[path]; listed {
 		return want, true
@@ -94,22 +94,22 @@ func scopeOf(path string) (want operator.Scope, listed bool) {
 	return operator.Operate, false
 }
 
-// guard says who may do what at the admin listener. With tokens, whoever changes something must show one, and where
-// the listener is not on loopback whoever looks, too; who shows one may do what its scopes say. Tools show it as a
-// bearer key; a page does so once, for a session: a signed cookie that no other site's page can have sent
-// (SameSite) or use (the CSRF key, the Origin).
+// guard decides who may do what at the admin listener. If tokens are configured, every change requires one,
+// and so does every read if the listener is not on loopback. A token grants its scopes. Tools send it as a
+// bearer token. A page sends it once, for a session: a signed cookie that no other site's page can send
+// (SameSite) or use (CSRF key, Origin).
 type guard struct {
 	operators *operator.Set // nil: no tokens are configured
 	local     bool          // the listener is on loopback
 }
 
-// caller is who asks the admin listener for something: somebody with a token, somebody in a session, or anybody.
+// caller is the sender of an admin request: an operator with a token, an operator in a session, or anonymous.
 type caller struct {
-	operator *operator.Operator // nil: anybody
-	session  *operator.Session  // nil: the token itself was shown, or nothing
+	operator *operator.Operator // nil: anonymous
+	session  *operator.Session  // nil: the token itself was sent, or the caller is anonymous
 }
 
-// name is the operator's, "" for anybody.
+// name is the operator's name, "" for an anonymous caller.
 func (c caller) name() string {
 	if c.operator == nil {
 		return ""
@@ -117,7 +117,7 @@ func (c caller) name() string {
 	return c.operator.Name
 }
 
-// author is who the history of the settings says it was.
+// author is the name in the history of the settings.
 func (c caller) author() string {
 	if c.session != nil {
 		return c.name() + " via console"
@@ -125,7 +125,7 @@ func (c caller) author() string {
 	return c.name()
 }
 
-// identify says who asks. A wrong token is an error, also for what anybody may do.
+// identify returns the caller. A wrong token is an error, even on a public path.
 func (a *guard) identify(r *http.Request) (caller, error) {
 	if a.operators == nil {
 		return caller{}, nil
@@ -142,7 +142,7 @@ func (a *guard) identify(r *http.Request) (caller, error) {
 	return caller{}, nil
 }
 
-// session is the one whose cookie a request has, nil where that is not good.
+// session returns the session of a request's cookie, or nil if it is not valid.
 func (a *guard) session(r *http.Request) *operator.Session {
 	if a.operators == nil {
 		return nil
@@ -155,7 +155,7 @@ func (a *guard) session(r *http.Request) *operator.Session {
 	return nil
 }
 
-// admit says who asks, and why that is refused; the error is nil where it is not.
+// admit returns the caller, and an error if the request is refused.
 func (a *guard) admit(r *http.Request) (caller, error) {
 	c, err := a.identify(r)
 	if err != nil {
@@ -179,9 +179,9 @@ func (a *guard) admit(r *http.Request) (caller, error) {
 	return c, a.admitChange(r, c)
 }
 
-// ownLook refuses looks at a listener on loopback that a browser sends for others: for a page of
-// another site, and for one whose name was made to point here (DNS rebinding), which names itself
-// in Host. Links from elsewhere may lead here.
+// ownLook refuses cross-site reads through a browser at a listener on loopback: from a page of another site,
+// and from a page whose host name resolves to this machine (DNS rebinding), which the Host header shows.
+// Links from other sites are allowed.
 func ownLook(r *http.Request) error {
 	if !plainHost(r.Host) {
 		return errStrangeHost
@@ -197,7 +197,7 @@ func ownLook(r *http.Request) error {
 	return errCrossSite
 }
 
-// admitChange is admit for what is no question, by somebody who shows no token.
+// admitChange is admit for a change, by a caller without a token.
 func (a *guard) admitChange(r *http.Request, c caller) error {
 	if err := sameSite(r, a.operators != nil); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (a *guard) admitChange(r *http.Request, c caller) error {
 		return nil
 	case a.operators != nil:
 		return errNoToken
-	case !privateHost(r.Host): // whatever else it leaves out, a browser names the page's host
+	case !privateHost(r.Host): // a browser always sends the page's host
 		return errStrangeHost
 	case fromPage(r):
 		return errReadOnly
@@ -220,23 +220,23 @@ func (a *guard) admitChange(r *http.Request, c caller) error {
 	return nil
 }
 
-// callerKey is where a request of the admin listener has its caller.
+// callerKey is the context key of an admin request's caller.
 type callerKey struct{}
 
-// callerOf is who asks, as admit has found.
+// callerOf returns the caller that admit has found.
 func callerOf(r *http.Request) caller {
 	c, _ := r.Context().Value(callerKey{}).(caller)
 	return c
 }
 
-// guarded lets through what admit does.
+// guarded serves the requests that admit accepts.
 func (g *Gateway) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := g.guard.admit(r)
 		if err != nil {
 			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
-			conns.CloseAfterResponse(w, r) // whoever may not enter holds no place
+			conns.CloseAfterResponse(w, r) // a caller without access keeps no connection
 			writeProblem(w, problemOf(err))
 			return
 		}
@@ -247,7 +247,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// logAction begins the line that an order leaves in the log: who gave it, and what came of it.
+// logAction begins the log line of an action: its operator and its result.
 func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Event {
 	e := g.log.Info()
 	if err != nil {
@@ -256,8 +256,8 @@ func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Ev
 	return e.Str("order", what).Str("operator", callerOf(r).name()).Str("remote", r.RemoteAddr)
 }
 
-// whileAdmitted sends nothing more of an answer from when its request would be refused: the token is gone, or the
-// session is over. It is for streams; orders are finished, and answered.
+// whileAdmitted ends a stream when its request is no longer admitted: the token was removed, or the session
+// has ended. Actions that have begun are finished and answered.
 func (g *Gateway) whileAdmitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(r); return err }}, r)
@@ -269,7 +269,7 @@ type admittedWriter struct {
 	admit func() error
 }
 
-// Write fails where the request is not admitted any more.
+// Write fails if the request is no longer admitted.
 func (w *admittedWriter) Write(p []byte) (int, error) {
 	if err := w.admit(); err != nil {
 		return 0, err
@@ -277,17 +277,17 @@ func (w *admittedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (w *admittedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// fromPage reports whether a browser sends this for a page.
+// fromPage reports whether a browser sends this request for a page.
 func fromPage(r *http.Request) bool {
 	return len(r.Header.Values("Origin")) > 0 || r.Header.Get("Sec-Fetch-Site") != ""
 }
 
-// sameSite refuses what a browser sends on behalf of another site's page. A page
-// whose name was made to point here (DNS rebinding) looks like one of our own, so where none
-// has to show anything they are believed on an IP address or localhost only; tools send no Origin.
+// sameSite refuses requests that a browser sends for a page of another site. A page whose host name resolves
+// to this machine (DNS rebinding) looks like our own. So without tokens, pages are trusted only if their host
+// is an IP address or localhost. Tools send no Origin.
 func sameSite(r *http.Request, token bool) error {
 	if !fromPage(r) {
 		return nil
@@ -303,7 +303,7 @@ func sameSite(r *http.Request, token bool) error {
 	return nil
 }
 
-// onLoopback reports whether only this machine reaches an address.
+// onLoopback reports whether an address is reachable only from this machine.
 func onLoopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

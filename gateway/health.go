@@ -11,30 +11,30 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// livez says that the process is up.
+// livez answers 200 while the process runs.
 func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
-// RouteState is whether a route can serve, and in a word how.
+// RouteState says whether a route can serve.
 type RouteState struct {
 	Route string `json:"route"`
 	Ready bool   `json:"ready"`
 	State string `json:"state"` // one of the constants below
 }
 
-// The states of a route. In the first three it can serve.
+// The states of a route. In the first three the route can serve.
 const (
-	RouteOK        = "ok"         // every pool of it has a backend that takes requests
-	RouteNoDraft   = "no_draft"   // its draft pool has none, so the target answers alone
-	RouteDraftOnly = "draft_only" // its target pool has none, so only drafts are served
-	RouteUnreached = "unreached"  // no backend that could serve it has answered yet, or none does any more
+	RouteOK        = "ok"         // every pool has a backend that takes requests
+	RouteNoDraft   = "no_draft"   // the draft pool has none, so the target answers alone
+	RouteDraftOnly = "draft_only" // the target pool has none, so only drafts are served
+	RouteUnreached = "unreached"  // no backend that could serve it has answered yet, or none answers any more
 	RouteDown      = "down"       // every backend that could serve it is down, drained or has an open breaker
 )
 
-// RouteStateOf is the state of a route whose pools are in the given states; alone says whether its
-// drafts may be served without the target. One without a draft pool has draft == target.
+// RouteStateOf returns the state of a route from the states of its pools. alone: its drafts may be served
+// without the target. For a route without a draft pool, draft == target.
 func RouteStateOf(route string, draft, target pool.Readiness, alone bool) RouteState {
 	if !alone && target != pool.Ready {
-		draft = target // it serves nothing
+		draft = target // the draft pool cannot serve
 	}
 	s := RouteState{Route: route, Ready: draft == pool.Ready || target == pool.Ready, State: RouteOK}
 	switch {
@@ -50,10 +50,9 @@ func RouteStateOf(route string, draft, target pool.Readiness, alone bool) RouteS
 	return s
 }
 
-// readyz says whether new requests should come here, and how each route stands. With ?route=NAME
-// the routes that are named must be able to serve, otherwise one must. How much Redis there is and
-// settings that it lost stand in lines of their own, and change nothing: requests are answered all
-// the same.
+// readyz says whether new requests should come here, and shows the state of each route. With ?route=NAME all
+// named routes must be able to serve, otherwise one route must. The degradation level of Redis and lost
+// settings have lines of their own and do not affect readiness: requests are answered all the same.
 func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	if g.draining.Load() {
 		writeText(w, http.StatusServiceUnavailable, draining+"\n")
@@ -88,10 +87,10 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	writeText(w, status, text)
 }
 
-// draining is why a replica that ends is not ready.
+// draining is the reason in /readyz of a replica that stops.
 const draining = "draining"
 
-// routeStates are the states of all routes; none where nobody tells.
+// routeStates returns the states of all routes, none without Options.Routes.
 func (g *Gateway) routeStates() []RouteState {
 	if g.opts.Routes == nil {
 		return nil
@@ -99,7 +98,7 @@ func (g *Gateway) routeStates() []RouteState {
 	return g.opts.Routes()
 }
 
-// unready is why new requests should not come here, "" when they should.
+// unready returns why new requests should not come here, "" if they should.
 func (g *Gateway) unready() string {
 	if g.draining.Load() {
 		return draining
@@ -107,8 +106,8 @@ func (g *Gateway) unready() string {
 	return unready(g.routeStates())
 }
 
-// unready is why a replica with routes in these states is not ready; "" where one can serve, or
-// nothing is known of any.
+// unready returns why a replica with these routes is not ready, "" if one route can serve or there is no
+// information.
 func unready(states []RouteState) string {
 	if len(states) == 0 || slices.ContainsFunc(states, func(s RouteState) bool { return s.Ready }) {
 		return ""
@@ -124,7 +123,7 @@ func unready(states []RouteState) string {
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // a prober that hung up needs no answer
+	_, _ = w.Write([]byte(text)) // the prober may have disconnected
 }
 
 // models lists the routes.

@@ -31,10 +31,10 @@ func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 }
 
 func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
-	var rung atomic.Value
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.RedisLevel = func() string { return rung.Load().(string) } })
+	var level atomic.Value
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.RedisLevel = func() string { return level.Load().(string) } })
 	for _, mode := range []string{"shared", "degraded", "local"} {
-		rung.Store(mode)
+		level.Store(mode)
 		resp, err := g.client.Get(g.url + "/readyz")
 		if err != nil {
 			t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// maxObeyed is the longest Retry-After that the SDKs obey; instead of a longer one they come back after a few seconds, so
-// they are told not to.
+// maxObeyed is the longest Retry-After that the SDKs obey. They replace a longer one by a few seconds, so the
+// gateway then tells them not to retry.
 const maxObeyed = time.Minute
 
-// isRetry says whether an SDK marked a request as a further try.
+// isRetry reports whether an SDK marked a request as a retry.
 func isRetry(h http.Header) bool {
 	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
 	return err == nil && n > 0
@@ -34,8 +34,8 @@ func setRateLimitHeaders(h http.Header, s limits.Status) {
 	tell("Tokens", s.Tokens)
 }
 
-// limitProblem is a refusal as OpenAI words it: the type says which limit. Concurrent requests
-// are requests.
+// limitProblem is a refusal in OpenAI's words: the type names the limit. Concurrent requests count as
+// requests.
 func limitProblem(e *limits.Error) *problem {
 	p := &problem{status: http.StatusTooManyRequests, retryable: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
 	most, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
@@ -51,7 +51,7 @@ func limitProblem(e *limits.Error) *problem {
 	default:
 		p.body.Message = "Rate limit reached: the limit is " + most + " " + string(e.Limit) + " per minute."
 	}
-	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never sooner, and not all together
+	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never earlier, and spread
 	p.retryable = p.retry <= maxObeyed
 	p.body.Message += " Please try again in " + strconv.Itoa(wholeSeconds(p.retry)) + "s."
 	return p

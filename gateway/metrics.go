@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the HTTP surface's own. Labels come from the configuration and
-// from closed sets.
+// metrics of the HTTP surface. Label values come from the configuration and from closed sets.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
@@ -18,10 +17,10 @@ type metrics struct {
 	panics    prometheus.Counter
 }
 
-// tierCache is the label tier of answers that no backend made for their request.
+// tierCache is the label tier of answers that were not generated for their request.
 const tierCache = "cache"
 
-// latencyBuckets span a cached answer and a long generation, in seconds.
+// latencyBuckets cover cached answers to long generations, in seconds.
 var latencyBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -51,8 +50,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// request books one finished request. Requests that named no route of ours
-// share the empty label.
+// request counts a finished request. Requests without a known route share the empty label.
 func (m *metrics) request(l *accessRecord, took time.Duration) {
 	tier, first := "", time.Duration(0)
 	switch rc := l.Receipt; {
@@ -73,7 +71,7 @@ func (m *metrics) request(l *accessRecord, took time.Duration) {
 	}
 }
 
-// readiness shows what /readyz says.
+// readiness registers the gauges of /readyz.
 func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 	if reg == nil {
 		return
@@ -90,10 +88,10 @@ type routeStates struct {
 	desc   *prometheus.Desc
 }
 
-// Describe tells of the gauge.
+// Describe implements prometheus.Collector.
 func (s routeStates) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
-// Collect shows each route with the state that it is in.
+// Collect emits one series per route, with its state.
 func (s routeStates) Collect(to chan<- prometheus.Metric) {
 	for _, r := range s.states() {
 		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, oneIf(r.Ready), r.Route, r.State)

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// What a listener that asks nobody for a key refuses of browsers.
+// Refusals of browser requests at a listener without keys.
 var (
 	errOpenHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "No key is asked for here, so requests are taken at an IP address, localhost or a name under .localhost or .internal only: " +
@@ -22,10 +22,10 @@ var (
 	}}
 )
 
-// ownPage refuses what a browser sends to an open listener for a page that was not loaded from the
-// address it asks. Host must be private: a page whose own name was made to point here (DNS
-// rebinding) cannot write another Host than that name. A browser always sends one, so none is a
-// tool's. Reading across sites is refused by the browser, because no answer allows it.
+// ownPage refuses browser requests to an open listener unless their page was loaded from the same address.
+// Host must be private: a page whose own host name resolves to this machine (DNS rebinding) cannot send
+// another Host. A browser always sends Origin for such a request, so a request without it comes from a tool.
+// Browsers refuse cross-site reads themselves, because no answer allows them.
 func ownPage(r *http.Request) error {
 	if r.Host != "" && !privateHost(r.Host) {
 		return errOpenHost
@@ -36,9 +36,8 @@ func ownPage(r *http.Request) error {
 	return nil
 }
 
-// privateHost tells whether no public name server decides where host leads to: it is an address,
-// localhost, or a name under one of the reserved .localhost (RFC 6761) and .internal (ICANN), such
-// as host.docker.internal.
+// privateHost reports whether no public name server controls host: it is an IP address, localhost, or a name
+// under the reserved .localhost (RFC 6761) and .internal (ICANN), such as host.docker.internal.
 func privateHost(host string) bool {
 	if plainHost(host) {
 		return true

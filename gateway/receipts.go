@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	keptReceipts    = 1000 // of the last requests
-	defaultReceipts = 100  // that are told where nobody says how many
+	keptReceipts    = 1000 // number of receipts kept
+	defaultReceipts = 100  // number of receipts shown by default
 	receiptTimeout  = 10 * time.Second
 )
 
-// keptReceipt is the receipt of one request that is over, and what only the gateway knows of it.
-// It is not changed any more. It holds neither text nor anything that holds text, so that
-// a thousand of them stay small: 1 kB each, and at most 6.
+// keptReceipt is the immutable receipt of one finished request, with what only the gateway knows. It holds no
+// text and nothing that references text, so a thousand of them stay small: 1 kB each, at most 6.
 type keptReceipt struct {
 	id, tenant string
 	client     string // X-Request-ID as the client sent it
@@ -35,26 +34,25 @@ type keptReceipt struct {
 	class      identity.Priority
 	time       time.Time
 	total      time.Duration // until the end of the answer
-	lookup     time.Duration // spent on looking for a kept answer
-	limits     time.Duration // spent on its tenant's limits
+	lookup     time.Duration // spent on the cache look-up
+	limits     time.Duration // spent on the tenant's limits
 	code       int           // as in the access record
 	cache      cache.Result  // "" where it was not asked
 	problem    string        // code of the error, "" for none
 	rules      receiptSettings
-	prices     pricesJSON       // zero where the route's are not known
-	receipt    *receipt.Receipt // nil where the cascade had no part in it
-	trace      [16]byte         // its id, where the trace is recorded
-	cached     cachedAnswer     // where the answer was not made for this request
+	prices     pricesJSON       // zero if the route's prices are not known
+	receipt    *receipt.Receipt // nil if the cascade was not called
+	trace      [16]byte         // its id, if the trace is recorded
+	cached     cachedAnswer     // set if the answer was not generated for this request
 }
 
-// cachedAnswer is what a receipt tells of an answer that was there already.
+// cachedAnswer is the part of a receipt about a cached answer.
 type cachedAnswer struct {
 	tier, finish             string
 	prompt, accepted, target int // tokens
 }
 
-// receiptSettings are the settings of a request's route that its receipt's decisions hang on and do
-// not tell by themselves.
+// receiptSettings are the settings of the route that its receipt's decisions depend on and do not contain.
 type receiptSettings struct {
 	mode              plan.Mode
 	headCheck         plan.HeadCheck
@@ -74,7 +72,7 @@ func settingsOf(c *plan.Config) receiptSettings {
 	}
 }
 
-// receiptOf is what is kept of a request.
+// receiptOf builds the kept receipt of a request.
 func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 	f := keptReceipt{
 		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, time: l.Began, total: took,
@@ -100,8 +98,7 @@ func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 	return f
 }
 
-// acceptance is the verdict in one word: accepted, rejected, bypassed, or "" where the
-// cascade was not asked.
+// acceptance is the verdict in one word: accepted, rejected, bypassed, or "" if the cascade was not called.
 func (f *keptReceipt) acceptance() string {
 	if f.receipt == nil {
 		return ""
@@ -110,13 +107,12 @@ func (f *keptReceipt) acceptance() string {
 	return word
 }
 
-// receipts are those of the last requests, a ring. The zero value is ready. They are kept
-// as they are and encoded for who asks: adding one takes 0.1 µs and no memory, encoding it some
-// 15 µs (BenchmarkReceipts).
+// receipts is a ring of the last receipts. The zero value is ready. Receipts are encoded only on request:
+// adding one takes 0.1 µs and no memory, encoding it takes about 15 µs (BenchmarkReceipts).
 type receipts struct {
 	mu   sync.Mutex
 	ring [keptReceipts]keptReceipt
-	n    int // that were ever added
+	n    int // total number added
 }
 
 func (r *receipts) add(f keptReceipt) {
@@ -126,7 +122,7 @@ func (r *receipts) add(f keptReceipt) {
 	r.n++
 }
 
-// last returns at most n that are wanted, the newest last.
+// last returns at most n wanted receipts, the newest last.
 func (r *receipts) last(n int, wanted func(*keptReceipt) bool) []keptReceipt {
 	r.mu.Lock()
 	all := make([]keptReceipt, 0, min(r.n, keptReceipts))
@@ -140,8 +136,8 @@ func (r *receipts) last(n int, wanted func(*keptReceipt) bool) []keptReceipt {
 	return out
 }
 
-// keepReceipt keeps the receipt of a request that is over, and writes some to the log. Requests
-// that named no route of ours have none, so that they do not push out those that did.
+// keepReceipt stores the receipt of a finished request, and logs a share of them. Requests without a known
+// route have none, so that they do not displace others.
 func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 	if l.route == "" {
 		return
@@ -157,7 +153,7 @@ func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 	}
 }
 
-// receiptRoutes tell what was decided for the last requests.
+// receiptRoutes are the routes of the receipts.
 func (g *Gateway) receiptRoutes(r chi.Router) {
 	r.Get("/admin/receipts", g.listReceipts)
 	r.Get("/admin/receipts/{id}", g.oneReceipt)
@@ -178,17 +174,17 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTimeout)) // always there in net/http
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTimeout)) // net/http always supports it
 	lines := bufio.NewWriterSize(w, 64<<10)
 	for _, f := range g.receipts.last(n, wanted) {
 		if _, err := lines.Write(append(f.encode(), '\n')); err != nil {
-			return // whoever asked is gone
+			return // the client has disconnected
 		}
 	}
 	_ = lines.Flush() // as above
 }
 
-// receiptQuery reads how many receipts somebody wants, and which.
+// receiptQuery parses how many receipts are wanted, and which.
 func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*keptReceipt) bool, err error) {
 	if n, err = count(q, defaultReceipts, keptReceipts); err != nil {
 		return 0, nil, err
@@ -213,7 +209,7 @@ func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*keptReceipt) b
 	}, nil
 }
 
-// sinceOf reads a time, or how long ago it was.
+// sinceOf parses a time, or a duration before now.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -225,11 +221,11 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// errNoReceipt says that there is no such receipt, or no more.
+// errNoReceipt means that there is no such receipt, or it was overwritten.
 var errNoReceipt = invalid(http.StatusNotFound, "unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", keptReceipts))
 
-// oneReceipt answers GET /admin/receipts/{id}: with the receipt of the request with this id, else
-// with the last of those that clients sent with it.
+// oneReceipt answers GET /admin/receipts/{id}: the receipt of the request with this id, else the last one
+// whose client sent this id.
 func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 	if _, err := query(r.URL.RawQuery, nil); err != nil {
 		writeProblem(w, problemOf(err))
@@ -246,5 +242,5 @@ func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(found[0].encode(), '\n')) // whoever asked may be gone
+	_, _ = w.Write(append(found[0].encode(), '\n')) // the client may have disconnected
 }

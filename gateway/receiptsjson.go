@@ -11,41 +11,41 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// receiptJSON is a receipt as GET /admin/receipts and the log tell it: what was decided
-// for one request, by which numbers, and what came of it. It never holds text, prompts or
-// keys. Scores are in nats, times in milliseconds, prices in USD. Fields are added and
-// never change their meaning; testdata/receipt.golden.json shows all there are.
+// receiptJSON is a receipt in GET /admin/receipts and in the log: the decisions for one request, their
+// numbers, and the result. It never holds text, prompts or keys. Scores are in nats, times in milliseconds,
+// prices in USD. Fields may be added but never change their meaning; testdata/receipt.golden.json shows all
+// of them.
 type receiptJSON struct {
-	ID       string    `json:"id"`                          // the gateway's own; request ids that backends were told begin with it
+	ID       string    `json:"id"`                          // the gateway's own; request ids sent to backends begin with it
 	Client   string    `json:"client_request_id,omitempty"` // X-Request-ID as the client sent it
 	Tenant   string    `json:"tenant"`
 	Priority string    `json:"priority"`
-	Time     time.Time `json:"time"` // it came
+	Time     time.Time `json:"time"` // of arrival
 	Route    string    `json:"route"`
 	Code     int       `json:"code"`            // HTTP status; 499: the client left; 597: broken off after its first byte
-	Cache    string    `json:"cache,omitempty"` // what came of the cache
-	Error    string    `json:"error,omitempty"` // its code, as the client is told
-	Trace    string    `json:"trace,omitempty"` // its id, where the trace is recorded
+	Cache    string    `json:"cache,omitempty"` // result of the cache look-up
+	Error    string    `json:"error,omitempty"` // error code, as the client sees it
+	Trace    string    `json:"trace,omitempty"` // its id, if the trace is recorded
 
-	Tier       string `json:"tier,omitempty"`       // that the answer came from: draft, target, mixed
+	Tier       string `json:"tier,omitempty"`       // source of the answer: draft, target, mixed
 	Finish     string `json:"finish,omitempty"`     // finish_reason
-	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
+	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; empty if the cascade was not called
 
 	Settings      *settingsJSON      `json:"settings,omitempty"`
-	Audit         *auditJSON         `json:"audit,omitempty"`  // modes risk and shadow: what it was judged by
-	Prices        *pricesJSON        `json:"prices,omitempty"` // of the route's tokens, where any is known
+	Audit         *auditJSON         `json:"audit,omitempty"`  // modes risk and shadow: the evidence used
+	Prices        *pricesJSON        `json:"prices,omitempty"` // of the route's tokens, if any price is known
 	Plan          *planJSON          `json:"plan,omitempty"`
 	Attempts      []attemptJSON      `json:"attempts,omitempty"`
-	Verdict       *verdictJSON       `json:"verdict,omitempty"`        // of the draft; none where none was judged
+	Verdict       *verdictJSON       `json:"verdict,omitempty"`        // of the draft; absent if none was judged
 	ScoreByToken  [][2]float64       `json:"score_by_token,omitempty"` // [tokens, running minimum of the score]
-	Checks        []checkJSON        `json:"checks,omitempty"`         // what the target said of the draft
-	Continuations []continuationJSON `json:"continuations,omitempty"`  // where the target carried on
+	Checks        []checkJSON        `json:"checks,omitempty"`         // the target's checks of the draft
+	Continuations []continuationJSON `json:"continuations,omitempty"`  // continuations by the target
 	Tokens        tokensJSON         `json:"tokens"`
 	MS            msJSON             `json:"ms"`
-	USD           float64            `json:"usd"` // its share of the price of the backends that worked for it
+	USD           float64            `json:"usd"` // its share of the price of its backends
 }
 
-// settingsJSON are the settings that were in force; the thresholds are in verdictJSON.
+// settingsJSON are the settings in force; the thresholds are in verdictJSON.
 type settingsJSON struct {
 	Mode              string  `json:"mode"`
 	HeadCheck         string  `json:"head_check"`
@@ -58,12 +58,12 @@ type settingsJSON struct {
 	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
-// auditJSON is the evidence that a request went by.
+// auditJSON is the evidence that a request was judged by.
 type auditJSON struct {
 	Policy       string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
 	TrafficClass string `json:"traffic_class"`
-	Audited      bool   `json:"audited"` // its draft is asked about in the background
-	Shadow       bool   `json:"shadow"`  // and the client sees nothing of it
+	Audited      bool   `json:"audited"` // its draft is verified in the background
+	Shadow       bool   `json:"shadow"`  // and the client does not see it
 	Inherited    bool   `json:"inherited,omitempty"`
 }
 
@@ -78,26 +78,26 @@ type pricesJSON struct {
 type planJSON struct {
 	Tier          string        `json:"tier"`
 	Judged        bool          `json:"judged"`                    // the draft is judged
-	Reason        string        `json:"reason,omitempty"`          // why it is not
-	Mode          string        `json:"mode,omitempty"`            // by which it is
-	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft was judged
+	Reason        string        `json:"reason,omitempty"`          // why not
+	Mode          string        `json:"mode,omitempty"`            // acceptance mode
+	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft is judged
 	Verification  string        `json:"verification"`              // when the target is asked: never, doubt, always, exact
-	Scorer        string        `json:"scorer,omitempty"`          // and how: ids, text, judge
+	Scorer        string        `json:"scorer,omitempty"`          // scoring method: ids, text, judge
 	Block         int           `json:"block_tokens,omitempty"`    // tokens between two checks
 	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
-	Estimate      *estimateJSON `json:"estimate,omitempty"`        // none where nothing was reckoned
+	Estimate      *estimateJSON `json:"estimate,omitempty"`        // absent if nothing was estimated
 }
 
 type estimateJSON struct {
 	Prompt     float64 `json:"prompt_tokens"` // tokens
 	Output     float64 `json:"output_tokens"`
 	Holdback   float64 `json:"holdback_tokens"`
-	Acceptance float64 `json:"acceptance"` // that was reckoned with
+	Acceptance float64 `json:"acceptance"` // used in the estimate
 	Samples    float64 `json:"samples"`
 	TargetUSD  float64 `json:"target_usd"` // of asking the target alone
 	DraftUSD   float64 `json:"draft_usd"`  // expected of asking the draft first
 	Saving     float64 `json:"saving_usd"`
-	BreakEven  float64 `json:"break_even"` // acceptance from which on drafts pay
+	BreakEven  float64 `json:"break_even"` // acceptance above which drafts pay
 	ExtraTTFT  float64 `json:"extra_ttft_ms"`
 	Explored   bool    `json:"explored"`
 }
@@ -106,25 +106,25 @@ type attemptJSON struct {
 	Pool       string  `json:"pool"`
 	Backend    string  `json:"backend"`
 	Failed     string  `json:"failed,omitempty"`
-	Score      bool    `json:"score,omitempty"`      // it was asked about the draft
+	Score      bool    `json:"score,omitempty"`      // it scored the draft
 	Role       string  `json:"role"`                 // draft, target, score, tokenize
-	BrokenOff  string  `json:"broken_off,omitempty"` // why it broke off after its first byte
-	Queued     float64 `json:"queued_ms,omitempty"`  // for room, before it
-	At         float64 `json:"at_ms"`                // when it was begun, after ms.began
-	FirstToken float64 `json:"first_token_ms"`       // from then until its first event; 0: none came
-	MS         float64 `json:"ms"`                   // from then until it was over
-	Call       string  `json:"call,omitempty"`       // its backend was told ID-CALL as the request's id
+	BrokenOff  string  `json:"broken_off,omitempty"` // why it ended early, after its first byte
+	Queued     float64 `json:"queued_ms,omitempty"`  // waited for capacity, before it
+	At         float64 `json:"at_ms"`                // its start, after ms.cascade_start
+	FirstToken float64 `json:"first_token_ms"`       // from its start until its first event; 0: none came
+	MS         float64 `json:"ms"`                   // from its start until its end
+	Call       string  `json:"call,omitempty"`       // its backend got ID-CALL as request id
 }
 
 type verdictJSON struct {
 	Accept    bool    `json:"accept"`
 	Reason    string  `json:"reason"`
-	Cohort    string  `json:"cohort,omitempty"` // by whose word: conf, head, whole
+	Cohort    string  `json:"cohort,omitempty"` // who accepted: conf, head, whole
 	Score     float64 `json:"score"`
 	Threshold float64 `json:"threshold"`
 	Band      float64 `json:"band"`
-	Tokens    int     `json:"tokens"` // that were judged
-	At        float64 `json:"at_ms"`  // when it stood, after ms.began
+	Tokens    int     `json:"tokens"` // tokens judged
+	At        float64 `json:"at_ms"`  // time of the verdict, after ms.cascade_start
 }
 
 type checkJSON struct {
@@ -136,14 +136,14 @@ type checkJSON struct {
 	Score   float64 `json:"score"`
 	Reason  string  `json:"reason"`
 	MS      float64 `json:"ms"`
-	At      float64 `json:"at_ms"` // when it was asked, after ms.began
+	At      float64 `json:"at_ms"` // its start, after ms.cascade_start
 }
 
 type continuationJSON struct {
 	Reason string  `json:"reason"`
 	Tokens int     `json:"tokens"` // of the answer before it
 	Bytes  int     `json:"bytes"`
-	At     float64 `json:"at_ms"` // after ms.began
+	At     float64 `json:"at_ms"` // after ms.cascade_start
 }
 
 type tokensJSON struct {
@@ -151,25 +151,24 @@ type tokensJSON struct {
 	Drafted   int `json:"drafted"`
 	Accepted  int `json:"accepted"`
 	Wasted    int `json:"wasted"`
-	Scored    int `json:"scored"` // that the target computed for its checks, prompts included
+	Scored    int `json:"scored"` // tokens that the target computed for its checks, prompts included
 	Target    int `json:"target"`
-	Committed int `json:"committed"` // draft tokens at which the draft was committed; 0 never
+	Committed int `json:"committed"` // number of draft tokens at which the draft was committed; 0: never
 }
 
 type msJSON struct {
-	Queued       float64 `json:"queued"`        // for room at the pools
+	Queued       float64 `json:"queued"`        // waited for capacity in the pools
 	Draft        float64 `json:"draft"`         // spent on the draft
 	Verify       float64 `json:"verify"`        // spent on checks
-	Target       float64 `json:"target"`        // spent on the target's answer, or its part of one
+	Target       float64 `json:"target"`        // spent on the target's answer, or its part
 	FirstByte    float64 `json:"first_byte"`    // until the answer's first byte
-	Total        float64 `json:"total"`         // from when the request came until its end
-	CascadeStart float64 `json:"cascade_start"` // from when it came until the cascade took it up: what at_ms and first count from; 0 where it did not
-	Limits       float64 `json:"limits"`        // spent on its tenant's limits, which is part of began
-	Cache        float64 `json:"cache"`         // spent on looking for a kept answer in Redis, also part of it
+	Total        float64 `json:"total"`         // from arrival until the end
+	CascadeStart float64 `json:"cascade_start"` // from arrival to the cascade's start, the zero of at_ms; 0: not called
+	Limits       float64 `json:"limits"`        // spent on the tenant's limits, part of cascade_start
+	Cache        float64 `json:"cache"`         // spent on the cache look-up in Redis, also part of cascade_start
 }
 
-// encode is the receipt as JSON in one line: 1.5 kB, and at most 11 where names are of ordinary
-// length.
+// encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.
 func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
@@ -193,7 +192,7 @@ func (f *keptReceipt) encode() []byte {
 	v.MS.Total, v.MS.Limits, v.MS.Cache = milliseconds(f.total), milliseconds(f.limits), milliseconds(f.lookup)
 	b, err := json.Marshal(&v)
 	if err != nil {
-		panic(err) // only numbers that are not finite cannot be encoded, and there are none
+		panic(err) // only NaN and infinities cannot be encoded, and finite removes them
 	}
 	return b
 }
@@ -205,7 +204,7 @@ func (r *receiptSettings) json() *settingsJSON {
 	}
 }
 
-// of fills in what the cascade tells.
+// of fills in the cascade's receipt.
 func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
@@ -238,7 +237,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
-// verificationNames are the words for when the target is asked, by the values of accept.CheckPolicy.
+// verificationNames are the names of accept.CheckPolicy's values.
 var verificationNames = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
@@ -253,7 +252,7 @@ func planOf(p *plan.Plan) *planJSON {
 	return v
 }
 
-// finite brings a number to what JSON can hold.
+// finite replaces numbers that JSON cannot hold.
 func finite[T ~float64](v T) float64 {
 	switch f := float64(v); {
 	case math.IsNaN(f):
@@ -265,5 +264,5 @@ func finite[T ~float64](v T) float64 {
 	}
 }
 
-// milliseconds are told to the microsecond.
+// milliseconds converts with a precision of 1 µs.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

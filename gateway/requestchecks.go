@@ -11,14 +11,14 @@ import (
 const (
 	maxHeaders = 128 // header lines of one request
 
-	// leftoverTimeout is how long the rest of a request is waited for that is refused, or whose body nobody reads.
+	// leftoverTimeout is how long the gateway waits for the rest of a request that is refused, or whose body
+	// is ignored.
 	leftoverTimeout = 200 * time.Millisecond
 )
 
-// checkRequest refuses what the HTTP server lets through and a gateway must not:
-// absolute request URIs, header names that a proxy may confuse, pages of other sites
-// where nobody is asked for a key. It keeps a connection from being used again after
-// a chunked request (request smuggling by Content-Length beside Transfer-Encoding,
+// checkRequest refuses requests that the HTTP server accepts and a gateway must not: absolute request URIs,
+// header names that a proxy may confuse, and cross-site pages on a listener without keys. It closes the
+// connection after a chunked request (request smuggling by Content-Length together with Transfer-Encoding,
 // which the server does not show).
 func (g *Gateway) checkRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func (g *Gateway) checkRequest(next http.Handler) http.Handler {
 		}
 		for name := range r.Header {
 			if strings.Contains(name, "_") {
-				delete(r.Header, name) // X_Tenant_ID is X-Tenant-ID to some proxies
+				delete(r.Header, name) // some proxies treat X_Tenant_ID as X-Tenant-ID
 			}
 		}
 		id, err := identity.Header(r.Header, "X-Request-Id", 64)
@@ -53,16 +53,17 @@ func (g *Gateway) checkRequest(next http.Handler) http.Handler {
 	})
 }
 
-// withDeadlines ends the wait for clients that send no body, or read no answer: all that time their connections hold
-// their places. The server reads what a handler has not read, before it sends the answer and without a deadline. Who
-// reads a body or sends a stream sets deadlines of its own, and what is left of a body that is refused has leftoverTimeout.
+// withDeadlines bounds the time of clients that do not send a body or do not read an answer, because their
+// connections occupy slots. Before the server sends the answer, it reads the unread body without a deadline.
+// Handlers that read bodies or send streams set deadlines of their own; the rest of a refused body has
+// leftoverTimeout.
 func (g *Gateway) withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc, now := http.NewResponseController(w), time.Now()
 		if r.ContentLength != 0 {
-			_ = rc.SetReadDeadline(now.Add(leftoverTimeout)) // a connection that is gone shows soon enough, here and below
+			_ = rc.SetReadDeadline(now.Add(leftoverTimeout)) // a closed connection is detected soon enough, here and below
 		}
-		if r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // a profile takes as long as it is asked to
+		if r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // a profile takes as long as requested
 			_ = rc.SetWriteDeadline(now.Add(g.timeouts("").Write))
 		}
 		next.ServeHTTP(w, r)

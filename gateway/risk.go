@@ -9,113 +9,113 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// errEvidence answers where what audits have shown cannot be read.
+// errEvidence is the answer if audit results cannot be read.
 var errEvidence = &problem{status: http.StatusServiceUnavailable, retryable: true, body: openai.ErrorBody{
 	Message: "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.", Type: "server_error", Code: "evidence_away",
 }}
 
-// RiskState is a word for how the promise of one kind of request stands.
+// RiskState is the state of the promise for one kind of request.
 type RiskState string
 
 // The states.
 const (
-	RiskWarmup      RiskState = "warmup"      // its first time: nothing is certified, and drafts above a cautious threshold are served where settings say so
-	RiskStopped     RiskState = "stopped"     // too many of the drafts that its warm-up served were wrong: the target answers, and audits go on
-	RiskCertified   RiskState = "certified"   // drafts are served by a threshold of its own
-	RiskInherits    RiskState = "inherits"    // it has none, and goes by that of the whole route
-	RiskUncertified RiskState = "uncertified" // audits do not suffice yet: the target answers
-	RiskLearning    RiskState = "learning"    // scores are collected to place the thresholds by: the target answers
-	RiskInfeasible  RiskState = "infeasible"  // audits say that no threshold keeps the promise: the target answers
+	RiskWarmup      RiskState = "warmup"      // the first period: nothing is certified; cautious drafts may be served
+	RiskStopped     RiskState = "stopped"     // too many drafts served in the warm-up were wrong: the target answers, and audits continue
+	RiskCertified   RiskState = "certified"   // drafts are served by its own threshold
+	RiskInherits    RiskState = "inherits"    // it has no certificate, and uses that of the whole route
+	RiskUncertified RiskState = "uncertified" // not enough audits yet: the target answers
+	RiskLearning    RiskState = "learning"    // scores are collected to choose the thresholds: the target answers
+	RiskInfeasible  RiskState = "infeasible"  // audits show that no threshold keeps the promise: the target answers
 )
 
-// WarmupView is the first time of a kind of request, in which drafts may be served before anything is certified.
+// WarmupView is the first period of a kind of request, in which drafts may be served before anything is
+// certified.
 type WarmupView struct {
-	Serves bool   `json:"serves"` // it goes on, and drafts above a cautious threshold are answers
+	Serves bool   `json:"serves"` // the warm-up runs, and drafts above a cautious threshold are served
 	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_duration); "" while it goes on
 
-	Drafts      int     `json:"drafts"`       // that were made for requests in it
-	Served      int     `json:"served"`       // of these, that were the answer, unverified
-	Audits      int     `json:"audits"`       // of those served, that have an outcome; also of some that would have been served
+	Drafts      int     `json:"drafts"`       // made during the warm-up
+	Served      int     `json:"served"`       // of these, served unverified
+	Audits      int     `json:"audits"`       // completed audits of drafts that were served, or would have been
 	Bad         int     `json:"bad"`          // of the audits
-	WrongRate   float64 `json:"wrong_rate"`   // bad ÷ audits; 0 of no audits
-	Low         float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta
+	WrongRate   float64 `json:"wrong_rate"`   // bad ÷ audits; 0 without audits
+	Low         float64 `json:"wrong_lower"`  // interval that contains the rate at all times, with probability 1 − delta
 	High        float64 `json:"wrong_upper"`  //
 	SecondsLeft float64 `json:"seconds_left"` // of risk.warmup_duration; 0 when it is over
 
-	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since it began; null while that is not known, and when it is over
+	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since its start; null if not known, and when it is over
 }
 
-// RiskAdvice is what audits say of a kind of request that is infeasible.
+// RiskAdvice helps to set a promise for an infeasible kind of request.
 type RiskAdvice struct {
-	Audits   int     `json:"audits"` // of the strictest threshold
+	Audits   int     `json:"audits"` // at the strictest threshold
 	Bad      int     `json:"bad"`
 	Estimate float64 `json:"risk_estimate"`
-	Low      float64 `json:"risk_lower"` // interval that holds the risk at every moment, with probability 1 − delta
+	Low      float64 `json:"risk_lower"` // interval that contains the risk at all times, with probability 1 − delta
 	High     float64 `json:"risk_upper"`
 
-	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible, if the risk is the estimate, and the
-	// same for both ends of the interval. Null where none up to 0.5 does.
+	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible: if the risk is the
+	// estimate, and for both ends of the interval. Null if none up to 0.5 does.
 	FeasibleMaxWrongRate *float64 `json:"feasible_max_wrong_rate"`
 	FeasibleLower        *float64 `json:"feasible_max_wrong_rate_lower"`
 	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
 }
 
-// RiskView is what is known of one kind of request and cohort of it, as GET /admin/risk tells it: what is
-// promised, whether it is kept, and on how many audits that rests. Shares are 0 … 1. What is null
-// is not known, or there is none.
+// RiskView is the evidence about one kind of request and cohort, as GET /admin/risk returns it: the promise,
+// whether it is kept, and the number of audits behind it. Shares are 0 … 1. Null means not known or not
+// applicable.
 type RiskView struct {
 	Route        string    `json:"route"`
-	TrafficClass string    `json:"traffic_class"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
-	Cohort       string    `json:"cohort"`        // conf: accepted on the draft's own score; head: because the target stood by its first tokens
+	TrafficClass string    `json:"traffic_class"`
+	Cohort       string    `json:"cohort"` // conf: accepted by the draft's score; head: by the target's check of its first tokens
 	State        RiskState `json:"state"`
-	Summary      string    `json:"summary"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
+	Summary      string    `json:"summary"` // the state in one line, for people: drafts served, audit results, what to do, remaining time
 
-	MaxWrongRate     float64 `json:"max_wrong_rate"`    // promised: of the drafts served, the share that the target would have refused is at most that …
+	MaxWrongRate     float64 `json:"max_wrong_rate"`    // promise: the target would have refused at most this share of the served drafts …
 	ErrorProbability float64 `json:"error_probability"` // … except with this probability
 
-	OperatingIndex int      `json:"operating_index"` // how many thresholds are certified, the strictest first; 0: nothing is served
+	OperatingIndex int      `json:"operating_index"` // number of certified thresholds, from the strictest; 0: nothing is served
 	Threshold      *float64 `json:"threshold_nats"`  // null while nothing is served
 	Acceptance     float64  `json:"expected_acceptance"`
 
-	// Of the operating index, or of the strictest where there is none, in the living epoch that
-	// certified it.
-	Audits   int     `json:"audits"` // that have an outcome
+	// At the operating index (or the strictest threshold if there is none), in the current epoch.
+	Audits   int     `json:"audits"` // completed
 	Bad      int     `json:"bad"`
-	Pending  int     `json:"pending"` // audits that have none yet; they count as bad
+	Pending  int     `json:"pending"` // not completed; they count as bad
 	Estimate float64 `json:"risk_estimate"`
-	Lower    float64 `json:"risk_lower"` // interval that holds the risk at every moment, with probability 1 − delta
+	Lower    float64 `json:"risk_lower"` // interval that contains the risk at all times, with probability 1 − delta
 	Upper    float64 `json:"risk_upper"`
 	Bound    float64 `json:"risk_bound"` // the risk is proven to be below this, with probability 1 − delta/2
 
-	AuditsToCertify  *float64 `json:"audits_to_certify"`  // that are needed for the next threshold, about; null: it seems out of reach
-	AuditsPerMinute  *float64 `json:"audits_per_minute"`  // of those that count for it, of late, at all replicas
-	SecondsToCertify *float64 `json:"seconds_to_certify"` // until the first threshold, at that pace or that of the drafts of the warm-up; null once there is one
+	AuditsToCertify  *float64 `json:"audits_to_certify"`  // estimated number for the next threshold; null: out of reach
+	AuditsPerMinute  *float64 `json:"audits_per_minute"`  // recent rate of those that count for it, at all replicas
+	SecondsToCertify *float64 `json:"seconds_to_certify"` // until the first threshold, at the present rate; null once there is one
 
-	DriftLevel    float64 `json:"drift_level"` // 1 is the alarm, which takes all certificates back
+	DriftLevel    float64 `json:"drift_level"` // 1 is the alarm, which revokes all certificates
 	DriftWarned   bool    `json:"drift_warned"`
 	DriftAlarms   int64   `json:"drift_alarms"`
-	ScoresLearned int     `json:"scores_learned"` // of those wanted
-	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are placed
+	ScoresLearned int     `json:"scores_learned"` // of ScoresWanted
+	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are chosen
 
-	Warmup *WarmupView `json:"warmup"` // null where there was none: of the kinds that are heads or whole routes, and before the first draft
+	Warmup *WarmupView `json:"warmup"` // null if there was none: for heads and whole routes, and before the first draft
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
-// RiskSummary is how a route's promise stands, in one line of GET /admin/status.
+// RiskSummary is the state of a route's promise in one line of GET /admin/status.
 type RiskSummary struct {
 	Route            string  `json:"route"`
 	MaxWrongRate     float64 `json:"max_wrong_rate"`
 	ErrorProbability float64 `json:"error_probability"`
-	Classes          int     `json:"classes"`    // of request, each lot by itself
+	Classes          int     `json:"classes"`    // kinds of request, each with its own evidence
 	Certified        int     `json:"certified"`  // of these, with a threshold of their own
-	Inherited        int     `json:"inherited"`  // that go by the one of the whole route
-	Infeasible       int     `json:"infeasible"` // of which audits say that no threshold keeps the promise
-	Warned           int     `json:"warned"`     // of which a drift is suspected
+	Inherited        int     `json:"inherited"`  // that use the threshold of the whole route
+	Infeasible       int     `json:"infeasible"` // for which audits show that no threshold keeps the promise
+	Warned           int     `json:"warned"`     // with a suspected drift
 
-	Main *RiskView `json:"main"` // the kind with most drafts and audits, of those that are in use; null where there is none
+	Main *RiskView `json:"main"` // the kind with the most drafts and audits, of those in use; null if there is none
 }
 
-// RiskSummaries are the views of each route in one line, by route in the order of the views. [RiskSummary.Main] is left out.
+// RiskSummaries summarizes the views by route, in the order of the views. [RiskSummary.Main] is nil.
 func RiskSummaries(views []RiskView) []RiskSummary {
 	var lines []RiskSummary
 	for i := range views {
@@ -140,7 +140,7 @@ func RiskSummaries(views []RiskView) []RiskSummary {
 	return lines
 }
 
-// riskRoutes tell what audits have shown. A gateway without Options.Risk has none.
+// riskRoutes are the routes of audit results. A gateway without Options.Risk has none.
 func (g *Gateway) riskRoutes(r chi.Router) {
 	if g.opts.Risk != nil {
 		r.Get("/admin/risk", g.risk)

@@ -10,11 +10,11 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// routes is the public surface, whole. Everything else is 404 or 405.
+// routes is the whole public surface. Every other path is 404 or 405.
 func (g *Gateway) routes() http.Handler {
 	r := chi.NewRouter()
-	// Order matters: the record sees every outcome, recovery what the front door
-	// and the handlers do, and the front door runs before anything trusts a header.
+	// Order matters: record sees every result, recovered covers all handlers and checkRequest, and
+	// checkRequest runs before any code trusts a header.
 	r.Use(g.record, g.recovered, g.checkRequest)
 	r.NotFound(g.handle(func(*accessRecord, http.ResponseWriter, *http.Request) error { return errNotFound }))
 	r.MethodNotAllowed(g.handle(wrongMethod))
@@ -29,7 +29,7 @@ func (g *Gateway) routes() http.Handler {
 	return r
 }
 
-// adminRoutes is the operators' surface, on a listener of its own.
+// adminRoutes is the operators' surface, on a separate listener.
 func (g *Gateway) adminRoutes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(g.guarded)
@@ -62,7 +62,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	return r
 }
 
-// probes are asked by load balancers, some of which only want the head.
+// probes are called by load balancers, some of which use HEAD.
 func (g *Gateway) probes(r chi.Router) {
 	for path, h := range map[string]http.HandlerFunc{"/livez": g.livez, "/readyz": g.readyz} {
 		r.Get(path, h)
@@ -70,8 +70,8 @@ func (g *Gateway) probes(r chi.Router) {
 	}
 }
 
-// wrongMethod names the methods that a path takes: probes take GET and HEAD, the
-// list of models GET, all others POST.
+// wrongMethod lists the methods that a path takes: GET and HEAD for probes, GET for the list of models, POST
+// for all others.
 func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	allow := http.MethodPost
 	switch r.URL.Path {

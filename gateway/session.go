@@ -9,7 +9,7 @@ import (
 	"github.com/foregate/foregate/gateway/operator"
 )
 
-// SessionView is what GET /admin/session tells a page of itself.
+// SessionView is the answer to GET /admin/session.
 type SessionView struct {
 	Writable bool   `json:"writable"` // tokens are configured
 	SignedIn bool   `json:"signed_in"`
@@ -20,11 +20,11 @@ type SessionView struct {
 // SignOutResult is the answer to DELETE /admin/session.
 type SignOutResult struct {
 	SessionView
-	Shared  bool   `json:"shared"` // the other replicas know
+	Shared  bool   `json:"shared"` // the other replicas know it
 	Message string `json:"message,omitempty"`
 }
 
-// sessionView tells of a session; nil is none.
+// sessionView describes a session; nil means none.
 func (g *Gateway) sessionView(s *operator.Session) SessionView {
 	if s == nil {
 		return SessionView{Writable: g.guard.operators != nil}
@@ -65,7 +65,7 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, g.sessionView(&s))
 }
 
-// maySignIn says why somebody may not; pages ask for all there is.
+// maySignIn returns why an operator may not sign in: pages need all scopes.
 func maySignIn(o *operator.Operator) error {
 	switch {
 	case o == nil:
@@ -76,7 +76,8 @@ func maySignIn(o *operator.Operator) error {
 	return nil
 }
 
-// signOut answers DELETE /admin/session: the session is over, whoever has its cookie, and the browser forgets it.
+// signOut answers DELETE /admin/session: the session ends for everybody with its cookie, and the browser
+// deletes the cookie.
 func (g *Gateway) signOut(w http.ResponseWriter, r *http.Request) {
 	out := SignOutResult{SessionView: g.sessionView(nil), Shared: true}
 	if s := g.guard.session(r); s != nil {

@@ -17,45 +17,45 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// SettingsEditor is where operators change the live settings of all replicas, and look at their history.
-// It is safe for concurrent use, and waits as long as ctx allows. Its errors match
-// *SettingsRejected, ErrSettingsReadOnly, or are of a Redis that does not answer.
+// SettingsEditor changes the live settings of all replicas, and shows their history. It is safe for
+// concurrent use, and waits as long as ctx allows. Its errors match *SettingsRejected or ErrSettingsReadOnly,
+// or come from Redis.
 type SettingsEditor interface {
 	// Change sets and unsets settings, all or none.
 	Change(ctx context.Context, o SettingsEdit) (SettingsEditResult, error)
-	// Rollback makes the settings what they were after a version; 0 is nothing set.
+	// Rollback restores the settings after a version; 0 means no settings.
 	Rollback(ctx context.Context, o SettingsEdit, version int64) (SettingsEditResult, error)
-	// History are the last n changes, the newest first.
+	// History returns the last n changes, the newest first.
 	History(ctx context.Context, n int) ([]SettingsLogEntry, error)
 }
 
-// SettingsEdit says who changes what, why, and how.
+// SettingsEdit is a change of settings with its author and its reason.
 type SettingsEdit struct {
 	Who, Why string
 	Set      map[string]string // by name or name@route
 	Unset    []string
-	DryRun   bool // only tell what would change
+	DryRun   bool // only report what would change
 }
 
-// SettingsEditResult is what came of an order, or would.
+// SettingsEditResult is the result of an edit or of its dry run.
 type SettingsEditResult struct {
 	Version int64           `json:"version"` // of the settings afterwards; 0: nothing was written
 	DryRun  bool            `json:"dry_run"`
-	Changes []SettingChange `json:"changes"` // none: the settings are as wanted
-	Found   []SettingChange `json:"found"`   // made past the log before, and logged with it
-	Notes   []string        `json:"notes"`   // what somebody should know of the settings afterwards
+	Changes []SettingChange `json:"changes"` // empty: the settings already have these values
+	Found   []SettingChange `json:"found"`   // changes that were made without the log before, and are logged now
+	Notes   []string        `json:"notes"`   // what the operator should know about the new settings
 
-	Problems []string `json:"problems,omitempty"` // of a dry run: what would be refused, and so all of it
+	Problems []string `json:"problems,omitempty"` // dry run: problems that would refuse the whole edit
 }
 
-// SettingChange is what happened to one setting; null is not set.
+// SettingChange is the change of one setting; null means not set.
 type SettingChange struct {
 	Name string  `json:"name"`
 	Old  *string `json:"old"`
 	New  *string `json:"new"`
 }
 
-// SettingsLogEntry is a change in the history.
+// SettingsLogEntry is one change in the history.
 type SettingsLogEntry struct {
 	ID      string          `json:"id"`
 	Version int64           `json:"version"`
@@ -65,14 +65,13 @@ type SettingsLogEntry struct {
 	Changes []SettingChange `json:"changes"`
 }
 
-// SettingsRejected says what is wrong with an order, one line for each setting. Nothing was
-// changed.
+// SettingsRejected lists the problems of an edit, one line for each setting. Nothing was changed.
 type SettingsRejected struct{ Problems []string }
 
-// Error is all lines.
+// Error returns all lines.
 func (e *SettingsRejected) Error() string { return strings.Join(e.Problems, "\n") }
 
-// ErrSettingsReadOnly means that the Redis user of this replica may not write settings.
+// ErrSettingsReadOnly means that this replica's Redis user may not write settings.
 var ErrSettingsReadOnly = errors.New("the Redis user may only read settings")
 
 const (
@@ -91,8 +90,7 @@ var (
 	}}
 )
 
-// settingsEditRoutes are those of the settings that change. A gateway without a Desk has a history in which
-// nothing is.
+// settingsEditRoutes are the routes that change settings. Without a SettingsEditor, the history is empty.
 func (g *Gateway) settingsEditRoutes(r chi.Router) {
 	if g.opts.SettingsEditor == nil {
 		r.Get("/admin/settings/log", func(w http.ResponseWriter, _ *http.Request) {
@@ -115,7 +113,7 @@ func (g *Gateway) settingsEditRoutes(r chi.Router) {
 	r.Get("/admin/settings/log", g.settingsLog)
 }
 
-// settingsEditRequest is the body of an order.
+// settingsEditRequest is the body of an edit.
 type settingsEditRequest struct {
 	Set     map[string]string `json:"set"`
 	Unset   []string          `json:"unset"`
@@ -123,14 +121,14 @@ type settingsEditRequest struct {
 	Why     string            `json:"why"`
 	DryRun  bool              `json:"dry_run"`
 
-	operator string // whose token it came with
+	operator string // whose token was used
 }
 
 func (o *settingsEditRequest) edit() SettingsEdit {
 	return SettingsEdit{Who: o.operator, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
 }
 
-// handleSettingsEdit answers one kind of order. It is carried out also for somebody who hangs up.
+// handleSettingsEdit handles one kind of edit, even if the client disconnects.
 func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditRequest) (SettingsEditResult, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		o, err := g.readSettingsEdit(w, r)
@@ -145,7 +143,7 @@ func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditReque
 			g.logAction(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator action")
 		}
 		var refused *SettingsRejected
-		if o.DryRun && errors.As(err, &refused) { // that was the question
+		if o.DryRun && errors.As(err, &refused) { // a dry run reports problems as its result
 			result, err = SettingsEditResult{Changes: []SettingChange{}, Found: []SettingChange{}, Notes: []string{}, Problems: refused.Problems}, nil
 		}
 		if err != nil {
@@ -157,7 +155,7 @@ func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditReque
 	}
 }
 
-// readSettingsEdit reads an order strictly: a field that is misspelt could mean another change.
+// readSettingsEdit reads an edit strictly: a misspelt field could mean another change.
 func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*settingsEditRequest, error) {
 	if g.guard.operators == nil {
 		return nil, errReadOnly
@@ -182,7 +180,7 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 	return &o, nil
 }
 
-// writeSettingsProblem tells why an order was not carried out. What is wrong with settings is told one by one.
+// writeSettingsProblem answers an edit that failed. Problems with settings are listed one by one.
 func (g *Gateway) writeSettingsProblem(w http.ResponseWriter, err error) {
 	var refused *SettingsRejected
 	switch {

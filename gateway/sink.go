@@ -11,25 +11,24 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// sink writes an answer to the client: headers once, then whole frames, each
-// flushed at once.
+// sink writes an answer to the client: headers once, then whole frames, each flushed immediately.
 type sink struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     *http.ResponseController
 	record *pipeline.Record // of the request
-	stream bool             // what the client asked for
+	stream bool             // the client asked for a stream
 	began  bool
-	wait   time.Duration // longest for one write, see [Timeouts]
-	until  time.Time     // the write deadline in force
-	first  time.Time     // of the first byte
+	wait   time.Duration // maximum for one write, see [Timeouts]
+	until  time.Time     // the current write deadline
+	first  time.Time     // time of the first byte
 
-	brokenOff bool // the client of a stream was told that it breaks off
+	brokenOff bool // the client of a stream got the error event
 }
 
 var _ pipeline.Client = (*sink)(nil)
 
-// open gives a request's answer a way to its client.
+// open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
 	l.out = &sink{w: w, r: r, rc: http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
 	return l.out
@@ -54,7 +53,7 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 	}
 	if s.stream {
 		h.set("Cache-Control", "no-cache")
-		h.set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
+		h.set("X-Accel-Buffering", "no") // otherwise nginx buffers the stream
 	}
 	if head.FromCache {
 		h.set("Age", strconv.FormatInt(int64(head.Age/time.Second), 10))
@@ -70,8 +69,8 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 // BreakOff implements pipeline.Client.
 func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.r, err)) }
 
-// breakOff tells the client of a stream, once, why its answer ends here. The connection is aborted whether or not that
-// arrives.
+// breakOff sends the error event to the client of a stream, once. The connection is aborted afterwards,
+// whether or not the event arrives.
 func (s *sink) breakOff(p *problem) {
 	if s.stream && !s.brokenOff {
 		s.brokenOff = true
@@ -79,7 +78,7 @@ func (s *sink) breakOff(p *problem) {
 	}
 }
 
-// tell sets what the headers of every answer say, of errors too: what came of the cache, and how the tenant stands.
+// tell sets the headers of every answer, including errors: cache result and rate limits.
 func (h *headers) tell(r *pipeline.Record) {
 	switch r.Cache {
 	case "":
@@ -95,16 +94,16 @@ func (h *headers) tell(r *pipeline.Record) {
 	setRateLimitHeaders(h.to, r.LimitStatus)
 }
 
-// headers sets several at a time, for one allocation.
+// headers sets several headers with one allocation.
 type headers struct {
 	to     http.Header
-	values []string // what was set, each the list of one header
+	values []string // all values set, each the list of one header
 }
 
-// maxSet is how many headers an answer has at most.
+// maxSet is the maximum number of headers of an answer.
 const maxSet = 9
 
-// set sets a header, whose name is in canonical form; "" is not told.
+// set sets a header, whose name is in canonical form; "" sets nothing.
 func (h *headers) set(name, value string) {
 	if value == "" {
 		return
@@ -119,7 +118,7 @@ func (h *headers) set(name, value string) {
 
 // Write sends p and flushes.
 func (s *sink) Write(p []byte) error {
-	if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // renewed only now and then: it costs as much as a small write
+	if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // not on every write: it costs as much as a small write
 		s.until = now.Add(s.wait)
 		if err := s.rc.SetWriteDeadline(s.until); err != nil {
 			return err
@@ -148,7 +147,7 @@ func (t timing) add(name string, d time.Duration) timing {
 	return append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
 }
 
-// serverTiming tells where the time went until the first byte; "" is not told.
+// serverTiming formats the phases until the first byte; "" if there is nothing to report.
 func serverTiming(t pipeline.Timing) string {
 	if t == (pipeline.Timing{}) {
 		return ""

@@ -6,65 +6,64 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// Inspector is what operators may see of the replica around a gateway. It is safe for
-// concurrent use, waits for nothing, and what it returns is the caller's.
+// Inspector shows operators the state of the replica around a gateway. It is safe for concurrent use, does
+// not block, and the caller owns what it returns.
 type Inspector interface {
-	// Status is how the replica stands. The gateway itself fills in whether it is ready,
-	// what is in flight, and the pools.
+	// Status is the state of the replica. The gateway itself adds readiness, requests in flight, and the
+	// pools.
 	Status() Status
-	// Settings are all live settings as they are in force, those of a route when route
-	// is not "".
+	// Settings returns all live settings in force, those of a route if route is not "".
 	Settings(route string) []SettingView
 }
 
-// Status is how one replica stands, as GET /admin/status tells it. Optional parts are
-// nil or empty where there is nothing to tell.
+// Status is the state of one replica, as GET /admin/status returns it. Optional parts are nil or empty if
+// there is nothing to show.
 type Status struct {
 	Version  string       `json:"version"`
 	Uptime   float64      `json:"uptime_seconds"`
 	Ready    string       `json:"ready"` // "yes", or why not
 	Routes   []RouteState `json:"routes,omitempty"`
 	InFlight int          `json:"in_flight"`
-	Replicas []string     `json:"replicas,omitempty"` // that live, itself among them
+	Replicas []string     `json:"replicas,omitempty"` // live replicas, including this one
 
 	Redis    RedisView      `json:"redis"`
-	Warnings []string       `json:"warnings,omitempty"` // of what the configuration leaves open, or asks for and does not get
+	Warnings []string       `json:"warnings,omitempty"` // about gaps in the configuration, or settings that have no effect
 	Cache    *CacheTotals   `json:"cache,omitempty"`
 	Settings SettingsView   `json:"settings"`
-	Files    []FileView     `json:"files,omitempty"` // that are read again when they change
-	Breakers []BreakerView  `json:"breakers"`        // those that are not closed
+	Files    []FileView     `json:"files,omitempty"` // files that are reloaded when they change
+	Breakers []BreakerView  `json:"breakers"`        // breakers that are not closed
 	Pools    []PoolView     `json:"pools"`
-	Shedding []SheddingView `json:"shedding"`       // classes that are turned away now
+	Shedding []SheddingView `json:"shedding"`       // classes that are rejected now
 	Drafts   []DraftView    `json:"drafts"`         // how routes use their draft pools
-	Engines  []EngineView   `json:"engines"`        // what the engines of those can do
-	Risk     []RiskSummary  `json:"risk,omitempty"` // of the drafts that routes serve unverified
+	Engines  []EngineView   `json:"engines"`        // capabilities of these pools' engines
+	Risk     []RiskSummary  `json:"risk,omitempty"` // of drafts that routes serve unverified
 }
 
-// RedisView is the shared state as this replica has it.
+// RedisView is the shared state as this replica sees it.
 type RedisView struct {
 	Name  string  `json:"name,omitempty"` // where it is, without credentials; "" is none
 	Level string  `json:"level"`          // shared, degraded or local
-	Since float64 `json:"since_seconds"`  // since it is so
-	Why   string  `json:"why,omitempty"`  // it is not shared
+	Since float64 `json:"since_seconds"`  // seconds at this level
+	Why   string  `json:"why,omitempty"`  // why it is not shared
 }
 
-// SettingsView is what the live settings are and are not.
+// SettingsView summarizes the live settings.
 type SettingsView struct {
 	Age      float64               `json:"age_seconds"`        // since they were last read
-	Changed  []SettingView         `json:"changed"`            // in force and other than their defaults
+	Changed  []SettingView         `json:"changed"`            // in force and different from their defaults
 	Rejected []RejectedSettingView `json:"rejected"`           // their last good values stay in force
 	Unknown  []RejectedSettingView `json:"unknown"`            // ignored: of another version, or misspelt
 	Switches []string              `json:"switches,omitempty"` // kill switches in force
-	Lost     []SettingChange       `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
+	Lost     []SettingChange       `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
 }
 
-// FileView is a file that is read again when it changes.
+// FileView is a file that is reloaded when it changes.
 type FileView struct {
-	Setting       string  `json:"setting"`                  // that names it
-	Age           float64 `json:"age_seconds"`              // since what is in force was put into force
-	Changes       int     `json:"changes"`                  // put into force since the start
-	Error         string  `json:"error,omitempty"`          // why the file as it is now is not in force, a line for each mistake
-	WorldReadable bool    `json:"world_readable,omitempty"` // every user of the machine could read this file of secrets
+	Setting       string  `json:"setting"`                  // the setting that names it
+	Age           float64 `json:"age_seconds"`              // of the content in force
+	Changes       int     `json:"changes"`                  // reloads since the start
+	Error         string  `json:"error,omitempty"`          // why the current content is not in force, one line per mistake
+	WorldReadable bool    `json:"world_readable,omitempty"` // every user of the machine can read this file of secrets
 }
 
 // SettingView is one setting in force.
@@ -74,11 +73,11 @@ type SettingView struct {
 	Default string `json:"default"`
 	Range   string `json:"range,omitempty"`
 
-	Meaning  string `json:"meaning,omitempty"` // in GET /admin/settings alone, as the next
+	Meaning  string `json:"meaning,omitempty"` // only in GET /admin/settings, like the next field
 	PerRoute bool   `json:"per_route,omitempty"`
 }
 
-// RejectedSettingView is a field of the settings that is not in force, and why.
+// RejectedSettingView is a setting that is not in force, with the reason.
 type RejectedSettingView struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -90,18 +89,17 @@ type BreakerView struct {
 	Pool         string  `json:"pool"`
 	Backend      string  `json:"backend"`
 	State        string  `json:"state"`                    // open or half-open
-	SecondsLeft  float64 `json:"seconds_left,omitempty"`   // until it is tried, or its trial is over
-	OpenHereOnly bool    `json:"open_here_only,omitempty"` // closed for the fleet, and not here
+	SecondsLeft  float64 `json:"seconds_left,omitempty"`   // until the next trial, or until the trial ends
+	OpenHereOnly bool    `json:"open_here_only,omitempty"` // closed for the fleet, but open on this replica
 }
 
-// SheddingView is a pool and the classes that are turned away from it now.
+// SheddingView is a pool and the classes that it rejects now.
 type SheddingView struct {
 	Pool       string   `json:"pool"`
 	Priorities []string `json:"priorities"`
 }
 
-// statusRoutes tell operators how the replica stands. A gateway without an Inside has
-// none.
+// statusRoutes are the routes of the replica's state. A gateway without an Inspector has none.
 func (g *Gateway) statusRoutes(r chi.Router) {
 	if g.opts.Inspector == nil {
 		return
@@ -139,7 +137,7 @@ func (g *Gateway) settings(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inspector.Settings(route)})
 }
 
-// routeParam is the route that a question is about, its only parameter; "" is all.
+// routeParam returns the parameter route, the only one allowed; "" means all.
 func (g *Gateway) routeParam(r *http.Request) (string, error) {
 	q, err := query(r.URL.RawQuery, []string{"route"})
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// maxTenants bounds those that are told apart; the rest share one line. Those that are listed
+// maxTenants bounds the number of tenants with a row of their own; the rest share one row. Listed tenants
 // come first.
 const maxTenants = 100
 
-// otherTenants is the line of the rest.
+// otherTenants is the name of the shared row.
 const otherTenants = "other"
 
-// TenantView is one tenant as GET /admin/tenants tells it: what it may, by the list of tenants,
-// and what this replica did for it since it began.
+// TenantView is one tenant in GET /admin/tenants: its rights in the list of tenants, and its use of this
+// replica since the start.
 type TenantView struct {
 	Tenant                     string `json:"tenant"`
-	Listed                     bool   `json:"listed"` // in the list of tenants, as it is now
+	Listed                     bool   `json:"listed"` // in the list of tenants now
 	MaxPriority                string `json:"max_priority,omitempty"`
 	RPM                        int    `json:"rpm"` // limits; 0 is none
 	TPM                        int    `json:"tpm"`
@@ -31,26 +31,26 @@ type TenantView struct {
 	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
 	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
 
-	Requests   uint64  `json:"requests"` // that named a route
+	Requests   uint64  `json:"requests"` // that named a known route
 	Cached     uint64  `json:"cached"`   // answered without a generation
 	Accepted   uint64  `json:"accepted"` // answered by a draft alone
 	Limited    uint64  `json:"limited"`  // 429
 	Shed       uint64  `json:"shed"`     // 503
-	Failed     uint64  `json:"failed"`   // other 5xx, and answers that broke off
+	Failed     uint64  `json:"failed"`   // other 5xx, and answers that ended early
 	Prompt     uint64  `json:"prompt_tokens"`
 	Completion uint64  `json:"completion_tokens"`
-	USD        float64 `json:"usd"` // its share of the price of the backends that worked for it
+	USD        float64 `json:"usd"` // its share of the price of its backends
 
 	Last *float64 `json:"last_seconds"` // since its last request; null: there was none
 	last time.Time
 }
 
-// tenants count what was done for each.
+// tenants counts each tenant's requests.
 type tenants struct {
-	listed func() []TenantView // as the list is now
+	listed func() []TenantView // the current list
 
 	mu   sync.Mutex
-	byID map[string]*TenantView // by name; those that were listed at some time, and others that came
+	byID map[string]*TenantView // by name; all that were ever listed, and others
 }
 
 func newTenants(listed func() []TenantView) *tenants {
@@ -58,11 +58,11 @@ func newTenants(listed func() []TenantView) *tenants {
 		listed = func() []TenantView { return nil }
 	}
 	t := &tenants{listed: listed, byID: map[string]*TenantView{}}
-	t.views(time.Time{}) // gives each that is listed a line of its own
+	t.views(time.Time{}) // adds a row for each listed tenant
 	return t
 }
 
-// count counts a request that is over.
+// count counts a finished request.
 func (t *tenants) count(l *accessRecord) {
 	if l.route == "" || l.Caller.Tenant == "" {
 		return
@@ -96,7 +96,7 @@ func (t *tenants) count(l *accessRecord) {
 	}
 }
 
-// of is the line of a tenant; t.mu is held.
+// of returns the row of a tenant; t.mu is held.
 func (t *tenants) of(id string) *TenantView {
 	if v := t.byID[id]; v != nil {
 		return v
@@ -112,8 +112,8 @@ func (t *tenants) of(id string) *TenantView {
 	return v
 }
 
-// views are all lines, by name, with the limits that are in force now. left is how many listed tenants
-// share a line because there are too many.
+// views returns all rows by name, with the current limits. left is the number of listed tenants that share a
+// row because there are too many.
 func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 	listed := t.listed()
 	out = make([]TenantView, 0, len(listed))
@@ -128,7 +128,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 			continue
 		}
 		v.list(TenantView{})
-		if v.Listed = false; v.Requests == 0 { // it was listed, and never came
+		if v.Listed = false; v.Requests == 0 { // it was listed, and sent no request
 			delete(t.byID, id)
 		}
 	}
@@ -156,7 +156,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 	return out, left
 }
 
-// list takes over what the list says of a tenant.
+// list copies a tenant's limits from the list.
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
 	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence

@@ -2,23 +2,21 @@ package gateway
 
 import "time"
 
-// Timeouts bound what is waited for a client, live.
+// Timeouts bound the waits for a client. They are live settings.
 type Timeouts struct {
-	BodyStart time.Duration // for a body to start; from then on it must keep up minBodyRate (timeout.body_start)
+	BodyStart time.Duration // until a body starts; after that it must keep up minBodyRate (timeout.body_start)
 	Body      time.Duration // for the whole body (timeout.body)
-	// Write is how long a client may take to accept one write, nine tenths of it at the
-	// least. A client that reads nothing is cut then, and its generation with it
-	// (timeout.write).
+	// Write bounds one write to a client; at least nine tenths of it are guaranteed. A client that reads
+	// nothing is then disconnected, and its generation ends (timeout.write).
 	Write time.Duration
 }
 
-// DefaultTimeouts holds the values that are used where none are set.
+// DefaultTimeouts returns the default values.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{BodyStart: 5 * time.Second, Body: 60 * time.Second, Write: 10 * time.Second}
 }
 
-// timeouts are those in force for a route, "" before it is known. What is zero or
-// negative is the default.
+// timeouts returns those of a route, "" before it is known. Zero and negative values mean the default.
 func (g *Gateway) timeouts(route string) Timeouts {
 	d := DefaultTimeouts()
 	if g.opts.Timeouts == nil {

@@ -8,27 +8,24 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// Tracer follows generations, and what is passed through, from service to service. Neither
-// function may wait for anybody.
+// Tracer traces generations and forwarded requests. Neither method may block.
 type Tracer interface {
-	// Begin decides which trace a request belongs to, by the headers that it came with, and
-	// whether it is recorded.
+	// Begin chooses the trace of a request by its headers, and whether it is recorded.
 	Begin(h http.Header) *Trace
-	// End is told of a request that is over, where its trace is recorded.
+	// End receives the summary of a finished request whose trace is recorded.
 	End(t *Trace, d *RequestSummary)
 }
 
-// Trace is a request's place in a trace, by the W3C's trace context.
+// Trace is a request's position in a trace, as in the W3C's trace context.
 type Trace struct {
 	ID     [16]byte
-	Span   [8]byte // the request's own; each call upstream has one below it
-	Parent [8]byte // of whoever sent the request; zero is nobody
-	Flags  byte    // its lowest bit is set where the trace is recorded
+	Span   [8]byte // the request's own; each upstream call is a child of it
+	Parent [8]byte // of the request's sender; zero: none
+	Flags  byte    // the lowest bit is set if the trace is recorded
 	State  string  // tracestate, "" is none
 }
 
-// RequestSummary is what is told of a request that is over. It is not changed any more, and holds
-// neither text nor keys.
+// RequestSummary describes a finished request. It is immutable, and holds neither text nor keys.
 type RequestSummary struct {
 	ID         string // the gateway's own
 	Client     string // X-Request-ID as the client sent it, "" for none
@@ -42,11 +39,11 @@ type RequestSummary struct {
 	Code       int           // HTTP status; 499: the client left; 597: broken off after its first byte
 	Problem    string        // code of the error, "" for none
 	Cache      string        // what came of the cache, "" where it was not asked
-	LookedUpAt time.Time     // when a kept answer was looked for in Redis
-	Lookup     time.Duration // that took so long; 0: it was not
+	LookedUpAt time.Time     // start of the cache look-up in Redis
+	Lookup     time.Duration // its duration; 0: there was none
 	Limits     time.Duration // spent on the tenant's limits
 
-	Receipt      *receipt.Receipt // nil where the cascade had no part in it
+	Receipt      *receipt.Receipt // nil if the cascade was not called
 	Tier         string           // that the answer came from, "" where there is none
 	Finish       string
 	PromptTokens int // tokens
@@ -60,10 +57,10 @@ func (g *Gateway) trace(l *accessRecord, r *http.Request) {
 	}
 }
 
-// recorded reports whether calls upstream are spans, and the request is told at its end.
+// recorded reports whether upstream calls get spans, and End is called.
 func (t *Trace) recorded() bool { return t != nil && t.Flags&1 != 0 }
 
-// tell says upstream whose child a call is.
+// tell sets traceparent for an upstream call.
 func (t *Trace) tell(h http.Header) {
 	b := append(make([]byte, 0, 55), "00-"...)
 	b = append(hex.AppendEncode(b, t.ID[:]), '-')
@@ -74,7 +71,7 @@ func (t *Trace) tell(h http.Header) {
 	}
 }
 
-// summaryOf is what is told of a request that is over.
+// summaryOf builds the summary of a finished request.
 func summaryOf(l *accessRecord, r *http.Request, took time.Duration) *RequestSummary {
 	f := receiptOf(l, took)
 	d := &RequestSummary{

@@ -1,5 +1,6 @@
-// Package panics keeps a panic of a background goroutine from ending the process. Who starts loops says with [Watch] who
-// is told of their panics; what a loop starts runs under [Keep], or defers [Caught].
+// Package panics prevents that a panic of a background goroutine ends the process. The owner of loops
+// registers with [OnPanic] a function that is told of their panics. Goroutines of a loop run under
+// [KeepRunning], or defer [Recover].
 package panics
 
 import (
@@ -9,17 +10,19 @@ import (
 	"time"
 )
 
-// pause is how long after a panic a goroutine is started again.
+// pause is the time between a panic and the restart of its goroutine.
 const pause = time.Second
 
 type watched struct{}
 
-// OnPanic returns a context whose goroutines tell of their panics. told may be called by several at once.
+// OnPanic returns a context whose goroutines report their panics to told, which must be safe for concurrent
+// use.
 func OnPanic(ctx context.Context, told func(error)) context.Context {
 	return context.WithValue(ctx, watched{}, told)
 }
 
-// Recover is deferred where a goroutine begins: its panic is told to who watches the context, and goes no further.
+// Recover must be deferred at the start of a goroutine. It reports a panic to the function of the context and
+// stops it.
 func Recover(ctx context.Context) {
 	what := recover()
 	if what == nil {
@@ -30,7 +33,8 @@ func Recover(ctx context.Context) {
 	}
 }
 
-// KeepRunning runs a goroutine's work until it returns, again a second after each panic, and not after ctx has ended.
+// KeepRunning calls work until it returns without a panic, again one second after each panic, but not after
+// ctx has ended.
 func KeepRunning(ctx context.Context, work func(context.Context)) {
 	for !once(ctx, work) {
 		timer := time.NewTimer(pause)

@@ -1,32 +1,32 @@
-// Package recent counts over the last minutes, for gauges that tell what holds now. Start at [Share].
-// Its callers hold the lock and bring the clock.
+// Package recent counts over the last minutes, for gauges of the present state. Start at [Ratio]. Its callers
+// lock and supply the time.
 package recent
 
 import "time"
 
 const (
-	// Window is how far back is counted.
+	// Window is the time over which is counted.
 	Window = 5 * time.Minute
-	// Step is how long what is counted together is, and by how much less than [Window] may be told.
+	// Step is the resolution: counts expire in steps, so up to one Step less than [Window] is covered.
 	Step = Window / 30
 )
 
-// Ratio is a part of a whole, both as counted in the last [Window]. The zero value is of nothing. It is
-// not safe for concurrent use.
+// Ratio is a part of a whole, both counted in the last [Window]. The zero value is empty. It is not safe for
+// concurrent use.
 type Ratio struct {
 	steps [int(Window / Step)]struct{ part, whole uint64 }
-	began time.Time // of the newest
-	now   int       // which is that
+	began time.Time // start of the newest step
+	now   int       // index of the newest step
 }
 
-// Add counts more of the whole, and how much of that is the part.
+// Add adds to the whole and to the part.
 func (s *Ratio) Add(now time.Time, part, whole uint64) {
 	s.advance(now)
 	s.steps[s.now].part += part
 	s.steps[s.now].whole += whole
 }
 
-// Value is the share; ok is false, and the share 0, while nothing was counted.
+// Value is the share; ok is false, and the share 0, if nothing was counted.
 func (s *Ratio) Value(now time.Time) (share float64, ok bool) {
 	s.advance(now)
 	var part, whole uint64
@@ -40,7 +40,7 @@ func (s *Ratio) Value(now time.Time) (share float64, ok bool) {
 	return float64(part) / float64(whole), true
 }
 
-// advance empties the steps that have become too old.
+// advance empties the steps that are too old.
 func (s *Ratio) advance(now time.Time) {
 	if now.Sub(s.began) >= Window {
 		*s = Ratio{began: now}

@@ -5,50 +5,50 @@ import "time"
 // Version counts the transitions of a local breaker; its two lowest bits are its state.
 type Version uint64
 
-// State is that of the local breaker.
+// State is the local breaker's state.
 func (v Version) State() State { return State(v & 3) }
 
 // Next is the version after a transition.
 func (v Version) Next(to State) Version { return (v>>2+1)<<2 | Version(to) }
 
-// Local decides on a backend by what this replica saw of its own calls: gobreaker in the
-// gateway, a [Window] in the lab.
+// Local decides about a backend from this replica's own calls: gobreaker in the gateway, a [Window] in the
+// lab.
 type Local interface {
-	// Allow asks for a call; nil is a refusal. It may make an open breaker half-open; then it allows one.
+	// Allow asks for a call; nil is a refusal. It may make an open breaker half-open; then it allows one
+	// call.
 	Allow(now time.Time) Report
 	Version() Version
 }
 
-// Report takes what came of a call that a [Local] allowed. It is called once, or never.
+// Report receives the outcome of a call that a [Local] allowed. It is called at most once.
 type Report interface {
 	Report(o Outcome, now time.Time)
 }
 
-// Options make a [Breaker].
+// Options configure a [Breaker].
 type Options struct {
 	Config   Config
-	Local    func(Config, Version, time.Time) Local // a fresh one, closed, at this version
+	Local    func(Config, Version, time.Time) Local // makes a new one, closed, at this version
 	Draw     func() float64                         // a random number in [0, 1)
 	MayEject bool                                   // it may be kept out before [Eject] has decided
 }
 
-// Breaker keeps what one replica knows of one backend. Its methods only change values: none
-// calls a Local but for its version. So they may run under a lock, and the calls to the Local,
-// which are a [Call]'s, outside.
+// Breaker is one replica's state of one backend. Its methods only change values and call nothing of a Local
+// except its version. So they may run under a lock, while a [Call] calls the Local outside of it.
 type Breaker struct {
 	Key
 	facts Facts
 	o     Options
 
 	local   Local
-	version Version       // of local, as it was last looked at
-	lasts   time.Duration // how long the own open time is in all
-	trial   *Call         // who tries a half-open breaker
-	period  uint64        // counts the closings
+	version Version       // of local, when last read
+	lasts   time.Duration // total duration of the own open time
+	trial   *Call         // the call that tries a half-open breaker
+	period  uint64        // number of closings
 
-	ejects bool      // it is to be kept out for what the backend answered, if its pool can spare it
-	since  time.Time // when what is shown left closed
-	ramped time.Time // when it came back to it; zero is never
+	ejects bool      // to be kept out because of its answers, if its pool allows it
+	since  time.Time // when the shown state left closed
+	ramped time.Time // when it closed again; zero is never
 }
 
 // NewBreaker returns a closed one.
@@ -58,8 +58,8 @@ func NewBreaker(k Key, o Options, now time.Time) *Breaker {
 	return b
 }
 
-// renew replaces the local breaker by a fresh, closed one: gobreaker can neither be reset nor
-// reconfigured. What calls of the old one report falls on the old one, which is right.
+// renew replaces the local breaker by a new closed one, because gobreaker can neither be reset nor
+// reconfigured. Reports of earlier calls go to the old one, as they should.
 func (b *Breaker) renew(cfg Config, now time.Time) {
 	b.o.Config = cfg
 	b.version = b.version.Next(Closed)
@@ -68,21 +68,21 @@ func (b *Breaker) renew(cfg Config, now time.Time) {
 	b.facts.Own = Own{Cut: b.facts.Own.Cut}
 }
 
-// Call is a request that is let through, if the breaker permits it.
+// Call is one request that asks the breaker for permission.
 type Call struct {
-	local   Local  // nil: it does not count here
-	report  Report // the local breaker's; nil after it was taken
-	ending  Report // the same, after the call has ended
-	givenUp Report // that of the trial whose place this call takes
+	local   Local  // nil: its outcome does not count here
+	report  Report // the local breaker's; nil after it was used
+	ending  Report // the same, after the end of the call
+	givenUp Report // that of the trial that this call replaces
 	trial   bool
-	late    bool    // it ended so late that its outcome would be dropped
+	late    bool    // it ended so late that the local breaker would drop its outcome
 	version Version // of the local breaker when the call began
-	period  uint64  // the breaker's when the call began
+	period  uint64  // of the breaker when the call began
 	at      time.Time
 }
 
-// Ask begins a call, if the verdict permits it. What follows is [Call.Enter], outside any lock,
-// and then [Breaker.Entered] if Enter says so. cfg takes effect where the breaker is closed.
+// Ask begins a call, if the verdict permits it. Then call [Call.Enter], outside any lock, and
+// [Breaker.Entered] if Enter says so. cfg takes effect if the breaker is closed.
 func (b *Breaker) Ask(c *Call, cfg Config, now time.Time) Verdict {
 	if b.facts.Own.State == Closed && cfg != b.o.Config {
 		b.renew(cfg, now)
@@ -99,7 +99,7 @@ func (b *Breaker) Ask(c *Call, cfg Config, now time.Time) Verdict {
 	return v
 }
 
-// dropTrial gives the place of a trial back. What it returns is to be reported as Neutral.
+// dropTrial ends a trial without a verdict. The caller reports the result as Neutral.
 func (b *Breaker) dropTrial() (left Report) {
 	if b.trial != nil {
 		left, b.trial.report = b.trial.report, nil
@@ -108,7 +108,7 @@ func (b *Breaker) dropTrial() (left Report) {
 	return left
 }
 
-// Enter asks the local breaker. settled is false where [Breaker.Entered] must be told.
+// Enter asks the local breaker. If settled is false, [Breaker.Entered] must be called.
 func (c *Call) Enter(now time.Time) (report Report, settled bool) {
 	if c.givenUp != nil {
 		c.givenUp.Report(Neutral, now) // no evidence either way
@@ -124,8 +124,8 @@ func (c *Call) Enter(now time.Time) (report Report, settled bool) {
 	return report, settled
 }
 
-// Entered takes what the local breaker said to a call; nil is a refusal. The breaker is to be
-// settled behind it, and entered is whether the call may go.
+// Entered receives the local breaker's answer; nil is a refusal. The breaker must be settled afterwards.
+// entered reports whether the call may go.
 func (b *Breaker) Entered(c *Call, report Report) (entered bool) {
 	if report == nil {
 		b.Free(c)
@@ -133,16 +133,16 @@ func (b *Breaker) Entered(c *Call, report Report) (entered bool) {
 	}
 	c.report = report
 	if v := c.local.Version(); c.local == b.local && v.State() == HalfOpen {
-		b.trial, c.trial = c, true // as was meant, or because all has moved since it asked
+		b.trial, c.trial = c, true // as planned, or because the state has changed since Ask
 		b.version, c.version = v, v
 		b.facts.Own = Own{State: HalfOpen, Trial: c.at.Add(MaxTrial), Cut: b.facts.Own.Cut}
 	}
 	return true
 }
 
-// Ended ends a call, first of three steps: the second is [Call.Tell], outside any lock, and the
-// third [Breaker.Settle], if Tell says so. evidence is whether the outcome is for other replicas,
-// too: the breaker has not closed since the call began.
+// Ended is the first of three steps that end a call: the second is [Call.Tell], outside any lock, and the
+// third [Breaker.Settle], if Tell says so. evidence reports whether the outcome is for other replicas, too:
+// the breaker has not closed since the call began.
 func (b *Breaker) Ended(c *Call, o Outcome, now time.Time) (evidence bool) {
 	c.ending, c.report = c.report, nil
 	if c.ending != nil && c.version == b.version {
@@ -154,11 +154,11 @@ func (b *Breaker) Ended(c *Call, o Outcome, now time.Time) (evidence bool) {
 	return c.period == b.period
 }
 
-// Tell tells the local breaker. settled is false where the breaker is to be settled.
+// Tell reports to the local breaker. If settled is false, the breaker must be settled.
 func (c *Call) Tell(o Outcome, now time.Time) (settled bool) {
 	if c.late {
-		// A local breaker drops an outcome that is older than its window without a word; a backend
-		// that hangs until a 30 s timeout would never be found out. Count it as a call of now.
+		// A local breaker silently drops an outcome that is older than its window; a backend that hangs until
+		// a 30 s timeout would never be detected. So it is counted as a new call.
 		c.ending = c.local.Allow(now)
 	}
 	if c.ending == nil {
@@ -168,14 +168,14 @@ func (c *Call) Tell(o Outcome, now time.Time) (settled bool) {
 	return !c.trial && c.local.Version() == c.version
 }
 
-// Free gives the place of a trial that has ended without a verdict to the next.
+// Free allows the next trial after one that ended without a verdict.
 func (b *Breaker) Free(c *Call) {
 	if b.trial == c {
 		b.dropTrial()
 	}
 }
 
-// follow takes over what the local breaker has decided since.
+// follow updates the state to the local breaker's.
 func (b *Breaker) follow(now time.Time) {
 	v := b.local.Version()
 	if v == b.version {
@@ -183,7 +183,7 @@ func (b *Breaker) follow(now time.Time) {
 	}
 	b.version = v
 	switch v.State() {
-	case HalfOpen: // by an outcome that came late: the open time that counts is not over
+	case HalfOpen: // by a late outcome: the open time that counts is not over
 	case Closed:
 		b.facts.Own = Own{Cut: b.facts.Own.Cut}
 		b.trial = nil
@@ -192,15 +192,15 @@ func (b *Breaker) follow(now time.Time) {
 	}
 }
 
-// opened begins an open time of this replica's own.
+// opened begins an open time of this replica.
 func (b *Breaker) opened(now time.Time) {
 	b.lasts = time.Duration(float64(b.o.Config.Open) * (0.8 + 0.4*b.o.Draw()))
 	b.trial = nil
 	b.facts.Own = Own{State: Open, Until: now.Add(b.lasts), Cut: b.facts.Own.Cut}
 }
 
-// ApplyFleetView takes the fleet's word in. Where the fleet has closed a breaker that was open, what this
-// replica knew of before is forgotten.
+// ApplyFleetView applies the fleet's state. If the fleet has closed an open breaker, this replica's earlier
+// observations are deleted.
 func (b *Breaker) ApplyFleetView(v View, cfg Config, now time.Time) {
 	was := b.facts.Fleet.State
 	b.facts.Fleet = v
@@ -209,18 +209,18 @@ func (b *Breaker) ApplyFleetView(v View, cfg Config, now time.Time) {
 	}
 }
 
-// DropFleetView forgets the fleet's word.
+// DropFleetView deletes the fleet's state.
 func (b *Breaker) DropFleetView() { b.facts.Fleet = View{} }
 
-// Refresh tells that this replica's prober looks at the breaker.
+// Refresh records that this replica's prober checks the breaker.
 func (b *Breaker) Refresh(now time.Time) { b.facts.Looked = now }
 
 // SuccessesClose is how many probes in a row must succeed.
 const SuccessesClose = 2
 
-// Probed takes what an own probe found: the last of enough successes closes this replica's own
-// breaker, a fault begins another open time. well is how many have succeeded before, in a row.
-// again is whether another probe is to follow; left is to be reported as Neutral.
+// Probed applies the result of an own probe: the last required success closes this replica's breaker, a fault
+// begins another open time. well is the number of earlier successes in a row. again asks for another probe;
+// the caller reports left as Neutral.
 func (b *Breaker) Probed(o Outcome, well int, cfg Config, now time.Time) (again bool, left Report) {
 	alive := o == Success || o == Backpressure
 	switch {
@@ -237,16 +237,16 @@ func (b *Breaker) Probed(o Outcome, well int, cfg Config, now time.Time) (again 
 	return again, left
 }
 
-// Move is a transition to be logged, where From is another than To.
+// Move is a transition, to be logged if From differs from To.
 type Move struct {
 	From, To State
-	Lasts    time.Duration // how long, of a move to open
+	Lasts    time.Duration // for a move to open
 	ByFleet  bool
-	Eject    bool // who of the pool may be kept out is to be decided anew
+	Eject    bool // the pool's ejections must be decided again
 }
 
-// Settle says what the breaker's facts come to, and what has moved since it was last settled. It
-// belongs behind every change.
+// Settle evaluates the breaker's facts, and returns the transition since the last call. Call it after every
+// change.
 func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 	b.follow(now)
 	v := Combine(&b.facts, now)
@@ -273,21 +273,21 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 	return v, m
 }
 
-// Facts are those that the breaker is judged by.
+// Facts returns the facts that the verdict depends on.
 func (b *Breaker) Facts() Facts { return b.facts }
 
-// Verdict says what the breaker's facts come to now, and changes nothing.
+// Verdict evaluates the breaker's facts now, without changes.
 func (b *Breaker) Verdict(now time.Time) Verdict { return Combine(&b.facts, now) }
 
 // Refusal is the error of a verdict that refuses.
 func (b *Breaker) Refusal(v Verdict) error {
-	if v.Decision != Refuse { // the local breaker has refused: another was quicker
+	if v.Decision != Refuse { // the local breaker has refused: another call was faster
 		return &OpenError{Key: b.Key, Probing: true}
 	}
 	return &OpenError{Key: b.Key, Left: v.Left, Probing: v.Probing}
 }
 
-// Ramped is when the breaker has last closed; zero is never.
+// Ramped is when the breaker last closed; zero is never.
 func (b *Breaker) Ramped() time.Time { return b.ramped }
 
 const (
@@ -295,8 +295,8 @@ const (
 	minRamp  = 0.1
 )
 
-// Ramp is the share of its turns that a backend may take, 0.1 to 1: it grows evenly in the
-// 10 s after the breaker has closed (Traefik's breaker does so).
+// Ramp is the share of its turns that a backend may take, 0.1 to 1: it grows linearly in the 10 s after the
+// breaker has closed (as in Traefik).
 func Ramp(since time.Duration) float64 {
 	return min(max(minRamp+(1-minRamp)*float64(since)/float64(rampTime), minRamp), 1)
 }

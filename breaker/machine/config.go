@@ -1,10 +1,9 @@
-// Package machine is the circuit breaker of one backend as arithmetic: values go in and come out,
-// with the time among them. It has no clock, lock, logger, network or random source of its own.
-//
-// Start at [Combine], the table of how a replica's own breaker and the fleet's word decide together.
-// A [Breaker] keeps the facts of that table for one backend. What it saw of its own calls is judged
-// by a [Local]: gobreaker in the gateway (package breaker), [Window] in the lab. Both follow the same
-// rules, transition by transition. [Set] is the breakers of a replica in the lab.
+// Package machine has the rules of one backend's circuit breaker as pure functions of values and times. It
+// has no clock, lock, logger, network or random source of its own. Start at [Combine], the table that
+// combines a replica's own breaker with the fleet's state. A [Breaker] keeps the facts of that table for one
+// backend. A [Local] judges the replica's own calls: gobreaker in the gateway (package breaker), [Window] in
+// the lab. Both follow the same rules, transition by transition. [Set] holds the breakers of a replica in the
+// lab.
 package machine
 
 import (
@@ -14,28 +13,27 @@ import (
 	"time"
 )
 
-// Config is what an operator may tune of the breakers, live. A change takes
-// effect with a backend's next fresh breaker: at the next request where it is
-// closed, and after it has closed where it is open.
+// Config is the live configuration of the breakers. A change takes effect with a backend's next new breaker:
+// at the next request if it is closed, and after it has closed if it is open.
 type Config struct {
 	Failures int           // consecutive faults that open (default 5)
 	Window   time.Duration // how long an outcome counts, in ten buckets (default 10 s)
 
-	// Open is how long a breaker of this replica's own stays open, ×0.8–1.2 at random
-	// (default 10 s): without Redis, or where others find the backend well. One that
-	// is open for the fleet is tested after 2 s, then 4, 8 … 30 s, whatever this says.
+	// Open is how long this replica's own breaker stays open, ×0.8–1.2 at random (default 10 s): without
+	// Redis, or if the other replicas see the backend work. A breaker that is open for the fleet is tested
+	// after 2 s, then 4, 8 … 30 s, independent of this setting.
 	Open time.Duration
 }
 
-// Buckets is into how many parts the window is cut; the oldest falls out as a new one begins.
+// Buckets is the number of parts of the window; the oldest is dropped when a new one begins.
 const Buckets = 10
 
-// DefaultConfig holds the values that are used where none are set.
+// DefaultConfig returns the default values.
 func DefaultConfig() Config {
 	return Config{Failures: 5, Window: 10 * time.Second, Open: 10 * time.Second}
 }
 
-// OrDefaults replaces what is zero or out of range by its default.
+// OrDefaults replaces values that are zero or out of range by their defaults.
 func (c Config) OrDefaults() Config {
 	d := DefaultConfig()
 	if c.Failures <= 0 {
@@ -53,16 +51,16 @@ func (c Config) OrDefaults() Config {
 // Bucket is the length of one part of the window.
 func (c Config) Bucket() time.Duration { return c.Window / Buckets }
 
-// Timeout is after how long an open [Local] lets a call in. It is less than any open time of a
-// [Breaker], which is random and is the one that counts.
-func (c Config) Timeout() time.Duration { return max(c.Open/2, 1) } // gobreaker takes 0 for 60 s
+// Timeout is the time after which an open [Local] allows a call. It is shorter than any open time of a
+// [Breaker], which is randomized and decides.
+func (c Config) Timeout() time.Duration { return max(c.Open/2, 1) } // gobreaker reads 0 as 60 s
 
-// minFinished is how many calls must have finished within the window before their share of faults
-// means something.
+// minFinished is how many calls must have finished within the window before their share of faults counts.
 const minFinished = 5
 
-// Trips decides whether the outcomes of a window open a breaker. inRow are the last faults in a row.
-// The share is that of finished calls: a burst of slow calls that are under way would hide that all fail.
+// Trips decides whether the outcomes of a window open a breaker. inRow is the number of faults since the last
+// success. The share refers to finished calls: otherwise a burst of slow calls in progress would hide that
+// all fail.
 func (c Config) Trips(successes, faults, inRow int) bool {
 	if inRow >= c.Failures {
 		return true
@@ -74,20 +72,19 @@ func (c Config) Trips(successes, faults, inRow int) bool {
 // Outcome is what a finished call says about its backend.
 type Outcome int
 
-// The classes. A client's own mistake (a 4xx other than 429) is a Success:
-// the backend is alive and answered. Counting it otherwise has let one client
-// open breakers for all.
+// The classes. A client's own mistake (a 4xx other than 429) is a Success, because the backend is alive and
+// answered. Otherwise one client could open breakers for all.
 const (
-	// Success: the backend answered as it should, or refused the client's mistake.
+	// Success: the backend answered correctly, or refused a mistake of the client.
 	Success Outcome = iota
 	// Fault: reset, timed out, 5xx, cut stream, finish_reason "abort".
 	Fault
-	// Unreachable: a fault before there was a connection: refused, no route, no such
-	// name. No request can be to blame for it, so max ejection does not hold for it.
+	// Unreachable: a fault before there was a connection: refused, no route, no such name. No request can
+	// cause it, so max ejection does not apply.
 	Unreachable
 	// Backpressure: 429, or 503 with Retry-After. Shift load; never opens.
 	Backpressure
-	// Neutral: says nothing about the backend, such as a client that left.
+	// Neutral: says nothing about the backend, for example because the client left.
 	Neutral
 )
 
@@ -110,8 +107,8 @@ func (o Outcome) String() string {
 	}
 }
 
-// Classify is the judgement used where nothing else is given: no error is a
-// Success, a cancelled context is Neutral, any other error a Fault.
+// Classify is the default classification: no error is a Success, a cancelled context is Neutral, any other
+// error a Fault.
 func Classify(err error) Outcome {
 	switch {
 	case err == nil:
@@ -129,14 +126,14 @@ type Key struct{ Pool, Backend string }
 // ErrOpen matches every refusal of a breaker.
 var ErrOpen = errors.New("breaker open")
 
-// OpenError tells which breaker refused and for how long it still will.
+// OpenError says which breaker refused and for how long.
 type OpenError struct {
 	Key
 	Left    time.Duration // until it may be tried; an upper bound while Probing
-	Probing bool          // somebody tests it, or is about to
+	Probing bool          // it is being tested, or will be immediately
 }
 
-// Error carries the numbers.
+// Error includes the numbers.
 func (e *OpenError) Error() string {
 	if e.Probing {
 		return fmt.Sprintf("breaker of backend %s (pool %s) is half-open and being tried", e.Backend, e.Pool)

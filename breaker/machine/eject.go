@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// maxEjectionPercent is how much of a pool may be kept out for what it answered.
+// maxEjectionPercent is the share of a pool that may be kept out because of bad answers.
 const maxEjectionPercent = 50
 
-// Eject decides which of a pool's breakers may keep requests out for what the backend
-// answered: the first half of the pool that opened, rounded down, so that no prompt that
-// breaks every backend, and no mistake of ours in judging answers, closes a pool. A pool of
-// one backend keeps it. A right once given stays until the breaker has closed. What cannot
-// be reached needs none. size is how many backends the pool has. It returns those whose
-// right has changed: first those that lost it, so that there are never more.
+// Eject decides which of a pool's breakers may keep requests out because of bad answers: the first half of
+// the pool that opened, rounded down. So neither a prompt that breaks every backend nor a wrong
+// classification of answers can close a pool. A pool of one backend always keeps it. A permission stays until
+// the breaker has closed. Backends that cannot be reached need none. size is the number of backends in the
+// pool. Eject returns the breakers whose permission has changed: first those that lost it, so that there are
+// never too many.
 func Eject(pool []*Breaker, size int) (changed []*Breaker) {
 	var candidates []*Breaker
 	for _, b := range pool {

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// SetOptions make a [Set].
+// SetOptions configure a [Set].
 type SetOptions struct {
 	Config func() Config  // live
 	Draw   func() float64 // a random number in [0, 1), for open times
 }
 
-// Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
-// rules of the gateway's, and its times passed in. It shares nothing with other replicas. A breaker
-// that is due is tested by probes while somebody calls [Set.DueProbes], and else tried by one request.
-// It is not safe for concurrent use.
+// Set holds the breakers of all backends of all pools of one replica in the lab: with the gateway's rules,
+// and with times as arguments. It shares nothing with other replicas. A breaker whose open time is over is
+// tested by probes while [Set.DueProbes] is called, and otherwise by one request. It is not safe for
+// concurrent use.
 type Set struct {
 	o        SetOptions
 	breakers map[Key]*Breaker
-	sizes    map[string]int // how many backends a pool has, where that is known
-	probes   map[Key]int    // who is probed, and how many probes in a row have succeeded
+	sizes    map[string]int // number of backends by pool, if known
+	probes   map[Key]int    // probed backends, with the number of successful probes in a row
 }
 
-// NewSet returns an empty one; breakers come into being as backends are asked for.
+// NewSet returns an empty set; breakers are made when their backends are first used.
 func NewSet(o SetOptions) *Set {
 	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}, probes: map[Key]int{}}
 }
 
-// Permit is leave to call a backend.
+// Permit allows one call to a backend.
 type Permit struct {
 	set     *Set
 	breaker *Breaker
@@ -51,7 +51,7 @@ func (s *Set) Allow(pool, backend string, now time.Time) (*Permit, error) {
 	return p, nil
 }
 
-// Report tells what came of the call. Only the first report counts.
+// Report reports the outcome of the call. Only the first report counts.
 func (p *Permit) Report(o Outcome, now time.Time) {
 	if p.breaker == nil {
 		return
@@ -63,9 +63,8 @@ func (p *Permit) Report(o Outcome, now time.Time) {
 	p.breaker = nil
 }
 
-// DueProbes tells which backends a probe of the replica's own is due for, each until [Set.Probed] was
-// told. It is to be called every 250 ms, as the gateway does: for [StaleAfter] from now on no
-// request tests a breaker.
+// DueProbes returns the backends that this replica must probe now, each once until [Set.Probed] was called.
+// Call it every 250 ms, as the gateway does: for [StaleAfter] after a call no request tests a breaker.
 func (s *Set) DueProbes(now time.Time) (due []Key) {
 	for k, b := range s.breakers {
 		b.Refresh(now)
@@ -79,7 +78,7 @@ func (s *Set) DueProbes(now time.Time) (due []Key) {
 	return due
 }
 
-// Probed takes what a probe found. again is whether another follows (in the gateway 100 ms later).
+// Probed receives the result of a probe. again asks for another one (in the gateway 100 ms later).
 func (s *Set) Probed(k Key, o Outcome, now time.Time) (again bool) {
 	if b := s.breakers[k]; b != nil {
 		var left Report
@@ -95,19 +94,18 @@ func (s *Set) Probed(k Key, o Outcome, now time.Time) (again bool) {
 	return again
 }
 
-// Open tells whether the backend takes no request now. It changes nothing.
+// Open reports whether the backend takes no request now. It changes nothing.
 func (s *Set) Open(pool, backend string, now time.Time) bool {
 	return s.Verdict(pool, backend, now).Decision == Refuse
 }
 
-// Shut is Open without max ejection: whoever has another pool to go to need not go where the
-// breaker is open only because too many of this pool's are.
+// Shut is Open without max ejection, for a request that can use another pool.
 func (s *Set) Shut(pool, backend string, now time.Time) bool {
 	v := s.Verdict(pool, backend, now)
 	return v.Decision == Refuse || v.Decision == Spare
 }
 
-// Verdict is what the backend's breaker comes to now; that of a closed one where there is none.
+// Verdict is the present verdict of the backend's breaker; that of a closed one if there is none.
 func (s *Set) Verdict(pool, backend string, now time.Time) Verdict {
 	if b := s.breakers[Key{pool, backend}]; b != nil {
 		return b.Verdict(now)
@@ -124,7 +122,7 @@ func (s *Set) Ramp(pool, backend string, now time.Time) float64 {
 	return Ramp(now.Sub(b.Ramped()))
 }
 
-// Retain says which backends the pool has. Breakers of others are forgotten.
+// Retain sets the backends of a pool. Breakers of others are deleted.
 func (s *Set) Retain(pool string, backends []string, now time.Time) {
 	s.sizes[pool] = len(backends)
 	for k := range s.breakers {
@@ -152,14 +150,14 @@ func (s *Set) breaker(k Key, now time.Time) *Breaker {
 	return b
 }
 
-// settle belongs behind every change of a breaker.
+// settle must follow every change of a breaker.
 func (s *Set) settle(b *Breaker, now time.Time) {
 	if _, m := b.Settle(now); m.Eject {
 		s.eject(b.Pool)
 	}
 }
 
-// eject decides who of a pool may be kept out, where the pool's size is known.
+// eject decides which backends of a pool may be kept out, if the pool's size is known.
 func (s *Set) eject(pool string) {
 	size, known := s.sizes[pool]
 	if !known {

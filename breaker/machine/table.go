@@ -2,7 +2,7 @@ package machine
 
 import "time"
 
-// State is that of a breaker.
+// State is the state of a breaker.
 type State int
 
 // The states, with the numbers of gobreaker, of the script sync and of the metric.
@@ -16,38 +16,37 @@ const (
 func (s State) String() string { return [...]string{"closed", "half-open", "open"}[s] }
 
 const (
-	// StaleAfter is how old the fleet's word may be; a replica that hears nothing for longer
-	// decides alone. It is two to five ticks, of which one or two may be lost.
+	// StaleAfter is the maximum age of the fleet's state. A replica that receives nothing for longer decides
+	// alone. It is two to five ticks, of which one or two may be lost.
 	StaleAfter = 1500 * time.Millisecond
-	// MaxTrial is how long the one request that tries a half-open breaker may
-	// take. gobreaker waits for ever; a request that never tells its outcome
-	// would keep the backend out until the process ends. It is well above the
-	// longest wait for a first byte (30 s on a target).
+	// MaxTrial bounds the one request that tries a half-open breaker. gobreaker waits for ever: without this
+	// bound, a request that never reports would keep the backend out until the process ends. It is well above
+	// the longest wait for a first byte (30 s on a target).
 	MaxTrial = time.Minute
 )
 
 // Own is this replica's own breaker.
 type Own struct {
 	State State
-	Until time.Time // when an open one is due for a test
-	Trial time.Time // when the trial that is under way is given up; zero is none
-	Cut   bool      // the last fault: could not be reached
+	Until time.Time // when an open one may be tested
+	Trial time.Time // when the trial in progress expires; zero is none
+	Cut   bool      // the last fault: it could not be reached
 }
 
-// View is what the fleet says of a backend, as it was last heard. Its times are this
-// process' own, counted from the moment the word came: clocks are not compared.
+// View is the fleet's state of a backend, as last received. Its times are this process' own, measured from
+// the arrival of the reply: clocks are not compared.
 type View struct {
 	State State
-	Until time.Time // how long it is open, or leased to whoever tests it
+	Until time.Time // end of its open time or of the testing replica's lease
 	Cut   bool      // it could not be reached
-	At    time.Time // when it was heard; zero is never
+	At    time.Time // time of arrival; zero is never
 }
 
-// Fresh reports whether the word is to be followed.
+// Fresh reports whether the view is still valid.
 func (v *View) Fresh(now time.Time) bool { return !v.At.IsZero() && now.Sub(v.At) < StaleAfter }
 
-// Refuses is until when nobody may go there by this word: until a newer one, and where none
-// comes, until its open time has run out. Zero is: they may.
+// Refuses is the time until which this view refuses requests: until it is replaced, or without a newer one
+// until its open time is over. Zero: it does not refuse.
 func (v *View) Refuses() time.Time {
 	if v.State == Closed || v.At.IsZero() {
 		return time.Time{}
@@ -59,24 +58,24 @@ func (v *View) Refuses() time.Time {
 	return until
 }
 
-// Facts are all that decides on a backend at one moment.
+// Facts are all inputs of a decision about a backend.
 type Facts struct {
 	Own      Own
 	Fleet    View
-	Looked   time.Time // when this replica's prober last looked; zero is never
-	MayEject bool      // max ejection lets it be kept out for what it answered
+	Looked   time.Time // when this replica's prober last checked; zero is never
+	MayEject bool      // max ejection allows to keep it out because of its answers
 
-	// What the last verdict was made of, to tell what has changed.
+	// State at the last verdict, to detect changes.
 	WasOwn, WasShown State
 }
 
-// ownRow is the table's row: this replica's own breaker.
+// ownRow is the row of the table: this replica's own breaker.
 type ownRow int
 
 const (
 	ownClosed ownRow = iota
-	ownOpen          // and its time is not over
-	ownDue           // open and its time is over, or half-open; nobody tries it
+	ownOpen          // and its open time is not over
+	ownDue           // open and its open time is over, or half-open; no trial runs
 	ownTried         // a request tries it
 )
 
@@ -92,17 +91,17 @@ func (o *Own) row(now time.Time) ownRow {
 	return ownDue
 }
 
-// fleetColumn is the table's column: what the fleet says, and who tests.
+// fleetColumn is the column of the table: the fleet's state, and who tests.
 type fleetColumn int
 
 const (
-	silent    fleetColumn = iota // nothing that holds, and no prober here: requests test
-	probed                       // nothing that holds, and a prober here
+	silent    fleetColumn = iota // no valid view, and no prober here: requests test
+	probed                       // no valid view, and a prober here
 	wellKnown                    // closed
-	fleetOpen                    // open, and its time is not over
-	fleetDue                     // its time is over, and nobody tests it
+	fleetOpen                    // open, and its open time is not over
+	fleetDue                     // its open time is over, and no replica tests it
 	leased                       // half-open: the holder of a lease tests it
-	lapsed                       // half-open, and the lease is over
+	lapsed                       // half-open, and the lease has expired
 )
 
 func (f *Facts) column(now time.Time) fleetColumn {
@@ -124,8 +123,8 @@ func (f *Facts) column(now time.Time) fleetColumn {
 	return silent
 }
 
-// probedUntil is until when probes test the breaker, not requests: while the fleet's word is
-// fresh, and while the prober looks.
+// probedUntil is the time until which probes test the breaker, not requests: while the fleet's view is fresh,
+// and while the prober runs.
 func (f *Facts) probedUntil() time.Time {
 	last := f.Looked
 	if f.Fleet.At.After(last) {
@@ -137,32 +136,32 @@ func (f *Facts) probedUntil() time.Time {
 	return last.Add(StaleAfter)
 }
 
-// Decision is what is permitted to a request.
+// Decision says what a request may do.
 type Decision int
 
 // The decisions.
 const (
 	Pass   Decision = iota // it may go, and its outcome counts
-	Trial                  // it may go, as the one that tests the breaker
-	Refuse                 // it may not
-	Spare                  // it may go although the breaker is open, because max ejection is reached; it does not count here
+	Trial                  // it may go, and tests the breaker
+	Refuse                 // it may not go
+	Spare                  // it may go although the breaker is open, because max ejection is reached; its outcome does not count
 )
 
-// Probe is which test is due.
+// Probe is the kind of test that is due.
 type Probe int
 
 // The probes.
 const (
 	NoProbe  Probe = iota
-	OwnProbe       // of this replica alone: it is its own way to the backend that is in doubt
-	AllProbe       // for the fleet, by whoever gets the lease
+	OwnProbe       // by this replica alone: its own connection to the backend is in doubt
+	AllProbe       // for the fleet, by the replica that gets the lease
 )
 
-// cell is what one combination of an own breaker and a word of the fleet comes to.
+// cell is the result for one combination of an own breaker and a fleet state.
 type cell struct {
 	decision Decision
-	display  State // as a status page shows it: an open breaker whose time is over is half-open
-	probing  bool  // a refusal says that somebody tests the breaker, or is about to
+	display  State // on a status page: an open breaker whose open time is over is shown as half-open
+	probing  bool  // the breaker is being tested, or will be immediately
 	probe    Probe
 }
 
@@ -175,9 +174,8 @@ var (
 	all   = cell{decision: Refuse, display: HalfOpen, probing: true, probe: AllProbe}
 )
 
-// table is how they combine. A word of the fleet that keeps requests out rules, whatever this
-// replica saw. Where the fleet says closed, or nothing, the own breaker does. Requests test a
-// breaker only where nobody probes.
+// table combines the two. A fleet state that refuses requests always wins. If the fleet's state is closed or
+// unknown, the own breaker decides. Requests test a breaker only if nobody probes.
 var table = [...][7]cell{
 	//          silent probed wellKnown fleetOpen fleetDue leased lapsed
 	ownClosed: {pass, pass, pass, wait, all, tried, all},
@@ -186,33 +184,33 @@ var table = [...][7]cell{
 	ownTried:  {tried, tried, tried, wait, all, tried, all},
 }
 
-// Verdict is what facts come to.
+// Verdict is the result of evaluating facts.
 type Verdict struct {
 	Decision Decision
 	Left     time.Duration // until the breaker may be tried; an upper bound while Probing
 	Probing  bool
-	Until    time.Time // requests are refused until then, if nothing new is heard, max ejection aside
-	Spared   bool      // max ejection lets them pass all the same
+	Until    time.Time // requests are refused until then, without new information and without max ejection
+	Spared   bool      // max ejection lets them pass anyway
 
-	Display   State // as a status page shows it
-	Shown     State // as transitions are logged and counted
-	ByFleet   bool  // it is the fleet's word
-	Alone     bool  // not closed here, and closed for the fleet
-	Unreached bool  // what opened it is that the backend could not be reached
+	Display   State // state on a status page
+	Shown     State // state in logs and transition counters
+	ByFleet   bool  // decided by the fleet's state
+	Alone     bool  // not closed here, but closed for the fleet
+	Unreached bool  // it opened because the backend could not be reached
 	Probe     Probe
 
-	Moved bool // Shown is another than it was
+	Moved bool // Shown has changed
 	Tell  Tell
 }
 
-// Tell is what a change means for what others are told.
+// Tell says what other replicas must know about a change.
 type Tell struct {
-	Revoke bool // the own breaker has opened: the successes that were told are taken back
-	Forget bool // what was seen is of no more use: the breaker has closed
+	Revoke bool // the own breaker has opened: reported successes are revoked
+	Forget bool // the breaker has closed: earlier observations are deleted
 }
 
-// Combine says what facts come to. It is the only place where the own breaker, the fleet's word
-// and the probes meet.
+// Combine evaluates facts. It is the only place where the own breaker, the fleet's state and the probes are
+// combined.
 func Combine(f *Facts, now time.Time) Verdict {
 	row, col := f.Own.row(now), f.column(now)
 	c := table[row][col]
@@ -237,7 +235,7 @@ func Combine(f *Facts, now time.Time) Verdict {
 	return v
 }
 
-// left is how long a refusal still holds.
+// left is the remaining time of a refusal.
 func (f *Facts) left(row ownRow, col fleetColumn, now time.Time) time.Duration {
 	switch {
 	case col >= fleetOpen:
@@ -250,11 +248,11 @@ func (f *Facts) left(row ownRow, col fleetColumn, now time.Time) time.Duration {
 	return f.probedUntil().Sub(now)
 }
 
-// until is when the last of what refuses ends.
+// until is the time when the last reason to refuse ends.
 func (f *Facts) until() time.Time {
 	until := f.Fleet.Refuses()
 	if f.Own.State != Closed {
-		// Probes, or a newer word, come first: no request tests it before.
+		// Probes, or a newer view, come first: no request tests it before.
 		for _, t := range [...]time.Time{f.probedUntil(), f.Own.Until, f.Own.Trial} {
 			if t.After(until) {
 				until = t

@@ -2,14 +2,14 @@ package machine
 
 import "time"
 
-// Window is gobreaker's rule, with our settings, on a clock that is passed in. It counts the
-// outcomes of a rolling window of [Buckets] parts while it is closed, opens where [Config.Trips]
-// says so, lets one call in after [Config.Timeout], and closes or opens again by its outcome.
+// Window implements gobreaker's rule with our settings, with times as arguments. While closed, it counts the
+// outcomes of a rolling window of [Buckets] parts, and opens if [Config.Trips] says so. After
+// [Config.Timeout] it allows one call, whose outcome closes or reopens it.
 type Window struct {
 	cfg     Config
 	version Version
-	since   time.Time // when it came to its state
-	age     int       // of the window, in buckets, when it was last looked at
+	since   time.Time // start of its state
+	age     int       // of the window in buckets, at the last update
 	total   tally
 	buckets [Buckets]tally
 }
@@ -20,7 +20,7 @@ type tally struct {
 	inRow                              int // faults since the last success
 }
 
-// NewWindow returns a closed one, at a version.
+// NewWindow returns a closed one with this version.
 func NewWindow(cfg Config, v Version, now time.Time) *Window {
 	return &Window{cfg: cfg, version: v, since: now}
 }
@@ -28,7 +28,7 @@ func NewWindow(cfg Config, v Version, now time.Time) *Window {
 // Version implements [Local].
 func (w *Window) Version() Version { return w.version }
 
-// ticket is a call that was allowed.
+// ticket is an allowed call.
 type ticket struct {
 	window  *Window
 	version Version
@@ -47,8 +47,8 @@ func (w *Window) Allow(now time.Time) Report {
 	return &ticket{w, w.version, w.age}
 }
 
-// Report implements [Report]. Outcomes of before the last transition say nothing, and those that
-// are older than the window do not count; but a fault among these has the counts judged.
+// Report implements [Report]. Outcomes of calls before the last transition are ignored. Outcomes older than
+// the window are not counted, but a fault among them still checks the counts.
 func (t *ticket) Report(o Outcome, now time.Time) {
 	w := t.window
 	w.pass(now)
@@ -82,12 +82,12 @@ func (t *tally) add(o Outcome) {
 	}
 }
 
-// move comes to another state, with empty counts.
+// move changes to another state, with empty counts.
 func (w *Window) move(to State, now time.Time) {
 	*w = Window{cfg: w.cfg, version: w.version.Next(to), since: now}
 }
 
-// pass lets time pass: buckets leave the window, and an open breaker becomes half-open.
+// pass updates to now: old buckets leave the window, and an open breaker becomes half-open.
 func (w *Window) pass(now time.Time) {
 	switch w.version.State() {
 	case Open:
@@ -106,8 +106,8 @@ func (w *Window) pass(now time.Time) {
 	}
 }
 
-// drop takes the oldest bucket out of the window. The faults in a row lose those of the bucket
-// if they reach back into it: if all faults that are left are among them.
+// drop removes the oldest bucket from the window. It reduces the faults in a row if they include that bucket:
+// if all remaining faults are among them.
 func (w *Window) drop(oldest *tally) {
 	t := &w.total
 	t.calls, t.excluded = t.calls-oldest.calls, t.excluded-oldest.excluded

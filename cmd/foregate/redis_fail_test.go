@@ -89,9 +89,9 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 	ours.do(t, "SCRIPT", "FLUSH") // it cannot be told to the frozen one
 	during(3*time.Second, func() {})
 	n, shared, gap := p.lines(`"mode":`)-before, p.shared(), widest()
-	t.Logf("another node is frozen: %d changes of rung, widest gap %v", n, gap)
+	t.Logf("another node is frozen: %d changes of level, widest gap %v", n, gap)
 	if (n != 0 || !shared) && gap < lostTick {
-		t.Errorf("another node is frozen: %d changes of rung:\n%s", n, p.logs[0].String())
+		t.Errorf("another node is frozen: %d changes of level:\n%s", n, p.logs[0].String())
 	}
 	apptest.Eventually(t, "they share beside a frozen node", p.shared)
 	others[0].thaw(t)

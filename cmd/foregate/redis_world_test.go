@@ -192,7 +192,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 	t.Logf("the setting was in force after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// lines counts what the first replica said about its rung.
+// lines counts the log lines of the first replica about its level.
 func (p *pair) lines(what string) int { return strings.Count(p.logs[0].String(), what) }
 
 // loaded is a backend that does nothing but tell its KV usage.

@@ -23,17 +23,17 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 )
 
-// Config is what an operator may tune of shedding, live and by route.
+// Config is the live configuration of shedding, per route.
 type Config struct {
 	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
 	Hysteresis        float64 // shedding ends this far below the threshold (shed.hysteresis)
 	QueueDepth        int     // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
-	Forecast          bool    // what requests will still add to KV memory counts too, not only what is in use (shed.forecast)
+	Forecast          bool    // also count the expected growth of KV memory, not only the current use (shed.forecast)
 
-	MaxWaitLow, MaxWaitNormal, MaxWaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
+	MaxWaitLow, MaxWaitNormal, MaxWaitHigh time.Duration // longest wait for capacity, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
 }
 
-// DefaultConfig holds the values that are used where none are set.
+// DefaultConfig returns the default values.
 func DefaultConfig() Config {
 	return Config{
 		Low: 0.85, Normal: 0.95, High: 1.0, Hysteresis: 0.05, Forecast: true,
@@ -53,7 +53,7 @@ func (c Config) Threshold(p identity.Priority) float64 {
 	}
 }
 
-// Wait is how long a request of class p may wait for room.
+// Wait is how long a request of class p may wait for capacity.
 func (c Config) Wait(p identity.Priority) time.Duration {
 	switch p {
 	case identity.Low:
@@ -65,8 +65,7 @@ func (c Config) Wait(p identity.Priority) time.Duration {
 	}
 }
 
-// queue is how many requests may wait at a backend that one of class p goes to; 0 is any
-// number.
+// queue is the maximum number of waiting requests at a backend for class p; 0 is unlimited.
 func (c Config) queue(p identity.Priority) int {
 	if p == identity.Low {
 		return c.QueueDepth
@@ -79,23 +78,23 @@ const (
 	ReasonKV           = "kv_pressure"   // the KV usage is above the threshold
 	ReasonGrowth       = "kv_growth"     // it would be, with this request, before others have ended
 	ReasonBackendQueue = "backend_queue" // too many requests wait at the backends
-	ReasonQueueFull    = "gateway_queue" // too many wait here
+	ReasonQueueFull    = "gateway_queue" // too many requests wait in the gateway
 )
 
-// Decision is why a class was shed at a pool.
+// Decision is the reason why a pool sheds a class.
 type Decision struct {
 	Pool  string
 	Class identity.Priority
 
-	// Usage is the least KV usage of the backends, and Threshold what it was compared
-	// with; with ReasonGrowth the least that it would come to, with ReasonBackendQueue and
-	// ReasonQueueFull both count waiting requests.
+	// Usage is the lowest KV usage of the backends, and Threshold the value that it exceeds. With
+	// ReasonGrowth, Usage is the lowest expected usage. With ReasonBackendQueue and ReasonQueueFull both are
+	// numbers of waiting requests.
 	Usage, Threshold float64
 	Reason           string
 	RetryAfter       time.Duration // whole seconds, 1 … 30
 }
 
-// String is the decision as X-Shed-Reason tells it.
+// String is the value of X-Shed-Reason.
 func (d Decision) String() string {
 	return d.Reason + ";pool=" + d.Pool + ";usage=" + short(d.Usage) + ";threshold=" + short(d.Threshold)
 }
@@ -106,16 +105,15 @@ func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
 const (
 	minRetryAfter = 1
 	maxRetryAfter = 30
-	retrySpread   = 5 // over how many seconds callers are spread while nothing is known
+	retrySpread   = 5 // callers are spread over this time if no estimate is known
 
-	// closedRetryAfter is what a class is told that an operator has closed.
+	// closedRetryAfter is the value for a class that an operator has closed.
 	closedRetryAfter = 20 * time.Second
 )
 
-// RetryAfter is when to come back: whole seconds, 1 … 30. wait is how long the class is
-// expected to find no room, 0 where nobody knows. r is uniform in 0 … 1 and spreads the
-// callers over a quarter of it to either side, so that they do not all return in the same
-// second.
+// RetryAfter is the time until a retry makes sense: whole seconds, 1 … 30. wait is the expected time without
+// capacity for the class, 0 if unknown. r is uniform in 0 … 1 and spreads callers by ± 25 %, so that they do
+// not all return in the same second.
 func RetryAfter(wait time.Duration, r float64) time.Duration {
 	if !(r >= 0 && r <= 1) {
 		r = 1

@@ -5,22 +5,21 @@ import (
 	"slices"
 )
 
-// classQueue is who waits of one class. Tenants take turns by the tokens that they were let
-// in with (start-time fair queueing, Goyal et al. 1996): the one that has had the least
-// is next, and who comes anew begins where the one with the least is. Within a tenant
-// it is first come, first served.
+// classQueue holds the waiting requests of one class. Tenants take turns by the tokens that were admitted for
+// them (start-time fair queueing, Goyal et al. 1996): the tenant with the fewest tokens is next, and a new
+// tenant starts with the lowest count of the others. Requests of one tenant are served in order of arrival.
 type classQueue struct {
 	n       int
 	tenants map[string]*tenantQueue
 
-	tenantOrder     []*tenantQueue // memory of heads
-	candidateBuffer []*Ticket      // the same
+	tenantOrder     []*tenantQueue // reused by heads
+	candidateBuffer []*Ticket      // reused by candidates
 }
 
-// tenantQueue are one tenant's requests that wait.
+// tenantQueue holds the waiting requests of one tenant.
 type tenantQueue struct {
 	tickets      []*Ticket
-	servedTokens float64 // tokens let in, counted from where it began
+	servedTokens float64 // tokens admitted, counted from the start value
 }
 
 func (q *classQueue) join(w *Ticket) {
@@ -36,7 +35,7 @@ func (q *classQueue) join(w *Ticket) {
 	q.n++
 }
 
-// minServedTokens is what the tenant with the least has had.
+// minServedTokens is the lowest count of all tenants.
 func (q *classQueue) minServedTokens() float64 {
 	least := math.Inf(1)
 	for _, t := range q.tenants {
@@ -48,7 +47,7 @@ func (q *classQueue) minServedTokens() float64 {
 	return least
 }
 
-// first is whose turn it is, nil when nobody waits.
+// first returns the next request, nil if none waits.
 func (q *classQueue) first() *Ticket {
 	var next *tenantQueue
 	for _, t := range q.tenants {
@@ -62,8 +61,8 @@ func (q *classQueue) first() *Ticket {
 	return next.tickets[0]
 }
 
-// waitingForWarm is how many of the tenant's first requests wait only for the backends where they
-// are warm: whoever is behind them is next.
+// waitingForWarm is the number of requests at the head of the tenant's queue that wait only for their warm
+// backends. The request behind them is next.
 func (t *tenantQueue) waitingForWarm() int {
 	n := 0
 	for n < len(t.tickets) && t.tickets[n].lastFull.FreeElsewhere {
@@ -72,9 +71,9 @@ func (t *tenantQueue) waitingForWarm() int {
 	return n
 }
 
-// candidates are the first of each tenant, in the order of the tenants' turns: those that are
-// patient, the first that is not, and the first behind it that is so much smaller that it
-// may pass.
+// candidates returns the requests to try, in the order of the tenants' turns. For each tenant: those that
+// wait for their warm backends, the first other one, and the first one behind it that is so much smaller that
+// it may pass.
 func (q *classQueue) candidates() []*Ticket {
 	q.tenantOrder = q.tenantOrder[:0]
 	for _, t := range q.tenants {
@@ -102,14 +101,14 @@ func (q *classQueue) candidates() []*Ticket {
 	return q.candidateBuffer
 }
 
-// before tells whose turn is first. Between tenants that have had the same it is the one
-// that waits longest, so that the order does not hang on the map's.
+// before reports whether t's turn comes before o's. With equal tokens, the tenant that waits longest is
+// first, so that the order does not depend on the map's.
 func (t *tenantQueue) before(o *tenantQueue) bool {
 	return t.servedTokens < o.servedTokens || t.servedTokens == o.servedTokens && earlier(t.tickets[0], o.tickets[0])
 }
 
-// full reports whether there is no place for w. A tenant of whom few wait still finds
-// one, so that nobody fills the line for others.
+// full reports whether the queue has no place for w. A tenant with few waiting requests still gets a place,
+// so that no tenant can fill the queue for others.
 func (q *classQueue) full(w *Ticket) bool {
 	if q.n < maxWaiting {
 		return false
@@ -125,14 +124,14 @@ func earlier(a, b *Ticket) bool {
 	return a.Tenant < b.Tenant
 }
 
-// served takes w out, as one that was let in.
+// served removes an admitted request.
 func (q *classQueue) served(w *Ticket) {
 	t := q.tenants[w.Tenant]
 	t.servedTokens += float64(max(w.Tokens, 1))
 	q.leave(w)
 }
 
-// leave takes w out and reports whether it was in.
+// leave removes w and reports whether it was in the queue.
 func (q *classQueue) leave(w *Ticket) bool {
 	t := q.tenants[w.Tenant]
 	if t == nil {
@@ -150,7 +149,7 @@ func (q *classQueue) leave(w *Ticket) bool {
 	return true
 }
 
-// expired are those whose wait is over, the longest waiting first.
+// expired returns the requests whose wait is over, the longest waiting first.
 func (q *classQueue) expired(is func(*Ticket) bool) []*Ticket {
 	var over []*Ticket
 	for _, t := range q.tenants {

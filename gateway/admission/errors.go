@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a refusal is, for errors.Is. The types below carry the numbers.
+// The kinds of refusals, for errors.Is. The types below carry the numbers.
 var (
 	ErrShed = errors.New("shed") // 503
 )
@@ -14,7 +14,7 @@ var (
 // ShedError refuses a request because its pool is full; it is an [ErrShed].
 type ShedError struct{ Decision Decision }
 
-// Error tells the pool, its load and the limit of the class.
+// Error names the pool, its load and the limit of the class.
 func (e *ShedError) Error() string {
 	d := e.Decision
 	what := "KV memory in use"

@@ -9,26 +9,26 @@ import (
 	"github.com/foregate/foregate/panics"
 )
 
-// panicError is a panic on behalf of one request, caught where others look after the line, or a timer does.
+// panicError is a panic for one request that was caught in the goroutine of another request or of a timer.
 type panicError string
 
 func (e panicError) Error() string { return string(e) }
 
-// Run tells of panics that are no request's, at most one a second, until ctx ends. It returns nil.
+// Run reports panics that belong to no request, at most one per second, until ctx ends. It returns nil.
 func (s *Queues) Run(ctx context.Context) error {
 	panics.KeepRunning(ctx, func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case err := <-s.panicked:
-			panic(err) // its pause keeps one that recurs from filling the log
+			panic(err) // the restart pause limits how often a repeated panic is logged
 		}
 	})
 	return nil
 }
 
-// serve lets in who has room. A panic ends the request that was looked at, so that the next look does not meet it
-// again; who comes after it is looked at then. One that came while nobody was looked at is told by [Queues.Run].
-// l.mu is held.
+// serve admits the requests that have capacity. A panic ends the request that was tried, so that the next
+// pass does not repeat it, and continues with the next one. [Queues.Run] reports a panic while no request was
+// tried. l.mu is held.
 func (l *lockedQueue) serve(now time.Time) {
 	defer func() {
 		what := recover()
@@ -42,7 +42,7 @@ func (l *lockedQueue) serve(now time.Time) {
 		}
 		select {
 		case l.panicked <- fmt.Errorf("the line of pool %s: %v\n%s", l.queue.Pool, what, debug.Stack()):
-		default: // others wait to be told
+		default: // others wait to be reported
 		}
 	}()
 	l.queue.Serve(now)

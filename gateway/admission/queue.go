@@ -11,58 +11,56 @@ import (
 )
 
 const (
-	// maxWaiting is how many of one class wait for one pool; a tenant of whom few wait
-	// still finds a place, up to twice that. At the 30 s that high waits at most it is 34
-	// requests a second.
+	// maxWaiting bounds the waiting requests of one class at one pool; a tenant with few of them still gets a
+	// place, up to twice that number. At the longest wait of class high, 30 s, it allows 34 requests per
+	// second.
 	maxWaiting = 1024
-	// guaranteedPerTenant is how many waiting requests of one tenant are few.
+	// guaranteedPerTenant is the number of waiting requests that every tenant may have.
 	guaranteedPerTenant = 16
-	// maxFailedTries bounds how many requests one look tries in vain.
+	// maxFailedTries bounds the failed tries of one pass.
 	maxFailedTries = 8
-	// maxTriesPerPass bounds how many it tries at all: those that wait for the backend where they
-	// are warm do not count as in vain, they hold nobody up.
+	// maxTriesPerPass bounds all tries of one pass. Requests that wait for their warm backend do not count as
+	// failed, because they block no other request.
 	maxTriesPerPass = 64
-	// passingFactor is how many times smaller a request is that may pass one for which
-	// there is no room.
+	// passingFactor is how many times smaller a request must be to pass one without capacity.
 	passingFactor = 4
-	// starvationInterval is how often one of the lowest class that waits may use the room of
-	// the next class, so that it does not starve.
+	// starvationInterval is how often a request of the lowest waiting class may use the capacity of the next
+	// higher class, so that it does not starve.
 	starvationInterval = 2 * time.Second
-	// maxMidStreamWait is how long a request whose answer has begun waits: its client sees
-	// silence.
+	// maxMidStreamWait is the longest wait of a request whose answer has begun, because its client receives
+	// nothing meanwhile.
 	maxMidStreamWait = 2 * time.Second
 )
 
 // midStreamRank is the rank of requests whose answer has begun: above all classes.
 const midStreamRank = identity.High + 1
 
-// Ticket is one request that asks for capacity. It is used for one [Queue.Enter].
+// Ticket is one request for capacity. It is used for one [Queue.Enter].
 type Ticket struct {
 	Route  string
 	Class  identity.Priority
 	Tenant string
-	Tokens int // that it asks for; tenants take turns by them
+	Tokens int // requested; tenants take turns by them
 	Config Config
-	Waited time.Duration // before, at this pool: for its other tries
+	Waited time.Duration // earlier waits at this pool, for other attempts of the request
 
-	NoWait    bool // it does not wait
-	MidStream bool // its answer has begun: it goes first, and enters at the end of its wait whatever the pool says
+	NoWait    bool // refuse instead of waiting
+	MidStream bool // its answer has begun: it is served first, and is admitted at the end of its wait in any case
 
-	// Try takes a place at a backend that is no fuller than the limit, or returns a
-	// *pool.FullError where there is none such.
+	// Try reserves capacity on a backend below the limit, or returns a *pool.FullError if there is none.
 	Try func(pool.Admission) error
-	// Done is told once what came of it: nil, an error of Try's, or a *ShedError. It is
-	// called within the line's own methods.
+	// Done is called once with the result: nil, an error of Try, or a *ShedError. It is called within the
+	// queue's own methods.
 	Done func(error)
 
 	arrived       time.Time
 	deadline      time.Time
-	noPassingFrom time.Time      // from then on nobody passes it
+	noPassingFrom time.Time      // after this time no request may pass it
 	lastFull      pool.FullError // why it waits
-	warmWaitSince time.Time      // since when it waits for the backend where it is warm, although there is room elsewhere; zero: it does not
+	warmWaitSince time.Time      // start of its wait for its warm backend while others have capacity; zero: it does not
 }
 
-// rank is the class by which it is served.
+// rank is the class that its turn depends on.
 func (w *Ticket) rank() identity.Priority {
 	if w.MidStream {
 		return midStreamRank
@@ -79,23 +77,22 @@ func (w *Ticket) maxWait() time.Duration {
 	return max(wait-w.Waited, 0)
 }
 
-// Queue is who waits for room at one pool, and which classes are shed there. It has no
+// Queue holds the requests that wait for capacity at one pool, and the classes that are shed there. It has no
 // clock and no lock; the zero value works.
 type Queue struct {
 	Pool string
 	Rand func() float64 // uniform in [0, 1), for the spread of Retry-After; nil is math/rand/v2
 
 	waiting         [midStreamRank + 1]classQueue
-	failedTickets   []*Ticket // memory of one look: who found no room
-	current         *Ticket   // whom the last look has come to, until it is told what came of it
+	failedTickets   []*Ticket // reused; the failed tries of one pass
+	current         *Ticket   // the request that is being tried, until it gets its result
 	shedStates      map[routeClass]*shedState
 	shedPeriods     map[routeClass]*shedPeriod
-	flips           int // of all of these
+	flips           int // total
 	starvedServedAt time.Time
 }
 
-// ClassLen is how many requests of a class wait; those whose answer has begun count as
-// high.
+// ClassLen is the number of waiting requests of a class; those whose answer has begun count as high.
 func (l *Queue) ClassLen(class identity.Priority) int {
 	if class == identity.High {
 		return l.waiting[class].n + l.waiting[midStreamRank].n
@@ -103,7 +100,7 @@ func (l *Queue) ClassLen(class identity.Priority) int {
 	return l.waiting[class].n
 }
 
-// Len is how many requests wait.
+// Len is the number of waiting requests.
 func (l *Queue) Len() int {
 	n := 0
 	for i := range l.waiting {
@@ -112,8 +109,8 @@ func (l *Queue) Len() int {
 	return n
 }
 
-// Enter lets w in where there is room and nobody waits whose turn is before its own.
-// Else it waits; its Done is told later, by [Queue.Serve].
+// Enter admits w if there is capacity and no waiting request comes first. Otherwise w waits, and
+// [Queue.Serve] calls its Done later.
 func (l *Queue) Enter(w *Ticket, now time.Time) {
 	if w.Config.Threshold(w.Class) <= 0 && !w.MidStream { // the operator's kill switch
 		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})
@@ -141,9 +138,9 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 	}
 }
 
-// mayPass reports whether w need not queue: nobody of its class or a higher one waits,
-// or only such as are much larger and have found no room. A prompt that fits nowhere
-// must not hold up all that would fit; half of its wait, and then everybody waits for it.
+// mayPass reports whether w need not queue: no request of its class or a higher one waits, or only much
+// larger ones without capacity. A prompt that fits nowhere must not block smaller ones. After half of its
+// wait no request may pass it any more.
 func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
 	for c := w.rank(); c <= midStreamRank; c++ {
 		for _, t := range l.waiting[c].tenants {
@@ -155,21 +152,20 @@ func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
 	return true
 }
 
-// allowsPassing reports whether a request of so many tokens may pass w, which found no room, or not
-// where it is warm.
+// allowsPassing reports whether a request of so many tokens may pass w, which found no capacity, or none on
+// its warm backend.
 func (w *Ticket) allowsPassing(tokens int, now time.Time) bool {
 	return w.lastFull.FreeElsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
 }
 
-// cannotFitInTime reports whether room is not to be expected within w's wait. High waits all the
-// same: what a pool tells of itself may be wrong.
+// cannotFitInTime reports whether no capacity is expected within w's wait. Class high waits anyway, because
+// the pool's estimate may be wrong.
 func (l *Queue) cannotFitInTime(w *Ticket, wait time.Duration) bool {
 	return w.Class < identity.High && w.lastFull.Wait > wait
 }
 
-// aboveThreshold reports whether the KV usage of every backend is above the threshold of w's class,
-// as far as known: then it does not wait. No usage is above a threshold of 1. Who has
-// begun to answer waits all the same.
+// aboveThreshold reports whether the known KV usage of every backend is above the threshold of w's class:
+// then w does not wait. No usage is above a threshold of 1. A request whose answer has begun waits anyway.
 func (l *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
 	if w.MidStream || w.Config.Threshold(w.Class) >= 1 {
 		return false
@@ -178,8 +174,8 @@ func (l *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
 	return s != nil && now.Sub(s.seen) <= stateLifetime && s.usage >= s.limit
 }
 
-// Serve lets in who has room, each in turn, and sheds whose wait is over. It is called
-// when there may be more room, and every now and then.
+// Serve admits waiting requests that have capacity, in turn, and sheds those whose wait is over. It is called
+// when capacity may have become free, and periodically.
 func (l *Queue) Serve(now time.Time) {
 	l.current = nil
 	l.expire(now)
@@ -203,13 +199,13 @@ func (l *Queue) Serve(now time.Time) {
 	l.serveStarved(now)
 }
 
-// next is whose turn it is in this look: the first of the highest class that waits, or
-// who may pass those that were tried in vain. nil is nobody.
+// next returns the request whose turn it is in this pass, nil if there is none: the first of the highest
+// waiting class, or one that may pass those that failed.
 func (l *Queue) next(now time.Time) *Ticket {
 	if len(l.failedTickets) == 0 {
 		return l.first()
 	}
-	before := l.failedTickets[:len(l.failedTickets):len(l.failedTickets)] // whoever is passed must let that happen
+	before := l.failedTickets[:len(l.failedTickets):len(l.failedTickets)] // every passed request must allow it
 	for c := midStreamRank; c >= identity.Low; c-- {
 		for _, w := range l.waiting[c].candidates() {
 			switch {
@@ -224,7 +220,7 @@ func (l *Queue) next(now time.Time) *Ticket {
 	return nil
 }
 
-// first is the first of the highest class that waits.
+// first returns the first request of the highest waiting class.
 func (l *Queue) first() *Ticket {
 	for c := midStreamRank; c >= identity.Low; c-- {
 		if w := l.waiting[c].first(); w != nil {
@@ -234,7 +230,7 @@ func (l *Queue) first() *Ticket {
 	return nil
 }
 
-// mayPassAll reports whether everybody before w lets it pass.
+// mayPassAll reports whether all requests before w allow it to pass.
 func mayPassAll(w *Ticket, before []*Ticket, now time.Time) bool {
 	for _, b := range before {
 		if !b.allowsPassing(w.Tokens, now) {
@@ -244,9 +240,9 @@ func mayPassAll(w *Ticket, before []*Ticket, now time.Time) bool {
 	return true
 }
 
-// serveStarved tries the first of the lowest class that waits with the room of the class
-// above, now and then: where higher classes keep a pool just above its threshold for
-// minutes, it would never come to its turn.
+// serveStarved periodically tries the first request of the lowest waiting class with the capacity of the
+// class above. If higher classes keep a pool just above the lower class' threshold for minutes, it would
+// otherwise never be served.
 func (l *Queue) serveStarved(now time.Time) {
 	if now.Sub(l.starvedServedAt) < starvationInterval {
 		return
@@ -257,7 +253,7 @@ func (l *Queue) serveStarved(now time.Time) {
 			continue
 		}
 		l.current = w
-		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
+		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would mean no limit
 		at := w.limit(usage, now)
 		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {

@@ -7,31 +7,30 @@ import (
 )
 
 const (
-	// minFlipInterval is the least time between two flips of a class between shed and not.
+	// minFlipInterval is the minimum time between two changes of a class between shed and not shed.
 	minFlipInterval = time.Second
-	// stateLifetime is how long a class counts as shed of which nothing is heard.
+	// stateLifetime is how long a class counts as shed without new requests.
 	stateLifetime = 5 * time.Second
-	// maxRouteClasses bounds the memory; routes come from the configuration, so it is never
-	// reached.
+	// maxRouteClasses bounds the memory. It is never reached, because routes come from the configuration.
 	maxRouteClasses = 4096
 )
 
-// routeClass is what is shed: thresholds are set by route.
+// routeClass is the unit of shedding: thresholds are set per route.
 type routeClass struct {
 	route string
 	class identity.Priority
 }
 
-// shedState is whether a class is shed, since when it is so, and when that was last seen.
+// shedState records whether a class is shed, since when, and when a request last confirmed it.
 type shedState struct {
 	shed        bool
 	since, seen time.Time
-	usage       float64 // the least KV usage then
-	limit       float64 // what it was compared with
+	usage       float64 // lowest KV usage at that time
+	limit       float64 // the threshold that it was compared with
 	flips       int
 }
 
-// state is that of a class; nil is not shed.
+// state returns the state of a class; nil is not shed.
 func (l *Queue) state(route string, class identity.Priority, now time.Time) *shedState {
 	s := l.shedStates[routeClass{route, class}]
 	if s == nil || !s.shed || now.Sub(s.seen) > stateLifetime {
@@ -45,7 +44,7 @@ func (l *Queue) Shedding(route string, class identity.Priority, now time.Time) b
 	return l.state(route, class, now) != nil
 }
 
-// Flips is how often a class of a route began or ended to be shed.
+// Flips is how often a class of a route started or stopped being shed.
 func (l *Queue) Flips(route string, class identity.Priority) int {
 	if s := l.shedStates[routeClass{route, class}]; s != nil {
 		return s.flips
@@ -53,7 +52,7 @@ func (l *Queue) Flips(route string, class identity.Priority) int {
 	return 0
 }
 
-// shedClasses are those that are shed for some route.
+// shedClasses returns the classes that are shed for some route.
 func (l *Queue) shedClasses(now time.Time) []identity.Priority {
 	var out []identity.Priority
 	for c := identity.Low; c <= identity.High; c++ {
@@ -75,7 +74,7 @@ func (l *Queue) maxUsage(w *Ticket, now time.Time) float64 {
 	return l.threshold(w.Config, w.Route, w.Class, now)
 }
 
-// threshold is the KV usage at which a class is shed, or comes back.
+// threshold is the KV usage at which a class starts to be shed, or stops.
 func (l *Queue) threshold(c Config, route string, class identity.Priority, now time.Time) float64 {
 	threshold := c.Threshold(class)
 	if l.Shedding(route, class, now) && c.Hysteresis < threshold {
@@ -84,8 +83,8 @@ func (l *Queue) threshold(c Config, route string, class identity.Priority, now t
 	return threshold
 }
 
-// recordUsage remembers that a class found a KV usage of at least so much, against a limit; 0
-// is room.
+// recordUsage records that a class found a KV usage of at least this value, against a limit; 0 means there
+// was capacity.
 func (l *Queue) recordUsage(p routeClass, usage, limit float64, now time.Time) {
 	s, shed := l.shedStates[p], usage >= limit
 	switch {
@@ -97,7 +96,7 @@ func (l *Queue) recordUsage(p routeClass, usage, limit float64, now time.Time) {
 		}
 		s = &shedState{}
 		l.shedStates[p] = s
-	case s.shed && now.Sub(s.seen) > stateLifetime: // it ended unseen
+	case s.shed && now.Sub(s.seen) > stateLifetime: // it ended, and no request noticed
 		s.shed = false
 		s.flips++
 		l.flips++
@@ -117,8 +116,8 @@ func (l *Queue) refuse(w *Ticket, now time.Time) {
 	l.finish(w, &ShedError{d})
 }
 
-// expectedShedTime is how long it is expected to be until one like w is let in, which is refused;
-// 0 is not known.
+// expectedShedTime is the expected time until a request like w, which is refused, would be admitted; 0 is
+// unknown.
 func (l *Queue) expectedShedTime(w *Ticket, now time.Time) time.Duration {
 	p := routeClass{w.Route, w.Class}
 	a := l.shedPeriods[p]
@@ -136,12 +135,12 @@ func (l *Queue) expectedShedTime(w *Ticket, now time.Time) time.Duration {
 	return a.remaining(w.lastFull.Wait)
 }
 
-// decisionFor words why w is shed.
+// decisionFor returns the reason why w is shed.
 func (l *Queue) decisionFor(w *Ticket) Decision {
 	d := Decision{Pool: l.Pool, Class: w.Class, Usage: w.lastFull.Usage, Threshold: w.lastFull.Limit, Reason: ReasonKV}
 	shed := l.shedStates[routeClass{w.Route, w.Class}]
 	switch f := &w.lastFull; {
-	case f.Limit == 0 && shed != nil && shed.shed: // its turn never came, others of its class were tried
+	case f.Limit == 0 && shed != nil && shed.shed: // it was never tried; others of its class were
 		d.Usage, d.Threshold = shed.usage, shed.limit
 	case f.Limit == 0:
 		d.Reason, d.Usage, d.Threshold = ReasonQueueFull, float64(l.Len()), maxWaiting

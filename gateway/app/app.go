@@ -1,7 +1,6 @@
-// Package app assembles one replica of the gateway from a configuration, and runs it.
-//
-// Start at [New]: it makes the parts of a replica one after the other, each from those before it.
-// Nothing runs before [App.Start]. Several replicas can run in one process: there are no globals.
+// Package app assembles one replica of the gateway from a configuration, and runs it. Start at [New]: it
+// makes the components of a replica in order of their dependencies. Nothing runs before [App.Start]. Several
+// replicas can run in one process: there are no globals.
 package app
 
 import (
@@ -34,32 +33,32 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Options are what a replica is made from. File is required; without Stores it shares nothing with
-// other replicas and keeps no answers.
+// Options describe a replica. File is required. Without Stores it shares nothing with other replicas and
+// stores no answers.
 type Options struct {
 	File         *config.File
 	Stores       stores.Stores
 	Listener     net.Listener // instead of File.Listen
 	Admin        string       // address of the admin listener; "" is none
-	Tokens       []byte       // of operators, instead of File.AdminTokensFile
+	Tokens       []byte       // operators' tokens, instead of File.AdminTokensFile
 	MaxBodyBytes int64        // memory of all request bodies together; 0 is the gateway's default
 	Version      string       // of the program, for the status and for traces
 	Logger       zerolog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
-	Gatherer     prometheus.Gatherer   // what the admin listener shows; nil: neither metrics nor console
+	Gatherer     prometheus.Gatherer   // metrics for the admin listener; nil: neither metrics nor console
 }
 
-// App is one replica: the gateway, and the parts behind it.
+// App is one replica: the gateway and its components.
 type App struct {
 	Options     Options
 	began       time.Time
 	files       *reload.Watcher
-	warnings    []string // what the configuration asks for and does not get, or leaves open
+	warnings    []string // about gaps in the configuration, or settings that have no effect
 	Settings    *settings.Watcher
 	Breakers    *breaker.Set
 	Pools       map[string]*pool.Pool
-	events      *kvevents.Index     // nil where no pool has one
-	indexes     map[string]*kvIndex // by pool, where it has one
+	events      *kvevents.Index     // nil if no pool has KV events
+	indexes     map[string]*kvIndex // by pool; only pools with KV events
 	Fleet       *fleet.Fleet
 	members     map[string]*member // by pool
 	queues      *admission.Queues
@@ -70,7 +69,7 @@ type App struct {
 	prober      *probe.Prober
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
-	tracer      *tracing.Tracer // nil where nothing is traced
+	tracer      *tracing.Tracer // nil without tracing
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver
 	console     *console.Console // nil is none
@@ -78,8 +77,8 @@ type App struct {
 	gateway     *gateway.Gateway
 }
 
-// New makes a replica. It reads the files that the configuration names, and the live settings once, so
-// that the first request obeys them. An error is one of the configuration or of such a file.
+// New makes a replica. It reads the files that the configuration names, and the live settings once, so that
+// the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, began: time.Now(), Pools: make(map[string]*pool.Pool, len(o.File.Pools)), indexes: map[string]*kvIndex{}}
 	if err := a.makeFiles(); err != nil {
@@ -122,7 +121,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-// makeFiles begins the list of files that are read again when they change. Others add theirs.
+// makeFiles starts the list of files that are reloaded when they change. Other components add theirs.
 func (a *App) makeFiles() error {
 	a.files = reload.New(reload.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	for _, f := range a.Options.Stores.Files {
@@ -133,16 +132,16 @@ func (a *App) makeFiles() error {
 	return nil
 }
 
-// makeSettings reads the live settings. Where Redis is away the defaults are in force until it answers.
+// makeSettings reads the live settings. If Redis is unavailable, the defaults are in force until it answers.
 func (a *App) makeSettings(ctx context.Context) {
 	a.Settings = settings.New(settings.Options{
 		Redis: a.Options.Stores.Control, Routes: a.routes(), Registerer: a.Options.Registerer,
 		Logger: a.Options.Logger.With().Str("redis", a.Options.Stores.Name).Logger(),
 	})
-	_ = a.Settings.Poll(ctx) // it logs a failure itself, and tries again every second
+	_ = a.Settings.Poll(ctx) // it logs failures and tries again every second
 }
 
-// routes are the names of the routes, in the order of the file.
+// routes returns the names of the routes, in the order of the file.
 func (a *App) routes() []string {
 	names := make([]string, 0, len(a.Options.File.Routes))
 	for _, def := range a.Options.File.Routes {

@@ -25,7 +25,7 @@ func (a *App) makeBreakers() {
 	})
 }
 
-// permits are the breakers as the cascade knows them.
+// permits adapts the breakers to the cascade.
 type permits struct{ *breaker.Set }
 
 // Allow implements [dispatch.Breaker].
@@ -37,7 +37,7 @@ func (p permits) Allow(pool, backend string) (dispatch.Permit, error) {
 	return permit, nil
 }
 
-// Outcome tells the breaker what a call's end says about its backend.
+// Outcome tells the breaker what the result of a call says about its backend.
 func Outcome(err error) machine.Outcome {
 	switch engine.Classify(err) {
 	case engine.ClassSuccess:
@@ -54,7 +54,7 @@ func Outcome(err error) machine.Outcome {
 	}
 }
 
-// probe tests a backend that is open; its error is one that outcome understands.
+// probe tests a backend whose breaker is open. Outcome understands its error.
 func (a *App) probe(ctx context.Context, name, backend string) error {
 	p := a.Pools[name]
 	if p == nil {
@@ -67,8 +67,8 @@ func (a *App) probe(ctx context.Context, name, backend string) error {
 	return &engine.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
 }
 
-// probeKind says which failure of the backend a failed probe shows. A backend that refuses the probe's request of one
-// token, because it is wrong or because it is full, is alive.
+// probeKind maps a failed probe to a kind of failure. A backend that refuses the probe's request (one token),
+// because it is invalid or the backend is full, is alive.
 func probeKind(err error) engine.FailureKind {
 	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
 		switch {
@@ -86,11 +86,11 @@ func probeKind(err error) engine.FailureKind {
 	return engine.Reset
 }
 
-// retainInterval is between two updates of the breakers' list of backends.
+// retainInterval is the time between two updates of the breakers' list of backends.
 const retainInterval = time.Second
 
-// runBreakers runs the breakers, and keeps their list of backends up to date: they forget backends that discovery has
-// dropped.
+// runBreakers runs the breakers, and updates their list of backends: breakers of backends that discovery has
+// dropped are deleted.
 func (a *App) runBreakers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var members sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// sealer seals answers with the keys of the file that is named, which is read again when it changes.
+// sealer seals answers with the keys of the configured file, which is reloaded when it changes.
 func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
 	if c.SealKeysFile == "" {
 		return cache.NewSealer()
@@ -47,8 +47,8 @@ func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.S
 	return s, err
 }
 
-// makeCache makes the cache of answers, and the shared generations of identical requests. Without a Redis of answers,
-// only requests of this process share one.
+// makeCache makes the cache of answers and the shared generations. Without a Redis for answers, only requests
+// of this process share a generation.
 func (a *App) makeCache() error {
 	s, err := sealer(a.Options.File.Cache, a.files, a.Options.Logger)
 	if err != nil {
@@ -75,12 +75,12 @@ func (a *App) makeCache() error {
 	return nil
 }
 
-// cacheConfig is what is in force for a route.
+// cacheConfig returns the cache settings of a route.
 func (a *App) cacheConfig(route string) cache.Config {
 	return a.Settings.Snapshot().Route(route).Cache
 }
 
-// Purger makes answers unreachable for all replicas; nil where none are kept.
+// Purger returns the function that purges answers on all replicas, nil if none are stored.
 func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
 	control := a.Options.Stores.Control
 	if control == nil {
@@ -92,7 +92,7 @@ func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
 	return func(ctx context.Context, s cache.Scope) (bool, error) { return cache.Purge(ctx, control, s) }
 }
 
-// served says which model and revision of it a route's pools have; draft is "" without one.
+// served returns the model and revision of a route's pools; draft is "" without a draft pool.
 func (a *App) served(route string) (draft, target string) {
 	name := func(pool string) string {
 		def, ok := a.Options.File.Pools[pool]

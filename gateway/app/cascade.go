@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
-// makePools makes the pools of backends. They watch their backends when the replica runs.
+// makePools makes the pools of backends. They watch their backends while the replica runs.
 func (a *App) makePools() error {
 	for name, def := range a.Options.File.Pools {
 		p, err := pool.New(pool.Options{
@@ -35,7 +35,7 @@ func (a *App) makePools() error {
 	return nil
 }
 
-// makeCascade makes the routes, and what answers requests to them.
+// makeCascade makes the routes and the cascade.
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
 	var routes []tiers.Route
@@ -57,8 +57,8 @@ func (a *App) makeCascade() (err error) {
 	return err
 }
 
-// reaches are what a route's pools can take: drafts go only where they need not wait. Without a draft pool
-// the draft's is the target's.
+// reaches returns the readiness of a route's pools. Drafts go only to backends that accept them without a
+// wait. Without a draft pool the draft's readiness is the target's.
 func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Readiness) {
 	forTarget = target.Readiness()
 	if draft == nil {
@@ -67,7 +67,7 @@ func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Readiness) {
 	return draft.OptionalReadiness(), forTarget
 }
 
-// RouteStates tell whether each route can serve, in the order of the file.
+// RouteStates returns the state of each route, in the order of the file.
 func (a *App) RouteStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(a.Options.File.Routes))
 	for _, def := range a.Options.File.Routes {

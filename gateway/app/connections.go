@@ -8,18 +8,20 @@ import (
 )
 
 const (
-	// reservedFiles are not for clients: 64 are for the admin listener, the rest for Redis, scrapes and logs.
+	// reservedFiles are not available to clients: 64 are for the admin listener, the rest for Redis, scrapes
+	// and logs.
 	reservedFiles = 128
-	// minConns is what is tried where hardly any files may be open.
+	// minConns is used if the process may open hardly any files.
 	minConns = 32
-	// defaultMaxConns is the most client connections where files do not matter.
+	// defaultMaxConns is the maximum number of client connections if the file limit is high enough.
 	defaultMaxConns = 16384
-	// connBytes is what an idle connection takes of memory: 8 KiB of stack and 11 KiB of buffers
-	// and tables, measured with 7,250 of them.
+	// connBytes is the memory of an idle connection: 8 KiB of stack and 11 KiB of buffers and tables,
+	// measured with 7,250 of them.
 	connBytes = 20 << 10
 )
 
-// openFiles is how many files this process may have open; enough for defaultMaxConns where the system does not say.
+// openFiles is the number of files this process may open; enough for defaultMaxConns if the system does not
+// report it.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -28,11 +30,10 @@ func openFiles() int {
 	return int(min(limit.Cur, 1<<30))
 }
 
-// connLimits are how many client connections may be open in all, and from one address, in a
-// process that may have so many files open and use so many bytes of memory. Each connection may
-// need one to a backend beside it, and some files stay free for operators, who come when all else
-// is taken. Where nobody says how many, idle ones alone take no more than a quarter of the memory.
-// warning tells of what was asked for and is not to be had; "" is none.
+// connLimits returns the maximum number of client connections, in total and per address, for a process with
+// this limit of open files and of memory in bytes. Each client connection may need one more to a backend, and
+// some files are reserved for operators. Without a configured limit, idle connections take at most a quarter
+// of the memory. warning names a configured limit that is too high; "" is none.
 func connLimits(l config.Limits, files int, memory int64) (conns, perAddress int, warning string) {
 	room := max(minConns, (files-reservedFiles)/2)
 	conns = min(defaultMaxConns, room, int(max(minConns, memory/4/connBytes)))

@@ -4,8 +4,8 @@ import (
 	"github.com/foregate/foregate/gateway/console"
 )
 
-// makeConsole makes the pages of the admin listener. A replica without one, or without metrics of
-// its own to show, has none.
+// makeConsole makes the pages of the admin listener. A replica without an admin listener or without metrics
+// has none.
 func (a *App) makeConsole() {
 	if a.Options.Admin == "" || a.Options.Gatherer == nil {
 		return
@@ -13,7 +13,7 @@ func (a *App) makeConsole() {
 	a.console = console.New(console.Options{Gatherer: a.Options.Gatherer, State: a.facts})
 }
 
-// facts are what the console shows and no metric tells.
+// facts is the state that the console shows in addition to metrics.
 func (a *App) facts() console.ReplicaState {
 	shed := a.Settings.Snapshot().Global().Admission
 	return console.ReplicaState{

@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
-// makeProber makes the prober, which asks the engines of all pools that take part in drafting what they can do.
+// makeProber makes the prober of engine capabilities, for all pools that take part in drafting.
 func (a *App) makeProber() error {
 	probed := map[string]bool{}
 	for _, def := range a.Options.File.Routes {
@@ -48,7 +48,7 @@ func (a *App) makeProber() error {
 	return err
 }
 
-// makeEconomy registers the metrics of what drafts are expected to save.
+// makeEconomy registers the metrics of the expected savings of drafts.
 func (a *App) makeEconomy() {
 	var routes []economy.Route
 	for _, def := range a.Options.File.Routes {
@@ -63,7 +63,7 @@ func (a *App) makeEconomy() {
 	}
 }
 
-// engines tells what the probes found out.
+// engines returns the results of the probes.
 func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
@@ -87,12 +87,12 @@ func (a *App) engines() []gateway.EngineView {
 	return out
 }
 
-// drafts reports whether some route drafts with the pool.
+// drafts reports whether a route uses the pool for drafts.
 func (a *App) drafts(name string) bool {
 	return slices.ContainsFunc(a.Options.File.Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
 }
 
-// drafting tells how each route uses its draft pool.
+// drafting returns how each route uses its draft pool.
 func (a *App) drafting() []gateway.DraftView {
 	out := []gateway.DraftView{}
 	for _, def := range a.Options.File.Routes {
@@ -122,7 +122,7 @@ func (a *App) drafting() []gateway.DraftView {
 	return out
 }
 
-// typicalShape is a chat as the mode in force takes it.
+// typicalShape is a typical chat request under this mode.
 func typicalShape(cfg plan.Config) economy.Shape {
 	whole := cfg.Mode != plan.ModeConfidence
 	return economy.Shape{Prompt: typicalRequests[0].prompt, Held: cfg.HoldbackTokens, Whole: whole, Scored: whole}

@@ -15,7 +15,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// makeEvidence keeps what audits have shown, together with the other replicas.
+// makeEvidence makes the store of audit results, which all replicas share.
 func (a *App) makeEvidence() {
 	config := func(route string) *plan.Config { return &a.Settings.Snapshot().Route(route).Tiers }
 	of := func(route string) *plan.Risk { return &config(route).Risk }
@@ -31,15 +31,15 @@ func (a *App) makeEvidence() {
 	}
 }
 
-// evidenceBook is the evidence as the cascade knows it.
+// evidenceBook adapts the evidence to the cascade.
 type evidenceBook struct{ *evidence.Store }
 
-// Open is [audit.Evidence].
+// Open implements [audit.Evidence].
 func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	return l.Store.Open(ctx, evidence.Audit(a))
 }
 
-// calibrated is a version of a route's calibrated score, nil where there is none.
+// calibrated returns a version of a route's calibrated score map, nil if there is none.
 func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	raw, ok := a.evidence.Map(route, version)
 	if !ok {
@@ -55,7 +55,7 @@ func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	return &m
 }
 
-// shortOf reports whether a pool sheds a class, or is so full that it would go on shedding it.
+// shortOf reports whether a pool sheds a class, or is so full that it would continue to shed it.
 func (a *App) shortOf(route, name string, class int8) bool {
 	p := a.Pools[name]
 	if p == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// member is a pool in the fleet. The fleet is made first, because pools need it; it calls its members only when the
-// gateway runs, so the pool can be filled in later.
+// member is a pool in the fleet. The fleet is made before the pools, because pools need it. It calls its
+// members only while the gateway runs, so the pool is set later.
 type member struct {
 	*pool.Pool
 	name string
@@ -22,12 +22,12 @@ type member struct {
 // Name is the pool's name.
 func (m *member) Name() string { return m.name }
 
-// makeFleet lets the pools share what they know with other replicas.
+// makeFleet makes the fleet, through which pools share state with other replicas.
 func (a *App) makeFleet() (err error) {
 	o := fleet.Options{
 		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		// A reading waits for the exchange of the replica that has it and for that of the one that needs it, and must
-		// arrive before it is overdue (pool.Overdue).
+		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
+		// overdue (pool.Overdue).
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
 	}
 	a.members = make(map[string]*member, len(a.Options.File.Pools))
@@ -39,7 +39,7 @@ func (a *App) makeFleet() (err error) {
 	return err
 }
 
-// backendAdmin drains and lists backends for operators.
+// backendAdmin implements the operators' actions on backends.
 type backendAdmin struct{ *App }
 
 // Drain stops new work on a backend, on every replica that can be reached.
@@ -80,7 +80,7 @@ func has(p *pool.Pool, backend string) bool {
 	return slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend })
 }
 
-// poolOf is the pool that is named, or the only one that has the backend.
+// poolOf returns the named pool, or without a name the only pool that has the backend.
 func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
 	if p := o.Pools[name]; p != nil {
 		return p, nil
@@ -101,7 +101,7 @@ func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
 	return found, nil
 }
 
-// Backends are all backends of all pools.
+// Backends returns all backends of all pools.
 func (o backendAdmin) Backends() []gateway.Backend {
 	var out []gateway.Backend
 	now := time.Now()

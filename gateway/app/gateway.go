@@ -7,7 +7,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 )
 
-// makeGateway makes the HTTP surface, and hands it the loops of all parts.
+// makeGateway makes the HTTP surface, and gives it the background tasks of all components.
 func (a *App) makeGateway() error {
 	clients, err := clientLimits(a.Options.File, a.Options.Logger)
 	if err != nil {
@@ -21,7 +21,7 @@ func (a *App) makeGateway() error {
 	return err
 }
 
-// serving are the gateway's options for what clients ask.
+// serving returns the gateway's options for client requests.
 func (a *App) serving() gateway.Options {
 	f := a.Options.File
 	o := gateway.Options{
@@ -39,7 +39,7 @@ func (a *App) serving() gateway.Options {
 	return o
 }
 
-// observing adds what operators see and do, on the admin listener, in the log and in traces.
+// observing adds the operators' options: admin listener, log and traces.
 func (a *App) observing(o *gateway.Options) {
 	o.Admin, o.Operators, o.SettingsEditor = a.Options.Admin, a.Operators, a.settingsEditor()
 	o.Routes, o.Fleet, o.Inspector = a.RouteStates, backendAdmin{a}, inspector{a}
@@ -57,7 +57,7 @@ func (a *App) observing(o *gateway.Options) {
 	}
 }
 
-// loops are what runs in the background, by the name that the log gives it.
+// loops are the background tasks, by their names in the log.
 func (a *App) loops() []gateway.BackgroundTask {
 	loops := []gateway.BackgroundTask{
 		{Name: "files", Run: a.files.Run},
@@ -91,12 +91,12 @@ func (a *App) loops() []gateway.BackgroundTask {
 	return loops
 }
 
-// timeouts bound what is waited for a client of a route.
+// timeouts returns the timeouts of a route's clients.
 func (a *App) timeouts(route string) gateway.Timeouts {
 	return gateway.Timeouts(a.Settings.Snapshot().Route(route).Client)
 }
 
-// allowedFields tells what each route lists under allow_fields.
+// allowedFields returns each route's allow_fields.
 func allowedFields(routes []config.Route) func(route string) []string {
 	allow := make(map[string][]string, len(routes))
 	for _, def := range routes {

@@ -13,7 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// makeIdentity reads who may call, and notes what operators should know of the configuration.
+// makeIdentity makes the resolver of callers, and notes warnings about the configuration.
 func (a *App) makeIdentity() (err error) {
 	if a.identity, err = Resolver(a.Options.File, a.files); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (a *App) makeIdentity() (err error) {
 	return nil
 }
 
-// Resolver makes the identities that requests have out of the configuration. The files that it names are
-// read, and are put into force again by files when they change.
+// Resolver makes the resolver of callers from the configuration. files reloads the files that it names when
+// they change.
 func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error) {
 	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), Unlisted: identity.Unlisted(f.Identity.UnlistedTenants)}
 	jwt := f.Identity.JWT
@@ -55,7 +55,7 @@ func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 	return who, nil
 }
 
-// identityFiles are the files that say who may call, as far as the configuration names them.
+// identityFiles are the configured files about callers.
 func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
 	tenants := func(contents [][]byte) error {
 		defs, err := config.Tenants(contents[0], f.Identity.Mode)
@@ -88,7 +88,7 @@ func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
 	return slices.DeleteFunc(files, func(file reload.File) bool { return file.Paths[0] == "" })
 }
 
-// tenantsOf are tenants as requests have them.
+// tenantsOf converts tenants of the configuration.
 func tenantsOf(defs []config.Tenant) ([]identity.Tenant, error) {
 	out := make([]identity.Tenant, 0, len(defs))
 	for _, def := range defs {
@@ -118,7 +118,7 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 	return t, nil
 }
 
-// tenantViews are the tenants that are listed now.
+// tenantViews returns the tenants that are listed now.
 func tenantViews(who *identity.Resolver) []gateway.TenantView {
 	var out []gateway.TenantView
 	for _, t := range who.Tenants() {
@@ -130,7 +130,7 @@ func tenantViews(who *identity.Resolver) []gateway.TenantView {
 	return out
 }
 
-// networks reads the CIDRs of a field.
+// networks parses the CIDRs of a field.
 func networks(field string, cidrs []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, cidr := range cidrs {

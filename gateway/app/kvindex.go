@@ -14,11 +14,10 @@ import (
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// followInterval is how often a pool's backends are compared with those whose KV events are
-// followed.
+// followInterval is the time between two updates of the backends whose KV events are followed.
 const followInterval = 2 * time.Second
 
-// kvIndex tells a pool what its backends' prefix caches hold, by their own events.
+// kvIndex tells a pool what its backends' prefix caches hold, from their KV events.
 type kvIndex struct {
 	pool   string
 	port   int
@@ -39,12 +38,13 @@ func (a *App) indexOf(name string, port int) pool.Index {
 	return x
 }
 
-// blockTokens is the tokens of a block: vLLM's default on GPUs.
+// blockTokens is the block size in tokens: vLLM's default on GPUs.
 const blockTokens = 16
 
 func (x *kvIndex) name(backend string) string { return x.pool + "/" + backend }
 
-// Cached is how much of a prompt a backend holds. It is not known for a backend with another block size.
+// Cached returns how many tokens of a prompt a backend holds. This is unknown for a backend with another
+// block size.
 func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, known bool) {
 	name := x.name(backend)
 	if size := x.events.BlockSize(name); size != 0 && size != blockTokens {
@@ -54,8 +54,8 @@ func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, kno
 	return tokens, tokens >= len(chain)*blockTokens, known
 }
 
-// Chain appends the hashes of a prompt's blocks: from its token ids where they are known, else those learned for its
-// conversation or its system prompt.
+// Chain appends the hashes of a prompt's blocks: of its token ids if they are known, else the hashes learned
+// for its conversation or its system prompt.
 func (x *kvIndex) Chain(into []uint64, d *pool.Demand) []uint64 {
 	if d.IDs != nil {
 		if ids := d.IDs(); len(ids) > 0 {
@@ -72,7 +72,7 @@ func (x *kvIndex) Chain(into []uint64, d *pool.Demand) []uint64 {
 	return into
 }
 
-// Learn has a backend asked for the tokens of a prompt.
+// Learn asks a backend for the tokens of a prompt.
 func (x *kvIndex) Learn(key prefix.Key, url string, body []byte) {
 	x.tokens.Learn(uint64(key), url, body)
 }
@@ -83,7 +83,7 @@ func (x *kvIndex) run(ctx context.Context, p *pool.Pool) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	all.Go(func() { _ = x.tokens.Run(ctx) }) // ends with ctx only
+	all.Go(func() { _ = x.tokens.Run(ctx) }) // ends only with ctx
 	feeds := map[string]func(){}
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -97,14 +97,14 @@ func (x *kvIndex) run(ctx context.Context, p *pool.Pool) error {
 	}
 }
 
-// follow starts to follow the engines that are new and ends those that are gone.
+// follow starts to follow new engines, and stops for removed ones.
 func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup, feeds map[string]func()) {
 	there := map[string]bool{}
 	for _, b := range p.Snapshot() {
 		for rank := range max(b.Reading.Engines, 1) {
 			u, err := url.Parse(b.URL)
 			if err != nil {
-				continue // a pool accepts no such URL
+				continue // pools accept no such URL
 			}
 			endpoint := "tcp://" + net.JoinHostPort(u.Hostname(), strconv.Itoa(x.port+rank))
 			feedOf := b.ID + " " + endpoint
@@ -115,7 +115,7 @@ func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup,
 			feed, cancel := context.WithCancel(ctx)
 			feeds[feedOf] = cancel
 			all.Go(func() {
-				panics.KeepRunning(feed, func(ctx context.Context) { _ = x.events.Follow(ctx, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
+				panics.KeepRunning(feed, func(ctx context.Context) { _ = x.events.Follow(ctx, x.name(b.ID), endpoint) }) // it logs failures and continues
 			})
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// Start listens and starts the loops in the background. It returns when requests are accepted.
+// Start listens and starts the background tasks. It returns when requests are accepted.
 func (a *App) Start() error { return a.gateway.Start() }
 
-// Stop drains: it takes no new work, waits for requests under way, and ends the loops. ctx bounds it.
-// A second call does nothing.
+// Stop drains: it accepts no new work, waits for requests in progress, and ends the background tasks. ctx
+// bounds it. A second call does nothing.
 func (a *App) Stop(ctx context.Context) { a.gateway.Stop(ctx) }
 
-// Run serves until ctx ends or a listener fails, and then drains as the file's drain says.
+// Run serves until ctx ends or a listener fails, and then drains as the file's drain section says.
 func (a *App) Run(ctx context.Context) error {
 	log, drain := a.Options.Logger, a.Options.File.Drain
 	if err := a.Start(); err != nil {
@@ -35,7 +35,7 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// Addr is where requests are accepted, after Start.
+// Addr is the public listener's address, after Start.
 func (a *App) Addr() net.Addr { return a.gateway.Addr() }
 
 // AdminAddr is the address of the admin listener, after Start; nil without one.
@@ -51,10 +51,10 @@ func (a *App) EnginesKnown() bool {
 	return true
 }
 
-// Promises tell how the promise of each route stood ten seconds ago at most.
+// Promises returns the state of each route's promise, at most ten seconds old.
 func (a *App) Promises() []gateway.RiskSummary { return a.risks.Promises() }
 
-// Backends are the ids of a pool's backends; none for a pool that does not exist.
+// Backends returns the ids of a pool's backends; none for an unknown pool.
 func (a *App) Backends(pool string) []string {
 	p := a.Pools[pool]
 	if p == nil {

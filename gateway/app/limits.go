@@ -12,7 +12,7 @@ import (
 	"github.com/foregate/foregate/gateway/limits"
 )
 
-// makeLimiter holds tenants to their limits, over all replicas of the fleet.
+// makeLimiter makes the limiter of tenants, over all replicas of the fleet.
 func (a *App) makeLimiter() {
 	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Known, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.RedisTimeout }}
@@ -22,7 +22,7 @@ func (a *App) makeLimiter() {
 	a.Limiter = limits.New(o)
 }
 
-// clientLimits bound what clients may take of this process.
+// clientLimits bounds what clients may take of this process.
 func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 	balancers, err := networks("limits.balancers", f.Limits.Balancers)
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 
 const (
 	maxQueuedLines   = 4096                  // lines that may wait to be written
-	logPollInterval  = 10 * time.Millisecond // how often they are taken up
+	logPollInterval  = 10 * time.Millisecond // time between two reads of the queue
 	logBufferBytes   = 64 << 10              // bytes written at once
 	logFlushInterval = 100 * time.Millisecond
-	logCloseTimeout  = time.Second // for the last of them, at the end
+	logCloseTimeout  = time.Second // for the remaining lines, at the end
 )
 
-// NewLogWriter returns a writer that never blocks a request: lines that a full disk or
-// a pipe nobody reads cannot take are dropped and counted. stop writes what is
-// left, or gives it up after a second.
+// NewLogWriter returns a writer that never blocks a request: lines that a full disk or an unread pipe cannot
+// take are dropped and counted. stop writes the remaining lines, for at most a second.
 func NewLogWriter(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func()) {
 	dropped := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log was too slow.",
@@ -32,7 +31,7 @@ func NewLogWriter(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
-			_ = ring.Close() // the process ends; nobody is left to tell
+			_ = ring.Close() // the process ends; there is nobody to tell
 		}()
 		select {
 		case <-written:
@@ -41,15 +40,15 @@ func NewLogWriter(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop
 	}
 }
 
-// lineBuffer gathers lines and writes them together, at the latest after
-// logFlushInterval: a write for each would cost as much as the line itself. Lines that
-// could not be written are lost and counted; the next ones are tried again.
+// lineBuffer collects lines and writes them together, after logFlushInterval at the latest: a write per line
+// would cost as much as the line itself. Lines that cannot be written are dropped and counted; later lines
+// are tried again.
 type lineBuffer struct {
 	mu    sync.Mutex
 	w     io.Writer
 	out   *bufio.Writer
-	lines int  // gathered in out
-	due   bool // a flush is under way
+	lines int  // number of lines in out
+	due   bool // a flush is scheduled
 	lost  func(lines int)
 }
 
@@ -63,10 +62,10 @@ func (b *lineBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if !b.due {
 		b.due = true
-		time.AfterFunc(logFlushInterval, func() { _ = b.Close() }) // flushes; what was lost is counted
+		time.AfterFunc(logFlushInterval, func() { _ = b.Close() }) // flushes; drops are counted
 	}
-	if len(p) > b.out.Available() { // whole lines leave together, so that it is known which were lost
-		_ = b.flush() // counted; this line may have better luck
+	if len(p) > b.out.Available() { // write only whole lines, so that the number of dropped lines is exact
+		_ = b.flush() // drops are counted; this line is tried anyway
 	}
 	b.lines++
 	n, err := b.out.Write(p)
@@ -76,7 +75,7 @@ func (b *lineBuffer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close writes what was gathered. More may follow.
+// Close writes the collected lines. More may follow.
 func (b *lineBuffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +83,7 @@ func (b *lineBuffer) Close() error {
 	return b.flush()
 }
 
-// flush writes what was gathered; b.mu is held.
+// flush writes the collected lines; b.mu is held.
 func (b *lineBuffer) flush() error {
 	err := b.out.Flush()
 	if err != nil {
@@ -94,8 +93,7 @@ func (b *lineBuffer) flush() error {
 	return err
 }
 
-// lose gives up what is gathered. A bufio.Writer keeps its first error for
-// ever, so it is made anew.
+// lose drops the collected lines. A bufio.Writer keeps its first error for ever, so it is replaced.
 func (b *lineBuffer) lose() {
 	b.out.Reset(b.w)
 	b.lost(b.lines)

@@ -9,8 +9,8 @@ import (
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// makeOperators reads who may do something at the admin listener, and goes on reading it. A replica without that
-// listener asks nobody.
+// makeOperators reads the operators' tokens of the admin listener, and reloads them. A replica without that
+// listener has none.
 func (a *App) makeOperators() error {
 	if a.Options.Admin == "" || a.Options.Tokens == nil && a.Options.File.AdminTokensFile == "" {
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// unitPrices are what a prompt token and a token of an answer cost at a pool, in USD, by
-// the configuration; 0 is not said.
+// unitPrices returns a pool's configured prices of a prompt token and an answer token, in USD; 0 is not
+// configured.
 func unitPrices(def config.Pool) (prefill, decode float64) {
 	return economy.PerToken(def.USDPerHour, def.PrefillPerSecond), economy.PerToken(def.USDPerHour, def.DecodePerSecond)
 }
 
-// configuredPrices are the prices of a route's tokens as far as the file says them.
+// configuredPrices returns the configured prices of a route's tokens.
 func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 	var p economy.Prices
 	p.DraftPrefill, p.DraftDecode = unitPrices(f.Pools[rt.Draft])
@@ -25,9 +25,8 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 	return p
 }
 
-// routePrices tells what tokens cost at a route's pools: by the configuration, and what it
-// does not say by what the pools have learned, as soon as they have. It is asked once for
-// every request that may be drafted.
+// routePrices returns the prices of tokens at a route's pools: configured ones, else those that the pools
+// have learned. It is called once for every request that may be drafted.
 func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) func() economy.Prices {
 	said := configuredPrices(f, rt)
 	draft, target := pools[rt.Draft], pools[rt.Target]
@@ -42,7 +41,7 @@ func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) f
 	}
 }
 
-// fill puts what a pool has learned where nothing is said.
+// fill sets missing prices to those that a pool has learned.
 func fill(prefill, decode *float64, p *pool.Pool) {
 	if *prefill > 0 && *decode > 0 {
 		return
@@ -62,15 +61,15 @@ func fill(prefill, decode *float64, p *pool.Pool) {
 // defaultHoldback is the default of speculation.holdback_tokens.
 const defaultHoldback = 32
 
-// typicalRequests are the shapes that a configuration is tried with: a chat, and a long
-// prompt with a short answer (docs/science.md#cost-model).
+// typicalRequests are the request shapes that a configuration is checked with: a chat, and a long prompt with
+// a short answer (docs/science.md#cost-model).
 var typicalRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
 
-// economyWarnings say which routes lose by drafts, whatever the drafts are worth, and which prices the file does
-// not tell: what is the same of several routes is said once.
+// economyWarnings lists routes on which drafts always lose money, and prices that the file does not give.
+// Equal warnings of several routes are merged.
 func economyWarnings(f *config.File) []string {
 	var out []string
-	var learned, free []config.Route // whose prices are not known: by speeds that can be learned, or at all
+	var learned, free []config.Route // routes with unknown prices: learnable from speeds, or not at all
 	for _, rt := range f.Routes {
 		if rt.Draft == "" {
 			continue
@@ -96,7 +95,7 @@ func economyWarnings(f *config.File) []string {
 	return out
 }
 
-// losingRequests tells for which requests a route's drafts cannot pay, "" where there are none.
+// losingRequests names the requests for which a route's drafts cannot pay, "" if there are none.
 func losingRequests(rt config.Route, p economy.Prices) string {
 	var loses []string
 	for _, r := range typicalRequests {
@@ -121,7 +120,7 @@ func losingRequests(rt config.Route, p economy.Prices) string {
 		strings.Join(loses, ", nor "), p.DraftPrefill*1e6, p.DraftDecode*1e6, rt.Draft, p.TargetPrefill*1e6, p.TargetDecode*1e6, rt.Target, cure)
 }
 
-// unpriced tells what is missing to know what the tokens of routes cost.
+// unpriced says what is missing for the prices of routes' tokens.
 func unpriced(f *config.File, routes []config.Route) string {
 	var names, pools []string
 	for _, rt := range routes {
@@ -129,7 +128,7 @@ func unpriced(f *config.File, routes []config.Route) string {
 		pools = append(pools, rt.Draft, rt.Target)
 	}
 	var order []string
-	lacking := map[string][]string{} // pools by the fields that they lack
+	lacking := map[string][]string{} // pools by their missing fields
 	for i, name := range pools {
 		fields := missingPrices(f.Pools[name])
 		if fields == "" || slices.Contains(pools[:i], name) {
@@ -147,7 +146,7 @@ func unpriced(f *config.File, routes []config.Route) string {
 	return fmt.Sprintf("%s %s: %s", display.Plural(len(names), "route", "routes"), display.List(names), strings.Join(missing, ", "))
 }
 
-// missingPrices are the fields of a pool that its tokens' prices are made of and that it lacks, "" where it lacks none.
+// missingPrices returns the missing fields of a pool that its tokens' prices need, "" if there are none.
 func missingPrices(def config.Pool) string {
 	var fields []string
 	for _, field := range []struct {

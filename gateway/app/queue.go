@@ -12,12 +12,12 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// makeQueues makes the admission queues, in which requests wait for pools that are short of memory.
+// makeQueues makes the admission queues, in which requests wait for pools without free memory.
 func (a *App) makeQueues() {
 	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.Options.File.Pools)), a.Options.Registerer)
 }
 
-// Enter is [dispatch.Queue], by the settings of the request's route.
+// Enter implements [dispatch.Queue], with the settings of the request's route.
 func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	return a.queues.Enter(ctx, t.Pool, &admission.Ticket{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
@@ -26,7 +26,7 @@ func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admiss
 	})
 }
 
-// Shedding are the classes that are shed now, by pool.
+// Shedding returns the classes that are shed now, by pool.
 func (a *App) Shedding() map[string][]string {
 	out := map[string][]string{}
 	for name := range a.Pools {

@@ -39,7 +39,7 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	l.unharmed(t)
 	w.quiet(t, k)
 	if len(s.Grid) < 2 {
-		t.Errorf("%d thresholds are too few to be a ladder", len(s.Grid))
+		t.Errorf("%d thresholds are too few", len(s.Grid))
 	}
 	e := w.sound(t, k)
 	count := func(label string) int {

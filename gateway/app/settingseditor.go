@@ -13,10 +13,10 @@ import (
 // settingsEditor lets operators change settings at the admin listener.
 type settingsEditor struct{ store *settings.Store }
 
-// NewSettingsEditor makes one that writes where store does.
+// NewSettingsEditor makes an editor that writes to store.
 func NewSettingsEditor(store *settings.Store) gateway.SettingsEditor { return settingsEditor{store} }
 
-// settingsEditor is the one of this replica, nil where no Redis has settings.
+// settingsEditor returns this replica's editor, nil if no Redis has settings.
 func (a *App) settingsEditor() gateway.SettingsEditor {
 	if a.Options.Stores.Settings == nil {
 		return nil
@@ -38,7 +38,7 @@ func (e settingsEditor) Rollback(ctx context.Context, o gateway.SettingsEdit, ve
 	return changed(e.store.Rollback(ctx, settings.Edit{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
 }
 
-// History is the last of the log.
+// History returns the last changes.
 func (e settingsEditor) History(ctx context.Context, n int) ([]gateway.SettingsLogEntry, error) {
 	entries := []gateway.SettingsLogEntry{}
 	err := e.store.History(ctx, func(entry settings.Entry) bool {
@@ -65,7 +65,7 @@ func settingChanges(all []settings.Change) []gateway.SettingChange {
 	return out
 }
 
-// editorError is an error as a [gateway.SettingsEditor] returns it.
+// editorError converts an error to one of a [gateway.SettingsEditor].
 func editorError(err error) error {
 	var refused *settings.RefusedError
 	switch {

@@ -9,13 +9,13 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 )
 
-// inspector shows operators how a replica stands.
+// inspector shows operators the state of a replica.
 type inspector struct{ *App }
 
-// Status tells how the replica stands.
+// Status returns the state of the replica.
 func (a *App) Status() gateway.Status { return inspector{a}.Status() }
 
-// Status tells how the replica stands.
+// Status returns the state of the replica.
 func (i inspector) Status() gateway.Status {
 	s := gateway.Status{
 		Version: i.Options.Version, Uptime: time.Since(i.began).Seconds(), Replicas: i.Fleet.Members(),
@@ -46,7 +46,7 @@ func (i inspector) Status() gateway.Status {
 	return s
 }
 
-// view is what the live settings are and are not.
+// view summarizes the live settings.
 func (i inspector) view() gateway.SettingsView {
 	snapshot := i.App.Settings.Snapshot()
 	v := gateway.SettingsView{
@@ -64,7 +64,7 @@ func (i inspector) view() gateway.SettingsView {
 	return v
 }
 
-// Settings are all settings as they are in force.
+// Settings returns all settings in force.
 func (i inspector) Settings(route string) []gateway.SettingView {
 	snapshot := i.App.Settings.Snapshot()
 	var out []gateway.SettingView
@@ -76,7 +76,7 @@ func (i inspector) Settings(route string) []gateway.SettingView {
 	return out
 }
 
-// viewOf is one setting as it is in force for a route, or for all when route is "".
+// viewOf returns one setting in force for a route, or for all if route is "".
 func viewOf(s settings.Spec, snapshot *settings.Snapshot, route string) gateway.SettingView {
 	v := gateway.SettingView{Name: s.Name, Value: s.Value(snapshot.Route(route)), Default: s.DefaultValue(), Range: s.Range}
 	if route != "" && s.PerRoute {

@@ -18,7 +18,7 @@ const (
 	maxTraceHeaders = 16
 )
 
-// makeTracer makes the way to a collector, where the file names one.
+// makeTracer makes the exporter to a collector, if the file names one.
 func (a *App) makeTracer() error {
 	t := a.Options.File.Tracing
 	if t.OTLP == "" {
@@ -36,7 +36,7 @@ func (a *App) makeTracer() error {
 	return err
 }
 
-// traceHeaders reads the headers that a collector wants from the file at path; "" is none.
+// traceHeaders reads the collector's headers from the file at path; "" is none.
 func traceHeaders(path string) (map[string]string, error) {
 	if path == "" {
 		return map[string]string{}, nil
@@ -48,8 +48,8 @@ func traceHeaders(path string) (map[string]string, error) {
 	return parseHeaders(data)
 }
 
-// parseHeaders reads "NAME: VALUE" lines, between which lines that are empty or begin with #
-// mean nothing. Errors never repeat a line: it may be a key.
+// parseHeaders parses "NAME: VALUE" lines; empty lines and lines that begin with # are ignored. Errors never
+// repeat a line, because it may be a key.
 func parseHeaders(data []byte) (map[string]string, error) {
 	if len(data) > maxHeaderFile {
 		return nil, fmt.Errorf("more than %d bytes", maxHeaderFile)

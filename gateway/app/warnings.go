@@ -13,14 +13,14 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 )
 
-// CheckResult is what [Check] finds in a sound configuration.
+// CheckResult is what [Check] finds in a valid configuration.
 type CheckResult struct {
-	Tenants  int      // that are listed, here or in tenants_file
-	Warnings []string // what it asks for and does not get, and what it leaves open
+	Tenants  int      // number of listed tenants, here or in tenants_file
+	Warnings []string // about gaps, or settings that have no effect
 }
 
-// Check reads all files that a configuration names, as a replica does, and starts nothing. An error is that of the first
-// file that is wrong.
+// Check reads all files that a configuration names, as a replica does, and starts nothing. It returns the
+// error of the first invalid file.
 func Check(f *config.File) (CheckResult, error) {
 	files := reload.New(reload.Options{Logger: zerolog.Nop()})
 	who, err := Resolver(f, files)
@@ -47,7 +47,7 @@ func Check(f *config.File) (CheckResult, error) {
 	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), readableSecrets(files))}, nil
 }
 
-// warnings are what a sound file asks for and does not get, and what it leaves open.
+// warnings lists gaps in a valid file, and settings that have no effect.
 func warnings(f *config.File, tenants []identity.Tenant) []string {
 	var out []string
 	for _, t := range tenants {
@@ -62,7 +62,7 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 	return append(out, economyWarnings(f)...)
 }
 
-// readableSecrets tell of the files of secrets that too many may read. (The log of serve tells of them, too.)
+// readableSecrets names the secret files that too many users can read. (The log of serve names them, too.)
 func readableSecrets(files *reload.Watcher) []string {
 	var out []string
 	for _, s := range files.States() {

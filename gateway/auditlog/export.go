@@ -11,10 +11,10 @@ import (
 	"github.com/foregate/foregate/tiers/evidence"
 )
 
-// Counts are audits by their labels.
+// Counts are numbers of audits by label.
 type Counts struct {
 	All, Good, Bad, Lost int
-	Odd                  int // left out, because no log should hold them
+	Odd                  int // left out: an audit log should not contain them
 }
 
 func (c *Counts) add(label string) {
@@ -29,7 +29,7 @@ func (c *Counts) add(label string) {
 	}
 }
 
-// String says how many there are.
+// String lists the numbers.
 func (c *Counts) String() string {
 	text := fmt.Sprintf("%s: %d good, %d bad, %d lost or under way", display.Count(c.All, "audit", "audits"), c.Good, c.Bad, c.Lost)
 	if c.Odd > 0 {
@@ -38,8 +38,8 @@ func (c *Counts) String() string {
 	return text
 }
 
-// Export writes the log as JSON lines that [Read] reads: audits of a route, or of all where route is "", that were
-// begun at from or later.
+// Export writes the log as JSON lines that [Read] reads: the audits of a route (all routes if route is "")
+// that began at from or later.
 func Export(ctx context.Context, book *evidence.Store, to io.Writer, route string, from time.Time) (counts Counts, err error) {
 	err = book.Log(ctx, func(e evidence.LogEntry) error {
 		if route != "" && e.Key.Route != route || e.When.Before(from) {

@@ -15,19 +15,19 @@ import (
 	"github.com/foregate/foregate/tiers/evidence"
 )
 
-// Selection are the audits of a route that a score is fitted to, and what was left out.
+// Selection holds the audits of a route for fitting a score, and counts what was left out.
 type Selection struct {
 	entries []evidence.LogEntry
-	rules   map[string]int // by the fingerprint of models and rules
+	rules   map[string]int // by fingerprint of models and rules
 	// left out:
 	lost       int
-	odd        int // with other features than these
-	duplicates int // for the whole route, of a draft that is there for its own kind
+	odd        int // with other features
+	duplicates int // of the whole route, for a draft that is there for its own class
 	heads      int // of the other cohort
 }
 
-// SelectForFit chooses audits of a route from all that see is given. Where window is not 0, those that were begun longer
-// than that before the newest are left out.
+// SelectForFit chooses audits of a route from all that each passes to see. If window is not 0, audits that
+// began more than window before the newest one are left out.
 func SelectForFit(route string, window time.Duration, each func(see func(evidence.LogEntry)) error) (*Selection, error) {
 	var all []evidence.LogEntry
 	var newest time.Time
@@ -51,9 +51,9 @@ func SelectForFit(route string, window time.Duration, each func(see func(evidenc
 	return selectForFit(all), nil
 }
 
-// selectForFit keeps one audit of each draft: one that was audited for its own kind and for the whole route
-// is in the log twice, with the same numbers. Drafts that the target had stood by before, from their
-// first tokens, are left out: they were chosen for what they are to be told by.
+// selectForFit keeps one audit per draft. A draft that was audited for its own class and for the whole route
+// is in the log twice, with the same numbers. Drafts whose first tokens the target had confirmed are left
+// out: their selection depends on the outcome that the score must predict.
 func selectForFit(all []evidence.LogEntry) *Selection {
 	f := &Selection{rules: map[string]int{}}
 	own := map[string]bool{}
@@ -68,7 +68,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 	return f
 }
 
-// add takes one audit in, or counts it as left out.
+// add adds one audit, or counts it as left out.
 func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
@@ -89,7 +89,7 @@ func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool)
 	}
 }
 
-// Samples are the audits as the fit takes them.
+// Samples returns the audits as samples for the fit.
 func (s *Selection) Samples() []calibrate.Sample {
 	out := make([]calibrate.Sample, len(s.entries))
 	for i, a := range s.entries {
@@ -99,7 +99,7 @@ func (s *Selection) Samples() []calibrate.Sample {
 	return out
 }
 
-// Print says what the fit is made of.
+// Print describes the data of the fit.
 func (s *Selection) Print(w io.Writer) {
 	t := display.Table{MaxWidth: 20}
 	t.Add("audits", fmt.Sprint(len(s.entries)))
@@ -123,7 +123,7 @@ func (s *Selection) Print(w io.Writer) {
 	t.Write(w)
 }
 
-// PrintFit tells what a fit is worth.
+// PrintFit describes the quality of a fit.
 func PrintFit(w io.Writer, f *calibrate.Fitted) {
 	t := display.Table{MaxWidth: 20}
 	t.Add("bad", fmt.Sprintf("%d of %d, %s", f.Bad, f.N, display.Percent(float64(f.Bad)/float64(f.N))))
@@ -132,7 +132,7 @@ func PrintFit(w io.Writer, f *calibrate.Fitted) {
 	t.Add("gain", AreaText(f.Gain))
 	t.Add("log loss", fmt.Sprintf("%.4f nats a draft; %.4f by the share of bad ones alone", f.Loss, f.ShareLoss))
 	t.Write(w)
-	_, _ = fmt.Fprintln(w, "weights") // whoever reads may be gone
+	_, _ = fmt.Fprintln(w, "weights") // the reader may be gone
 	t = display.Table{Indent: 2}
 	for i, name := range accept.FeatureNames {
 		t.Add(name, fmt.Sprintf("%.4f", f.Map.Weights[i]))

@@ -15,18 +15,18 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// maxBatches is how many kinds of request Redis keeps.
+// maxBatches is the number of traffic classes that Redis keeps.
 const maxBatches = 1024
 
-// Batch are the audits of one kind of request in a file.
+// Batch holds the audits of one traffic class in a file.
 type Batch struct {
 	Key     risk.Key
 	entries []evidence.LogEntry
-	lines   []int // their numbers in the file
+	lines   []int // line numbers in the file
 }
 
-// ReadBatches reads a file as [Read] does, and sorts its audits by their kind of request, in the order in which the
-// kinds first appear. Where route is not "", audits of others are left out.
+// ReadBatches reads a file as [Read] does, and groups its audits by traffic class, in order of first
+// appearance. If route is not "", audits of other routes are left out.
 func ReadBatches(from io.Reader, route string) ([]*Batch, error) {
 	of := map[risk.Key]*Batch{}
 	var batches []*Batch
@@ -43,29 +43,29 @@ func ReadBatches(from io.Reader, route string) ([]*Batch, error) {
 			of[e.Key] = b
 			batches = append(batches, b)
 		}
-		e.Key = b.Key // the line's own text can be freed
+		e.Key = b.Key // so that the line's own text can be freed
 		b.entries, b.lines = append(b.entries, e), append(b.lines, number)
 		return nil
 	})
 	return batches, err
 }
 
-// Importer takes batches as evidence.
+// Importer imports batches as evidence.
 type Importer struct {
 	Book   *evidence.Store
 	Rule   func(route string) risk.Rule
-	DryRun bool // only says what would come of it; audits that were imported before are not told apart
+	DryRun bool // only report the result; audits that were imported before are counted again
 }
 
-// result is what came of a batch.
+// result is the result of importing a batch.
 type result struct {
 	evidence.Imported
 	dry   bool
-	other bool // the route is known to have other models or rules, and not those of the batch
+	other bool // the route has other models or rules than the batch
 }
 
-// Import takes a batch whole or not at all, and says in a line what came of it. An error is [evidence.ErrAway], after
-// which nothing is known of it, or says why nothing was taken.
+// Import imports a batch completely or not at all, and describes the result in one line. After
+// [evidence.ErrAway] the result is unknown; any other error says why nothing was imported.
 func (im Importer) Import(ctx context.Context, b *Batch) (text string, err error) {
 	rule := im.Rule(b.Key.Route)
 	r, err := im.take(ctx, b, rule)
@@ -90,7 +90,7 @@ func (im Importer) take(ctx context.Context, b *Batch, rule risk.Rule) (result, 
 	return result{taken, true, other}, err
 }
 
-// others reports whether all that is known of a key's route is of other models or rules than the key's.
+// others reports whether all evidence of a key's route belongs to other models or rules than the key's.
 func others(all []evidence.Known, key risk.Key) bool {
 	some := false
 	for i := range all {
@@ -133,7 +133,7 @@ func rehearse(s *risk.State, rule risk.Rule, entries []evidence.LogEntry) (evide
 	return im, evidence.ErrOutside
 }
 
-// describe tells what became of a batch.
+// describe returns the result of a batch in one line.
 func (b *Batch) describe(r result, err error, rule risk.Rule) string {
 	if err != nil {
 		why := strings.TrimPrefix(err.Error(), "evidence: ")

@@ -1,5 +1,5 @@
-// Package auditlog is what operators do with the log of audits: write it to a file of JSON lines, take such a file as
-// evidence elsewhere, and choose audits that a calibrated score is fitted to.
+// Package auditlog provides the operators' functions on the audit log: export to a file of JSON lines, import
+// of such a file as evidence elsewhere, and selection of audits for fitting a calibrated score.
 package auditlog
 
 import (
@@ -22,23 +22,23 @@ import (
 
 const (
 	maxLines     = 1_000_000 // of a file
-	maxLineBytes = 16 << 10  // bytes; what is written has 500
+	maxLineBytes = 16 << 10  // exported lines have 500
 	maxNameBytes = 256       // bytes of a name
 	maxCount     = 1 << 31
-	// maxScore is beyond every score: 1e9 stands for a threshold that nothing reaches.
+	// maxScore is above every score: 1e9 stands for a threshold that no score reaches.
 	maxScore    = 1e9
 	maxFeatures = 8
 )
 
-// line is one audit as JSON, one line of a file. Names and meanings of the fields stay.
+// line is one audit as JSON, one line of a file. Names and meanings of the fields are stable.
 type line struct {
 	When         time.Time `json:"when"`          // by Redis' clock
-	Route        string    `json:"route"`         // these three are what its evidence is kept apart for
+	Route        string    `json:"route"`         // these three identify its evidence
 	TrafficClass string    `json:"traffic_class"` //
 	Cohort       string    `json:"cohort"`        //
 	Ticket       string    `json:"ticket"`        // of the audit: 1 … 64 of [A-Za-z0-9-]
 	Score        float64   `json:"score"`         // of the draft, nats
-	Floor        float64   `json:"floor"`         // from here on scores were audited
+	Floor        float64   `json:"floor"`         // lowest audited score
 	Threshold    float64   `json:"threshold"`
 	Served       bool      `json:"served"`   // the client got the draft
 	Features     []float64 `json:"features"` // in the order of accept.FeatureNames
@@ -52,10 +52,10 @@ type line struct {
 const (
 	Good = "good" // the target stands by the draft
 	Bad  = "bad"
-	Lost = "lost" // nobody heard of its end, or it is under way
+	Lost = "lost" // its end is unknown, or it is in progress
 )
 
-// lineOf is an entry of the log as a line.
+// lineOf converts a log entry to a line.
 func lineOf(e evidence.LogEntry) line {
 	return line{
 		When: e.When.UTC(), Route: e.Key.Route, TrafficClass: e.Key.TrafficClass, Cohort: e.Key.Cohort, Ticket: e.Ticket,
@@ -64,7 +64,7 @@ func lineOf(e evidence.LogEntry) line {
 	}
 }
 
-// entry is a line as an entry of the log.
+// entry converts a line to a log entry.
 func (l *line) entry() evidence.LogEntry {
 	return evidence.LogEntry{
 		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.TrafficClass, Cohort: l.Cohort}, Ticket: l.Ticket,
@@ -73,8 +73,8 @@ func (l *line) entry() evidence.LogEntry {
 	}
 }
 
-// Read reads what [Export] writes, and nothing else, and gives each audit to see with the number of its line. An
-// error, also one of see, names the line.
+// Read reads the format of [Export], strictly, and passes each audit with its line number to see. An error,
+// also one of see, names the line.
 func Read(from io.Reader, see func(number int, e evidence.LogEntry) error) error {
 	in := bufio.NewScanner(from)
 	in.Buffer(make([]byte, 0, 4<<10), maxLineBytes)
@@ -148,7 +148,7 @@ func parseLine(text []byte) (line, error) {
 // fieldNames are the fields of a line, in order.
 var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
 
-// wanted is what a field may be, in words.
+// wanted describes the valid values of a field.
 func wanted(name string) string {
 	switch name {
 	case "when":
@@ -171,7 +171,7 @@ func wanted(name string) string {
 	return "a name of at most 256 bytes that can be printed"
 }
 
-// check refuses what no log holds.
+// check refuses values that no log contains.
 func (l *line) check() error {
 	fine := map[string]bool{
 		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "traffic_class": isName(l.TrafficClass),

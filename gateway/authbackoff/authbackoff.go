@@ -1,9 +1,8 @@
-// Package authbackoff says how failed authentication is answered: at first at once, then with a wait that doubles.
-// Start at [Table.Fail].
-//
-// It counts the failures of each credential and of each address apart, and guarantees that it holds no more than
-// a bounded number of both, and no credential: only a digest under a key of this process. Whoever shows what is
-// right is never asked about here, so nobody is locked out by what others do at the same address.
+// Package authbackoff limits failed authentication: the first failures are answered immediately, later ones
+// with a wait that doubles. Start at [Table.Fail]. It counts the failures of each credential and of each
+// address separately. It guarantees that it stores a bounded number of both, and no credential: only a digest
+// under a random key of this process. Valid credentials never come here, so nobody is locked out by others at
+// the same address.
 package authbackoff
 
 import (
@@ -16,29 +15,29 @@ import (
 )
 
 const (
-	allowedFailures = 5                // of a source, before it is told to wait
-	firstPause      = time.Second      // the first time; it doubles with each failure after it
+	allowedFailures = 5                // of a source, before it must wait
+	firstPause      = time.Second      // the first wait; it doubles with each failure
 	maxPause        = time.Minute      // the longest
-	failureLifetime = 10 * time.Minute // without a failure, after which a source begins anew
+	failureLifetime = 10 * time.Minute // after this time without a failure the count restarts
 
-	maxSources  = 4096 // of a kind in a generation, of which there are two
-	maxLogLines = 20   // of the log in a second
+	maxSources  = 4096 // per kind and generation; there are two generations
+	maxLogLines = 20   // log lines per second
 )
 
-// Failure is a request whose credential was not believed.
+// Failure is a request with an invalid credential.
 type Failure struct {
 	Credential string     // as it was shown; "" is none
-	Address    netip.Addr // by which its client counts; the zero Addr where it speaks for many clients, or is not known
+	Address    netip.Addr // by which its client is counted; the zero Addr if unknown, or if it stands for many clients
 }
 
-// Verdict says how a failure is answered and told.
+// Verdict says how to answer and log a failure.
 type Verdict struct {
-	Wait  time.Duration // until the source may try again; 0 is a plain refusal
-	Began bool          // the wait begins with this failure
-	Quiet bool          // it is not to be logged: its source waits, or too many others were logged in this second
+	Wait  time.Duration // until the source may try again; 0 is a refusal without a wait
+	Began bool          // this failure starts the wait
+	Quiet bool          // do not log it: its source waits, or this second's log lines are used up
 }
 
-// Options are what a [Table] needs to know.
+// Options configure a [Table].
 type Options struct {
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
@@ -53,7 +52,7 @@ type Table struct {
 	mu          sync.Mutex
 	credentials sources[uint64]
 	addresses   sources[netip.Addr]
-	second      time.Time // that lines are counted in
+	second      time.Time // of logLines
 	logLines    int
 }
 
@@ -74,7 +73,7 @@ func New(o Options) *Table {
 	return t
 }
 
-// Fail counts a failure and says how it is answered. While a source waits, nothing more is counted against it.
+// Fail counts a failure and says how to answer it. While a source waits, its failures are not counted.
 func (t *Table) Fail(f Failure) Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +88,7 @@ func (t *Table) Fail(f Failure) Verdict {
 	return v
 }
 
-// judge asks the address first: while it waits, the credentials that it tries take no place in the table.
+// judge checks the address first: while it waits, its credentials take no place in the table.
 func (t *Table) judge(f Failure, now time.Time) Verdict {
 	var v Verdict
 	if f.Address.IsValid() {
@@ -102,7 +101,7 @@ func (t *Table) judge(f Failure, now time.Time) Verdict {
 	return Verdict{max(v.Wait, c.Wait), v.Began || c.Began, c.Quiet}
 }
 
-// takeLogLine takes one of this second's lines of the log, if there is one left.
+// takeLogLine takes one of this second's log lines, if one is left.
 func (t *Table) takeLogLine(now time.Time) bool {
 	if second := now.Truncate(time.Second); !second.Equal(t.second) {
 		t.second, t.logLines = second, 0
@@ -111,14 +110,14 @@ func (t *Table) takeLogLine(now time.Time) bool {
 	return t.logLines <= maxLogLines
 }
 
-// source is somebody who failed.
+// source is an address or a credential that has failed.
 type source struct {
 	failures int
-	last     time.Time // of them that counted
-	until    time.Time // which it is to wait
+	last     time.Time // last counted failure
+	until    time.Time // end of the wait
 }
 
-// fail decides what a failure at now means for a source.
+// fail applies a failure at now to a source.
 func (s source) fail(now time.Time) (source, Verdict) {
 	if left := s.until.Sub(now); left > 0 {
 		return s, Verdict{Wait: left, Quiet: true}
@@ -133,14 +132,15 @@ func (s source) fail(now time.Time) (source, Verdict) {
 		return s, Verdict{}
 	}
 	pause := maxPause
-	if over < 8 { // 2^7 s are beyond the longest
+	if over < 8 { // 2^7 s are more than the longest wait
 		pause = min(maxPause, firstPause<<(over-1))
 	}
 	s.until = now.Add(pause)
 	return s, Verdict{Wait: pause, Began: true}
 }
 
-// sources are those of one kind, in two generations: when the young one is full, the old one is forgotten.
+// sources holds the sources of one kind, in two generations: when the young one is full, the old one is
+// dropped.
 type sources[K comparable] struct {
 	young, old map[K]source
 }

@@ -24,7 +24,7 @@ const (
 	KindCluster  Kind = "cluster"
 )
 
-// Secret is text that prints as ***, whatever prints it.
+// Secret is text that is always printed as ***.
 type Secret string
 
 // String hides the secret.
@@ -36,7 +36,7 @@ func (Secret) GoString() string { return "***" }
 // MarshalText hides the secret from encoders.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Endpoint is a Redis URL taken apart.
+// Endpoint is a parsed Redis URL.
 type Endpoint struct {
 	Kind     Kind
 	Network  string   // tcp or unix
@@ -44,23 +44,23 @@ type Endpoint struct {
 	TLS      bool
 	Username string
 	Password Secret
-	Master   string // Sentinel's name of the master
+	Master   string // the master's name at the Sentinels
 	DB       int
 
-	// From beside the URL (see [Redis]).
+	// Settings besides the URL (see [Redis]).
 	CAFile, CertFile, KeyFile, ServerName string
 	SentinelUsername                      string
 	PasswordFile, SentinelPasswordFile    SecretFile
 }
 
-// SecretFile is the path of a file that holds a secret and nothing else, and the setting that names it.
-// Both are "" where there is none.
+// SecretFile is the path of a file with one secret, and the setting that names it. Both are "" if there is
+// none.
 type SecretFile struct{ Setting, Path string }
 
-// Shared says that other processes reach it.
+// Shared reports whether other processes can reach it.
 func (e Endpoint) Shared() bool { return len(e.Addrs) > 0 }
 
-// String is the endpoint without its credentials, fit for a log.
+// String is the endpoint without its credentials, for logs.
 func (e Endpoint) String() string {
 	if len(e.Addrs) == 0 {
 		return string(e.Kind)
@@ -77,8 +77,7 @@ func (e Endpoint) String() string {
 
 var errRedis = errors.New(`want redis://HOST:6379/0, rediss:// (TLS), unix:///PATH, redis+sentinel://HOST:26379,HOST:26379/MASTER, redis+cluster://HOST:6379,HOST:6379, "embedded" or "none"`)
 
-// ParseRedis takes a Redis URL apart. Its errors never repeat the URL, which
-// may hold a password.
+// ParseRedis parses a Redis URL. Its errors never repeat the URL, which may hold a password.
 func ParseRedis(raw string) (Endpoint, error) {
 	switch raw {
 	case "", string(KindNone):
@@ -113,8 +112,8 @@ func ParseRedis(raw string) (Endpoint, error) {
 	return e.fill(rest)
 }
 
-// fill reads what follows the scheme: [user:password@]hosts[/path]. It is done
-// by hand because net/url takes no list of hosts.
+// fill parses the part after the scheme: [user:password@]hosts[/path]. net/url does not support lists of
+// hosts.
 func (e Endpoint) fill(rest string) (Endpoint, error) {
 	if strings.ContainsAny(rest, "?#") {
 		return Endpoint{}, errors.New("options after ? are not read; write ? and # inside a password as %3F and %23")
@@ -142,7 +141,7 @@ func (e Endpoint) fill(rest string) (Endpoint, error) {
 	return e.place(authority, path)
 }
 
-// place reads hosts and path of a network URL.
+// place parses hosts and path of a network URL.
 func (e Endpoint) place(hosts, path string) (Endpoint, error) {
 	port := "6379"
 	if e.Kind == KindSentinel {
@@ -178,7 +177,7 @@ func (e Endpoint) place(hosts, path string) (Endpoint, error) {
 	return e, nil
 }
 
-// withPort makes host:port of a host with or without a port.
+// withPort returns host:port, with the default port if addr has none.
 func withPort(addr, port string) (string, error) {
 	if host, p, err := splitAddr(addr); err == nil && host != "" && p != 0 {
 		return addr, nil
@@ -193,7 +192,7 @@ func withPort(addr, port string) (string, error) {
 	return net.JoinHostPort(bare, port), nil
 }
 
-// splitAddr takes host:port apart; the host may be missing, the port may be 0.
+// splitAddr splits host:port; the host may be missing, the port may be 0.
 func splitAddr(addr string) (host string, port int, err error) {
 	host, p, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -209,7 +208,7 @@ func splitAddr(addr string) (host string, port int, err error) {
 	return host, int(n), nil
 }
 
-// hostOK tells whether s is an IP address or looks like a host's name.
+// hostOK reports whether s is an IP address or has the form of a host name.
 func hostOK(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
@@ -225,8 +224,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckAdmin refuses an address that an admin listener which asks nobody who they are
-// must not have.
+// CheckAdmin refuses an address that is not on loopback, for an admin listener without tokens.
 func CheckAdmin(addr string) error {
 	host, _, err := splitAddr(addr)
 	if err != nil {
@@ -239,21 +237,20 @@ func CheckAdmin(addr string) error {
 	return nil
 }
 
-// baseURL checks a backend's URL and returns its one spelling. Errors never
-// repeat it.
+// baseURL checks a backend's URL and returns its canonical form. Errors never repeat it.
 func baseURL(raw string) (string, error) {
 	return server{like: "http://host:8000", secrets: "credentials do not belong in a backend's URL; remove what is before the @", tail: "/v1", adds: "the paths"}.url(raw)
 }
 
-// server is what a base URL leads to, in the words of its errors.
+// server describes the target of a base URL, for error messages.
 type server struct {
-	like    string // such a URL
-	secrets string // what to do with credentials
-	tail    string // end of a path that does not belong in it …
-	adds    string // … because the gateway adds that itself
+	like    string // an example URL
+	secrets string // where credentials belong
+	tail    string // a path suffix that does not belong in it …
+	adds    string // … because the gateway appends it
 }
 
-// url checks a base URL and returns its one spelling. Errors never repeat it.
+// url checks a base URL and returns its canonical form. Errors never repeat it.
 func (s server) url(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Opaque != "" {
@@ -288,7 +285,7 @@ func bracket(host string) string {
 	return host
 }
 
-// checkDiscover checks where backends are to be found: dns://, srv:// or file://.
+// checkDiscover checks a discovery URL: dns://, srv:// or file://.
 func checkDiscover(raw string) error {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	switch scheme {
@@ -315,8 +312,7 @@ func checkService(rest string) error {
 	return nil
 }
 
-// checkFile checks the path of a file, escaped as in a URL. Whether the file is
-// there is another matter: it may come later.
+// checkFile checks the path of a file, escaped as in a URL. The file need not exist yet.
 func checkFile(rest string) error {
 	if strings.ContainsAny(rest, "?#") {
 		return errors.New("want file:///PATH; write ? and # in the path as %3F and %23")

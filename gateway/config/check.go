@@ -10,8 +10,8 @@ import (
 	"github.com/foregate/foregate/tiers/fields"
 )
 
-// check refuses what reads well and makes no sense. What is broken already is
-// not blamed twice: a field that was given and did not parse counts as given.
+// check refuses values that can be parsed but are inconsistent. A field that could not be parsed counts as
+// given, so that one mistake is reported once.
 func (r reader) check(f *File) {
 	r.checkListeners(f)
 	r.checkRedis(f)
@@ -48,7 +48,7 @@ func (r reader) checkListeners(f *File) {
 	}
 }
 
-// checkCache checks where the keys are that answers are sealed with. What the file holds is found out by who reads it.
+// checkCache checks the setting of the seal keys' file. The reader of the file checks its content.
 func (r reader) checkCache(c Cache) {
 	if r.Has("cache.seal_keys_file") {
 		r.checkPath("cache.seal_keys_file", c.SealKeysFile, "")
@@ -86,7 +86,7 @@ func (r reader) checkPool(path string, p Pool) {
 	}
 }
 
-// checkBackends writes each URL in its one spelling back into the list.
+// checkBackends replaces each URL in the list by its canonical form.
 func (r reader) checkBackends(path string, backends []string) {
 	seen := map[string]int{}
 	for i, raw := range backends {
@@ -138,7 +138,7 @@ func (r reader) checkRoutes(f *File) {
 	}
 }
 
-// checkAllowed checks what a route's clients may send beyond what all may.
+// checkAllowed checks the additional fields that a route's clients may send.
 func (r reader) checkAllowed(path string, names []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -153,8 +153,7 @@ func (r reader) checkAllowed(path string, names []string) {
 	}
 }
 
-// checkRouteName keeps @ out of a route's name, because settings are written
-// name@route.
+// checkRouteName refuses @ in a route's name, because settings are written name@route.
 func (r reader) checkRouteName(path, model string, seen map[string]int, i int) {
 	if len(model) == 0 || len(model) > 128 || !yamlfile.Only(model, "._:/-") {
 		r.Fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
@@ -169,7 +168,7 @@ func (r reader) checkRouteName(path, model string, seen map[string]int, i int) {
 
 func (r reader) checkPoolName(path, name string, f *File) {
 	if !r.Sound(path) || !r.Sound("pools") {
-		return // with half of the pools unread, nothing can be said of names
+		return // some pools could not be parsed, so unknown names are no error
 	}
 	if !yamlfile.SafeName(name) {
 		r.Fail(path, "is not a pool's name (defined: %s)", poolNames(f))
@@ -180,8 +179,8 @@ func (r reader) checkPoolName(path, name string, f *File) {
 	}
 }
 
-// engineControl are paths of vLLM and SGLang that stop, change or reveal an engine; most of them
-// ask nobody who calls them.
+// engineControl lists paths of vLLM and SGLang that stop, change or reveal an engine. Most of them require no
+// authentication.
 var engineControl = []string{
 	"/pause", "/resume", "/is_paused", "/sleep", "/wake_up", "/is_sleeping", "/abort_requests",
 	"/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache", "/collective_rpc", "/server_info",
@@ -196,7 +195,7 @@ var engineControl = []string{
 	"/start_expert_distribution_record", "/stop_expert_distribution_record", "/dump_expert_distribution_record",
 }
 
-// served are paths that the gateway answers itself.
+// served lists the paths that the gateway answers itself.
 var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz"}
 
 func (r reader) checkPassthrough(f *File) {

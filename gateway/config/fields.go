@@ -6,8 +6,7 @@ type FieldDoc struct{ Name, Default, Meaning string }
 // required marks a field without a default.
 const required = "required"
 
-// Fields are all fields of the file, in the order in which one is written. A
-// name in capitals stands for one of the operator's own.
+// Fields lists all fields of the file, in the usual order. A name in capitals is chosen by the operator.
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. An address that is not loopback needs `identity` or tenants with keys."},
 	{"admin", "`127.0.0.1:9090`", "Admin listener, `HOST:PORT`: console, `/metrics`, `/livez`, `/readyz`, pprof and operator actions (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). An address that is not loopback needs `admin_tokens_file`."},

@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// checkIdentity holds the rule that nobody but the local machine is believed
-// without a word about it in the file.
+// checkIdentity ensures that only local callers are trusted without an explicit mode.
 func (r reader) checkIdentity(f *File) {
 	r.checkTenantsFile(f)
 	withKeys := keyed(f.Tenants)
@@ -46,8 +45,7 @@ func (r reader) checkIdentity(f *File) {
 	r.checkUnlisted(f)
 }
 
-// checkTenantsFile refuses tenants in two places: nobody would know which count. What the file holds is
-// found out by who reads it.
+// checkTenantsFile refuses tenants in two places. The reader of the file checks its content.
 func (r reader) checkTenantsFile(f *File) {
 	const path = "tenants_file"
 	if !r.Has(path) {
@@ -59,8 +57,8 @@ func (r reader) checkTenantsFile(f *File) {
 	}
 }
 
-// checkUnlisted checks what becomes of tenants that are not listed. Where they are refused and none is
-// listed, nobody could call.
+// checkUnlisted checks the setting for tenants that are not listed. If they are refused and none is listed,
+// nobody could call.
 func (r reader) checkUnlisted(f *File) {
 	const path, of = "identity.unlisted_tenants", "identity.default_tenant"
 	u := f.Identity.UnlistedTenants
@@ -83,7 +81,7 @@ func (r reader) checkUnlisted(f *File) {
 	r.checkPriority(of+".max_priority", f.Identity.DefaultTenant.MaxPriority)
 }
 
-// checkIdle refuses what the mode would silently ignore.
+// checkIdle refuses settings that the mode would ignore.
 func (r reader) checkIdle(f *File) {
 	for _, of := range []struct{ path, mode string }{
 		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.signing_keys_file", ModeSigned}, {"identity.jwt", ModeJWT},
@@ -106,8 +104,8 @@ func (r reader) checkProxies(proxies []string) {
 	r.checkNetworks(path, proxies, "trusts every address there is; list the proxies' own networks")
 }
 
-// checkPath checks the path of a file that must be given. It is not repeated:
-// a secret may have been written in its place.
+// checkPath checks the path of a required file. Errors do not repeat it, because it may be a misplaced
+// secret.
 func (r reader) checkPath(path, file, missing string) {
 	switch {
 	case !r.Has(path):
@@ -117,8 +115,8 @@ func (r reader) checkPath(path, file, missing string) {
 	}
 }
 
-// signatures are the algorithms that a token may be signed with. A secret that
-// is shared (HS256) would let whoever checks tokens make them.
+// signatures lists the allowed algorithms of tokens. With a shared secret (HS256), everyone who verifies
+// tokens could also make them.
 var signatures = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 func (r reader) checkJWT(t JWT) {
@@ -150,7 +148,7 @@ func (r reader) checkJWT(t JWT) {
 	}
 }
 
-// checkClaim checks the name or value of a claim; with missing it must be given.
+// checkClaim checks the name or value of a claim; if missing is not "", it is required.
 func (r reader) checkClaim(path, value, missing string) {
 	switch {
 	case !r.Has(path):

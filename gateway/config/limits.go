@@ -5,13 +5,13 @@ import (
 	"net/netip"
 )
 
-// The bounds of limits.connections. With fewer, hardly anybody could be served at once.
+// The bounds of limits.connections. Fewer would serve hardly any client.
 const (
 	minConnections = 16
 	maxConnections = 1_000_000
 )
 
-// checkLimits refuses bounds that do not fit each other.
+// checkLimits refuses inconsistent limits.
 func (r reader) checkLimits(l Limits) {
 	const path = "limits.connections_per_address"
 	if l.Connections > 0 && l.ConnectionsPerAddress > l.Connections {
@@ -21,7 +21,7 @@ func (r reader) checkLimits(l Limits) {
 		"holds every address there is; to bound no address, give limits.connections_per_address the value of limits.connections")
 }
 
-// checkNetworks checks a list of CIDRs; every tells what is wrong with one that holds all addresses.
+// checkNetworks checks a list of CIDRs; every is the error for one that contains all addresses.
 func (r reader) checkNetworks(path string, list []string, every string) {
 	for i, s := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)

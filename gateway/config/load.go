@@ -8,10 +8,10 @@ import (
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
-// maxTokensPerSecond is far above what any backend makes.
+// maxTokensPerSecond is far above the speed of any backend.
 const maxTokensPerSecond = 10_000_000
 
-// MaxFile bounds a file of configuration or tenants, in bytes: far above any real one and far below what would hurt.
+// MaxFile bounds the size of a configuration or tenants file, in bytes. Real ones are much smaller.
 const MaxFile = 1 << 20
 
 // Load reads and checks the file at path.
@@ -23,11 +23,11 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// reader is a file of configuration or tenants while it is read and checked.
+// reader is a configuration or tenants file while it is read and checked.
 type reader struct{ *yamlfile.File }
 
-// Parse checks data as a configuration file; name is what errors call it. The
-// error holds every mistake, one per line, in the order of the file.
+// Parse checks data as a configuration file; name is its name in errors. The error lists every mistake, one
+// per line, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
 	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "pools and routes", MaxBytes: MaxFile}, data)
 	if !ok {
@@ -44,7 +44,7 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// defaults is the file in which nothing is given.
+// defaults is the configuration of an empty file.
 func defaults() *File {
 	return &File{
 		Listen:   ":8080",
@@ -143,11 +143,11 @@ func readPools(f *File, pools *yamlfile.Fields) {
 		b.At("scheduler").Text(&p.Scheduler)
 		b.At("kv_events").Whole(&p.KVEvents, 0, 65535)
 		b.Done()
-		f.Pools[name] = p // also when it is broken, so that its routes are not blamed
+		f.Pools[name] = p // even if it is invalid, so that its routes are not reported, too
 	}
 }
 
-// readRate reads tokens per second: a number above 0, at least minRate, which keeps what is divided by it finite.
+// readRate reads tokens per second: a number of at least minRate, so that divisions by it stay finite.
 func readRate(to *float64, v yamlfile.Value) {
 	const minRate = 0.01
 	x := minRate

@@ -7,13 +7,12 @@ const (
 	sentinelPasswordFile = "redis.sentinel_password_file"
 )
 
-// Endpoint is where coordination lives.
+// Endpoint is the Redis for coordination.
 func (r Redis) Endpoint() (Endpoint, error) {
 	return r.endpoint(r.URL, SecretFile{passwordFile, r.PasswordFile})
 }
 
-// CacheEndpoint is where cached answers live: with coordination, unless they have
-// a URL of their own.
+// CacheEndpoint is the Redis for cached answers: that of coordination, unless CacheURL is set.
 func (r Redis) CacheEndpoint() (Endpoint, error) {
 	if r.CacheURL == "" {
 		return r.Endpoint()
@@ -21,7 +20,8 @@ func (r Redis) CacheEndpoint() (Endpoint, error) {
 	return r.endpoint(r.CacheURL, SecretFile{passwordFile, r.PasswordFile})
 }
 
-// SettingsEndpoint is where operators write live settings: with coordination, by a user who may.
+// SettingsEndpoint is where operators write live settings: the Redis for coordination, with a user that may
+// write them.
 func (r Redis) SettingsEndpoint() (Endpoint, error) {
 	if r.SettingsURL == "" {
 		return r.Endpoint()
@@ -29,7 +29,7 @@ func (r Redis) SettingsEndpoint() (Endpoint, error) {
 	return r.endpoint(r.SettingsURL, SecretFile{settingsPasswordFile, r.SettingsPasswordFile})
 }
 
-// endpoint is a URL with what is said beside it, and the file with its user's password.
+// endpoint combines a URL, the settings besides it, and its user's password file.
 func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
 	e, err := ParseRedis(raw)
 	if err != nil {
@@ -66,10 +66,10 @@ func (r reader) checkRedis(f *File) {
 		r.checkSettingsURL(f.Redis, control)
 	}
 	if err != nil || err2 != nil {
-		return // what stands beside a URL cannot be judged without it
+		return // without a valid URL the other settings cannot be checked
 	}
 	if own, err := f.Redis.SettingsEndpoint(); err == nil && own.TLS {
-		control.TLS = true // what stands beside it is read
+		control.TLS = true // so that the TLS settings are read
 	}
 	if !control.TLS && !cache.TLS {
 		for _, field := range []string{"ca_file", "cert_file", "key_file", "server_name"} {
@@ -94,8 +94,8 @@ func (r reader) checkRedis(f *File) {
 	}
 }
 
-// checkPasswords holds that each password is in one place, and that files of passwords are of use. What they
-// hold is found out by who reads them.
+// checkPasswords ensures that each password is in one place, and that each password file is used. The readers
+// of the files check their content.
 func (r reader) checkPasswords(f Redis) {
 	for _, p := range []SecretFile{
 		{passwordFile, f.PasswordFile}, {settingsPasswordFile, f.SettingsPasswordFile}, {sentinelPasswordFile, f.SentinelPasswordFile},
@@ -122,14 +122,14 @@ func (r reader) checkPasswords(f Redis) {
 	}
 }
 
-// idleRedis refuses what no URL would have a use for.
+// idleRedis refuses a setting that no URL uses.
 func (r reader) idleRedis(field, scheme string) {
 	if r.Has("redis." + field) {
 		r.Fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
 	}
 }
 
-// checkSettingsURL holds that it is another user's way to the same data.
+// checkSettingsURL ensures that it leads to the same data with another user.
 func (r reader) checkSettingsURL(f Redis, control Endpoint) {
 	const path = "redis.settings_url"
 	own, err := f.SettingsEndpoint()

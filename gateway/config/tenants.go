@@ -9,9 +9,9 @@ import (
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
-// Tenants checks data as the file of tenants_file, for a gateway of this identity.mode: a YAML file with
-// tenants alone, as they may stand in the configuration. The error holds every mistake, one per line, as
-// "tenants_file:line: field: what and how to mend".
+// Tenants parses data as the tenants_file, for this identity.mode: a YAML file with only the field tenants,
+// as in the configuration. The error lists every mistake, one per line, as "tenants_file:line: field: mistake
+// and correction".
 func Tenants(data []byte, mode string) ([]Tenant, error) {
 	file, root, ok := yamlfile.Open(yamlfile.Options{Name: "tenants_file", Needs: "tenants", MaxBytes: MaxFile}, data)
 	if !ok {
@@ -22,7 +22,7 @@ func Tenants(data []byte, mode string) ([]Tenant, error) {
 	b.Done()
 	if root.IsFields() {
 		r := reader{file}
-		if len(all) == 0 && r.Sound("tenants") { // a file that lost its content must not shut all tenants out
+		if len(all) == 0 && r.Sound("tenants") { // an empty file must not lock out all tenants
 			r.Fail("tenants", "there is no tenant; give at least one")
 		}
 		r.checkTenants(all)
@@ -34,7 +34,7 @@ func Tenants(data []byte, mode string) ([]Tenant, error) {
 	return all, nil
 }
 
-// checkProofs holds the rules between the keys of tenants in a file and the mode.
+// checkProofs checks that the tenants' keys in a file fit the mode.
 func (r reader) checkProofs(all []Tenant, mode string) {
 	if mode == ModeKeys {
 		r.checkKeyless(all)
@@ -47,7 +47,7 @@ func (r reader) checkProofs(all []Tenant, mode string) {
 	}
 }
 
-// checkKeyless refuses tenants that nobody could be, in mode keys.
+// checkKeyless refuses tenants without keys in mode keys, because nobody could use them.
 func (r reader) checkKeyless(all []Tenant) {
 	for i, t := range all {
 		path := fmt.Sprintf("tenants[%d]", i)
@@ -57,7 +57,7 @@ func (r reader) checkKeyless(all []Tenant) {
 	}
 }
 
-// keyed says whether a tenant has keys.
+// keyed reports whether a tenant has keys.
 func keyed(all []Tenant) bool {
 	return slices.ContainsFunc(all, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
 }
@@ -83,7 +83,7 @@ func readTenants(list yamlfile.Value) []Tenant {
 	return all
 }
 
-// readTenantLimits reads what a tenant may.
+// readTenantLimits reads a tenant's limits.
 func readTenantLimits(t *Tenant, b *yamlfile.Fields) {
 	b.At("max_priority").Text(&t.MaxPriority)
 	b.At("rpm").Whole(&t.RPM, 0, 1_000_000_000)
@@ -121,7 +121,7 @@ func (r reader) checkPriority(path, class string) {
 	}
 }
 
-// checkKeys never repeats what is written: it may be the key itself.
+// checkKeys checks a tenant's keys. Errors never repeat a value: it may be the key itself.
 func (r reader) checkKeys(path string, t *Tenant, seen map[string]string) {
 	for i, key := range t.KeysSHA256 {
 		at := fmt.Sprintf("%s[%d]", path, i)

@@ -2,14 +2,14 @@ package config
 
 import "github.com/foregate/foregate/internal/yamlfile"
 
-// Tracing says where traces are sent to, and of how many requests.
+// Tracing configures where traces are sent, and for which share of the requests.
 type Tracing struct {
 	OTLP        string  // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no tracing
-	Sample      float64 // of the requests that no traceparent decides about, 0 … 1; default 0.1
+	Sample      float64 // share of the requests without a traceparent, 0 … 1; default 0.1
 	HeadersFile string  // path of the headers that the collector wants, such as its key; "" is none
 }
 
-// defaultSample is what is recorded where nobody says how much.
+// defaultSample is the default of Sample.
 const defaultSample = 0.1
 
 func readTracing(to *Tracing, b *yamlfile.Fields) {
@@ -37,7 +37,7 @@ func (r reader) checkTracing(t *Tracing) {
 	}
 }
 
-// collectorURL checks a collector's base URL and returns its one spelling. Errors never repeat it.
+// collectorURL checks a collector's base URL and returns its canonical form. Errors never repeat it.
 func collectorURL(raw string) (string, error) {
 	return server{
 		like: "http://collector:4318", secrets: "credentials do not belong in the URL; put the header that the collector wants into headers_file",

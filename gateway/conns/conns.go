@@ -1,17 +1,14 @@
-// Package conns bounds the connections that clients hold open at a listener. Start at [New] and
-// [Table.Guard].
-//
-// It guarantees that no more than Options.Max connections are open, and no more than
-// Options.MaxPerAddress from one address that is no balancer's. A new connection finds room as
-// long as one that is open waits: the one that has waited longest is closed for it, the address's
-// own where that has its share. A connection waits while no request is being answered on it: it
-// is idle, has asked nothing yet, or has sent half of a header. One whose request is being
-// answered is never closed. Connections on which somebody has said who he is ([Know]) are closed
-// for a new one only while fewer than a quarter of the places are of strangers who wait.
-//
-// The fuller the table, the sooner idle connections are closed ([idleTime]); before that, answers
-// end their connections, so that no client loses a request. Connections of balancers carry the
-// requests of many clients: they count as all others, but are closed only where no other waits.
+// Package conns bounds the open client connections of a listener. Start at [New] and [Table.Guard]. It
+// guarantees that at most Options.Max connections are open, and at most Options.MaxPerAddress from one
+// address that is not a load balancer's. If the table is full, a new connection replaces a waiting one: the
+// one that has waited longest, of the same address if that address has reached its limit. A connection is
+// waiting while no request is being answered on it: it is idle, has sent nothing yet, or has sent an
+// incomplete header. A connection whose request is being answered is never closed. Authenticated connections
+// ([MarkAuthenticated]) are replaced only while waiting anonymous ones hold less than a quarter of the slots.
+// The fuller the table, the sooner idle connections are closed ([idleTime]). From three quarters on, answers
+// also close their connections, so that no client loses a request. Connections of load balancers carry the
+// requests of many clients: they are counted like all others, but are replaced only if no other connection
+// waits.
 package conns
 
 import (
@@ -30,9 +27,9 @@ import (
 type Options struct {
 	Listener      string                // its name, a label of the metrics
 	Max           int                   // connections that may be open at once, at least 1
-	MaxPerAddress int                   // of those, from one address; 0 is Max. IPv6 addresses are told apart by their first 64 bits
+	MaxPerAddress int                   // of these, from one address; 0 is Max. IPv6 addresses count by their first 64 bits
 	Balancers     []netip.Prefix        // addresses whose connections carry many clients
-	MaxIdle       time.Duration         // how long a connection may wait for its next request while there is room
+	MaxIdle       time.Duration         // longest idle time while the table has free slots
 	Registerer    prometheus.Registerer // nil registers nothing
 }
 
@@ -43,17 +40,17 @@ type Table struct {
 
 	mu        sync.Mutex
 	open      int
-	addresses map[netip.Addr]*address // that have open connections; balancers are not in it
+	addresses map[netip.Addr]*address // with open connections; without load balancers
 	waiting   waitingConns
 }
 
-// address is what one address holds.
+// address holds the connections of one address.
 type address struct {
 	open    int
 	waiting waitingConns
 }
 
-// New makes a table that is empty.
+// New makes an empty table.
 func New(o Options) *Table {
 	if o.MaxPerAddress == 0 {
 		o.MaxPerAddress = o.Max
@@ -63,8 +60,8 @@ func New(o Options) *Table {
 	return t
 }
 
-// Guard has the table follow the connections of s, and sets how long they may be idle. It is
-// called before s serves a listener of [Table.Listen].
+// Guard lets the table track the connections of s, and sets their idle time. Call it before s serves a
+// listener of [Table.Listen].
 func (t *Table) Guard(s *http.Server) {
 	s.Handler = t.handler(s.Handler)
 	s.IdleTimeout = t.opts.MaxIdle
@@ -90,7 +87,7 @@ func (t *Table) Run(ctx context.Context) error {
 	}
 }
 
-// Listen bounds what ln accepts.
+// Listen bounds the connections that ln accepts.
 func (t *Table) Listen(ln net.Listener) net.Listener { return &listener{ln, t} }
 
 type listener struct {
@@ -98,8 +95,8 @@ type listener struct {
 	table *Table
 }
 
-// Accept waits for the next connection that finds room. Those that find none are reset: an answer
-// could not be read by a client that is still sending, and to wait for it would take the place.
+// Accept returns the next connection that gets a slot. Others are reset: a client that is still sending could
+// not read an answer, and waiting for it would take a slot.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -110,13 +107,13 @@ func (l *listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		if tcp, ok := raw.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset; without it an orderly end
+			_ = tcp.SetLinger(0) // reset instead of an orderly close
 		}
-		_ = raw.Close() // nothing was said on it
+		_ = raw.Close() // no data was exchanged
 	}
 }
 
-// admit gives a connection a place, nil where there is none.
+// admit gives a connection a slot; nil means none is free.
 func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	c := &conn{Conn: raw, table: t}
 	c.from, c.class = t.classify(raw.RemoteAddr())
@@ -133,7 +130,7 @@ func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	switch {
 	case victim != nil:
 		t.metrics.closed.WithLabelValues(reason).Inc()
-		_ = victim.Conn.Close() // its client may be gone
+		_ = victim.Conn.Close() // the client may be gone
 	case !admitted:
 		t.metrics.refused.WithLabelValues(reason).Inc()
 		return nil
@@ -141,8 +138,8 @@ func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	return c
 }
 
-// findVictim tells why there is no room for c as it is, and which connection may be closed for it, nil
-// where none may. t.mu is held.
+// findVictim returns the reason why c has no free slot, and the connection that may be closed for it, nil if
+// there is none. t.mu is held.
 func (t *Table) findVictim(c *conn) (victim *conn, reason string) {
 	if a := t.addresses[c.from]; a != nil && a.open >= t.opts.MaxPerAddress {
 		return a.waiting.victim(t.opts.MaxPerAddress), reasonAddress
@@ -153,8 +150,8 @@ func (t *Table) findVictim(c *conn) (victim *conn, reason string) {
 	return t.waiting.victim(t.opts.Max), reasonFull
 }
 
-// sweep closes the connections that are idle for too long, strangers' first, and of each kind the
-// oldest. Each that goes makes room, so that the next may stay for longer.
+// sweep closes connections that are idle for too long, anonymous ones first, and of each class the oldest.
+// Each closed one frees a slot, so the next may stay longer.
 func (t *Table) sweep(now time.Time) {
 	var victims []*conn
 	t.mu.Lock()
@@ -167,11 +164,11 @@ func (t *Table) sweep(now time.Time) {
 	t.mu.Unlock()
 	for _, c := range victims {
 		t.metrics.closed.WithLabelValues(reasonIdle).Inc()
-		_ = c.Conn.Close() // its client may be gone
+		_ = c.Conn.Close() // the client may be gone
 	}
 }
 
-// add books a new connection, which waits for its first request. t.mu is held.
+// add registers a new connection, which waits for its first request. t.mu is held.
 func (t *Table) add(c *conn, now time.Time) {
 	t.open++
 	if c.class != balancer {
@@ -183,7 +180,7 @@ func (t *Table) add(c *conn, now time.Time) {
 	t.enqueue(c, now)
 }
 
-// remove forgets a connection that is to be closed, or is. t.mu is held.
+// remove removes a connection that is closed or will be. t.mu is held.
 func (t *Table) remove(c *conn) {
 	t.dequeue(c)
 	c.state = closed
@@ -197,7 +194,7 @@ func (t *Table) remove(c *conn) {
 	}
 }
 
-// enqueue puts a connection behind all that wait. t.mu is held.
+// enqueue appends a connection to the waiting ones. t.mu is held.
 func (t *Table) enqueue(c *conn, now time.Time) {
 	c.state, c.since = waiting, now
 	t.waiting.push(c)
@@ -206,7 +203,7 @@ func (t *Table) enqueue(c *conn, now time.Time) {
 	}
 }
 
-// dequeue takes a connection out of those that wait, where it is one. t.mu is held.
+// dequeue removes a connection from the waiting ones, if it is one of them. t.mu is held.
 func (t *Table) dequeue(c *conn) {
 	if c.state != waiting {
 		return
@@ -217,7 +214,7 @@ func (t *Table) dequeue(c *conn) {
 	}
 }
 
-// wait notes that a request was answered, and the next one has not come.
+// wait records that a request was answered.
 func (t *Table) wait(c *conn, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,10 +223,10 @@ func (t *Table) wait(c *conn, now time.Time) {
 	}
 }
 
-// errClosed is of a connection that was closed while its request arrived.
+// errClosed reports that a connection was closed while its request arrived.
 var errClosed = errors.New("the connection is gone")
 
-// serve notes that a request is being answered; last tells that its answer should end the connection.
+// serve records that a request is being answered; last means that its answer should close the connection.
 func (t *Table) serve(c *conn) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,7 +238,7 @@ func (t *Table) serve(c *conn) (last bool, err error) {
 	return c.class != balancer && nearlyFull(t.open, t.opts.Max), nil
 }
 
-// forget notes that a connection is closed.
+// forget records that a connection is closed.
 func (t *Table) forget(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,7 +247,7 @@ func (t *Table) forget(c *conn) {
 	}
 }
 
-// count is how many connections are open.
+// count is the number of open connections.
 func (t *Table) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -259,13 +256,13 @@ func (t *Table) count() int {
 
 type connKey struct{}
 
-// handler tells the table which connections have a request to answer.
+// handler tells the table which connections have a request in progress.
 func (t *Table) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 			last, err := t.serve(c)
 			if err != nil {
-				panic(http.ErrAbortHandler) // nobody would hear the answer
+				panic(http.ErrAbortHandler) // the client is gone
 			}
 			if last {
 				w.Header().Set("Connection", "close")
@@ -275,21 +272,21 @@ func (t *Table) handler(next http.Handler) http.Handler {
 	})
 }
 
-// CloseAfterResponse has the connection of a request end with its answer, unless it is a balancer's.
+// CloseAfterResponse closes a request's connection after its answer, unless it is a load balancer's.
 func CloseAfterResponse(w http.ResponseWriter, r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); !ok || c.class != balancer {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// MarkAuthenticated notes that the client of a request has said who he is.
+// MarkAuthenticated records that the client of a request is authenticated.
 func MarkAuthenticated(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok && c.class == anonymous {
 		c.markAuthenticated()
 	}
 }
 
-// markAuthenticated makes a known client of a stranger whose request is being answered.
+// markAuthenticated changes an anonymous connection with a request in progress to an authenticated one.
 func (c *conn) markAuthenticated() {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()

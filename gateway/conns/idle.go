@@ -3,16 +3,15 @@ package conns
 import "time"
 
 const (
-	// minIdle is how long a connection may be idle where the table is crowded. It is no less
-	// than a client has for the header of its first request.
+	// minIdle is the idle time in a crowded table. It is at least the time that a client has for its first
+	// header.
 	minIdle = 5 * time.Second
-	// sweepInterval is how often connections that are idle for too long are looked for.
+	// sweepInterval is the time between two searches for idle connections.
 	sweepInterval = time.Second
 )
 
-// idleTime is how long a connection may be idle while so many of limit are open: longest while the
-// table is at most half full, minIdle (or longest, where that is less) from three quarters on, and
-// linear between.
+// idleTime is how long a connection may be idle when open of limit slots are used: longest while the table is
+// at most half full, minIdle (or longest, if that is less) from three quarters on, and linear between.
 func idleTime(open, limit int, longest time.Duration) time.Duration {
 	if longest <= minIdle || 2*open <= limit {
 		return longest
@@ -24,6 +23,5 @@ func idleTime(open, limit int, longest time.Duration) time.Duration {
 	return minIdle + time.Duration(left*float64(longest-minIdle))
 }
 
-// nearlyFull reports whether answers should end their connections: three quarters of the places are
-// taken.
+// nearlyFull reports whether answers should close their connections: three quarters of the slots are used.
 func nearlyFull(open, limit int) bool { return 4*open >= 3*limit }

@@ -2,14 +2,14 @@ package conns
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Why a connection was refused, or closed while it waited.
+// Reasons for refusing a connection, or for closing a waiting one.
 const (
-	reasonFull    = "full"    // as many as may be were open
-	reasonAddress = "address" // its address had as many as it may have
-	reasonIdle    = "idle"    // it was idle for longer than the table's fill allows; never refused for it
+	reasonFull    = "full"    // the table is full
+	reasonAddress = "address" // its address has reached its limit
+	reasonIdle    = "idle"    // idle for longer than the table's fill allows; not a reason for a refusal
 )
 
-// metrics are those of one table.
+// metrics of one table.
 type metrics struct {
 	refused *prometheus.CounterVec
 	closed  *prometheus.CounterVec

@@ -1,12 +1,12 @@
 package conns
 
-// The lines that a connection may stand in at once, as indexes of conn.links.
+// The queues that a connection may be in at the same time, as indexes of conn.links.
 const (
 	byTable = iota
 	byAddress
 )
 
-// waitingConns holds connections that wait, of a table or of an address.
+// waitingConns holds the waiting connections of a table or of an address.
 type waitingConns struct{ byClass [classes]queue }
 
 func newWaitingConns(by int) waitingConns {
@@ -20,10 +20,10 @@ func newWaitingConns(by int) waitingConns {
 func (l *waitingConns) push(c *conn)   { l.byClass[c.class].push(c) }
 func (l *waitingConns) remove(c *conn) { l.byClass[c.class].remove(c) }
 
-// victim is the connection that is to be closed for a new one where so many places are taken, nil
-// where none waits. Known clients pay only while strangers who wait have less than a quarter of the
-// places: so a flood of strangers takes no more than that, and a new client, who is a stranger at
-// first, has time to say who he is where known ones hold all.
+// victim returns the connection to close for a new one if the table has this many slots, nil if none waits.
+// Authenticated connections are chosen only while waiting anonymous ones hold less than a quarter of the
+// slots. So a flood of anonymous connections gets no more than that, and a new client has time to
+// authenticate even if authenticated ones hold all slots.
 func (l *waitingConns) victim(places int) *conn {
 	strangers := &l.byClass[anonymous]
 	if oldest := l.byClass[authenticated].first; oldest != nil && 4*strangers.n < places {
@@ -35,7 +35,7 @@ func (l *waitingConns) victim(places int) *conn {
 	return l.byClass[balancer].first
 }
 
-// queue holds connections, the one that has waited longest first.
+// queue holds connections, the longest waiting first.
 type queue struct {
 	by          int // index of the links that it uses
 	n           int

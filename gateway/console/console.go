@@ -1,9 +1,8 @@
-// Package console is the built-in pages of the admin listener: files that are served as they
-// are, and a live picture of this replica (or, in the demonstration, of all of them).
-//
-// It knows nothing of ours. What it shows live it takes from the metrics that Prometheus
-// scrapes, so that a page and a dashboard cannot disagree; all else the pages ask of the admin
-// listener's own paths. One goroutine gathers, whoever looks: see [Console.Run].
+// Package console serves the built-in pages of the admin listener: static files, and live data of this
+// replica (in the demo: of all replicas). It imports nothing else of Foregate. Live data come from the
+// metrics that Prometheus scrapes, so that a page and a dashboard cannot disagree. The pages request
+// everything else from the admin listener's other paths. One goroutine gathers for all readers: see
+// [Console.Run].
 package console
 
 import (
@@ -18,35 +17,34 @@ import (
 
 const (
 	defaultInterval = 2 * time.Second
-	// gatherShare bounds what gathering may take of a processor: the next one waits for so many
-	// times as long as the quickest of the last few took. Others may have waited for a processor
-	// most of their time.
+	// gatherShare bounds the processor time for gathering: the pause is this many times the duration of the
+	// fastest of the last few. Slower ones may have waited for a processor.
 	gatherShare    = 200
 	lastFew        = 4
-	maxPause       = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
-	maxSamples     = 300             // ten minutes of them
+	maxPause       = 8 * time.Second // pages show a replica as silent after ten seconds (assets/live.js)
+	maxSamples     = 300             // ten minutes of samples
 	rateSpan       = 10 * time.Second
 	ratioSpan      = 30 * time.Second
 	maxSubscribers = 64
-	maxBehind      = 8 // samples that a reader may be behind before it is let go
+	maxBehind      = 8 // samples that a reader may lag behind before it is disconnected
 	writeTime      = 10 * time.Second
 )
 
-// Options says what a console shows.
+// Options configure a console.
 type Options struct {
 	Gatherer prometheus.Gatherer
-	State    func() ReplicaState // nil: none are known; safe for concurrent use
+	State    func() ReplicaState // nil: unknown; safe for concurrent use
 	Interval time.Duration       // between two samples; 0 is two seconds
 	Now      func() time.Time    // nil is time.Now
 }
 
-// ReplicaState are what no metric tells.
+// ReplicaState is the state that no metric shows.
 type ReplicaState struct {
-	Replicas       int                // that live
-	ShedThresholds map[string]float64 // KV usage above which a class of requests is shed, by class
+	Replicas       int                // live replicas
+	ShedThresholds map[string]float64 // KV usage above which a class is shed, by class
 }
 
-// Console keeps the last ten minutes, and shows them and what comes to any number of pages.
+// Console keeps the samples of the last ten minutes, and sends them and new ones to any number of pages.
 type Console struct {
 	opts Options
 
@@ -56,7 +54,7 @@ type Console struct {
 	subscribers map[chan []byte]struct{}
 }
 
-// New makes a console; nothing is gathered before Run.
+// New makes a console; gathering starts with Run.
 func New(o Options) *Console {
 	if o.Interval == 0 {
 		o.Interval = defaultInterval
@@ -70,8 +68,8 @@ func New(o Options) *Console {
 	return &Console{opts: o, subscribers: map[chan []byte]struct{}{}}
 }
 
-// Run gathers until ctx ends: every two seconds, or less often, down to every eight, where that would
-// take more than half a percent of a processor.
+// Run gathers until ctx ends: every two seconds, or less often, down to every eight seconds, if it would take
+// more than 0.5 % of a processor.
 func (c *Console) Run(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -89,7 +87,7 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 }
 
-// take gathers one sample and hands it out. Families that cannot be gathered are left out.
+// take gathers one sample and sends it to the readers. Families that cannot be gathered are left out.
 func (c *Console) take() {
 	families, _ := c.opts.Gatherer.Gather()
 	now := count(families, c.opts.Now())
@@ -108,7 +106,7 @@ func (c *Console) take() {
 	for tab := range c.subscribers {
 		select {
 		case tab <- line:
-		default: // it does not read; its connection is ended, and a page comes back by itself
+		default: // it does not read; its connection is closed, and a page reconnects by itself
 			delete(c.subscribers, tab)
 			close(tab)
 		}

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// maxBackends bounds the lines of a chart.
+	// maxBackends bounds the series of a chart.
 	maxBackends = 200
-	// maxValue is beyond all that we count, and so small that sums and rates of such stay finite.
+	// maxValue is above all real values, and small enough that sums and rates stay finite.
 	maxValue = 1e15
 )
 
-// levels are the modes of Redis, the best first.
+// levels are the degradation levels of Redis, the best first.
 var levels = []string{"shared", "degraded", "local"}
 
-// served are the results of lookups that spared a generation, and asked those of lookups at all.
+// served are the results of look-ups that saved a generation, and asked the results of all look-ups.
 var (
 	served = []string{"hit", "local", "coalesced"}
 	passed = []string{"bypass"}
 )
 
-// count adds up what metrics stand at. Numbers that are not finite, or beyond maxValue, are left out.
+// count sums the values of the metrics. Values that are not finite, or above maxValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
 	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[3]string]*classCount{}}
 	for _, f := range families {
@@ -102,7 +102,7 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 	"foregate_risk_max_wrong_rate":       func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).maxWrongRate = v },
 }
 
-// outcome is what answered a request, in one word; "" for what nobody waited for: a probe, a
+// outcome is the source of a request's answer, in one word; "" for requests without a reader: a probe, a
 // client that left.
 func outcome(l labels) string {
 	switch code := l.get("code"); {
@@ -116,10 +116,10 @@ func outcome(l labels) string {
 	if l.get("route") == "" {
 		return ""
 	}
-	return cmp.Or(l.get("tier"), "other") // passed through
+	return cmp.Or(l.get("tier"), "other") // forwarded
 }
 
-// countClass is what is known of one kind of request.
+// countClass returns the counts of one traffic class.
 func (c *counts) countClass(l labels) *classCount {
 	name := [3]string{l.get("route"), l.get("traffic_class"), l.get("cohort")}
 	k := c.classes[name]
@@ -130,8 +130,8 @@ func (c *counts) countClass(l labels) *classCount {
 	return k
 }
 
-// worst is the kind that comes nearest to what was promised of it, of those of which drafts are
-// served on a proof; nil where there is none.
+// worst returns the traffic class that is closest to the limit of its promise, of those with certified
+// drafts; nil if there is none.
 func (c *counts) worst() *classCount {
 	var worst *classCount
 	for _, k := range c.classes {
@@ -142,7 +142,7 @@ func (c *counts) worst() *classCount {
 	return worst
 }
 
-// trim keeps so many backends, by name, that a page can draw them.
+// trim keeps as many backends, by name, as a page can draw.
 func (c *counts) trim() {
 	if len(c.kv) <= maxBackends {
 		return
@@ -158,7 +158,7 @@ func (c *counts) trim() {
 	}
 }
 
-// labels are a metric's.
+// labels of a metric.
 type labels []*dto.LabelPair
 
 func (l labels) get(name string) string {
@@ -172,7 +172,7 @@ func (l labels) get(name string) string {
 
 func (l labels) backend() string { return l.get("pool") + "/" + l.get("backend") }
 
-// valueOf is a counter's or a gauge's number, and 0 of a histogram.
+// valueOf is the value of a counter or a gauge, and 0 of a histogram.
 func valueOf(m *dto.Metric) float64 {
 	if m.GetCounter() != nil {
 		return m.GetCounter().GetValue()
@@ -180,13 +180,13 @@ func valueOf(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// usable is false of NaN, too.
+// usable is false for NaN, too.
 func usable(v float64) bool { return math.Abs(v) <= maxValue }
 
-// add adds one of several histograms with the same buckets. One with others is left out.
+// add adds a histogram with the same buckets. Others are left out.
 func (h *histogram) add(m *dto.Histogram) {
 	buckets := m.GetBucket()
-	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), 1) { // some tell it, though it is the whole count
+	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), 1) { // some exporters include it; it equals the count
 		buckets = buckets[:n-1]
 	}
 	ends := make([]float64, 0, len(buckets)+1)

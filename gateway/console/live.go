@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// live streams what is kept, and then each sample as it is taken (server-sent events):
+// live streams the kept samples, and then each new one (server-sent events):
 //
 //	event: history    data: [sample, …], once
 //	event: sample     data: a sample
@@ -52,7 +52,7 @@ func send(w http.ResponseWriter, out *http.ResponseController, event string, dat
 	return out.Flush()
 }
 
-// join adds a reader, and returns what came before it as a JSON array; nil where there are too many.
+// join adds a reader, and returns the earlier samples as a JSON array; nil if there are too many readers.
 func (c *Console) join() (tab chan []byte, history []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets a page run and show only what comes from this listener as a file: no inline
-// script or style, no frames around it, no forms that go elsewhere.
+// policy allows only files of this listener: no inline scripts or styles, no framing by other pages, no forms
+// to other sites.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -22,7 +22,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func pages() http.Handler {
 	root, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // the folder is in the binary
+		panic(err) // the folder is embedded
 	}
 	files := http.StripPrefix("/console", http.FileServerFS(unlisted{site{root}}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func pages() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache") // another version may be behind this address tomorrow
+		h.Set("Cache-Control", "no-cache") // the next version may use the same address
 		files.ServeHTTP(w, r)
 	})
 }
@@ -40,7 +40,7 @@ func pages() http.Handler {
 // library is the folder of uPlot's files.
 const library = "vendor/uplot/"
 
-// site is the console's own files, and uPlot's.
+// site is the console's own files and uPlot's.
 type site struct{ fs.FS }
 
 func (s site) Open(name string) (fs.File, error) {
@@ -50,7 +50,7 @@ func (s site) Open(name string) (fs.File, error) {
 	return s.FS.Open(name)
 }
 
-// unlisted has no folders but those with a page: others would be listed.
+// unlisted hides folders without a page: they would be listed.
 type unlisted struct{ fs.FS }
 
 func (u unlisted) Open(name string) (fs.File, error) {

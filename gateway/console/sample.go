@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// Sample is how things stood at one time: what charts draw a point of. A number that nothing is
-// known for is null. Rates are over the last ten seconds, shares and percentiles over thirty.
+// Sample is the state at one time: one point of each chart. Null means unknown. Rates cover the last ten
+// seconds, shares and percentiles thirty.
 type Sample struct {
 	Time           float64            `json:"t"`                // Unix seconds
-	Replicas       int                `json:"replicas"`         // that live
-	RedisLevel     string             `json:"redis_level"`      // of the replicas told of, the worst: shared, degraded, local
+	Replicas       int                `json:"replicas"`         // live replicas
+	RedisLevel     string             `json:"redis_level"`      // the worst of the replicas: shared, degraded, local
 	InFlight       float64            `json:"in_flight"`        // requests
-	Requests       map[string]float64 `json:"requests"`         // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
+	Requests       map[string]float64 `json:"requests"`         // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
 	Acceptance     *float64           `json:"acceptance"`       // share of the judged drafts that were served
-	WrongRateBound *float64           `json:"wrong_rate_bound"` // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
-	MaxWrongRate   *float64           `json:"max_wrong_rate"`   // what that must stay below, for the same kind
-	CacheHitRatio  *float64           `json:"cache_hit_ratio"`  // share of the requests that asked the cache
+	WrongRateBound *float64           `json:"wrong_rate_bound"` // proven bound of the share of wrong drafts, see counts.worst; null without a certificate
+	MaxWrongRate   *float64           `json:"max_wrong_rate"`   // the promised maximum for the same traffic class
+	CacheHitRatio  *float64           `json:"cache_hit_ratio"`  // share of the requests that used the cache
 	TTFT           *Quantiles         `json:"ttft"`             // seconds to the first byte
 	Latency        *Quantiles         `json:"latency"`          // seconds to the end of the answer
 	KV             map[string]float64 `json:"kv"`               // usage of backends' KV caches, 0 … 1, by pool/backend
 	ShedThresholds map[string]float64 `json:"shed_thresholds"`  // usage above which a class is shed, by class
-	Breakers       map[string]float64 `json:"breakers"`         // 1 half-open, 2 open, by pool/backend; closed ones are left out
-	Shed           map[string]float64 `json:"shed"`             // requests refused a second, by class
-	Shedding       []string           `json:"shedding"`         // pool/class that is shed now
-	Spent          float64            `json:"spent"`            // USD, since the start: by the work of the backends
-	Saved          float64            `json:"saved"`            // USD, since the start: by drafts and by the cache
-	SpentPerHour   *float64           `json:"spent_per_hour"`   // USD an hour
-	SavedPerHour   *float64           `json:"saved_per_hour"`   // USD an hour
+	Breakers       map[string]float64 `json:"breakers"`         // 1 half-open, 2 open, by pool/backend; without closed ones
+	Shed           map[string]float64 `json:"shed"`             // requests refused per second, by class
+	Shedding       []string           `json:"shedding"`         // pool/class shed now
+	Spent          float64            `json:"spent"`            // USD since the start: the backends' work
+	Saved          float64            `json:"saved"`            // USD since the start: by drafts and by the cache
+	SpentPerHour   *float64           `json:"spent_per_hour"`   // USD per hour
+	SavedPerHour   *float64           `json:"saved_per_hour"`   // USD per hour
 	LeftOut        int                `json:"omitted"`          // backends beyond the first 200 of kv
 }
 
-// Quantiles are percentiles, in seconds, as far as a histogram's buckets tell.
+// Quantiles are percentiles in seconds, as precise as the histogram's buckets.
 type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 }
 
-// sampleOf compares the last counts with those before. There is at least one.
+// sampleOf compares the last counts with earlier ones. There is at least one.
 func sampleOf(all []counts, facts ReplicaState) Sample {
 	now, first := all[len(all)-1], all[0]
 	recent := first
-	for _, c := range all { // the youngest that is as old as rates want
+	for _, c := range all { // the newest that is old enough for rates
 		if now.at.Sub(c.at) >= rateSpan {
 			recent = c
 		}
@@ -68,7 +68,7 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 	return s
 }
 
-// rates are the increases a second from one count to another, of what there is in the later.
+// rates are the increases per second from one count to another, for the keys of the later one.
 func rates(from, to counts, of func(*counts) map[string]float64) map[string]float64 {
 	out, old := map[string]float64{}, of(&from)
 	span := to.at.Sub(from.at).Seconds()
@@ -81,7 +81,7 @@ func rates(from, to counts, of func(*counts) map[string]float64) map[string]floa
 	return out
 }
 
-// share is part of whole, and nil of nothing.
+// share is part ÷ whole, nil if whole is 0.
 func share(part, whole float64) *float64 {
 	if whole <= 0 {
 		return nil
@@ -90,7 +90,7 @@ func share(part, whole float64) *float64 {
 	return &v
 }
 
-// encode is a sample as JSON.
+// encode returns a sample as JSON.
 func encode(s Sample) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -99,15 +99,14 @@ func encode(s Sample) []byte {
 	return b
 }
 
-// histogram is the sum of several, by the upper ends of their buckets: how many were at most
-// so long. Buckets are those of one metric, the same in all of them.
+// histogram is a sum of histograms with the same buckets: cumulative counts by upper bound.
 type histogram struct {
-	ends  []float64 // seconds, rising, the last +Inf
+	ends  []float64 // rising, the last +Inf
 	below []float64
 }
 
-// since is what came between two states of a histogram; nil where nothing came, or no bucket has
-// an end.
+// since returns the quantiles of the observations between two states of a histogram; nil if there are none,
+// or no bucket has a finite bound.
 func (h histogram) since(old histogram) *Quantiles {
 	if len(h.ends) < 2 {
 		return nil
@@ -125,8 +124,8 @@ func (h histogram) since(old histogram) *Quantiles {
 	return &Quantiles{quantile(h.ends, below, .5), quantile(h.ends, below, .95), quantile(h.ends, below, .99)}
 }
 
-// quantile is Prometheus' histogram_quantile: linear within a bucket, from 0 in the first, and the
-// last finite end for what lies beyond it.
+// quantile is Prometheus' histogram_quantile: linear within a bucket, from 0 in the first; values beyond the
+// last finite bound give that bound.
 func quantile(ends, below []float64, q float64) float64 {
 	rank := q * below[len(below)-1]
 	lower, before := 0.0, 0.0
@@ -146,7 +145,7 @@ func quantile(ends, below []float64, q float64) float64 {
 	return lower
 }
 
-// counts are what metrics stood at, at one time, summed over what labels tell apart.
+// counts are the values of the metrics at one time, summed over their labels.
 type counts struct {
 	at         time.Time
 	redisLevel string
@@ -164,8 +163,8 @@ type counts struct {
 	leftOut      int
 }
 
-// classCount is how the promise of one kind of request stands.
+// classCount is the state of the promise of one traffic class.
 type classCount struct {
-	index               float64 // thresholds that are certified; 0: no draft is served
+	index               float64 // certified thresholds; 0: no draft is served
 	bound, maxWrongRate float64 // share of drafts that the target would refuse
 }

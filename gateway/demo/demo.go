@@ -1,5 +1,5 @@
-// Package demo runs a whole fleet in one process, to show what the gateway does: simulated engines, replicas behind
-// one port, and traffic.
+// Package demo runs a whole fleet in one process, to show the gateway: simulated engines, replicas behind one
+// port, and traffic.
 package demo
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// Options are what a demonstration is made from.
+// Options configure a demo.
 type Options struct {
-	Listener  net.Listener // where requests are accepted; Run closes it
+	Listener  net.Listener // Run closes it
 	Admin     string       // address of the first replica's admin listener
 	Replicas  int          // at least 1
 	Traffic   bool         // send requests
-	TimeScale float64      // how many times faster than real hardware the engines run; above 0
+	TimeScale float64      // speed of the engines relative to real hardware; above 0
 	Stores    stores.Stores
 	Redis     RedisAccess
 	Version   string
 
-	Stdout, Stderr io.Writer // for the report; for errors in the log
+	Stdout, Stderr io.Writer // the report; errors of the log
 }
 
-// RedisAccess is how programs of this machine reach an embedded Redis; zero where Redis is elsewhere.
+// RedisAccess is how local programs reach the embedded Redis; zero if Redis is elsewhere.
 type RedisAccess struct {
 	Addr     *net.TCPAddr
 	Password string
@@ -46,20 +46,21 @@ const (
 	targetPool  = "llama-70b-h100"
 	draftModel  = "sim/llama-3-8b"
 	targetModel = "sim/llama-3-70b"
-	// divergence makes a pair of models of which the target would refuse about a tenth of all drafts
+	// divergence gives a pair of models whose target refuses about a tenth of all drafts
 	// (docs/proof.md#simulated-drafts).
 	divergence = 0.35
-	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU serves other models,
-	// too. So little traffic is enough to fill it with warm prefixes.
+	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens. It is small, as on a GPU that
+	// also serves other models, so that little traffic fills it with warm prefixes.
 	draftBlocks = 720
 
-	// probeTimeout is how long Run waits until the engines are known; at real speed it takes 5 to 8 s.
+	// probeTimeout bounds how long Run waits for the engines' probes; at real speed they take 5 to 8 s.
 	probeTimeout = 20 * time.Second
-	// drainGrace is what requests under way get at the end.
+	// drainGrace is the time that requests in progress get at the end.
 	drainGrace = 5 * time.Second
 )
 
-// Run starts everything, says how to use it, and reports once a second until ctx ends. Then it stops everything.
+// Run starts everything, prints how to use it, and reports once a second until ctx ends. Then it stops
+// everything.
 func Run(ctx context.Context, o Options) error {
 	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text()}
 	defer d.stop()
@@ -79,17 +80,17 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// demo is a running demonstration.
+// demo is a running demo.
 type demo struct {
 	Options
 	registry *prometheus.Registry // of all replicas
-	token    string               // of the operator
+	token    string               // the operator's
 	front    *splitListener
 	replicas []*app.App
 	cleanups []func()
 }
 
-// onStop has stop call f, before what was given earlier.
+// onStop registers f to be called by stop, in reverse order.
 func (d *demo) onStop(f func()) { d.cleanups = append(d.cleanups, f) }
 
 func (d *demo) stop() {
@@ -114,12 +115,12 @@ func (d *demo) start(ctx context.Context) error {
 	return nil
 }
 
-// log is for errors, which must be seen between the lines of the report.
+// log is for errors, which must be visible between the lines of the report.
 func (d *demo) log() zerolog.Logger {
 	return zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
 }
 
-// startReplica starts one. The first has an admin listener, which shows the metrics of all.
+// startReplica starts one replica. The first has an admin listener, which shows the metrics of all.
 func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error {
 	o := app.Options{
 		File: file, Stores: d.Stores, Listener: d.front.share(i), Version: d.Version,
@@ -140,7 +141,7 @@ func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error
 	return nil
 }
 
-// stopReplicas drains all of them within one grace.
+// stopReplicas drains all replicas within one grace period.
 func (d *demo) stopReplicas() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainGrace+time.Second)
 	defer cancel()
@@ -149,8 +150,8 @@ func (d *demo) stopReplicas() {
 	}
 }
 
-// startEngines starts the simulated backends, and writes the configuration that an operator of such a fleet
-// would.
+// startEngines starts the simulated backends, and makes the configuration that an operator of such a fleet
+// would write.
 func (d *demo) startEngines() (*config.File, error) {
 	small := vllmsim.Options{Model: draftModel, Profile: "a10g-8b", Divergence: divergence, BlocksOverride: draftBlocks}
 	large := vllmsim.Options{Model: targetModel, Profile: "h100-70b-tp4"}
@@ -164,7 +165,7 @@ func (d *demo) startEngines() (*config.File, error) {
 		if err := sim.Start("127.0.0.1:0"); err != nil {
 			return nil, err
 		}
-		d.onStop(func() { _ = sim.Close() }) // it holds nothing worth keeping
+		d.onStop(func() { _ = sim.Close() }) // it has no state to lose
 		urls = append(urls, sim.URL())
 	}
 	return config.Parse("demo.yaml", fmt.Appendf(nil, `
@@ -178,8 +179,8 @@ drain: {delay: 0s, grace: %s}
 `, draftPool, draftModel, urls[0], urls[1], targetPool, targetModel, urls[2], route, draftPool, targetPool, drainGrace))
 }
 
-// awaitProbes waits until every replica knows what its engines can do, for probeTimeout at most: before that no
-// request is drafted, and the first one would show nothing.
+// awaitProbes waits until every replica has probed its engines, at most probeTimeout. Before that no request
+// is drafted, and the first one would show nothing.
 func (d *demo) awaitProbes(ctx context.Context) {
 	_, _ = fmt.Fprintln(d.Stdout, "Starting; each replica asks its engines what they can do …")
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -9,15 +9,15 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// How long to wait after a connection that could not be accepted: doubled each time up to the maximum, as net/http
-// does.
+// Pause after a connection that could not be accepted: it doubles each time up to the maximum, as in
+// net/http.
 const (
 	minAcceptPause = 5 * time.Millisecond
 	maxAcceptPause = time.Second
 )
 
-// splitListener hands the connections of one listener to several servers, one after the other: a load balancer
-// that copies nothing.
+// splitListener distributes the connections of one listener over several servers, in turn, like a load
+// balancer.
 type splitListener struct {
 	ln     net.Listener
 	log    zerolog.Logger
@@ -27,7 +27,7 @@ type splitListener struct {
 	wg     sync.WaitGroup
 }
 
-// newSplitListener starts the loop that does it; stop ends it.
+// newSplitListener starts the distributing goroutine; stop ends it.
 func newSplitListener(ln net.Listener, n int, log zerolog.Logger) *splitListener {
 	f := &splitListener{ln: ln, log: log, done: make(chan struct{})}
 	for range n {
@@ -37,32 +37,32 @@ func newSplitListener(ln net.Listener, n int, log zerolog.Logger) *splitListener
 	return f
 }
 
-// Addr is the one address that clients see.
+// Addr is the address that clients use.
 func (f *splitListener) Addr() net.Addr { return f.ln.Addr() }
 
-// share is the listener of one server.
+// share returns the listener of one server.
 func (f *splitListener) share(i int) net.Listener { return f.shares[i] }
 
 func (f *splitListener) distribute() {
 	for next := 0; ; next++ {
 		conn, err := f.accept()
 		if err != nil {
-			return // closed; a demo does not outlive its listener
+			return // closed; the demo ends with its listener
 		}
 		p := f.shares[next%len(f.shares)]
 		select {
 		case p.conns <- conn:
 		case <-p.closed:
-			_ = conn.Close() // its server is gone
+			_ = conn.Close() // its server has stopped
 		case <-f.done:
-			_ = conn.Close() // so are all
+			_ = conn.Close() // all servers have stopped
 			return
 		}
 	}
 }
 
-// accept waits for the next connection. After an error that may pass, such as too many
-// open files, it tries again; an error that it returns means that the listener is closed.
+// accept returns the next connection. After a temporary error, such as too many open files, it tries again; a
+// returned error means that the listener is closed.
 func (f *splitListener) accept() (net.Conn, error) {
 	for pause := minAcceptPause; ; pause = min(2*pause, maxAcceptPause) {
 		conn, err := f.ln.Accept()
@@ -81,12 +81,12 @@ func (f *splitListener) accept() (net.Conn, error) {
 func (f *splitListener) stop() {
 	f.once.Do(func() {
 		close(f.done)
-		_ = f.ln.Close() // nothing waits in it
+		_ = f.ln.Close() // no connection waits in it
 		f.wg.Wait()
 	})
 }
 
-// shareListener is one server's share.
+// shareListener is the listener of one server.
 type shareListener struct {
 	owner  *splitListener
 	conns  chan net.Conn
@@ -94,7 +94,7 @@ type shareListener struct {
 	once   sync.Once
 }
 
-// Accept waits for the next connection for this server.
+// Accept returns the next connection of this server.
 func (s *shareListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.conns:
@@ -106,11 +106,11 @@ func (s *shareListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends this share; the others go on.
+// Close closes this server's listener; the others continue.
 func (s *shareListener) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
-// Addr is the one address that clients see.
+// Addr is the address that clients use.
 func (s *shareListener) Addr() net.Addr { return s.owner.Addr() }

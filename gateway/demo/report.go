@@ -10,17 +10,17 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// promiseEvery is between two lines about a promise whose state stays the same.
+// promiseEvery is the time between two lines about an unchanged promise.
 const promiseEvery = 15 * time.Second
 
-// promiseReport tells on a demonstration's screen how the promise of its route stands.
+// promiseReport prints the state of the demo route's promise.
 type promiseReport struct {
 	say   func(line string)
-	state gateway.RiskState // that was told last
+	state gateway.RiskState // last printed state
 	at    time.Time
 }
 
-// tell says how the promises stand: at once where the state is another, else every quarter of a minute.
+// tell prints the state of the promises: at once if it has changed, otherwise every 15 seconds.
 func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
 	for _, p := range promises {
 		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < promiseEvery {
@@ -31,7 +31,7 @@ func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
 	}
 }
 
-// report prints a line a second until ctx ends.
+// report prints a line per second until ctx ends.
 func (d *demo) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -52,7 +52,7 @@ func (d *demo) report(ctx context.Context) {
 	}
 }
 
-// served are the results of lookups that spared a generation.
+// served are the results of look-ups that saved a generation.
 var served = regexp.MustCompile(`\bresult=(hit|local|coalesced)\b`)
 
 // totals are counts since the start, over all replicas.

@@ -24,22 +24,22 @@ type traffic struct {
 	sent []request // the last maxSent
 }
 
-// request is a request that may be sent again.
+// request is a request that may be repeated.
 type request struct {
 	tenant string
 	body   []byte
 }
 
 const (
-	meanPause     = 150 * time.Millisecond // between requests, on average: four new ones a second
+	meanPause     = 150 * time.Millisecond // between requests, on average: four new ones per second
 	maxInFlight   = 32                     // requests under way
 	answerTimeout = 2 * time.Minute        // for one answer
-	repeatedOf5   = 2                      // of five requests, how many were sent before: about the published share
+	repeatedOf5   = 2                      // repeated requests, of five: about the published share
 	maxSent       = 16
 
-	documents    = 32  // that are read: half of them by each tenant
-	documentSize = 600 // tokens, about: with a question it is of the same kind of request as one without
-	readsOf2     = 1   // of two new requests, how many ask about a document
+	documents    = 32  // each tenant reads half of them
+	documentSize = 600 // approximate; with a question it is of the same traffic class as a request without a document
+	readsOf2     = 1   // requests about a document, of two new ones
 )
 
 func newTraffic(base string, scale float64) *traffic {
@@ -47,7 +47,7 @@ func newTraffic(base string, scale float64) *traffic {
 	return &traffic{base: base, client: &http.Client{Timeout: answerTimeout}, pause: pause}
 }
 
-// start sends until ctx ends.
+// start sends requests until ctx ends.
 func (t *traffic) start(ctx context.Context) {
 	slots := make(chan struct{}, maxInFlight)
 	t.wg.Go(func() {
@@ -88,8 +88,8 @@ var questions = []string{
 
 var tenants = []string{"acme", "globex"}
 
-// document is a text that several requests begin with. All of them together are larger than
-// the KV memory of one backend of the draft pool, so that it matters where they go.
+// document is a text that several requests begin with. All documents together are larger than the KV memory
+// of one draft backend, so the choice of the backend matters.
 func document(number int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Answer by this document, number %d.", number)
@@ -99,14 +99,14 @@ func document(number int) string {
 	return b.String()
 }
 
-// next is a new request, or, as people do, one that was sent before.
+// next returns a new request, or repeats an earlier one, as people do.
 func (t *traffic) next(n int) (request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.sent) > 0 && rand.N(5) < repeatedOf5 {
 		return t.sent[rand.N(len(t.sent))], nil
 	}
-	question := fmt.Sprintf(questions[rand.N(len(questions))], n) // no two are alike: the same prompt has the same draft
+	question := fmt.Sprintf(questions[rand.N(len(questions))], n) // all differ: the same prompt gives the same draft
 	tenant := rand.N(len(tenants))
 	messages := []map[string]string{{"role": "user", "content": question}}
 	if rand.N(2) < readsOf2 {
@@ -129,7 +129,7 @@ func (t *traffic) next(n int) (request, error) {
 	return r, nil
 }
 
-// send makes one request. What comes of it is in the gateway's counters.
+// send sends one request. The gateway's counters record the result.
 func (t *traffic) send(ctx context.Context, n int) {
 	r, err := t.next(n)
 	if err != nil {
@@ -146,6 +146,6 @@ func (t *traffic) send(ctx context.Context, n int) {
 	if err != nil {
 		return
 	}
-	_, _ = io.Copy(io.Discard, resp.Body) // the answer itself is not looked at
+	_, _ = io.Copy(io.Discard, resp.Body) // the answer's text is ignored
 	_ = resp.Body.Close()
 }

@@ -2,10 +2,10 @@ package demo
 
 import "fmt"
 
-// question is one whose draft scores high: its draft is an answer in the warm-up, too.
+// question is a question whose draft scores high enough to be served in the warm-up.
 const question = "Why do cats purr?"
 
-// printWelcome says where everything is, and what is going to happen.
+// printWelcome prints the addresses and what happens next.
 func (d *demo) printWelcome() {
 	addr, admin := d.front.Addr().String(), d.admin()
 	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
@@ -32,12 +32,12 @@ progress, and so does
 // admin is the address of the admin listener.
 func (d *demo) admin() string { return d.replicas[0].AdminAddr().String() }
 
-// printOperation prints commands that change how the demonstration runs, with the secrets of this run. A password in the
-// environment is not in the list of processes; the token of the one curl line is.
+// printOperation prints commands that change the demo, with the secrets of this run. A password in the
+// environment is hidden from the list of processes; the token in the curl line is not.
 func (d *demo) printOperation() {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format+"\n", args...) } // whoever reads may be gone
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format+"\n", args...) } // the reader may be gone
 	say("Operate it; passwords and tokens are new in each run:\n")
-	redis := "redis-cli" // with what reaches --redis, which may hold a password
+	redis := "redis-cli" // with the credentials of --redis, which may include a password
 	if at := d.Redis.Addr; at != nil {
 		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
 		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.Redis.Password, d.Redis.Password, at)

@@ -11,12 +11,12 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// results are in the order in which people want to read them.
+// results in the order of display.
 var results = []cache.Result{
 	cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced, cache.ResultMiss, cache.ResultAway, cache.ResultLate, cache.ResultError, cache.ResultBypass,
 }
 
-// Cache writes what a replica knows of its cache, for people.
+// Cache prints a replica's cache state.
 func Cache(w io.Writer, v gateway.CacheView) {
 	head := Table{MaxWidth: 12}
 	head.Add("local copies", fmt.Sprintf("%d, %s", v.LocalEntries, Bytes(v.LocalBytes)))

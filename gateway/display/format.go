@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration is a time of so many seconds in one or two units.
+// Duration formats seconds in one or two units.
 func Duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -24,7 +24,7 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Count is how many there are of something, in words.
+// Count formats a number with its noun.
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -32,12 +32,12 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Percent is a share with two decimals at most.
+// Percent formats a share with two decimals at most.
 func Percent(share float64) string {
 	return strconv.FormatFloat(math.Round(1e4*share)/100, 'f', -1, 64) + "%"
 }
 
-// List names the first few, and how many more there are.
+// List lists the first few names, and the number of the others.
 func List(names []string) string {
 	const maxNamed = 8
 	switch n := len(names); {
@@ -57,7 +57,7 @@ func Plural(n int, one, many string) string {
 	return many
 }
 
-// Bytes is a number of bytes in one unit.
+// Bytes formats a number of bytes in one unit.
 func Bytes(n int64) string {
 	const unit = 1 << 10
 	switch {
@@ -69,7 +69,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/unit/unit)
 }
 
-// Dollars are told to the cent, and what is less than one to its first digits.
+// Dollars formats an amount with cents, and an amount below one dollar with its first digits.
 func Dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("$%.2g", usd)

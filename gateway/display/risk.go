@@ -9,10 +9,10 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// Risk writes views for people: two lines for each.
+// Risk prints views, two lines for each.
 func Risk(w io.Writer, views []gateway.RiskView) {
 	if len(views) == 0 {
-		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // whoever reads may be gone
+		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
 		return
 	}
 	for len(views) > 0 {
@@ -29,7 +29,7 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 			v := &views[i]
 			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
 			if v.State != gateway.RiskInfeasible {
-				t.Add("  " + riskText(v)) // the advice rests on more audits
+				t.Add("  " + riskText(v)) // the advice is based on more audits
 			}
 			if says := saysText(v); says != "" {
 				t.Add("  " + says)
@@ -40,7 +40,7 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 	}
 }
 
-// none stands where there is nothing to tell.
+// none is printed for an empty cell.
 const none = "—"
 
 func thresholdText(v *gateway.RiskView) string {
@@ -64,7 +64,7 @@ func auditsText(v *gateway.RiskView) string {
 	return fmt.Sprint(v.Audits)
 }
 
-// waitText is how long it takes to the first certificate.
+// waitText is the time until the first certificate.
 func waitText(v *gateway.RiskView) string {
 	switch {
 	case v.State == gateway.RiskInfeasible:
@@ -85,7 +85,7 @@ func waitText(v *gateway.RiskView) string {
 	return fmt.Sprintf("%.0f audits to go", *v.AuditsToCertify)
 }
 
-// riskText is what is known of the risk, and of its drift.
+// riskText describes the risk and its drift.
 func riskText(v *gateway.RiskView) string {
 	if v.Audits == 0 {
 		return "no audits yet"

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// Status writes a status for people.
+// Status prints a status.
 func Status(w io.Writer, s gateway.Status) {
 	head := Table{MaxWidth: 12}
 	ready := "ready"
@@ -88,7 +88,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	}
 }
 
-// printFiles tells how the files stand that are read again when they change.
+// printFiles prints the state of reloaded files.
 func printFiles(w io.Writer, files []gateway.FileView) {
 	if len(files) == 0 {
 		return
@@ -114,7 +114,7 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 	}
 }
 
-// ValueOr is a value, or what stands for one that is not set.
+// ValueOr is the value, or unset if it is nil.
 func ValueOr(value *string, unset string) string {
 	if value == nil {
 		return unset
@@ -139,8 +139,8 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	t.Write(w)
 }
 
-// printGuarantees writes the guarantee of each route that is in mode risk or shadow. Evidence of a route in another mode
-// guarantees nothing now.
+// printGuarantees prints the guarantee of each route in mode risk or shadow. In other modes the evidence of a
+// route guarantees nothing.
 func printGuarantees(w io.Writer, summaries []gateway.RiskSummary, drafts []gateway.DraftView) {
 	modes := map[string]string{}
 	for _, d := range drafts {
@@ -196,7 +196,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 	t.Write(w)
 }
 
-// can is what engines can do, in a few words.
+// can lists an engine's capabilities in a few words.
 func can(e gateway.EngineView) string {
 	var words []string
 	if e.Scoring != "" {

@@ -1,5 +1,5 @@
-// Package display writes numbers, times and tables for people: in one or two units, in columns that fit the
-// terminal, and without characters that a terminal would obey.
+// Package display formats numbers, times and tables for people: in one or two units, in columns that fit the
+// terminal, and without terminal control characters.
 package display
 
 import (
@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MinColumns is the narrowest terminal that text is broken into lines for.
+// MinColumns is the narrowest terminal for which text is wrapped.
 const MinColumns = 40
 
-// Table is text in columns, for people.
+// Table is text in columns.
 type Table struct {
 	Indent   int // columns
-	MaxWidth int // columns of a cell that others are aligned by; a longer one stands out. 0 is 40
+	MaxWidth int // widest cell for alignment; longer cells stand out. 0 is 40
 	rows     [][]string
 }
 
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Write aligns the cells. All text is written: what is too long for a terminal goes on below its column.
+// Write prints the aligned cells. Text that is too long for the terminal is wrapped within its column.
 func (t *Table) Write(w io.Writer) {
 	most := t.MaxWidth
 	if most == 0 {
@@ -35,7 +35,7 @@ func (t *Table) Write(w io.Writer) {
 	}
 	var widths []int
 	for _, row := range t.rows {
-		for i, cell := range row[:max(len(row)-1, 0)] { // the last of a line has no width
+		for i, cell := range row[:max(len(row)-1, 0)] { // the last cell needs no width
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
@@ -57,15 +57,16 @@ func (t *Table) Write(w io.Writer) {
 	}
 }
 
-// WriteLine writes a line of text. On a terminal that is too narrow it goes on below, hang columns from the left.
+// WriteLine prints a line. On a narrow terminal it is wrapped, and later lines are indented by hang.
 func WriteLine(w io.Writer, hang int, text string) {
 	for _, line := range fold(Printable(text), hang, Columns(w)) {
-		_, _ = fmt.Fprintln(w, line) // whoever reads may be gone
+		_, _ = fmt.Fprintln(w, line) // the reader may be gone
 	}
 }
 
-// fold breaks text at spaces into lines of no more than width characters, all but the first of them indented by hang, or by
-// half the width where that is less. A word that fits no line is not broken. A width below minColumns breaks nothing.
+// fold wraps text at spaces into lines of at most width characters. All lines but the first are indented by
+// hang, or by half of the width if that is less. Longer words are not broken. A width below MinColumns wraps
+// nothing.
 func fold(text string, hang, width int) []string {
 	text = strings.TrimRight(text, " ")
 	if width < MinColumns {
@@ -73,7 +74,7 @@ func fold(text string, hang, width int) []string {
 	}
 	indent := strings.Repeat(" ", min(hang, width/2))
 	var lines []string
-	start := "" // of the next line
+	start := "" // indent of the next line
 	for {
 		rest := []rune(text)
 		room := width - len(start)
@@ -91,7 +92,7 @@ func fold(text string, hang, width int) []string {
 	}
 }
 
-// lastSpace is the place of the last space behind a word; −1 where there is none.
+// lastSpace is the index of the last space behind a word; −1 if there is none.
 func lastSpace(text []rune) int {
 	for i := len(text) - 1; i > 0; i-- {
 		if text[i] == ' ' && strings.TrimSpace(string(text[:i])) != "" {
@@ -101,7 +102,7 @@ func lastSpace(text []rune) int {
 	return -1
 }
 
-// nextSpace is the place of the first space behind a word; −1 where there is none.
+// nextSpace is the index of the first space behind a word; −1 if there is none.
 func nextSpace(text []rune) int {
 	word := false
 	for i, r := range text {
@@ -113,16 +114,16 @@ func nextSpace(text []rune) int {
 	return -1
 }
 
-// Screen gathers text for a terminal of so many columns, so that it is written at once; 0 is no terminal.
+// Screen buffers text for a terminal of this width, so that it is written at once; 0 is not a terminal.
 type Screen struct {
 	bytes.Buffer
 	Width int
 }
 
-// Columns is how wide the terminal is.
+// Columns is the width of the terminal.
 func (s *Screen) Columns() int { return s.Width }
 
-// Columns is how wide the terminal behind w is; 0 is none, whose lines are as long as they are.
+// Columns is the width of the terminal behind w; 0 if w is not a terminal.
 func Columns(w io.Writer) int {
 	switch w := w.(type) {
 	case interface{ Columns() int }:
@@ -135,7 +136,7 @@ func Columns(w io.Writer) int {
 	return 0
 }
 
-// Clip makes s printable and no longer than most characters: for what was typed, in messages.
+// Clip makes s printable and limits it to most characters, for user input in messages.
 func Clip(s string, most int) string {
 	s = Printable(s)
 	if utf8.RuneCountInString(s) <= most {
@@ -144,7 +145,7 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:max(most-1, 0)]) + "…"
 }
 
-// Printable replaces what a terminal might obey.
+// Printable replaces terminal control characters.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

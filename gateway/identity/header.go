@@ -6,7 +6,7 @@ import (
 	"net/textproto"
 )
 
-// The headers that say who calls, as clients write them.
+// The headers about the caller, as clients write them.
 const (
 	HeaderTenant   = "X-Tenant-ID"
 	HeaderPriority = "X-Priority"
@@ -15,17 +15,17 @@ const (
 	headerAuthorization = "Authorization"
 )
 
-// Longest values.
+// Maximum lengths of values.
 const (
 	maxIdentity = 64
 	maxRAGHash  = 128
 	maxKey      = 512
 )
 
-// Kind is what is wrong with a request's identity.
+// Kind says what is wrong with a request's identity.
 type Kind int
 
-// The kinds, each with the status that the gateway answers.
+// The kinds, with their HTTP statuses.
 const (
 	BadHeader    Kind = iota // 400 bad_header
 	Unauthorized             // 401
@@ -45,8 +45,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Error tells why a request has no identity. It never holds a client's value,
-// so it may be shown, logged and counted.
+// Error says why a request has no identity. It never contains a client's value, so it may be shown, logged
+// and counted.
 type Error struct {
 	Kind   Kind
 	Header string // the header at fault, "" when it is none
@@ -61,18 +61,17 @@ func (e *Error) Error() string {
 	return e.Header + ": " + e.Reason
 }
 
-// canonical are the names as the server keeps them: to find that out costs allocations.
+// canonical are the canonical header names, because computing them allocates.
 var canonical = map[string]string{
 	HeaderTenant:   textproto.CanonicalMIMEHeaderKey(HeaderTenant),
 	HeaderPriority: textproto.CanonicalMIMEHeaderKey(HeaderPriority),
 	HeaderRAGHash:  textproto.CanonicalMIMEHeaderKey(HeaderRAGHash),
 }
 
-// Header returns the value of header name, "" when it is absent. A header that
-// counts must be there once and be 1 to longest of A-Z a-z 0-9 . _ : -, or the
-// error is an [*Error] of kind BadHeader: of two values a proxy in front may
-// have checked the other one, and Go joins folded lines with a space. Names
-// with underscores are other names; they are never read.
+// Header returns the value of header name, "" if it is absent. The header must occur once and have 1 to
+// longest of the characters A-Z a-z 0-9 . _ : -, otherwise the error is an [*Error] of kind BadHeader. With
+// two values a proxy may have checked the other one, and Go joins folded lines with a space. Names with
+// underscores are different names and are never read.
 func Header(h http.Header, name string, longest int) (string, error) {
 	key, ours := canonical[name]
 	if !ours {
@@ -90,8 +89,7 @@ func Header(h http.Header, name string, longest int) (string, error) {
 	return values[0], nil
 }
 
-// valid tells whether s is 1 to longest of the characters that are harmless
-// everywhere.
+// valid reports whether s is 1 to longest harmless characters.
 func valid(s string, longest int) bool {
 	if len(s) == 0 || len(s) > longest {
 		return false
@@ -104,8 +102,7 @@ func valid(s string, longest int) bool {
 	return true
 }
 
-// harmless tells whether c means nothing in a label, a log line, a header or a
-// Redis key.
+// harmless reports whether c has no special meaning in a label, a log line, a header or a Redis key.
 func harmless(c rune) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -17,70 +17,70 @@ import (
 // DefaultTenant is the tenant of a request that names none.
 const DefaultTenant = "default"
 
-// Mode says where a tenant and a priority may come from. The values are those
-// of identity.mode in the configuration.
+// Mode is the trusted source of tenant and priority. The values are those of identity.mode in the
+// configuration.
 type Mode string
 
 // The modes.
 const (
-	Open           Mode = ""                // headers are believed; only callers on the loopback are served
-	Keys           Mode = "keys"            // tenant and ceiling come from the bearer key
-	Signed         Mode = "signed"          // they come from X-Identity, which a load balancer signs
-	JWTs           Mode = "jwt"             // they come from the claims of a bearer token
-	TrustedHeaders Mode = "trusted_headers" // headers are believed when they come from a listed proxy
+	Open           Mode = ""                // headers are trusted; only callers on loopback are served
+	Keys           Mode = "keys"            // tenant and ceiling belong to the bearer key
+	Signed         Mode = "signed"          // from X-Identity, which a load balancer signs
+	JWTs           Mode = "jwt"             // from the claims of a bearer token
+	TrustedHeaders Mode = "trusted_headers" // headers are trusted if they come from a listed proxy
 )
 
-// Tenant is what the configuration says of one tenant.
+// Tenant is the configuration of one tenant.
 type Tenant struct {
 	ID                         string
 	KeySHA256                  [][32]byte // SHA-256 of each of its keys
-	MaxPriority                Priority   // the highest priority it may ask for
+	MaxPriority                Priority   // highest allowed priority
 	RPM, TPM                   int        // requests and tokens per minute; 0 is unlimited
-	Concurrent                 int        // requests under way; 0 is unlimited
-	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of memory
-	PerTenantEvidence          bool       // what is promised of drafts is promised for its requests alone
+	Concurrent                 int        // requests in progress; 0 is unlimited
+	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of KV memory
+	PerTenantEvidence          bool       // the promise about drafts holds for its requests alone
 }
 
-// Unlisted says what becomes of a tenant that is not listed, in modes that may name one. The values are
-// those of identity.unlisted_tenants in the configuration.
+// Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The
+// values are those of identity.unlisted_tenants in the configuration.
 type Unlisted string
 
-// What becomes of unlisted tenants.
+// What happens to unlisted tenants.
 const (
 	UnlistedModeDefault Unlisted = ""        // served without limits in mode Open, refused in all others
 	UnlistedRefuse      Unlisted = "refuse"  // 403
-	UnlistedDefault     Unlisted = "default" // each is served as Options.Default
+	UnlistedDefault     Unlisted = "default" // served with the rights in Options.Default
 )
 
-// Options are what a [Resolver] needs to know.
+// Options configure a [Resolver].
 type Options struct {
 	Mode           Mode
-	Tenants        []Tenant       // those of the start; [Resolver.SetTenants] replaces them
-	Unlisted       Unlisted       // not for mode Keys, where a key's tenant is listed
-	Default        Tenant         // what each unlisted tenant may, with UnlistedDefault; its id and keys do not count
+	Tenants        []Tenant       // at the start; [Resolver.SetTenants] replaces them
+	Unlisted       Unlisted       // not for mode Keys, where every key has a listed tenant
+	Default        Tenant         // rights of each unlisted tenant, with UnlistedDefault; its id and keys are ignored
 	TrustedProxies []netip.Prefix // socket addresses that may set headers, mode TrustedHeaders only
 	JWT            JWT            // mode JWTs only
 
 	Now func() time.Time // nil is time.Now
 }
 
-// Caller is who a request comes from and what it may ask for.
+// Caller is the sender of a request and its rights.
 type Caller struct {
 	Tenant                     string
 	Priority                   Priority
-	Clamped                    bool   // the header asked for more than the tenant may have
+	Clamped                    bool   // the header asked for more than allowed
 	RPM, TPM                   int    // requests and tokens per minute; 0 is unlimited
-	Concurrent                 int    // requests under way; 0 is unlimited
+	Concurrent                 int    // requests in progress; 0 is unlimited
 	RAGHash                    string // "" when the header is absent
 	AllowLowScoreUnderPressure bool   // as in [Tenant]
 	PerTenantEvidence          bool
 }
 
-// Resolver tells callers apart. It is safe for concurrent use. What rotates is in a table, which Set…
-// methods replace; a request reads it once.
+// Resolver identifies callers. It is safe for concurrent use. All rotating data are in a table, which the
+// Set… methods replace; a request reads it once.
 type Resolver struct {
 	mode     Mode
-	unlisted *Tenant // what a tenant that is not listed may; nil: it is refused
+	unlisted *Tenant // rights of a tenant that is not listed; nil: it is refused
 	proxies  []netip.Prefix
 	tokens   *tokens // mode JWTs
 	now      func() time.Time
@@ -89,8 +89,8 @@ type Resolver struct {
 	table atomic.Pointer[table]
 }
 
-// New checks the options and builds a Resolver. In mode Signed and JWTs nobody is believed before the
-// first SetSigningKeys or SetKeySet, in mode Keys nobody before there are tenants.
+// New checks the options and builds a Resolver. In modes Signed and JWTs nobody is accepted before the first
+// SetSigningKeys or SetKeySet, in mode Keys nobody before there are tenants.
 func New(o Options) (*Resolver, error) {
 	r := &Resolver{mode: o.Mode, proxies: slices.Clone(o.TrustedProxies), now: o.Now}
 	if r.now == nil {
@@ -117,7 +117,7 @@ func New(o Options) (*Resolver, error) {
 	return r, nil
 }
 
-// believe makes ready whatever the mode believes in.
+// believe prepares the mode's source of trust.
 func (r *Resolver) believe(o Options) (err error) {
 	switch o.Mode {
 	case Open, Keys, Signed:
@@ -133,10 +133,10 @@ func (r *Resolver) believe(o Options) (err error) {
 	return err
 }
 
-// Open reports whether callers need to show nothing.
+// Open reports whether callers need no credentials.
 func (r *Resolver) Open() bool { return r.mode == Open }
 
-// receive settles what becomes of tenants that are not listed.
+// receive sets what happens to tenants that are not listed.
 func (r *Resolver) receive(o Options) error {
 	switch {
 	case o.Unlisted == UnlistedDefault && (o.Default.MaxPriority < Low || o.Default.MaxPriority > High):
@@ -152,7 +152,7 @@ func (r *Resolver) receive(o Options) error {
 	return nil
 }
 
-// Identify says who sent req. The error is always an [*Error].
+// Identify returns the sender of req. The error is always an [*Error].
 func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	name, err := Header(req.Header, HeaderTenant, maxIdentity)
 	if err != nil {
@@ -179,14 +179,14 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	return c, nil
 }
 
-// claim is what a source that may say so says of a request.
+// claim is what a trusted source says about a request.
 type claim struct {
 	tenant          *Tenant
-	ceiling         Priority // the highest that the request may have
-	defaultPriority Priority // what it has when X-Priority is absent, under the ceiling
+	ceiling         Priority // highest priority that the request may have
+	defaultPriority Priority // priority without X-Priority, limited by the ceiling
 }
 
-// claim finds who req speaks for, by t; name is what its X-Tenant-ID says.
+// claim returns the claim of req; name is the value of its X-Tenant-ID.
 func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error) {
 	switch r.mode {
 	case Keys:
@@ -205,8 +205,7 @@ func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error
 	return r.named(t, name, High, Normal)
 }
 
-// named is the claim of tenant id with a ceiling, which the list may lower, or the default of those that
-// are not listed.
+// named is the claim of tenant id. The list may lower the ceiling; unlisted tenants have the default.
 func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, error) {
 	if listed := t.byID[id]; listed != nil {
 		return claim{listed, min(ceiling, listed.MaxPriority), usual}, nil
@@ -219,7 +218,7 @@ func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, e
 	return claim{&unlisted, min(ceiling, unlisted.MaxPriority), usual}, nil
 }
 
-// byBearer finds the tenant whose key the request carries.
+// byBearer returns the tenant of the request's bearer key.
 func (t *table) byBearer(h http.Header, name string) (claim, error) {
 	key, err := bearer(h, maxKey)
 	if err != nil {
@@ -243,8 +242,8 @@ func sameTenant(name, id string) error {
 	return nil
 }
 
-// believes tells whether headers that arrive from this socket address count. It
-// looks at no header: X-Forwarded-For is what anybody may write.
+// believes reports whether headers from this socket address are trusted. It ignores X-Forwarded-For, which
+// anyone can write.
 func (r *Resolver) believes(remote string) bool {
 	addr := peer.Address(remote)
 	if r.mode == Open {
@@ -253,7 +252,7 @@ func (r *Resolver) believes(remote string) bool {
 	return peer.Within(addr, r.proxies)
 }
 
-// requested is the priority that the header asks for; absent is Normal.
+// requested parses the priority header; without it the priority is Normal.
 func requested(h http.Header) (asked requestedPriority, err error) {
 	text, err := Header(h, HeaderPriority, maxIdentity)
 	if err != nil || text == "" {
@@ -266,13 +265,13 @@ func requested(h http.Header) (asked requestedPriority, err error) {
 	return requestedPriority{priority: p, explicit: true}, nil
 }
 
-// requestedPriority is a priority with or without a header that says so.
+// requestedPriority is a priority, and whether a header named it.
 type requestedPriority struct {
 	priority Priority
 	explicit bool
 }
 
-// clamp holds a priority under its ceiling; only who asked for more is told.
+// clamp limits a priority by its ceiling; it reports true only if a header asked for more.
 func clamp(a requestedPriority, ceiling Priority) (Priority, bool) {
 	if a.priority <= ceiling {
 		return a.priority, false

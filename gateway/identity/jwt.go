@@ -11,27 +11,26 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// JWT says which tokens count, mode JWTs.
+// JWT says which tokens are accepted, mode JWTs.
 type JWT struct {
-	Issuer   string // iss must be this
-	Audience string // aud must hold this
+	Issuer   string // required iss
+	Audience string // required member of aud
 
-	Algorithms    []string // that tokens may be signed with; none is RS256, ES256 and EdDSA
+	Algorithms    []string // of signatures; none: RS256, ES256 and EdDSA
 	TenantClaim   string   // names the tenant, and must be there; "" is tenant
 	PriorityClaim string   // names the highest priority; "" is priority
 }
 
-// maxToken is the longest token in bytes; RSA keys of 4,096 bits leave room for
-// 5 KiB of claims.
+// maxToken is the maximum length of a token in bytes; with RSA keys of 4,096 bits, 5 KiB are left for claims.
 const maxToken = 8 << 10
 
-// algorithms are all that a configuration may allow: public keys only. With a
-// shared secret whoever can check a token could make one.
+// algorithms are all that a configuration may allow: public keys only. With a shared secret, anyone who
+// verifies a token could make one.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// defaultAlgorithms are allowed when the configuration names none.
+// defaultAlgorithms are used if the configuration names none.
 var defaultAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 
 // tokens checks tokens.
@@ -64,7 +63,7 @@ func newTokens(o JWT) (*tokens, error) {
 	return t, nil
 }
 
-// byToken finds the tenant that the request's token names.
+// byToken returns the tenant of the request's token.
 func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) {
 	text, err := bearer(h, maxToken)
 	if err != nil {
@@ -80,7 +79,7 @@ func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) 
 	return r.named(t, tenant, ceiling, Normal)
 }
 
-// read checks a token by these keys and takes tenant and ceiling out of it.
+// read verifies a token with these keys and returns its tenant and ceiling.
 func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
 	token, err := jwt.ParseSigned(text, t.allowed)
 	if err != nil {
@@ -122,9 +121,9 @@ func (t *tokens) check(c jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// caller takes tenant and ceiling out of claims that are to be believed. A claim
-// of the wrong kind is refused: to pass over it would be to guess. So is a token without the tenant's claim:
-// issuers let users choose their sub (a name, an address), so that one could choose another tenant's name.
+// caller reads tenant and ceiling from verified claims. A claim of the wrong type is refused, because
+// ignoring it would be a guess. A token without the tenant's claim is refused, too: issuers let users choose
+// their sub (a name, an address), so a user could choose another tenant's name.
 func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
 	tenant, _ = claims[t.TenantClaim].(string)
 	if !valid(tenant, maxIdentity) {
@@ -141,12 +140,12 @@ func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority,
 	return tenant, ceiling, nil
 }
 
-// refused is a token that does not count.
+// refused is the error for a token that is not accepted.
 func refused(reason string) *Error {
 	return &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: reason}
 }
 
-// bearer takes the key or token out of the Authorization header.
+// bearer returns the key or token in the Authorization header.
 func bearer(h http.Header, longest int) (string, error) {
 	values := h[headerAuthorization]
 	switch {

@@ -17,14 +17,14 @@ const MaxKeySet = 256 << 10
 // minRSA is the shortest RSA key, in bits (NIST SP 800-131A).
 const minRSA = 2048
 
-// publicKey is one that tokens may be signed with.
+// publicKey verifies tokens.
 type publicKey struct {
 	public    any
 	algorithm string // that it is for; "" is any that fits
 }
 
-// parseKeySet reads a key set (RFC 7517 §5). Errors name keys by their place
-// and repeat nothing: the file may be another one, with secrets in it.
+// parseKeySet parses a key set (RFC 7517 §5). Errors name keys by their position and repeat nothing, because
+// it may be the wrong file, with secrets in it.
 func parseKeySet(data []byte) (map[string]publicKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -38,7 +38,7 @@ func parseKeySet(data []byte) (map[string]publicKey, error) {
 		err := json.Unmarshal(raw, &k)
 		switch {
 		case errors.Is(err, jose.ErrUnsupportedKeyType):
-			continue // RFC 7517 §5: of no use here
+			continue // RFC 7517 §5: keys that cannot be used are ignored
 		case err != nil:
 			return nil, fmt.Errorf("keys[%d] is malformed", i)
 		case !k.IsPublic():
@@ -61,7 +61,7 @@ func parseKeySet(data []byte) (map[string]publicKey, error) {
 	return keys, nil
 }
 
-// strong tells whether tokens may be signed with this key.
+// strong reports whether tokens may be signed with this key.
 func strong(key any) bool {
 	switch k := key.(type) {
 	case *rsa.PublicKey:

@@ -2,8 +2,7 @@ package identity
 
 import "errors"
 
-// Priority is a request's class. The zero value is Low, so that a forgotten
-// ceiling gives the least.
+// Priority is a request's class. The zero value is Low, so that a missing ceiling grants the least.
 type Priority int8
 
 // The classes, from the first to be shed to the last.
@@ -13,10 +12,10 @@ const (
 	High
 )
 
-// spelling is every class as headers, labels and the configuration write it.
+// spelling has the names of the classes in headers, labels and the configuration.
 var spelling = [...]string{Low: "low", Normal: "normal", High: "high"}
 
-// String is the class as headers, labels and the configuration write it.
+// String is the name of the class in headers, labels and the configuration.
 func (p Priority) String() string {
 	if p < Low || p > High {
 		return "unknown"

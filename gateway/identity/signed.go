@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// HeaderIdentity carries what a load balancer signed, mode Signed. The package
-// comment has its form.
+// HeaderIdentity has the identity that a load balancer signed, mode Signed. The package comment describes its
+// format.
 const HeaderIdentity = "X-Identity"
 
 const (
-	maxValidity  = 300 * time.Second // how long a signature may hold
+	maxValidity  = 300 * time.Second // longest validity of a signature
 	maxClockSkew = 30 * time.Second  // allowed between two machines' clocks
 
 	maxAssertion = 512 // bytes of X-Identity
-	minSecret    = 32  // bytes, as many as the HMAC has
+	minSecret    = 32  // bytes, as many as the HMAC
 )
 
-// oneSpelling reads base64url without padding, and of each value one spelling.
+// oneSpelling decodes base64url without padding, and accepts only the canonical encoding of a value.
 var oneSpelling = base64.RawURLEncoding.Strict()
 
 // SigningKey is a secret that X-Identity may be signed with, mode Signed.
 type SigningKey struct {
-	ID     string // what kid= says
+	ID     string // kid in the header
 	Secret []byte // the characters of its line
 }
 
-// secretsOf checks keys and files them by their ids.
+// secretsOf checks keys and returns them by id.
 func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("mode signed needs a key")
@@ -60,18 +60,17 @@ func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 	return secrets, nil
 }
 
-// assertion is what X-Identity says.
+// assertion is a parsed X-Identity.
 type assertion struct {
 	tenant   string
 	priority Priority
-	expires  int64 // seconds since 1970
+	expires  int64 // Unix seconds
 	keyID    string
 	said     string // the value before ";sig="
 	mac      [sha256.Size]byte
 }
 
-// parseAssertion takes the value of X-Identity apart; nothing in it is to be
-// believed before the HMAC was compared.
+// parseAssertion parses the value of X-Identity. Nothing in it may be trusted before the HMAC was compared.
 func parseAssertion(value string) (a assertion, ok bool) {
 	said, mac, ok := strings.Cut(value, ";sig=")
 	if !ok || len(mac) != oneSpelling.EncodedLen(sha256.Size) {
@@ -107,8 +106,7 @@ func parseAssertion(value string) (a assertion, ok bool) {
 	return a, ok && valid(a.keyID, maxIdentity)
 }
 
-// field cuts a field with this name off the front of text, with the semicolon
-// behind it.
+// field splits the field with this name, and its semicolon, off the start of text.
 func field(text, name string) (value, rest string, ok bool) {
 	if text, ok = strings.CutPrefix(text, name); !ok {
 		return "", "", false
@@ -116,7 +114,7 @@ func field(text, name string) (value, rest string, ok bool) {
 	return strings.Cut(text, ";")
 }
 
-// bySignature finds the tenant that X-Identity names for this very request.
+// bySignature returns the tenant that X-Identity names for this request.
 func (r *Resolver) bySignature(t *table, req *http.Request, name string) (claim, error) {
 	value, err := assertionHeader(req.Header)
 	if err != nil {
@@ -146,8 +144,8 @@ func (r *Resolver) bySignature(t *table, req *http.Request, name string) (claim,
 	return r.named(t, a.tenant, a.priority, a.priority)
 }
 
-// assertionHeader is the value of X-Identity, which must be there once. Whatever
-// a proxy may have read in another way is a bad header.
+// assertionHeader returns the value of X-Identity, which must occur once. A header that a proxy may have read
+// differently is refused.
 func assertionHeader(h http.Header) (string, error) {
 	values := h[HeaderIdentity]
 	switch {
@@ -161,10 +159,10 @@ func assertionHeader(h http.Header) (string, error) {
 	return values[0], nil
 }
 
-// notAssertion finds what X-Identity has no use for.
+// notAssertion reports whether c cannot occur in X-Identity.
 func notAssertion(c rune) bool { return c != ';' && c != '=' && !harmless(c) }
 
-// sign is the HMAC of what was said about a request.
+// sign returns the HMAC of an assertion about a request.
 func sign(secret []byte, said, method, path string) []byte {
 	text := make([]byte, 0, 256)
 	text = append(text, said...)
@@ -177,7 +175,7 @@ func sign(secret []byte, said, method, path string) []byte {
 	return mac.Sum(nil)
 }
 
-// unsigned is a request that nobody vouches for.
+// unsigned is the error for a request without a valid signature.
 func unsigned(reason string) *Error {
 	return &Error{Kind: Unauthorized, Header: HeaderIdentity, Reason: reason}
 }

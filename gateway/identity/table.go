@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// table is what a request is judged by: who may call, and what proves it. A table never changes; rotation
-// makes another one.
+// table says who may call, and what proves it. It is immutable; rotation makes a new one.
 type table struct {
-	tenants []Tenant // in the order in which they were given
+	tenants []Tenant // in the given order
 	byID    map[string]*Tenant
 
-	// byKey finds a tenant by its key's digest. A plain map is enough: how long it takes may tell something
-	// of the digest that was looked up, but to get nearer to a stored digest bit by bit one would have to
-	// choose keys by their SHA-256, which is to break it.
+	// byKey finds a tenant by its key's digest. A plain map is safe: its timing may reveal something about
+	// the digest that was looked up, but to approach a stored digest bit by bit, an attacker would have to
+	// choose keys by their SHA-256, that is, break it.
 	byKey map[[32]byte]*Tenant
 
 	secrets map[string][]byte    // by key id, mode Signed
 	keys    map[string]publicKey // by kid, mode JWTs
 }
 
-// SetTenants puts a list of tenants into force for the requests that come from now on. A list that cannot
-// be right changes nothing; the error names tenants, never keys.
+// SetTenants replaces the list of tenants for later requests. An invalid list changes nothing; the error
+// names tenants, never keys.
 func (r *Resolver) SetTenants(list []Tenant) error {
 	next := table{tenants: slices.Clone(list), byID: make(map[string]*Tenant, len(list)), byKey: map[[32]byte]*Tenant{}}
 	for i := range next.tenants {
@@ -37,7 +36,7 @@ func (r *Resolver) SetTenants(list []Tenant) error {
 	return nil
 }
 
-// add files t under its id and its keys.
+// add adds t by its id and its keys.
 func (n *table) add(t *Tenant) error {
 	if !valid(t.ID, maxIdentity) {
 		return errors.New("a tenant's id is 1–64 of A-Z a-z 0-9 . _ : -")
@@ -58,8 +57,8 @@ func (n *table) add(t *Tenant) error {
 	return nil
 }
 
-// SetSigningKeys puts the secrets of mode Signed into force; all of them count. What cannot be right changes
-// nothing; the error names keys by their ids.
+// SetSigningKeys replaces the secrets of mode Signed; all of them are valid. Invalid secrets change nothing;
+// the error names keys by their ids.
 func (r *Resolver) SetSigningKeys(keys []SigningKey) error {
 	secrets, err := secretsOf(keys)
 	if err != nil {
@@ -69,8 +68,8 @@ func (r *Resolver) SetSigningKeys(keys []SigningKey) error {
 	return nil
 }
 
-// SetKeySet puts the public keys of mode JWTs into force, out of a JSON Web Key Set (RFC 7517 §5). What cannot
-// be right changes nothing; the error repeats nothing of it.
+// SetKeySet replaces the public keys of mode JWTs, from a JSON Web Key Set (RFC 7517 §5). An invalid set
+// changes nothing; the error repeats nothing of it.
 func (r *Resolver) SetKeySet(data []byte) error {
 	keys, err := parseKeySet(data)
 	if err != nil {
@@ -80,7 +79,7 @@ func (r *Resolver) SetKeySet(data []byte) error {
 	return nil
 }
 
-// replace puts a changed copy of the table in its place.
+// replace replaces the table by a changed copy.
 func (r *Resolver) replace(change func(*table)) {
 	r.set.Lock()
 	defer r.set.Unlock()
@@ -89,5 +88,5 @@ func (r *Resolver) replace(change func(*table)) {
 	r.table.Store(&next)
 }
 
-// Tenants are those that are listed now, in their order. Nobody may change them.
+// Tenants returns the listed tenants, in their order. The result is read-only.
 func (r *Resolver) Tenants() []Tenant { return r.table.Load().tenants }

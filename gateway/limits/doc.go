@@ -1,68 +1,48 @@
-// Package limits holds a tenant to its requests per minute, its tokens per minute and its
-// concurrent requests, over all replicas. Start at [Limiter.Enter], which asks, and
-// [Grant.Settle], which tells what was really used.
-//
+// Package limits enforces a tenant's limits: requests per minute, tokens per minute and concurrent requests,
+// over all replicas. Start at [Limiter.Enter], which checks a request, and [Grant.Settle], which reports the
+// tokens that it really used.
 // # What is promised
-//
-// Requests and tokens are counted in Redis, in one script and one round trip for both: a
-// request that is refused for one of them uses up neither. A tenant without such limits costs
-// no round trip. No request fails because of Redis, and none waits for it longer than the
-// budget; after five failures in a row none waits at all, until a command in the background
-// was answered in time.
-//
-// While Redis is not to be had, a replica admits the tenant's limit divided by the number of
-// replicas last known, so all together admit no more than the limit (a limit below the number
-// of replicas is the exception: each lets at least one in). A tenant gains no second burst by
-// Redis' going nor by its return, and one that stays well below its limit is not refused for
-// it: see The change.
-//
-// The budget is one for all that a request asks of Redis: what the look-up in the cache has
-// waited is taken off. With nothing left Redis is told, and this replica decides.
-//
-// Concurrent requests are counted by each replica for itself, without Redis: it lets in the
-// limit divided by the number of replicas, rounded up, at least one.
-//
-// # The law
-//
-// A bucket holds what is owed and loses a minute's limit every minute. Who asks is let in
-// while no more than a slack is owed, and all it asks for is then owed: this is GCRA, kept as
-// a level, so that a changed limit counts at once. For an integer sum, no minute sees more
-// than limit + slack. The slack of requests is a fiftieth of the limit less one (limits under
-// 200: up to three requests, up to a tenth), so that a burst is 1.2 seconds' worth; a minute's
-// worth would let in twice the limit within a minute. Tokens are estimates until they are
-// settled and come in large pieces: their slack is three seconds' worth, and the last one let
-// in may go beyond it. Nobody who asks for less goes first. Local buckets drain slower by the
-// slack, so that no minute sees more than the share.
-//
-// # The change
-//
-// Room is a burst less what is owed. When Redis goes, each of N replicas goes on with an Nth of
-// the room that Redis told last (and at most its own burst); when it returns, the bucket there
-// is owed no less than a burst less N times the room of the replica that asks, and, if that was
-// on its own for longer than a few failures, also what is owed to it. So Redis may return empty
-// or as it was.
-//
-// Why no minute sees more than limit + burst, however often Redis goes, where requests go over
-// all replicas alike. At the going, N rooms of an Nth are no more than the room there was. While
-// it is away, all together drain no faster than the limit. At the return the first replica
-// speaks for all; one that comes later was let in at most 1.2 s more at its share, which is its
-// burst, and it adds what it is owed. Replicas differ by a request, and that is what the bound
-// may be off by for each but the first. A tenant that comes, just as Redis goes, to replicas
-// that it had left alone has at most their bursts once more.
-//
-// Why nobody is refused for it who sends, in pairs that take the replicas in turn, half of a
-// limit whose Nth has a burst of two (20 a minute or more): a replica sees its next pair only
-// after its bucket has lost nearly four, so it is empty again, then no room is lost at either
-// change; and of the room that the going left it has gained two.
-//
+// One script counts requests and tokens in Redis, in one round trip. A request that one of the two limits
+// refuses is charged to neither. A tenant without such limits costs no round trip. No request fails because
+// of Redis, and none waits for Redis longer than its budget. After five failures in a row no request waits at
+// all, until Redis has answered a command in the background in time. While Redis is unavailable, a replica
+// admits the tenant's limit divided by the last known number of replicas. So all replicas together admit no
+// more than the limit. (Exception: a limit below the number of replicas, because each replica admits at least
+// one request.) A tenant gains no second burst when Redis fails or returns, and a tenant that stays well
+// below its limit is not refused because of it: see "Failover". A request has one budget for all its Redis
+// calls: the time that the cache look-up has waited is subtracted. If nothing is left, the command is still
+// sent to Redis, and this replica decides. Each replica counts concurrent requests for itself, without Redis.
+// It admits the limit divided by the number of replicas, rounded up, at least one.
+// # The algorithm
+// The algorithm is GCRA, stored as a level, so that a changed limit takes effect at once. A bucket holds the
+// charged amount. One minute's limit drains from it per minute. A request is admitted while the level is at
+// most the slack, and then its whole amount is added. For integer amounts, no minute admits more than limit +
+// slack. The slack of requests is 1/50 of the limit minus one (for limits under 200: up to three requests, up
+// to 1/10), so a burst is 1.2 seconds' worth. A minute's worth would admit twice the limit within a minute.
+// Token amounts are estimates until they are settled, and they are large. Their slack is three seconds'
+// worth, and the last admitted request may exceed it. A smaller request has no precedence over a larger one.
+// Local buckets drain slower by the slack, so that no minute admits more than the replica's share.
+// # Failover
+// The free part of a bucket is its burst minus its level. When Redis fails, each of N replicas continues with
+// 1/N of the free part that Redis reported last, at most its own burst. When Redis returns, the replica that
+// asks first raises the level there to at least the burst minus N times its own free part. If it was alone
+// for longer than a few failures, it also adds its own level. So Redis may return empty or with its old data.
+// No minute admits more than limit + burst, however often Redis fails, if requests are spread evenly over all
+// replicas. At the failure, N parts of 1/N are no more than the free part that there was. During the failure,
+// all replicas together drain no faster than the limit. At the return, the first replica speaks for all. A
+// later one has admitted at most 1.2 s more at its share, which is its burst, and it adds its level. Replicas
+// differ by one request: the bound may be off by one for each replica but the first. A tenant that switches,
+// at the moment of the failure, to replicas that it has not used before gets at most their bursts in
+// addition. A tenant is not refused because of a failure if it sends half of its limit, in pairs that
+// alternate between the replicas, and 1/N of the limit has a burst of two (20 a minute or more). A replica
+// sees its next pair only after its bucket has lost nearly four, so the bucket is empty again. Then nothing
+// is lost at either change, and of the part that the failure left it has gained two.
 // # Late answers
-//
-// A request that Redis does not answer within the budget is decided by this replica, and may be
-// charged in Redis all the same. When the answer comes after all, that charge is given back
-// if the request was refused here, and else settled by what was used, once it is over. While Redis is
-// left alone, refunds wait, less what drains meanwhile. An answer that never comes (the connection ends, or 100 ms pass)
-// leaves its charge, if there was one, to the drain.
-//
-// The script is ours, since what there is asks for one limit per round trip (redis_rate, by
-// EVAL, last released in 2023) or takes several round trips (throttled).
+// If Redis does not answer a request within the budget, this replica decides, but Redis may have charged the
+// request as well. When the answer arrives later, that charge is returned if the request was refused here.
+// Otherwise it is settled with the real use when the request ends. While Redis is not asked, refunds wait,
+// reduced by what drains meanwhile. If an answer never arrives (the connection ends, or 100 ms pass), its
+// charge, if there was one, drains away. The script is our own because the alternatives need more round
+// trips: redis_rate checks one limit per round trip (by EVAL, last released in 2023), and throttled takes
+// several.
 package limits

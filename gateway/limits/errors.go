@@ -9,7 +9,7 @@ import (
 // ErrLimited is every refusal, for errors.Is.
 var ErrLimited = errors.New("rate limited")
 
-// Kind is which limit was met.
+// Kind is the limit that was reached.
 type Kind string
 
 // The limits, as metrics and messages name them.
@@ -19,7 +19,7 @@ const (
 	Concurrency Kind = "concurrency"
 )
 
-// Status is how a tenant stands after it asked. Clients are told of it.
+// Status is a tenant's state after its request. Clients receive it in headers.
 type Status struct {
 	Requests, Tokens Window
 }
@@ -28,16 +28,16 @@ type Status struct {
 type Error struct {
 	Tenant    string
 	Limit     Kind
-	Max       int // the limit: per minute, or at once on this replica
+	Max       int // the limit: per minute, or concurrent on this replica
 	Requested int // tokens, else 1
 	Wait      time.Duration
-	// NeverFits says that the request can never be let in: it asks for more tokens than a
-	// minute has. Wait is 0 then.
+	// NeverFits means that the request can never be admitted: it asks for more tokens than the limit per
+	// minute. Wait is then 0.
 	NeverFits bool
 	Status    Status
 }
 
-// Error tells the tenant, the limit and the wait.
+// Error names the tenant, the limit and the wait.
 func (e *Error) Error() string {
 	switch {
 	case e.NeverFits:

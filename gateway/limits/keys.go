@@ -7,24 +7,24 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// keyLimit, with a tenant's name behind it, is a hash: at, Redis' time in µs of the last
-// change; r, t and h, the requests, tokens and requests of priority high that were owed then.
-// It shares the hash tag {fg} with the other keys of the replicas. Tenants are many, so the
-// keys expire, and may be evicted: one that is gone only means that nothing is owed.
+// keyLimit plus a tenant's name is a hash: at is Redis' time in µs of the last change; r, t and h are the
+// levels of requests, tokens and requests of priority high at that time. It has the hash tag {fg} of the
+// replicas' other keys. The keys expire, and may be evicted, because tenants are many: a missing key means
+// empty buckets.
 const keyLimit = "foregate:{fg}:limit:"
 
-// keyProbe is what recovery is tried on. No tenant's name has a slash.
+// keyProbe is the key for testing a recovery. No tenant's name has a slash.
 const keyProbe = keyLimit + "/probe"
 
 const (
-	// maxOwed is the most a bucket holds, in minutes of its limit: a mistaken charge is
-	// forgotten after that time.
+	// maxOwed is the maximum level of a bucket, in minutes of its limit: a wrong charge is forgotten after
+	// that time.
 	maxOwed = 2
-	// expiry is longer than the longest debt.
+	// expiry is longer than the longest drain.
 	expiry = (maxOwed + 1) * time.Minute
 )
 
-// The script touches one key.
+// The script uses one key.
 var (
 	//go:embed limit.lua
 	limitSource string

@@ -1,14 +1,15 @@
 package limits
 
-// lateReply is what is known of a charge of which Redis told too late: this replica had counted the request by then. It is
-// corrected once both are known, that it was made and what became of the request. The limiter's lock guards it.
+// lateReply is a charge in Redis whose answer came too late, after this replica had counted the request
+// itself. The charge is corrected when both the answer and the result of the request are known. The limiter's
+// lock guards it.
 type lateReply struct {
 	charged, over bool
-	demoted       bool    // the request, by Redis: of priority high nothing was charged
-	more          amounts // of a request that is over: what it came to, beyond the charge
+	demoted       bool    // by Redis: nothing was charged for priority high
+	more          amounts // of a finished request: its use beyond the charge
 }
 
-// charged hears of an answer for which nobody waited any more.
+// charged receives a late answer.
 func (g *Reservation) charged(late answer) {
 	if late.refused != "" {
 		return
@@ -19,14 +20,14 @@ func (g *Reservation) charged(late answer) {
 	g.correct()
 }
 
-// end is told what a request that this replica counted came to, beyond what it asked for. The caller holds the
+// end records the use of a request that this replica counted, beyond its charge. The caller holds the
 // limiter's lock.
 func (g *Reservation) end(more amounts) {
 	g.late.over, g.late.more = true, more
 	g.correct()
 }
 
-// correct corrects a tardy charge of a request that is over. The caller holds the limiter's lock.
+// correct corrects the late charge of a finished request. The caller holds the limiter's lock.
 func (g *Reservation) correct() {
 	t := &g.late
 	if !t.charged || !t.over {

@@ -16,20 +16,20 @@ import (
 
 const defaultBudget = 15 * time.Millisecond
 
-// Options are what a [Limiter] needs to know.
+// Options configure a [Limiter].
 type Options struct {
-	// Redis is where replicas count together; nil is alone, with the whole limit. Its timeouts bound a command, so
-	// they should be short (100 ms), and it should not retry: a script that ran twice counts twice.
+	// Redis is where replicas count together; nil: this replica alone has the whole limit. Its timeouts bound
+	// a command, so they should be short (100 ms), and it should not retry: a repeated script counts twice.
 	Redis    redis.UniversalClient
-	Replicas func() int           // how many there are, as last known; nil and less than 1 are 1
-	Budget   func() time.Duration // the longest wait for Redis, live; nil and 0 are 15 ms
+	Replicas func() int           // last known number; nil and less than 1 are 1
+	Budget   func() time.Duration // longest wait for Redis, live; nil and 0 are 15 ms
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
 }
 
-// Limiter holds tenants to their limits. Its methods are safe for concurrent use.
+// Limiter enforces tenants' limits. Its methods are safe for concurrent use.
 type Limiter struct {
 	redis    redis.UniversalClient
 	replicas func() int
@@ -43,13 +43,13 @@ type Limiter struct {
 
 	mu             sync.Mutex
 	tenants        tenants
-	unknownRetries retryBudget // of callers that are refused before they enter
+	unknownRetries retryBudget // of callers that are refused before Reserve
 
 	corrections corrections
 }
 
-// New returns a limiter. Without [Limiter.Run] it counts as well, but does not settle tokens
-// in Redis, and does not find back to a Redis that was away.
+// New returns a limiter. Without [Limiter.Run] it counts, too, but does not settle tokens in Redis, and does
+// not return to a Redis that was unavailable.
 func New(o Options) *Limiter {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -77,17 +77,17 @@ func New(o Options) *Limiter {
 	return l
 }
 
-// Request is one request before it is let in.
+// Request is a request that asks for admission.
 type Request struct {
 	Tenant  string // checked by the caller: it becomes part of a key
 	Limit   Limit
 	Tokens  int  // expected, of prompt and answer
 	High    bool // it has priority high
-	Retry   bool // its sender marked it as a retry
-	HasSlot bool // it has a place already ([Limiter.Place])
+	Retry   bool // its client marked it as a retry
+	HasSlot bool // it has a slot already ([Limiter.AcquireSlot])
 }
 
-// amounts are what a request is charged when it is let in.
+// amounts are the charges for an admitted request.
 func (a *Request) amounts() amounts {
 	n := amounts{requests: 1, tokens: a.Tokens}
 	if a.High {
@@ -96,7 +96,7 @@ func (a *Request) amounts() amounts {
 	return n
 }
 
-// Reservation is a request let in. Settle must be called once it is over.
+// Reservation is an admitted request. Settle must be called when it ends.
 type Reservation struct {
 	Status
 	Demoted bool // its tenant has used up its share of priority high: treat it as normal
@@ -110,8 +110,8 @@ type Reservation struct {
 	settled atomic.Bool
 }
 
-// AcquireSlot takes one of the tenant's concurrent places for a request that is not known yet, or refuses it with an [*Error].
-// The request keeps it, and enters with Placed, until leave is called, once.
+// AcquireSlot takes one of the tenant's concurrent slots for a request that is not parsed yet, or refuses it
+// with an [*Error]. The request keeps the slot, and is reserved with HasSlot, until leave is called, once.
 func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 	if a.Limit.Concurrent <= 0 {
 		return func() {}, nil
@@ -131,9 +131,8 @@ func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 	return func() { l.leave(t, a) }, nil
 }
 
-// Reserve lets a request in or refuses it with an [*Error]. It waits no longer than the budget,
-// and not at all for a tenant that has no limit per minute. ctx gives values only: a client
-// that leaves does not take back what was asked.
+// Reserve admits a request or refuses it with an [*Error]. It waits at most for the budget, and not at all
+// for a tenant without limits per minute. ctx only supplies values: if the client leaves, the charge remains.
 func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	a.Tokens = max(a.Tokens, 0)
 	replicas, now := l.replicas(), l.now()
@@ -166,11 +165,10 @@ func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) 
 	return nil, refusal(a, g.Status, got, laws)
 }
 
-// AdviseRetry reports whether a client that is being refused may be invited to try again, and
-// counts the invitation if so. Of late a tenant is invited at most a tenth as often as it sent
-// first tries, and once where it sent fewer than ten. Each replica counts for itself. Callers
-// that never entered, "" among them, have one budget together; retry says that such a caller
-// was refused before.
+// AdviseRetry reports whether a refused client may be told to retry, and counts it if so. A tenant's recent retries
+// of this kind are at most a tenth of its recent first tries, or one if there were fewer than ten. Each replica
+// counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
+// such a caller was refused before.
 func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	now := l.now()
 	l.mu.Lock()
@@ -189,7 +187,7 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	return true
 }
 
-// refusal tells how long until the law would let the next in.
+// refusal computes the time until the next request is admitted.
 func refusal(a Request, s Status, got answer, w rates) *Error {
 	e := &Error{Tenant: a.Tenant, Limit: got.refused, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: s}
 	if got.refused == Tokens {
@@ -198,7 +196,7 @@ func refusal(a Request, s Status, got answer, w rates) *Error {
 	return e
 }
 
-// begin does what needs no Redis: it counts the attempt and takes a place.
+// begin does everything that needs no Redis: it counts the attempt and takes a slot.
 func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
 	a := g.request
 	l.mu.Lock()
@@ -215,16 +213,16 @@ func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
 	return t.acquireSlot(a, replicas)
 }
 
-// tenantOf is the tenant of a request; the caller holds the lock.
+// tenantOf returns the tenant of a request; the caller holds the lock.
 func (l *Limiter) tenantOf(a Request, replicas int, now time.Time) *tenant {
-	var start rates // alone, a tenant that is new owes nothing
+	var start rates // without Redis, a new tenant starts with empty buckets
 	if l.redis != nil {
 		start = a.Limit.local(replicas)
 	}
 	return l.tenants.of(a.Tenant, start, now)
 }
 
-// attempt counts a request, once; the caller holds the lock.
+// attempt counts a request once; the caller holds the lock.
 func (l *Limiter) attempt(t *tenant, a Request, now time.Time) {
 	if a.Retry {
 		l.metrics.retry.Inc()
@@ -234,7 +232,7 @@ func (l *Limiter) attempt(t *tenant, a Request, now time.Time) {
 	t.retries.first(now)
 }
 
-// count asks Redis, or this replica's own buckets.
+// count uses Redis, or this replica's own buckets.
 func (l *Limiter) count(ctx context.Context, g *Reservation, replicas int) (answer, rates) {
 	a := g.request
 	there, here := a.Limit.shared(), l.own(a.Limit, replicas)
@@ -244,7 +242,7 @@ func (l *Limiter) count(ctx context.Context, g *Reservation, replicas int) (answ
 	var owes unsynced
 	if l.redis != nil {
 		c := charge{amounts: a.amounts(), how: howAsk}
-		if !l.asker.Away() { // else nobody is told
+		if !l.asker.Away() { // otherwise Redis is not told
 			l.mu.Lock()
 			owes = t.takeUnsynced(there, here, replicas, l.now())
 			l.mu.Unlock()
@@ -264,13 +262,12 @@ func (l *Limiter) count(ctx context.Context, g *Reservation, replicas int) (answ
 	t.hasUnsynced = t.hasUnsynced || owes != unsynced{} || l.redis != nil && result != resultBusy && got.refused == ""
 	if result == resultBusy && got.refused == "" {
 		g.shared = true
-		l.correct(a.Tenant, correction{limit: a.Limit, amounts: amounts{requests: 1, tokens: a.Tokens}}) // Redis is well, and hears of it a little later
+		l.correct(a.Tenant, correction{limit: a.Limit, amounts: amounts{requests: 1, tokens: a.Tokens}}) // Redis is told later
 	}
 	return got, here
 }
 
-// own are the laws of this replica's buckets: its share, or all where there is no Redis at
-// all to share with.
+// own are the rates of this replica's buckets: its share, or the whole limit if no Redis is configured.
 func (l *Limiter) own(limit Limit, replicas int) rates {
 	if l.redis == nil {
 		return limit.shared()
@@ -278,7 +275,7 @@ func (l *Limiter) own(limit Limit, replicas int) rates {
 	return limit.local(replicas)
 }
 
-// leave gives back the place of a request, unless that is not the request's to give.
+// leave returns the slot of a request, unless its caller owns the slot.
 func (l *Limiter) leave(t *tenant, a Request) {
 	if a.Limit.Concurrent > 0 && !a.HasSlot {
 		l.mu.Lock()
@@ -287,9 +284,9 @@ func (l *Limiter) leave(t *tenant, a Request) {
 	}
 }
 
-// Settle ends a request that really used so many tokens of prompt and answer; less than 0 is
-// unknown, and the estimate stands. It gives back no more than was taken, and never waits:
-// Redis is told in the background. Further calls do nothing.
+// Settle ends a request with its real use of tokens, prompt and answer; less than 0 means unknown: then the
+// estimate remains. It refunds at most the charge, and never waits: Redis is told in the background. Further
+// calls do nothing.
 func (g *Reservation) Settle(used int) {
 	var more amounts
 	if used >= 0 && g.request.Limit.TPM > 0 {
@@ -298,11 +295,11 @@ func (g *Reservation) Settle(used int) {
 	g.close(more)
 }
 
-// Cancel ends a request that is not the tenant's after all, instead of [Grant.Settle]: what it
-// was charged is given back.
+// Cancel ends a request that does not count for the tenant, instead of [Reservation.Settle]: its charge is
+// refunded.
 func (g *Reservation) Cancel() { g.close(g.request.amounts().negative()) }
 
-// close ends a request that came to so much beyond what it asked for.
+// close ends a request whose use differs from its charge by more.
 func (g *Reservation) close(more amounts) {
 	if g.settled.Swap(true) {
 		return
@@ -320,7 +317,7 @@ func (g *Reservation) close(more amounts) {
 	}
 	here := more
 	if g.Demoted {
-		here.high, more.high = 0, -1 // Redis may tell late that it charged that
+		here.high, more.high = 0, -1 // Redis may report this charge late
 	}
 	if more == (amounts{}) || !g.request.Limit.counted() {
 		return

@@ -5,14 +5,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// The ends that a question to Redis may take, a closed set.
+// The results of a call to Redis, a closed set.
 const (
 	resultShared  = "shared"  // answered in time
 	resultLate    = "late"    // not within the budget
 	resultError   = "error"   // refused, or the connection failed
-	resultWrong   = "wrong"   // the tenant's key is of another type, or the answer makes no sense
-	resultBusy    = "busy"    // too many questions under way
-	resultSkipped = "skipped" // Redis is away, so it was not asked
+	resultWrong   = "wrong"   // the tenant's key has another type, or the answer is invalid
+	resultBusy    = "busy"    // too many calls in progress
+	resultSkipped = "skipped" // Redis is unavailable, so it was not called
 )
 
 var results = []string{resultShared, resultLate, resultError, resultWrong, resultBusy, resultSkipped}

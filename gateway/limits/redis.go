@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// maxLookups bounds the questions under way, to as many as the client has connections;
-	// what is beyond is counted locally, and told afterwards.
+	// maxLookups bounds the calls in progress to the number of the client's connections; further requests are
+	// counted locally and reported afterwards.
 	maxLookups = 32
-	// backgroundTime bounds a round trip that nobody waits for.
+	// backgroundTime bounds a round trip in the background.
 	backgroundTime = 250 * time.Millisecond
 )
 
-// answer is a verdict on one request.
+// answer is the decision about one request.
 type answer struct {
 	refused          Kind // "" when it was let in
-	demoted          bool // too much of priority high
+	demoted          bool // priority high was used too much
 	requests, tokens float64
 }
 
-// errKey is what is wrong with a tenant's key or the answer; Redis itself is well.
+// errKey means that a tenant's key or the answer is invalid; Redis itself works.
 var errKey = errors.New("the key is not a limit's")
 
-// parse reads the script's reply.
+// parse parses the script's reply.
 func parse(reply any) (answer, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) != 5 {
@@ -55,13 +55,13 @@ func parse(reply any) (answer, error) {
 	return a, nil
 }
 
-// How the script is asked.
+// Modes of the script.
 const (
 	howAsk    = "ask"
-	howSettle = "settle" // charge, or give back, whatever is owed
+	howSettle = "settle" // charge or refund, at any level
 )
 
-// amounts are what a request is charged, or below 0 given back.
+// amounts are charges; negative ones are refunds.
 type amounts struct{ requests, tokens, high int }
 
 func (a amounts) plus(b amounts) amounts {
@@ -70,23 +70,22 @@ func (a amounts) plus(b amounts) amounts {
 
 func (a amounts) negative() amounts { return amounts{-a.requests, -a.tokens, -a.high} }
 
-// refunds are those of the amounts that are given back.
+// refunds returns only the negative amounts.
 func (a amounts) refunds() amounts {
 	return amounts{min(a.requests, 0), min(a.tokens, 0), min(a.high, 0)}
 }
 
-// charge is what the script is told to count.
+// charge is what the script must count.
 type charge struct {
 	amounts
 	how string
 	unsynced
 }
 
-// unsynced is what is owed to a replica that counted for itself: added, and the least that is
-// owed then.
+// unsynced is the level of a replica that counted for itself: amounts to add, and then minimum levels.
 type unsynced struct{ requests, tokens, minRequests, minTokens float64 }
 
-// scriptArgs are the script's arguments.
+// scriptArgs returns the script's arguments.
 func scriptArgs(w rates, n charge) []any {
 	return []any{
 		w.requests.perMinute, w.requests.burstSlack, w.tokens.perMinute, w.tokens.burstSlack, w.high.perMinute, w.high.burstSlack,
@@ -95,7 +94,7 @@ func scriptArgs(w rates, n charge) []any {
 	}
 }
 
-// ask is one round trip; two more where Redis does not know the script.
+// ask makes one round trip; two more if Redis does not know the script.
 func (l *Limiter) ask(ctx context.Context, key string, w rates, n charge) (answer, error) {
 	reply, err := l.scripts.Run(ctx, limitScript, []string{key}, scriptArgs(w, n)...).Result()
 	if err != nil {
@@ -104,7 +103,7 @@ func (l *Limiter) ask(ctx context.Context, key string, w rates, n charge) (answe
 	return parse(reply)
 }
 
-// newAsker asks Redis for a limiter.
+// newAsker makes the client for the limiter's calls to Redis.
 func (l *Limiter) newAsker() *lookup.Client {
 	return lookup.New(lookup.Options{
 		Budget:   func() time.Duration { return l.budget() },
@@ -118,8 +117,8 @@ func (l *Limiter) newAsker() *lookup.Client {
 	})
 }
 
-// lookup asks Redis without waiting longer than the budget, and says how it went; but for
-// shared, this replica must count for itself. tardy hears of an answer that comes after late was returned.
+// lookup calls Redis, waits at most for the budget, and returns how it ended; unless that is shared, this
+// replica must count for itself. tardy receives an answer that comes after late was returned.
 func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge, tardy func(answer)) (a answer, result string) {
 	a, err := lookup.DoOrLeave(ctx, l.asker,
 		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },

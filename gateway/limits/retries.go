@@ -6,27 +6,26 @@ import (
 )
 
 const (
-	// retryHalfLife is the time in which half of what was counted is forgotten.
+	// retryHalfLife is the half-life of the counts.
 	retryHalfLife = 10 * time.Second
-	// retryShare is the share of a tenant's first tries that may be invited to retry.
+	// retryShare is the share of a tenant's first tries that may be told to retry.
 	retryShare = 0.1
-	// retryMinTries is the number of first tries below which the budget does not fall: a tenant
-	// that sends little may be invited once.
+	// retryMinTries is the number of first tries below which the budget does not fall: a tenant that sends
+	// little may retry once.
 	retryMinTries = 10
-	// retryResidue is the rest of an earlier invitation that counts as none. One that was made
-	// 43 s ago is worth so little.
+	// retryResidue is the rest of an earlier retry below which it counts as none: its value after 43 s.
 	retryResidue = 0.05
 )
 
-// retryBudget is the budget of one tenant's invitations to retry: what a refusal says without
-// X-Should-Retry: false. An invitation is counted when it is made, not when the retry
-// arrives; so the budget holds however long clients wait. The zero value works.
+// retryBudget is the budget of one tenant's retries: of refusals without X-Should-Retry: false. A retry is
+// counted when the client is told, not when it arrives, so the budget holds however long clients wait. The
+// zero value works.
 type retryBudget struct {
-	firsts, advised float64 // of late
+	firsts, advised float64 // recent, decaying
 	at              time.Time
 }
 
-// forget lets what was counted decay until now. A clock that steps back changes nothing.
+// forget lets the counts decay until now. A clock that steps back changes nothing.
 func (r *retryBudget) forget(now time.Time) {
 	if passed := now.Sub(r.at); passed > 0 {
 		kept := math.Exp2(-passed.Seconds() / retryHalfLife.Seconds())
@@ -40,7 +39,7 @@ func (r *retryBudget) first(now time.Time) {
 	r.firsts++
 }
 
-// advise reports whether a refused client may be invited to retry, and counts it if so.
+// advise reports whether a refused client may be told to retry, and counts it if so.
 func (r *retryBudget) advise(now time.Time) bool {
 	r.forget(now)
 	if r.advised+1 > retryShare*max(r.firsts, retryMinTries)+retryResidue {

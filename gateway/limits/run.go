@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// flushInterval keeps the round trips that settle far fewer than the requests; what is
-	// settled so much later is little beside the three seconds' worth of a token burst.
+	// flushInterval keeps the number of settling round trips far below that of requests. The delay is small
+	// compared with a token burst of three seconds' worth.
 	flushInterval  = 250 * time.Millisecond
-	probeInterval  = 100 * time.Millisecond // looks whether a try is due
+	probeInterval  = 100 * time.Millisecond // between checks whether a probe is due
 	maxCorrections = 10_000                 // tenants with something to settle
 	flushBatch     = 256                    // corrections in one round trip
 )
 
-// corrections are what Redis is still to be told, added up by tenant.
+// corrections are the changes that Redis must be told, summed by tenant.
 type corrections struct {
 	mu   sync.Mutex
 	more map[string]correction
@@ -25,10 +25,10 @@ type corrections struct {
 type correction struct {
 	limit Limit
 	amounts
-	kept time.Time // since when it waits for a Redis that is away; zero: it does not
+	kept time.Time // since when it waits for an unavailable Redis; zero: it does not
 }
 
-// left is what of a correction is still true: what was charged drains also while a refund of it waits.
+// left is what remains of a correction: a charge drains also while its refund waits.
 func (c correction) left(now time.Time) amounts {
 	if c.kept.IsZero() {
 		return c.amounts
@@ -43,7 +43,7 @@ func (c correction) left(now time.Time) amounts {
 	return amounts{less(c.requests, w.requests), less(c.tokens, w.tokens), less(c.high, w.high)}
 }
 
-// correct queues a correction; what the queue cannot take is dropped and counted.
+// correct queues a correction; if the queue is full, it is dropped and counted.
 func (l *Limiter) correct(tenant string, c correction) {
 	q := &l.corrections
 	q.mu.Lock()
@@ -72,9 +72,8 @@ func (q *corrections) take() map[string]correction {
 	return all
 }
 
-// Run settles tokens in Redis every 250 ms, and tries a Redis that was away, until ctx ends.
-// It then settles what is left and waits for lookups under way, a second at most, and returns
-// nil.
+// Run settles tokens in Redis every 250 ms, and probes an unavailable Redis, until ctx ends. Then it settles
+// the rest and waits for calls in progress, at most a second, and returns nil.
 func (l *Limiter) Run(ctx context.Context) error {
 	if l.redis == nil {
 		<-ctx.Done()
@@ -107,8 +106,8 @@ func (l *Limiter) inBackground(ctx context.Context, do func(context.Context) err
 	return do(bounded) == nil
 }
 
-// probe asks a Redis that was away as a request would: it must write, and be in time. It asks
-// twice, because the first has a connection to make.
+// probe tests an unavailable Redis like a request: Redis must write, and answer in time. It tries twice,
+// because the first try must open a connection.
 func (l *Limiter) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
 		_, err := l.ask(ctx, keyProbe, Limit{RPM: 1}.shared(), charge{how: howSettle})
@@ -129,8 +128,8 @@ func (l *Limiter) probe(ctx context.Context) {
 	}
 }
 
-// flush tells Redis of the corrections. While it is away, refunds wait for its return, since what it charged stays else,
-// until that has drained; charges are dropped: by the time it is back they are no longer true.
+// flush tells Redis the corrections. While Redis is unavailable, refunds wait, because the charges in Redis
+// remain until they have drained. Charges are dropped, because they are outdated when Redis returns.
 func (l *Limiter) flush(ctx context.Context) {
 	all, now := l.corrections.take(), l.now()
 	if len(all) == 0 {
@@ -162,7 +161,7 @@ func (l *Limiter) flush(ctx context.Context) {
 	l.settle(ctx, part)
 }
 
-// settle is one round trip; two more where Redis does not know the script. What fails is dropped.
+// settle makes one round trip; two more if Redis does not know the script. Failed corrections are dropped.
 func (l *Limiter) settle(ctx context.Context, part map[string]correction) {
 	if len(part) == 0 {
 		return

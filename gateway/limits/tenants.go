@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// maxTenants bounds the memory. The tenant silent longest is forgotten first, unless it has
-// requests under way; the gateway's own bound on those is lower.
+// maxTenants bounds the memory. The tenant that was silent longest is forgotten first, unless it has requests
+// in progress; the gateway's own bound on those is lower.
 const maxTenants = 10_000
 
-// tenant is what a replica itself knows of one.
+// tenant is this replica's state of one tenant.
 type tenant struct {
 	name                   string
 	requests, tokens, high bucket
-	slotsUsed              int  // requests under way that count
-	hasUnsynced            bool // this replica let in what Redis may not have heard of
-	wasAway                bool // and was on its own for longer than a few failures
+	slotsUsed              int  // requests in progress that count
+	hasUnsynced            bool // this replica admitted requests that Redis may not know
+	wasAway                bool // it was also without Redis for longer than a few failures
 
 	retries retryBudget
 }
 
-// tenants are those heard of last; the caller holds the lock.
+// tenants holds the most recent tenants; the caller holds the lock.
 type tenants struct {
 	byName map[string]*list.Element
-	recent list.List // of *tenant, the last heard of in front
+	recent list.List // of *tenant, the most recent first
 }
 
-// known finds a tenant; nil is one that is not among those heard of last.
+// known returns a tenant, nil if it is not among the recent ones.
 func (ts *tenants) known(name string) *tenant {
 	if e, ok := ts.byName[name]; ok {
 		return e.Value.(*tenant)
@@ -35,9 +35,9 @@ func (ts *tenants) known(name string) *tenant {
 	return nil
 }
 
-// of finds or makes a tenant. One that is new has half of the slack of w, and room for two requests
-// at least: Redis may know of more, but was not heard, and a replica that has just started must not
-// refuse whom others let in.
+// of returns or makes a tenant. A new one starts at half of the slack of w, with capacity for at least two
+// requests: Redis may know more, but did not answer, and a replica that has just started must not refuse a
+// tenant that others admit.
 func (ts *tenants) of(name string, w rates, now time.Time) *tenant {
 	if e, ok := ts.byName[name]; ok {
 		ts.recent.MoveToFront(e)
@@ -65,7 +65,7 @@ func (ts *tenants) of(name string, w rates, now time.Time) *tenant {
 	return t
 }
 
-// acquireSlot takes a place for a request, or refuses it.
+// acquireSlot takes a slot for a request, or refuses it.
 func (t *tenant) acquireSlot(a Request, replicas int) *Error {
 	if a.Limit.Concurrent <= 0 {
 		return nil
@@ -77,7 +77,7 @@ func (t *tenant) acquireSlot(a Request, replicas int) *Error {
 	return nil
 }
 
-// decide is the law of a replica that counts for itself.
+// decide decides about a request from this replica's own buckets.
 func (t *tenant) decide(a Request, w rates, now time.Time) answer {
 	t.drain(w, now)
 	got := answer{requests: t.requests.level, tokens: t.tokens.level}
@@ -102,7 +102,7 @@ func (t *tenant) decide(a Request, w rates, now time.Time) answer {
 	return got
 }
 
-// add charges amounts, or gives them back where they are negative.
+// add charges amounts; negative ones are refunds.
 func (t *tenant) add(n amounts, w rates, now time.Time) {
 	t.drain(w, now)
 	t.requests.add(w.requests, float64(n.requests))
@@ -110,15 +110,15 @@ func (t *tenant) add(n amounts, w rates, now time.Time) {
 	t.high.add(w.high, float64(n.high))
 }
 
-// drain brings the buckets to now.
+// drain updates the buckets to now.
 func (t *tenant) drain(w rates, now time.Time) {
 	t.requests.drain(w.requests, now)
 	t.tokens.drain(w.tokens, now)
 	t.high.drain(w.high, now)
 }
 
-// applyRedis takes over what Redis answered under its laws, as one of n replicas: should it not
-// answer the next time, the tenant goes on here with this replica's part of the room.
+// applyRedis takes over the levels that Redis returned, as one of n replicas: if Redis fails next, the tenant
+// continues here with this replica's share of the free part.
 func (t *tenant) applyRedis(got answer, there, here rates, n int, now time.Time) {
 	t.wasAway = false
 	if there.requests.perMinute > 0 {
@@ -129,9 +129,9 @@ func (t *tenant) applyRedis(got answer, there, here rates, n int, now time.Time)
 	}
 }
 
-// takeUnsynced is what Redis is to take over after requests were let in without it: it counts no
-// less than if all n replicas were owed as much as this one, and if it was away, it first adds
-// what is owed here. It is handed out once, unless apart is set again.
+// takeUnsynced returns what Redis must take over after requests were admitted without it: at least the level
+// that results if all n replicas are at this one's level, and, if Redis was unavailable for longer, this
+// replica's level in addition. It is returned once, until hasUnsynced is set again.
 func (t *tenant) takeUnsynced(there, here rates, n int, now time.Time) (u unsynced) {
 	if !t.hasUnsynced {
 		return unsynced{}

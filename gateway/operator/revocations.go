@@ -14,20 +14,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// keyRevoked is a sorted set: ids of sessions that were ended, by the second at which each would have been over. It
-// has no TTL, because a full Redis evicts keys with one first.
+// keyRevoked is a sorted set: ids of ended sessions, by the second at which each would have expired. It has
+// no TTL, because a full Redis evicts keys with a TTL first.
 const keyRevoked = "foregate:{fg}:sessions:ended"
 
 const (
-	maxRevoked       = 1024 // sessions that were ended before their time, see below
+	maxRevoked       = 1024 // sessions that were ended early, see below
 	maxSkew          = 5 * time.Minute
 	exchangeInterval = time.Second
 	exchangeTimeout  = time.Second // for one exchange with Redis
 )
 
-// revokedSet are sessions that were ended: each by its id, with the second at which it would have been over. Where there
-// are too many of them, those that would be over first are forgotten, and floor keeps them from coming back:
-// no session is good that would be over by then. It is not changed.
+// revokedSet holds the sessions that were ended early: each id with the second at which the session would
+// expire. If there are too many, the ones that expire first are dropped, and floor keeps them invalid: no
+// session that expires by then is valid. It is immutable.
 type revokedSet struct {
 	expiries map[string]int64
 	floor    int64
@@ -38,7 +38,7 @@ func (e revokedSet) has(x Session) bool {
 	return ended || x.expires <= e.floor
 }
 
-// merge is e and more, without what is over anyway. Clocks of replicas may differ by maxSkew.
+// merge returns e and more, without expired sessions. Replicas' clocks may differ by maxSkew.
 func (e revokedSet) merge(more map[string]int64, now time.Time) revokedSet {
 	all := revokedSet{expiries: make(map[string]int64, len(e.expiries)+len(more)), floor: e.floor}
 	for _, from := range []map[string]int64{e.expiries, more} {
@@ -56,14 +56,14 @@ func (e revokedSet) merge(more map[string]int64, now time.Time) revokedSet {
 	return all
 }
 
-// revocations keeps ends, and shares them with the other replicas.
+// revocations stores the ended sessions, and shares them with the other replicas.
 type revocations struct {
-	redis redis.UniversalClient // nil: there are no others
+	redis redis.UniversalClient // nil: no other replicas
 	log   zerolog.Logger
 
 	mu      sync.Mutex
 	revoked revokedSet
-	refused bool // Redis has answered with an error, which was told
+	refused bool // Redis answered with an error, which was logged
 }
 
 func (e *revocations) has(x Session) bool {
@@ -72,7 +72,7 @@ func (e *revocations) has(x Session) bool {
 	return e.revoked.has(x)
 }
 
-// add notes what was ended, and returns all that was.
+// add records ended sessions, and returns all.
 func (e *revocations) add(more map[string]int64, now time.Time) revokedSet {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,7 +80,8 @@ func (e *revocations) add(more map[string]int64, now time.Time) revokedSet {
 	return e.revoked
 }
 
-// exchangeAndLog is exchange for a loop. That Redis is silent is told elsewhere; what it answers is told once.
+// exchangeAndLog is exchange for a loop. A silent Redis is reported elsewhere; an error of Redis is logged
+// once.
 func (e *revocations) exchangeAndLog(ctx context.Context, now func() time.Time) {
 	err := e.exchange(ctx, now)
 	_, answered := errors.AsType[redis.Error](err)
@@ -95,14 +96,15 @@ func (e *revocations) exchangeAndLog(ctx context.Context, now func() time.Time) 
 	e.refused = answered || (e.refused && err != nil)
 }
 
-// exchange takes what other replicas have ended, and tells them what Redis does not know, or has lost.
+// exchange reads the sessions that other replicas have ended, and writes those that Redis does not know, or
+// has lost.
 func (e *revocations) exchange(ctx context.Context, now func() time.Time) error {
 	if e.redis == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	read, err := e.redis.ZRangeWithScores(ctx, keyRevoked, -maxRevoked, -1).Result() // those that are over last
+	read, err := e.redis.ZRangeWithScores(ctx, keyRevoked, -maxRevoked, -1).Result() // the ones that expire last
 	if err != nil {
 		return fmt.Errorf("operator: read %s: %w", keyRevoked, err)
 	}

@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// SessionLifetime is how long a session lasts that nobody ends.
+// SessionLifetime is how long a session lasts if it is not ended earlier.
 const SessionLifetime = 12 * time.Hour
 
 const (
 	nonceBytes = 16
-	headBytes  = 8 + nonceBytes // the second at which the session is over, and a random id
+	headBytes  = 8 + nonceBytes // the second at which the session expires, and a random id
 )
 
-// encoding knows one spelling of a value.
+// encoding accepts only the canonical encoding of a value.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Session is that of an operator who signed in. It is a signed value and kept nowhere, so that all replicas know
-// it; only that it was ended is kept. The value is that of its cookie, whose holder has the session.
+// Session is the session of an operator who signed in. It is a signed value that is not stored, so that all
+// replicas know it; only its early end is stored. The value is the cookie's: whoever has the cookie has the
+// session.
 type Session struct {
 	Operator *Operator
 	Value    string
 
-	id      string // tells sessions apart, and gives nobody the session
+	id      string // identifies the session, but does not grant it
 	expires int64  // Unix seconds
 }
 
@@ -41,7 +42,7 @@ func (s *Set) BeginSession(o *Operator) Session {
 	return found
 }
 
-// Session is the session of a cookie's value; ok is false where it is not good, or not any more.
+// Session returns the session of a cookie's value; ok is false if it is invalid or has ended.
 func (s *Set) Session(value string) (found Session, ok bool) {
 	text, sum, _ := strings.Cut(value, ".")
 	said, err := encoding.DecodeString(text)
@@ -60,19 +61,20 @@ func (s *Set) Session(value string) (found Session, ok bool) {
 	return found, true
 }
 
-// CSRF is what a page must say beside the cookie to change something.
+// CSRF is what a page must send besides the cookie to change something.
 func (x Session) CSRF() string {
 	return encoding.EncodeToString(mac(x.Operator.key, "csrf", x.Value))
 }
 
-// EndSession ends a session, also that of a copied cookie. It is over here at once. An error says that the other replicas
-// could not be told; they are when Redis is back, unless this one ends before.
+// EndSession ends a session, including copies of its cookie. On this replica it ends at once. An error means
+// that the other replicas could not be told. They are told when Redis is back, unless this replica stops
+// before.
 func (s *Set) EndSession(ctx context.Context, x Session) error {
 	s.revocations.add(map[string]int64{x.id: x.expires}, s.now())
 	return s.revocations.exchange(ctx, s.now)
 }
 
-// Run tells the other replicas which sessions were ended here, and hears of theirs, every second until ctx ends.
+// Run shares ended sessions with the other replicas, every second until ctx ends.
 func (s *Set) Run(ctx context.Context) error {
 	tick := time.NewTicker(exchangeInterval)
 	defer tick.Stop()

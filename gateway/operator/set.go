@@ -1,10 +1,9 @@
-// Package operator knows who the operators of a gateway are: the tokens that they show, what each token may do,
-// and the sessions of those who signed in at the console. Start at [Set].
-//
-// It guarantees that a token is compared in a time that tells nothing of any, that a session is good for no longer
-// than its token stays as it is, and that a session which was ended is over here at once. Other replicas learn
-// of the end through Redis, within two seconds. While Redis is away they do not, and take the session until it is
-// back; what was ended meanwhile is then told. No error and no log line repeats a token.
+// Package operator knows the operators of a gateway: their tokens, the scopes of each token, and the sessions
+// of operators who signed in at the console. Start at [Set]. It guarantees that comparing a token takes a
+// time that reveals nothing about the known tokens, that a session is valid only while its token is
+// unchanged, and that an ended session ends at once on this replica. Other replicas learn this through Redis,
+// within two seconds. While Redis is unavailable they still accept the session; they are told when it
+// returns. No error and no log line repeats a token.
 package operator
 
 import (
@@ -24,51 +23,51 @@ import (
 	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// Scope is something that a token may be good for.
+// Scope is a permission of a token.
 type Scope string
 
-// The scopes that there are.
+// The scopes.
 const (
 	Metrics Scope = "metrics" // read the metrics
-	Drain   Scope = "drain"   // see how backends stand, and drain and undrain them
+	Drain   Scope = "drain"   // see the backends' state, drain and undrain them
 	Operate Scope = "operate" // everything
 )
 
-// Tokens reads a file of lines "NAME SCOPES SECRET", scopes parted by commas. Errors name the line.
+// Tokens parses a file of lines "NAME SCOPES SECRET", scopes separated by commas. Errors name the line.
 func Tokens(file []byte) ([]secrets.Token, error) {
 	return secrets.Tokens(file, string(Metrics), string(Drain), string(Operate))
 }
 
-// Operator is whoever shows a token.
+// Operator is the owner of a token.
 type Operator struct {
 	Name string
 
 	scopes   []string
-	tokenMAC []byte // of the token, by the key of its Set
-	key      []byte // signs the sessions of this token, for as long as its line stays the same
+	tokenMAC []byte // of the token, with the key of its Set
+	key      []byte // signs this token's sessions while its line is unchanged
 }
 
-// HasScope reports whether the token is good for something.
+// HasScope reports whether the token has this scope.
 func (o *Operator) HasScope(s Scope) bool {
 	return slices.Contains(o.scopes, string(s)) || slices.Contains(o.scopes, string(Operate))
 }
 
-// Options are what a [Set] needs to know.
+// Options configure a [Set].
 type Options struct {
-	Redis  redis.UniversalClient // tells the other replicas which sessions were ended; nil tells nobody
+	Redis  redis.UniversalClient // shares ended sessions with the other replicas; nil: not shared
 	Logger zerolog.Logger
 	Now    func() time.Time // nil is time.Now
 }
 
-// Set is all operators, and their sessions. It knows nobody before [Set.Apply]. It is safe for concurrent use.
+// Set holds all operators and their sessions. It is empty before [Set.Apply]. It is safe for concurrent use.
 type Set struct {
 	now         func() time.Time
-	tokenKey    []byte // keys the comparison of tokens
+	tokenKey    []byte // for comparing tokens
 	operators   atomic.Pointer[[]*Operator]
 	revocations revocations
 }
 
-// New makes a set of no operators.
+// New makes an empty set.
 func New(o Options) *Set {
 	s := &Set{now: o.Now, tokenKey: make([]byte, sha256.Size), revocations: revocations{redis: o.Redis, log: o.Logger}}
 	if s.now == nil {
@@ -79,8 +78,8 @@ func New(o Options) *Set {
 	return s
 }
 
-// Apply takes the operators of a file, the only one of contents. Who is not among them is refused from then on,
-// and so are the sessions of tokens that are not there as they were.
+// Apply replaces the operators by those of a file, the only one of contents. Others are refused from then on,
+// and so are sessions of changed tokens.
 func (s *Set) Apply(contents [][]byte) error {
 	if len(contents) != 1 {
 		return errors.New("want one file")
@@ -100,7 +99,8 @@ func (s *Set) Apply(contents [][]byte) error {
 	return nil
 }
 
-// Authenticate is the operator whose token this is, nil where it is nobody's. It compares the token with all there are.
+// Authenticate returns the operator of a token, nil if there is none. It compares the token with all known
+// ones.
 func (s *Set) Authenticate(token string) *Operator {
 	proof := mac(s.tokenKey, token)
 	var found *Operator
@@ -112,7 +112,7 @@ func (s *Set) Authenticate(token string) *Operator {
 	return found
 }
 
-// named is the operator of a name, nil where there is none.
+// named returns the operator with this name, nil if there is none.
 func (s *Set) named(name string) *Operator {
 	for _, o := range *s.operators.Load() {
 		if o.Name == name {
@@ -122,13 +122,13 @@ func (s *Set) named(name string) *Operator {
 	return nil
 }
 
-// mac is the HMAC of parts, none of which can be mistaken for two.
+// mac is the HMAC of parts, encoded unambiguously.
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	for _, p := range parts {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
-		_, _ = h.Write(size[:]) // a hash takes all
+		_, _ = h.Write(size[:]) // a hash never fails
 		_, _ = h.Write([]byte(p))
 	}
 	return h.Sum(nil)

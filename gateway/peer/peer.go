@@ -1,6 +1,5 @@
-// Package peer tells by which address a client counts. Start at [Client].
-//
-// All its addresses are plain: IPv4 as IPv4, and without a zone, because no prefix contains an address with one.
+// Package peer determines the address that a client is counted by. Start at [Client]. All its addresses are
+// plain: IPv4 as IPv4, and without a zone, because no prefix contains an address with one.
 package peer
 
 import (
@@ -8,8 +7,8 @@ import (
 	"slices"
 )
 
-// Address is the IP address of a socket's address, such as http.Request.RemoteAddr. It is the zero Addr for what is
-// no IP address and port.
+// Address is the IP address of a socket address, such as http.Request.RemoteAddr. It is the zero Addr for
+// anything else.
 func Address(socket string) netip.Addr {
 	ap, _ := netip.ParseAddrPort(socket) // the zero AddrPort with an error
 	return plain(ap.Addr())
@@ -21,9 +20,9 @@ func Within(a netip.Addr, networks []netip.Prefix) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// Client is the address by which the client at a counts: an IPv4 address, or the first 64 bits of an IPv6 address,
-// which one machine may have whole. It is the zero Addr for a balancer's address, which speaks for many clients,
-// and for the zero Addr.
+// Client is the address that the client at a is counted by: an IPv4 address, or the first 64 bits of an IPv6
+// address, because one machine may own all of them. It is the zero Addr for a load balancer's address, which
+// stands for many clients, and for the zero Addr.
 func Client(a netip.Addr, balancers []netip.Prefix) netip.Addr {
 	a = plain(a)
 	switch {

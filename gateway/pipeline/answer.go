@@ -8,28 +8,30 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// request is one on its way: to a kept answer, to an identical request that is under way, or to the cascade.
+// request is a request in progress. It is answered from the cache, by an identical request's generation, or
+// by the cascade.
 type request struct {
 	Request
 	p      *Pipeline
 	client Client
 	record *Record
 
-	cfg         cache.Config // as they were when it came
+	cfg         cache.Config // settings at its arrival
 	draftConfig plan.Config
 	rag         string        // digest of the retrieved context
-	patience    lookup.Waited // what it has waited for Redis
-	bypass      bool          // the cache has no part in it
+	patience    lookup.Waited // how long it has waited for Redis
+	bypass      bool          // the cache is not used
 	share       shareKey      // zero with bypass
 }
 
-// Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
-// ctx ends when the client leaves. After an error the client has nothing, or a part: then it has begun.
+// Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or
+// by the cascade. ctx ends when the client leaves. After an error the client has received nothing, or only a
+// part.
 func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Record) error {
 	return p.newRequest(in, to, record).answer(ctx)
 }
 
-// newRequest reads the settings that a request goes by, and finds out what the cache may do for it.
+// newRequest reads the settings of a request, and decides what the cache may do for it.
 func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
 	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body.Request)}
 	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config()
@@ -73,7 +75,7 @@ func (q *request) answer(ctx context.Context) error {
 	return q.generateAlone(ctx, result)
 }
 
-// local is a copy in this replica that will do, nil for none.
+// local returns a usable copy in this replica, nil for none.
 func (q *request) local() *cache.Entry {
 	if !q.share.cacheable || q.CacheControl.NoCache {
 		return nil
@@ -84,18 +86,18 @@ func (q *request) local() *cache.Entry {
 	return nil
 }
 
-// coalesces reports whether the request may wait for identical ones that are under way.
+// coalesces reports whether the request may wait for identical ones in progress.
 func (q *request) coalesces() bool {
 	return q.p.o.Generations != nil && q.cfg.CoalesceTimeout > 0 && q.CacheControl.empty() && (q.cfg.CoalesceSampled || !q.Body.Sampled())
 }
 
-// generation is what identical requests share.
+// generation identifies the generation that identical requests share.
 func (q *request) generation() cache.GenerationID {
 	return cache.GenerationID{Key: q.share.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
-// lookUp looks among what all replicas keep, where that may be. The entry is nil where there is none that will do; the
-// result says why.
+// lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result
+// says why.
 func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
 	switch {
 	case !q.share.cacheable:
@@ -121,7 +123,7 @@ func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry,
 	return nil, cache.ResultMiss
 }
 
-// count books what came of the cache, once for a request.
+// count counts the cache result, once per request.
 func (q *request) count(result cache.Result, e *cache.Entry) {
 	q.record.Cache = result
 	if q.p.o.Store != nil {
@@ -129,7 +131,7 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 	}
 }
 
-// generateAlone has the cascade answer, and keeps the answer where it may be kept.
+// generateAlone lets the cascade answer, and stores the answer if that is allowed.
 func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
 	to := &sink{q.client, q.record}

@@ -6,40 +6,40 @@ import (
 	"github.com/foregate/foregate/tiers"
 )
 
-// Client is where an answer goes. Begin is called once, before the first Write.
+// Client receives an answer. Begin is called once, before the first Write.
 type Client interface {
 	Begin(h ResponseHead) error
-	// Write sends whole frames. It waits for the client.
+	// Write sends whole frames. It blocks until the client accepts them.
 	Write(p []byte) error
-	// Detach lets the answer go on without waiting for the client: all that follows is written to what it returns.
+	// Detach returns a client for the rest of the answer, on which writes do not block.
 	Detach() AsyncClient
 	// BreakOff tells the client of a stream why its answer ends here.
 	BreakOff(err error)
 }
 
-// AsyncClient is a client that nobody waits for.
+// AsyncClient is a client whose writes do not block.
 type AsyncClient interface {
-	// Write hands frames over. It does not wait; what a client that is too far behind does not take is lost.
+	// Write queues frames. It does not block; if the client lags too far behind, the frames are dropped.
 	Write(p []byte)
-	// Close waits until the client has all, or takes no more; the error says why.
+	// Close waits until the client has received everything, or accepts no more; then it returns the reason.
 	Close() error
 }
 
-// ResponseHead is what the headers of an answer say of it.
+// ResponseHead is the data for an answer's headers.
 type ResponseHead struct {
 	Stream           bool
 	ContentType      string // of an answer that passes through; "" otherwise
 	Length           int64  // of the body in bytes; 0 or less is unknown
 	Tier, Acceptance string // "" is not told
-	FromCache        bool   // it is a kept answer
+	FromCache        bool   // it is a cached answer
 	Age              time.Duration
 	Timing           Timing
 }
 
-// Timing is where the time until the first byte went; 0 is not told.
+// Timing splits the time until the first byte; 0 is not reported.
 type Timing struct{ Cache, Draft, Verify, Target, Total time.Duration }
 
-// sink lets the cascade write to a client.
+// sink adapts a client to the cascade.
 type sink struct {
 	Client
 	record *Record
@@ -60,7 +60,7 @@ func (s *sink) Begin(h tiers.Head) error {
 	})
 }
 
-// discard takes what nobody reads.
+// discard ignores an answer.
 type discard struct{}
 
 func (discard) Begin(tiers.Head) error { return nil }

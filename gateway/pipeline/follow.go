@@ -13,14 +13,14 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// follower is a request that gets its answer from a generation that it shares with identical ones: one of them makes it,
-// the others follow.
+// follower is a request that shares a generation with identical ones: one of them makes the answer, the
+// others follow.
 type follower struct {
 	*request
 	subscriber Subscriber
-	framer     *openai.Framer // of its client's stream; nil before that has begun
-	found      bool           // it looked the answer up itself
-	made       []world.Signal // ends of the generations that it began when another's broke off
+	framer     *openai.Framer // of its client's stream; nil before it has begun
+	found      bool           // this request read the answer from the cache itself
+	made       []world.Signal // ends of the generations that it started after the failure of another one
 	buf        []byte
 }
 
@@ -32,10 +32,10 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 	defer func() {
 		s.Depart()
 		if err != nil && len(f.made) > 0 {
-			q.client.BreakOff(err) // before the wait: what is made now is for others
+			q.client.BreakOff(err) // before the wait: the answer is now made only for others
 		}
-		for _, end := range f.made { // they are booked with this request
-			_ = end.Wait(context.WithoutCancel(ctx)) // which does not end
+		for _, end := range f.made { // they count for this request
+			_ = end.Wait(context.WithoutCancel(ctx)) // a context without cancellation
 		}
 	}()
 	deadline := q.p.o.World.Now().Add(q.cfg.CoalesceTimeout)
@@ -63,8 +63,8 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 	}
 }
 
-// elected is this request's turn to make the answer, unless it is kept by now or another replica makes it: then it goes
-// on following.
+// elected is called when this request becomes the leader. If the answer is cached by now, or another replica
+// makes it, the request continues to follow.
 func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -84,14 +84,14 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 			return false, nil
 		}
 	}
-	if f.framer != nil { // its client has the beginning of what another made
+	if f.framer != nil { // its client has received the beginning of another generation
 		f.leadBeside(ctx, l)
 		return false, nil
 	}
 	f.record.Cache = result
 	to := &leaderSink{sink: sink{f.client, f.record}, leader: l, subscriber: f.subscriber}
 	err = f.lead(ctx, l, to)
-	if l.Follows() { // that was heard late
+	if l.Follows() { // it learned late that another replica leads
 		f.record.Receipt = nil
 		return false, nil
 	}
@@ -102,17 +102,17 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 	return true, err
 }
 
-// leadBeside makes the answer for all who follow, this request's own client too.
+// leadBeside makes the answer for all followers, including this request's own client.
 func (f *follower) leadBeside(ctx context.Context, l *cache.Leader) {
 	end := f.p.o.World.NewSignal()
 	f.made = append(f.made, end)
 	f.p.o.World.Go(func() {
 		defer end.Set()
-		_ = f.lead(ctx, l, discard{}) // the subscribers hear how it ended
+		_ = f.lead(ctx, l, discard{}) // the subscribers get its error
 	})
 }
 
-// text tells the client more of a stream.
+// text sends the client more of a stream.
 func (f *follower) text(text []byte) error {
 	if err := f.begin(); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (f *follower) text(text []byte) error {
 	return err
 }
 
-// begin opens a stream whose end is not known yet: who answers it is told at its end.
+// begin opens a stream. Its source is known only at its end.
 func (f *follower) begin() error {
 	if f.framer != nil {
 		return nil
@@ -134,7 +134,7 @@ func (f *follower) begin() error {
 	return f.client.Begin(ResponseHead{Stream: true})
 }
 
-// complete gives the client the answer, or what it has not yet of it.
+// complete sends the client the answer, or the rest of it.
 func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 	result := cache.ResultCoalesced
 	if f.found && f.framer == nil {
@@ -163,7 +163,8 @@ func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 	return f.client.Write(frames[role:])
 }
 
-// fail ends a request whose generation failed. One that has sent nothing yet asks for itself where that may help.
+// fail ends a request whose generation failed. If it has sent nothing yet, it generates alone where that may
+// help.
 func (f *follower) fail(ctx context.Context, err error) error {
 	switch {
 	case f.framer != nil:

@@ -7,15 +7,15 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// ForwardRequest is a request that passes through to the target pool.
+// ForwardRequest is a request that is forwarded to the target pool.
 type ForwardRequest struct {
 	*Metadata
-	Path     string          // allow-listed by the caller
+	Path     string          // the caller has checked that it is allowed
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 }
 
-// Forward passes a request through to the target pool of the route that its body names, within its tenant's limits.
+// Forward forwards a request to the target pool of the route in its body, within its tenant's limits.
 func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
 	need := in.Envelope.Need(in.Path)
 	about := estimateForwarded(need)

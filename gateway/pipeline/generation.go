@@ -12,7 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// generation is one answer that is made for a request and may serve others.
+// generation is an answer that is made for a request and may be shared.
 type generation struct {
 	*request
 	recorder     *recorder
@@ -23,10 +23,10 @@ func (q *request) newGeneration() *generation {
 	return &generation{request: q, recorder: newRecorder(q.Body.Request, q.maxAnswer())}
 }
 
-// maxAnswer is the size in bytes up to which an answer is taken down.
+// maxAnswer is the maximum size in bytes of an answer that is recorded.
 func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, cache.MinSharedBytes) }
 
-// settle hands a whole answer to complete, with how it is kept; nil is not, or not yet.
+// settle calls complete with a whole answer and its cache entry, which is nil if it must not be stored (yet).
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {
 	keep := func(then func()) { g.p.o.Store.Put(g.share.key, e, g.cfg.TTL, then) }
 	switch {
@@ -40,7 +40,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 	}
 }
 
-// mayKeep says whether a whole answer may serve others later.
+// mayKeep reports whether a whole answer may be stored for others.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.share.allows(e) || receipt.IsPressure(e.Acceptance) {
 		return false
@@ -57,7 +57,8 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 	return true
 }
 
-// confirmFunc is whom an audit tells that the target stands by the answer; nil where no answer waits for that.
+// confirmFunc returns the callback of an audit that confirms the answer; nil if the answer does not wait for
+// an audit.
 func (g *generation) confirmFunc() func() {
 	if !g.share.cacheable || g.draftConfig.Mode != plan.ModeRisk || !g.draftConfig.Risk.Warmup {
 		return nil
@@ -65,15 +66,15 @@ func (g *generation) confirmFunc() func() {
 	return g.confirmation.confirm
 }
 
-// confirmation is whether an audit has found that the target stands by an answer. The audit may be over before the answer is, or
-// after. A draft of a warm-up is kept then, and never otherwise.
+// confirmation records whether an audit confirmed an answer. The audit may end before or after the answer. A
+// draft of a warm-up is stored only after it was confirmed.
 type confirmation struct {
 	mu        sync.Mutex
 	confirmed bool
 	next      func()
 }
 
-// confirm says that it has.
+// confirm records the confirmation.
 func (v *confirmation) confirm() {
 	v.mu.Lock()
 	v.confirmed = true
@@ -85,7 +86,7 @@ func (v *confirmation) confirm() {
 	}
 }
 
-// onConfirmed calls next when it has; nothing calls next where it never does.
+// onConfirmed calls next after the confirmation, or never if there is none.
 func (v *confirmation) onConfirmed(next func()) {
 	v.mu.Lock()
 	good := v.confirmed
@@ -98,7 +99,7 @@ func (v *confirmation) onConfirmed(next func()) {
 	}
 }
 
-// recorder takes an answer down while it is made.
+// recorder records an answer while it is made.
 type recorder struct{ answer *openai.Assembler }
 
 var _ strategy.Observer = (*recorder)(nil)
@@ -121,8 +122,8 @@ func (r *recorder) Body(answer []byte) { r.answer.Body(answer) }
 // End implements strategy.Observer.
 func (r *recorder) End(e openai.Ending) { r.answer.End(e) }
 
-// entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is
-// read. Both are nil where it is not understood, or too large.
+// entry returns the recorded answer, after the cascade has reported that it is complete: as a cache entry and
+// as it is read. Both are nil if it cannot be parsed or is too large.
 func (r *recorder) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
 	whole, err := r.answer.Whole()
 	if err != nil || rc == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// lead makes the answer of a shared generation. It goes on without the client of ctx as long as somebody wants it; the
-// subscribers hear how it ends.
+// lead makes the answer of a shared generation. It continues without the client of ctx while a subscriber
+// wants it. The subscribers get its result.
 func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err error) {
 	making, cancel := q.p.o.World.WithCancel(q.p.o.Base)
 	defer cancel(nil)
@@ -38,11 +38,11 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	return nil
 }
 
-// publisher takes an answer down and tells the subscribers of it.
+// publisher records an answer and sends it to the subscribers.
 type publisher struct {
 	*recorder
 	leader *cache.Leader
-	max    int // bytes of text that are told
+	max    int // maximum text for the subscribers, in bytes
 	sent   int
 }
 
@@ -55,7 +55,7 @@ func (t *publisher) Text(text []byte) {
 		return
 	}
 	if t.sent += len(text); t.sent > t.max {
-		t.leader.Opaque() // nobody holds more than that for others
+		t.leader.Opaque() // no subscriber keeps more than that
 		return
 	}
 	t.leader.Append(text)
@@ -67,15 +67,16 @@ func (t *publisher) Chunk(chunk []byte) {
 	t.leader.Opaque()
 }
 
-// leaderSink writes to the leader's client. Once somebody else wants the answer, too, nobody waits for that client any
-// more: what it does not take is held for it, and if it is gone the answer goes on without it.
+// leaderSink writes to the leader's client. As soon as another request wants the answer, too, the generation
+// no longer waits for that client: pending bytes are queued, and if the client disconnects, the answer
+// continues without it.
 type leaderSink struct {
 	sink
 	leader     *cache.Leader
 	subscriber Subscriber
 
-	detached AsyncClient // nil: the client is waited for
-	gone     error       // why the client took no more before it was detached
+	detached AsyncClient // nil: writes wait for the client
+	gone     error       // the client's error before it was detached
 }
 
 var _ tiers.Sink = (*leaderSink)(nil)
@@ -107,7 +108,7 @@ func (s *leaderSink) Write(p []byte) error {
 	return nil
 }
 
-// close waits until the client has all, or takes no more; the error says why.
+// close waits until the client has received everything, or accepts no more; then it returns the reason.
 func (s *leaderSink) close() error {
 	if s.detached == nil {
 		return s.gone

@@ -16,11 +16,11 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// typicalAnswer is the expected length in tokens of an answer whose length the client does not limit. What was really
-// used is settled afterwards.
+// typicalAnswer is the expected length in tokens of an answer that the client does not limit. The real use is
+// settled afterwards.
 const typicalAnswer = 512
 
-// AcquireSlot takes one of a tenant's concurrent places for a request of which nothing but its header is known.
+// AcquireSlot takes one of a tenant's concurrent slots for a request of which only the header is known.
 func (p *Pipeline) AcquireSlot(a *Metadata) (leave func(), err error) {
 	leave, err = p.o.Limiter.AcquireSlot(p.limitsRequest(a))
 	a.HasSlot = err == nil
@@ -35,8 +35,8 @@ func (p *Pipeline) limitsRequest(a *Metadata) limits.Request {
 	}
 }
 
-// reserve asks for a request of so many tokens in the name of its tenant. A request that goes beyond its tenant's share of
-// priority high becomes a normal one. The grant is to be settled by what was used.
+// reserve takes the expected tokens of a request from its tenant's limits. A request above its tenant's share
+// of priority high gets priority normal. The grant must be settled with the real use.
 func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (*limits.Reservation, error) {
 	ask := p.limitsRequest(a)
 	ask.Tokens, ask.High = need.prompt+need.answer, a.Caller.Priority == identity.High
@@ -59,12 +59,13 @@ func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, reco
 // cascadeCall is a request's call to the cascade.
 type cascadeCall struct {
 	sink        tiers.Sink
-	observer    strategy.Observer // nil is nobody
-	sentPrefix  []byte            // with which the answer begins: clients have it
-	onConfirmed func()            // as tiers.Request's Vouched
+	observer    strategy.Observer // nil is none
+	sentPrefix  []byte            // the beginning of the answer, which clients have already
+	onConfirmed func()            // as tiers.Request.OnAuditPassed
 }
 
-// runCascade has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
+// runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
+// runs until making ends.
 func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
 	need := estimateOf(q.Body.Request)
 	grant, err := q.p.reserve(ctx, q.Metadata, need, q.record)
@@ -72,7 +73,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		return nil, err
 	}
 	defer func() {
-		if errors.Is(context.Cause(making), cache.ErrFollows) { // what another replica makes does not count here
+		if errors.Is(context.Cause(making), cache.ErrFollows) { // another replica's answer does not count here
 			grant.Cancel()
 			return
 		}
@@ -94,7 +95,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	return rc, err
 }
 
-// salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
+// salt separates a tenant's prefixes in the engines' prefix caches, "" if it need not.
 func (p *Pipeline) salt(route, tenant string) string {
 	if !p.o.CacheConfig(route).IsolatePrefixes {
 		return ""
@@ -102,10 +103,10 @@ func (p *Pipeline) salt(route, tenant string) string {
 	return p.o.Salt(tenant)
 }
 
-// estimate is what a request is expected to use, in tokens.
+// estimate is the expected use of a request, in tokens.
 type estimate struct{ prompt, answer int }
 
-// estimateOf a request that the cascade answers.
+// estimateOf estimates a request that the cascade answers.
 func estimateOf(r *openai.Request) estimate {
 	answer := typicalAnswer
 	if r.MaxTokens >= 0 {
@@ -114,7 +115,7 @@ func estimateOf(r *openai.Request) estimate {
 	return estimate{r.PromptTokens, answer * max(r.N, 1)}
 }
 
-// estimateForwarded is that of a request that passes through.
+// estimateForwarded estimates a request that is forwarded.
 func estimateForwarded(n openai.Need) estimate {
 	if n.Answer < 0 {
 		n.Answer = typicalAnswer
@@ -122,9 +123,10 @@ func estimateForwarded(n openai.Need) estimate {
 	return estimate{n.Prompt, n.Answer}
 }
 
-// used is what a request that is over has used: nothing where no engine worked for it, and less than 0,
-// for which the estimate stands, where nobody can say. So it stands for a client that hangs up before the first
-// byte came: an engine may have made the whole answer, and who got its tokens back could ask without end.
+// used returns the tokens that a finished request has used: 0 if no engine worked for it, and a negative
+// number if this is unknown, so that the estimate remains charged. The estimate also remains if a client
+// disconnects before the first byte: an engine may have made the whole answer, and a refund would allow
+// requests without end.
 func (e estimate) used(rc *receipt.Receipt) int {
 	if rc == nil || rc.Tier == "" && !worked(rc) {
 		return 0
@@ -134,13 +136,13 @@ func (e estimate) used(rc *receipt.Receipt) int {
 	case rc.PromptTokens > 0:
 		return rc.PromptTokens + told
 	case told > 0:
-		return e.prompt + told // it broke off before its usage came
+		return e.prompt + told // it ended before its usage arrived
 	}
 	return -1
 }
 
-// worked says whether an engine worked for a request: a try got through, or was ended by the client or by the
-// request's deadline. Putting text into tokens is no such work.
+// worked reports whether an engine worked for a request: an attempt succeeded, or was ended by the client or
+// by the request's deadline. Tokenizing is not counted.
 func worked(rc *receipt.Receipt) bool {
 	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
 		if t.Role == dispatch.RoleTokenize {

@@ -1,10 +1,9 @@
-// Package pipeline answers one request, from its identity to the last byte of its answer, and knows no HTTP: it looks
-// for a kept answer, joins identical requests that are under way, holds the tenant to its limits, has the cascade
-// answer, and keeps the answer where it may be kept.
-//
-// Start at [Pipeline.Answer]. What it uses it takes as interfaces and functions ([Options]), and time, waits and
-// background work come from a [world.World], so that the gateway's handlers and the lab run the same code. An answer
-// goes to a [Client], and what became of the request into a [Record].
+// Package pipeline answers one request, from its identity to the last byte of its answer, without knowledge
+// of HTTP. It looks for a cached answer, joins identical requests in progress, enforces the tenant's limits,
+// calls the cascade, and stores the answer if that is allowed. Start at [Pipeline.Answer]. Dependencies are
+// interfaces and functions ([Options]), and time, waits and background work come from a [world.World], so
+// that the gateway's handlers and the lab run the same code. The answer goes to a [Client], and the details
+// of the request into a [Record].
 package pipeline
 
 import (
@@ -22,10 +21,10 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// Why a request has no answer, beside the errors of the cascade, the limiter and the cache.
+// Why a request has no answer, besides the errors of the cascade, the limiter and the cache.
 var (
 	ErrNotCached    = errors.New("there is no kept answer that will do, and no other is allowed")
-	ErrNotShareable = errors.New("the answer cannot be shared") // it is too large, or more than is understood
+	ErrNotShareable = errors.New("the answer cannot be shared") // it is too large, or cannot be parsed
 	ErrPanicked     = errors.New("making the answer panicked")
 )
 
@@ -36,22 +35,23 @@ type Cascade interface {
 	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
 }
 
-// Store has the answers that are kept; [cache.Store] is one.
+// Store holds the cached answers; [cache.Store] is one.
 type Store interface {
-	// Epochs are those of a tenant's keys on a route. ok is false while purges are not heard of: then nothing may be
-	// looked up or kept.
+	// Epochs returns the epochs of a tenant's keys on a route. ok is false while purges are not received:
+	// then nothing may be read or stored.
 	Epochs(tenant, route string) (e cache.Epochs, ok bool)
-	// Local is the copy of an entry in this replica. It does not wait.
+	// Local returns this replica's copy of an entry. It does not block.
 	Local(k cache.Key) (*cache.Entry, bool)
-	// Look asks for an entry among what all replicas keep. Where there is none it takes the lease, unless that is nil.
+	// Look reads an entry from the shared cache. If there is none, it takes the lease, unless lease is nil.
 	Look(ctx context.Context, k cache.Key, lease *cache.Lease) (*cache.Entry, cache.Found)
-	// Put keeps an entry for ttl. It does not wait; then, unless it is nil, is called when that is done, or will not be.
+	// Put stores an entry for ttl. It does not block. If then is not nil, it is called when the entry is
+	// stored or dropped.
 	Put(k cache.Key, e *cache.Entry, ttl time.Duration, then func())
-	// Count books what came of the cache, once for a request; e is what was served, nil for nothing.
+	// Count counts the cache result, once per request; e is the served entry, nil for none.
 	Count(route, tenant string, r cache.Result, e *cache.Entry)
 }
 
-// Limiter holds tenants to their limits; [limits.Limiter] is one.
+// Limiter enforces tenants' limits; [limits.Limiter] is one.
 type Limiter interface {
 	AcquireSlot(a limits.Request) (leave func(), err error)
 	Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error)
@@ -60,19 +60,19 @@ type Limiter interface {
 // Options wires a Pipeline.
 type Options struct {
 	Cascade      Cascade
-	Limiter      Limiter                                   // nil is one for this replica alone
-	HighShare    func() float64                            // of a tenant's requests per minute, what may be high, live; nil is 0.2, 0 is all
-	Store        Store                                     // nil keeps no answers
+	Limiter      Limiter                                   // nil is one for this replica only
+	HighShare    func() float64                            // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
+	Store        Store                                     // nil stores no answers
 	Generations  Generations                               // nil shares none
 	CacheConfig  func(route string) cache.Config           // live; nil is the zero Config
-	ServedModels func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil tells none
-	Salt         func(tenant string) string                // keeps tenants apart in the engines' prefix caches; nil does not
+	ServedModels func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil is none
+	Salt         func(tenant string) string                // separates tenants in the engines' prefix caches; nil does not
 
-	WouldFailAgain func(err error) bool       // whether an identical request would fail alike; nil is never
-	OnPanic        func(id string, value any) // hears of a panic while an answer was made for several; nil is nobody
+	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way; nil is never
+	OnPanic        func(id string, value any) // is called after a panic in a shared generation; nil is none
 
 	World world.World     // nil is [world.System]
-	Base  context.Context // of answers that are made for several: they end with it, not with one client; nil is the background
+	Base  context.Context // parent of shared generations, which outlive single clients; nil is the background
 }
 
 // Pipeline answers requests. It is safe for concurrent use.
@@ -81,10 +81,10 @@ type Pipeline struct {
 	recent *recentKeys
 }
 
-// defaultHighShare is the share of a tenant's requests that may have priority high, where no other is given.
+// defaultHighShare is the default share of a tenant's requests that may have priority high.
 const defaultHighShare = 0.2
 
-// New wires a pipeline. Options need a Cascade.
+// New wires a pipeline. Options.Cascade is required.
 func New(o Options) *Pipeline {
 	if o.World == nil {
 		o.World = world.System{}
@@ -116,41 +116,41 @@ func New(o Options) *Pipeline {
 	return &Pipeline{o: o, recent: newRecentKeys()}
 }
 
-// Metadata is what is known of a request before its body has come.
+// Metadata is what is known of a request before its body is read.
 type Metadata struct {
 	ID      string // the gateway's own, unique
 	Began   time.Time
 	Caller  identity.Caller
-	Retry   bool                // its sender marked it as a further try
-	HasSlot bool                // it has one of its tenant's concurrent places ([Pipeline.Place])
-	Header  map[string][]string // sent along upstream: its trace
-	Spans   bool                // its calls upstream are spans of that trace
+	Retry   bool                // its client marked it as a retry
+	HasSlot bool                // it has one of its tenant's concurrent slots ([Pipeline.AcquireSlot])
+	Header  map[string][]string // forwarded to backends: its trace
+	Spans   bool                // its upstream calls are spans of that trace
 }
 
-// Request is one that the cascade may answer.
+// Request is a request for the cascade.
 type Request struct {
 	*Metadata
 	Body         Body
 	Route        *tiers.Route
 	Tier         plan.Tier    // demanded
-	Demand       plan.Demand  // than the route's mode
-	CacheControl CacheControl // of the cache
-	Retainer     BodyRetainer // of the body's memory; nil is nobody
+	Demand       plan.Demand  // acceptance mode; overrides the route's
+	CacheControl CacheControl // cache directives
+	Retainer     BodyRetainer // of the body's memory; nil is none
 }
 
 // BodyRetainer holds the memory of a request's body until it is answered.
 type BodyRetainer interface {
-	// Retain holds it for longer, until released is called.
+	// Retain keeps it until released is called.
 	Retain() (released func())
 }
 
-// Body is a request's body as it was read.
+// Body is a parsed request body.
 type Body struct {
 	*openai.Request
-	recent *recentKey // from which it is known; nil where it is not
+	recent *recentKey // known request; nil if it is not remembered
 }
 
-// Scan reads the body of a tenant's request, or has it from the last time.
+// Scan parses the body of a tenant's request, or returns the remembered result.
 func (p *Pipeline) Scan(kind openai.Kind, tenant string, body []byte, bounds openai.Limits) (Body, error) {
 	if known := p.recent.find(kind, tenant, body); known != nil {
 		return Body{known.request, known}, nil
@@ -159,16 +159,16 @@ func (p *Pipeline) Scan(kind openai.Kind, tenant string, body []byte, bounds ope
 	return Body{Request: r}, err
 }
 
-// Record is what became of a request, as far as it came: for its headers, the log, metrics and traces. The pipeline writes
-// it and decides nothing by it. Where Answer has not returned, other goroutines may write to it.
+// Record collects the details of a request for its headers, the log, metrics and traces. The pipeline only
+// writes it. Until Answer returns, other goroutines may write to it.
 type Record struct {
-	Config      *plan.Config     // by which a draft is judged; nil where none was asked for
+	Config      *plan.Config     // by which a draft is judged; nil if none was wanted
 	Cache       cache.Result     // what came of the cache, "" where it was not asked
-	Entry       *cache.Entry     // the answer, where it was not made for this request
-	Receipt     *receipt.Receipt // of the answer that was made; nil where the cascade had no part in it
-	LookedUpAt  time.Time        // when a kept answer was looked for among all replicas' last
-	Lookup      time.Duration    // that took so long
+	Entry       *cache.Entry     // the answer, if it was not made for this request
+	Receipt     *receipt.Receipt // of the generation; nil if the cascade was not called
+	LookedUpAt  time.Time        // start of the last look-up in the shared cache
+	Lookup      time.Duration    // its duration
 	Limits      time.Duration    // spent on the tenant's limits
-	LimitStatus limits.Status    // of the tenant, after it asked
+	LimitStatus limits.Status    // of the tenant, after this request
 	Demoted     bool             // from priority high: its tenant's share was used up
 }

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// recentSlots and maxRecentBytes bound what is remembered: 16 MiB of bodies. With fewer slots, requests that are
-	// asked all day fall to one more often, and push each other out.
+	// recentSlots and maxRecentBytes bound the table: 16 MiB of bodies. With fewer slots, frequent requests
+	// share slots more often and displace each other.
 	recentSlots    = 1024
 	maxRecentBytes = 16 << 10 // of a body
 )
 
-// recentKeys remember requests that were answered from the cache a moment ago: one that comes again, byte for byte and
-// from the same tenant, is not read and hashed again. Reading is a function of the body and of limits that do not
-// change, and what was read is not written to. Each slot has the last one of those that fall to it.
+// recentKeys remembers requests that were recently answered from the cache. If the same bytes arrive again
+// from the same tenant, they are not parsed and hashed again. The result of parsing depends only on the body
+// and on constant limits, and is not modified. Each slot holds the last of its requests.
 type recentKeys struct {
 	seed  maphash.Seed
 	slots [recentSlots]atomic.Pointer[recentKey]
 }
 
-// recentKey is a request that was answered from the cache, and its key.
+// recentKey is a request that was answered from the cache, with its key.
 type recentKey struct {
 	tenant  string
 	request *openai.Request
@@ -34,12 +34,13 @@ type recentKey struct {
 
 func newRecentKeys() *recentKeys { return &recentKeys{seed: maphash.MakeSeed()} }
 
-// slot is where a body of a tenant's is remembered. Who cannot see the seed cannot aim at another's.
+// slot returns the slot of a tenant's body. The seed is secret, so nobody can aim at the slot of another
+// request.
 func (r *recentKeys) slot(tenant string, body []byte) *atomic.Pointer[recentKey] {
 	return &r.slots[(maphash.String(r.seed, tenant)^maphash.Bytes(r.seed, body))%recentSlots]
 }
 
-// find is the same request as it was read before, nil where it is not remembered.
+// find returns the parsed form of the same request, nil if it is not remembered.
 func (r *recentKeys) find(kind openai.Kind, tenant string, body []byte) *recentKey {
 	if len(body) > maxRecentBytes {
 		return nil
@@ -51,7 +52,7 @@ func (r *recentKeys) find(kind openai.Kind, tenant string, body []byte) *recentK
 	return was
 }
 
-// keep remembers a request and the key of these parts.
+// keep remembers a request with the key of these parts.
 func (r *recentKeys) keep(tenant string, request *openai.Request, parts *cache.Parts, key cache.Key) {
 	if cap(request.Body) > maxRecentBytes {
 		return
@@ -61,7 +62,7 @@ func (r *recentKeys) keep(tenant string, request *openai.Request, parts *cache.P
 	r.slot(tenant, request.Body).Store(next)
 }
 
-// keyOf is the key of a request that came before if all else that decides it is as it was.
+// keyOf returns the key of a remembered request, if the other parts of the key are the same as before.
 func (r *recentKey) keyOf(parts *cache.Parts) (k cache.Key, ok bool) {
 	if r == nil || !r.parts.Alike(parts) {
 		return cache.Key{}, false

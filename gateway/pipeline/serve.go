@@ -10,7 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// serve gives a kept answer. served is false where it cannot be read, which is as good as none.
+// serve sends a cached answer. served is false if the answer cannot be read: then it counts as missing.
 func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
 	whole, err := openai.ParseWhole(e.Answer)
 	if err != nil || !q.share.allows(e) {
@@ -28,7 +28,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)
-	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()) // under this request's own name
+	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()) // with this request's own id
 	room, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(room)
 	body := (*room)[:0]
@@ -47,11 +47,11 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	return true, q.client.Write(body)
 }
 
-// bodies are lent to answers while they are written: they would be half of what a hit allocates, by bytes
+// bodies is a pool of buffers for answers: they would be half of the bytes that a hit allocates
 // (BenchmarkHits).
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxBody is the largest that is kept for the next, in bytes.
+// maxBody is the largest buffer that is reused, in bytes.
 const maxBody = 64 << 10
 
 // extraOf is the object "foregate" of an answer that was not made for this request.

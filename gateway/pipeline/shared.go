@@ -7,27 +7,28 @@ import (
 	"github.com/foregate/foregate/cache"
 )
 
-// Generations join identical requests that are under way. [Shared] makes it of [cache.Generations].
+// Generations joins identical requests in progress. [Shared] makes it from [cache.Generations].
 type Generations interface {
-	// Join subscribes to the generation that such requests share, nil where too many have. The first subscriber leads.
+	// Join subscribes to the generation that these requests share, nil if it has too many subscribers. The
+	// first subscriber leads.
 	Join(id cache.GenerationID) Subscriber
 }
 
-// Subscriber is one request's part in a shared generation; [cache.Subscriber] is one. It is used by one goroutine, but for
-// Depart, which may be called again.
+// Subscriber is one request's part in a shared generation; [cache.Subscriber] is one. Only one goroutine may
+// use it, except for Depart, which may be called again.
 type Subscriber interface {
-	// Next waits for the next event, until the deadline where nothing has come yet: then it is [cache.EventAlone]. The
+	// Next waits for the next event. If none has come by the deadline, it returns [cache.EventAlone]. The
 	// error is the context's cause.
 	Next(ctx context.Context, deadline time.Time) (cache.Event, error)
-	// Sent is the text that the subscriber was given so far.
+	// Sent is the text that the subscriber has received.
 	Sent() []byte
-	// Shared reports whether anybody else wants the answer.
+	// Shared reports whether another request wants the answer.
 	Shared() bool
-	// Depart unsubscribes. Where nobody else wants the answer, its generation is cancelled.
+	// Depart unsubscribes. If no other request wants the answer, its generation is cancelled.
 	Depart()
 }
 
-// Shared makes Generations of what the cache has; nil shares none.
+// Shared adapts the cache's generations; nil shares none.
 func Shared(g *cache.Generations) Generations {
 	if g == nil {
 		return nil

@@ -10,16 +10,16 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// shareKey is the key under which others may get an answer, and what an answer under it must be.
+// shareKey is the key of a shareable answer, with what the key promises about the answer.
 type shareKey struct {
 	key       cache.Key
 	parts     cache.Parts // of the key, without the request
-	plan      plan.Plan   // by which the key was made
-	cacheable bool        // answers may be looked up and kept
-	known     bool        // the key is known from the last time
+	plan      plan.Plan   // from which the key was made
+	cacheable bool        // answers may be read and stored
+	known     bool        // the key is remembered
 }
 
-// make makes the promise of a request. It reports false where the cache has no part in that.
+// make computes the key of a request. It returns false if the cache is not used.
 func (p *shareKey) make(q *request) bool {
 	o := &q.p.o
 	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
@@ -27,7 +27,7 @@ func (p *shareKey) make(q *request) bool {
 	}
 	p.plan = o.Cascade.Plan(q.Route, q.draftConfig, q.Body.Request, q.Tier)
 	p.parts = cache.Parts{Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag, Tier: string(p.plan.Tier)}
-	if p.plan.Judged { // who is no longer content with what was accepted before does not get it any more
+	if p.plan.Judged { // with a stricter setting, answers that were accepted before are not served
 		p.parts.Tier = string(plan.Auto) + " " + q.draftConfig.Fingerprint()
 	}
 	p.parts.Draft, p.parts.Target = o.ServedModels(q.Route.Model)
@@ -39,21 +39,22 @@ func (p *shareKey) make(q *request) bool {
 	var err error
 	whole.Request, err = q.Body.Canonical(make([]byte, 0, len(q.Body.Body)))
 	p.key = cache.KeyOf(&whole)
-	return err == nil // else it is no JSON that another parser would read alike: nothing is claimed of it
+	return err == nil // otherwise other JSON parsers could read the body differently, so it is not shared
 }
 
-// wantsOwnSample reports whether the answer must be drawn from the target's law for this request alone.
+// wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request
+// alone.
 func (q *request) wantsOwnSample() bool {
 	return q.Body.Temperature > 0 && (q.draftConfig.Mode == plan.ModeVerify || q.Demand == plan.DemandExact)
 }
 
-// allows says whether an answer is of the tier that its key promises. The key and the answer are made under one
-// config, so it always is; but a draft must not be taken for the target's.
+// allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one
+// config, so it always is; the check ensures that a draft is never taken for the target's answer.
 func (p *shareKey) allows(e *cache.Entry) bool {
 	return p.parts.Tier != string(plan.Target) || e.Tier == string(plan.Target)
 }
 
-// ragDigest is the digest of the retrieved context: as told, else over the documents in the body.
+// ragDigest is the digest of the retrieved context: the given one, else that of the documents in the body.
 func ragDigest(told string, r *openai.Request) string {
 	if told != "" {
 		return told
@@ -65,5 +66,5 @@ func ragDigest(told string, r *openai.Request) string {
 	return ""
 }
 
-// fromWarmup reports whether an answer has words of a draft that only the threshold of a warm-up stands by.
+// fromWarmup reports whether an answer contains words of a draft that only a warm-up's threshold accepted.
 func fromWarmup(e *cache.Entry) bool { return e.Accepted > 0 && receipt.IsWarmup(e.Acceptance) }

@@ -15,14 +15,14 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 )
 
-// Metric is one that a replica registers.
+// Metric is a metric that a replica registers.
 type Metric struct {
 	Name, Help  string
 	ConstLabels []string // names of labels with one value
 	Labels      []string // names of the other labels
 }
 
-// Metrics are those of a replica with all that can be configured, by name.
+// Metrics returns the metrics of a replica with all features configured, by name.
 func Metrics(ctx context.Context) ([]Metric, error) {
 	var reg descRegisterer
 	if err := registerAll(ctx, &reg); err != nil {
@@ -38,7 +38,7 @@ func Metrics(ctx context.Context) ([]Metric, error) {
 	return all, nil
 }
 
-// parseDesc takes a Desc's printed form apart.
+// parseDesc parses a Desc's printed form.
 func parseDesc(text string) (Metric, bool) {
 	m := descText.FindStringSubmatch(text)
 	if m == nil {
@@ -57,7 +57,7 @@ func metricsTable(all []Metric) string {
 	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), "")
 }
 
-// descRegisterer notes what is registered with it.
+// descRegisterer records registered descriptions.
 type descRegisterer struct{ descs []string }
 
 func (r *descRegisterer) Register(c prometheus.Collector) error {
@@ -80,13 +80,13 @@ func (r *descRegisterer) MustRegister(cs ...prometheus.Collector) {
 
 func (r *descRegisterer) Unregister(prometheus.Collector) bool { return true }
 
-// descText takes a Desc's printed form apart; client_golang has no accessors.
+// descText matches a Desc's printed form; client_golang has no accessors.
 var descText = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 
-// constLabel is a label whose value is in a Desc.
+// constLabel matches a constant label in a Desc.
 var constLabel = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 
-// registerAll assembles a replica that never runs, so that it registers all its metrics with reg.
+// registerAll assembles a replica that never runs, only to register all its metrics with reg.
 func registerAll(ctx context.Context, reg prometheus.Registerer) error {
 	file, err := config.Parse("reference", []byte(`
 listen: 127.0.0.1:0

@@ -54,7 +54,7 @@ func fileTable(docs []config.FieldDoc) string {
 	return b.String()
 }
 
-// fieldsText says what becomes of the fields of requests that are not simply sent on.
+// fieldsText describes the request fields that are not simply forwarded.
 func fieldsText() string {
 	var b strings.Builder
 	b.WriteString("Of chats, completions and all that passes through. Fields that are not listed are sent on as they are. *Stripped*: the request goes on without it. " +

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Read reads a regular file of atMost bytes. open says that every user of the machine may read
-// it, too. Errors do not repeat the path: who mistakes the setting for that of a secret writes one there.
+// Read reads a regular file of at most atMost bytes. open means that every user of the machine may read it.
+// Errors do not repeat the path, because a secret may have been written in its place.
 func Read(path string, atMost int64) (data []byte, open bool, err error) {
 	state, err := os.Stat(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func Read(path string, atMost int64) (data []byte, open bool, err error) {
 	return data, state.Mode().Perm()&0o004 != 0, nil
 }
 
-// withoutPath is what a file's error says beside the path.
+// withoutPath is a file error without its path.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -1,10 +1,8 @@
-// Package reload puts files into force, at the start and again when they change, without a restart. Start at
-// [Watcher.Add].
-//
-// It guarantees that a file is put into force whole or not at all: where it cannot be read, or is refused by who
-// uses it, the last good content stays, and the log, a metric and [Watcher.States] say so. A change is put into
-// force when two looks in a row have read the same, so that a file that is being written is not taken half. No
-// error tells a path.
+// Package reload loads files at the start and again when they change, without a restart. Start at
+// [Watcher.Add]. It guarantees that a file is applied completely or not at all: if it cannot be read, or its
+// user refuses it, the last good content remains, and the log, a metric and [Watcher.States] report this. A
+// change is applied when two checks in a row have read the same content, so that a half-written file is not
+// applied. Errors contain no path.
 package reload
 
 import (
@@ -20,56 +18,56 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Interval is how often files are looked at. A change is in force after twice that, at the latest.
+// Interval is the time between checks. A change is in force after at most twice that time.
 const Interval = 2 * time.Second
 
-// File is a file that is put into force, or several that are only of use together.
+// File is a file to load, or several that belong together.
 type File struct {
 	Setting string   // the setting that names it, such as "tenants_file"; a label of metrics
-	Paths   []string // in the order in which Apply gets the contents
+	Paths   []string // in the order of Apply's contents
 	Max     int64    // bytes of each
-	Secret  bool     // it is told when every user of the machine may read it
+	Secret  bool     // warn if every user of the machine may read it
 
-	// Apply puts the contents into force, or changes nothing and says why not, without repeating anything
-	// of them. After Add only the goroutine of Run calls it.
+	// Apply applies the contents, or changes nothing and returns why, without repeating anything of them.
+	// After Add only the goroutine of Run calls it.
 	Apply func(contents [][]byte) error
 }
 
-// State says how a file stands.
+// State is the state of a file.
 type State struct {
 	Setting       string    `json:"setting"`
-	Since         time.Time `json:"since"`           // when what is in force was put into force
-	Changes       int       `json:"changes"`         // put into force since the start
+	Since         time.Time `json:"since"`           // when the current content was applied
+	Changes       int       `json:"changes"`         // applied since the start
 	Error         string    `json:"error,omitempty"` // why the file as it is now is not in force; "" where it is
-	WorldReadable bool      `json:"open,omitempty"`  // every user of the machine could read this file of secrets when it was added
+	WorldReadable bool      `json:"open,omitempty"`  // every user of the machine could read this secret file when it was added
 }
 
-// Options are what a [Watcher] needs to know.
+// Options configure a [Watcher].
 type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
 }
 
-// Watcher looks at files. It is safe for concurrent use.
+// Watcher checks files for changes. It is safe for concurrent use.
 type Watcher struct {
 	log     zerolog.Logger
 	now     func() time.Time
 	metrics metrics
 
-	mu    sync.Mutex // of files, and of the state of each: a disk that hangs must not keep States from answering
+	mu    sync.Mutex // of files and their states; a hanging disk must not block States
 	files []*watched
 }
 
-// watched is a file and what was read of it. All but its state belongs to the goroutine of Run.
+// watched is a file and its last content. All but its state belongs to the goroutine of Run.
 type watched struct {
 	File
 	state   State
 	applied [sha256.Size]byte // of the contents
-	read    [sha256.Size]byte // of the contents that the last look read
+	read    [sha256.Size]byte // of the contents at the last check
 }
 
-// New makes a watcher of no files.
+// New makes a watcher without files.
 func New(o Options) *Watcher {
 	w := &Watcher{log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer)}
 	if w.now == nil {
@@ -78,15 +76,15 @@ func New(o Options) *Watcher {
 	return w
 }
 
-// Add reads a file and puts it into force at once. An error begins with the setting; the file is then not
-// watched. A setting is added once.
+// Add reads a file and applies it at once. An error begins with the setting; then the file is not watched. A
+// setting is added once.
 func (w *Watcher) Add(f File) error {
 	contents, open, err := f.contents()
 	if err == nil {
 		err = f.Apply(contents)
 	}
 	switch {
-	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it tells lines, as setting:line
+	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it has the form setting:line
 		return err
 	case err != nil:
 		return fmt.Errorf("%s: %w", f.Setting, err)
@@ -104,7 +102,7 @@ func (w *Watcher) Add(f File) error {
 	return nil
 }
 
-// Run looks at the files every two seconds until ctx ends.
+// Run checks the files every two seconds until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
@@ -118,7 +116,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// States tell how the files stand, in the order in which they were added.
+// States returns the states of the files, in the order of Add.
 func (w *Watcher) States() []State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +127,7 @@ func (w *Watcher) States() []State {
 	return out
 }
 
-// check reads each file, and puts into force what has changed.
+// check reads each file, and applies what has changed.
 func (w *Watcher) check() {
 	w.mu.Lock()
 	files := slices.Clone(w.files)
@@ -140,7 +138,7 @@ func (w *Watcher) check() {
 	}
 }
 
-// record keeps and tells what a look has found. Each change is told once, a bad one too.
+// record stores and logs the result of a check. Each change is logged once, a refused one, too.
 func (w *Watcher) record(f *watched, changed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +161,8 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 	}
 }
 
-// checkFile reads the file and reports whether something new was put into force. Content that was refused is
-// offered again at each look, because what refused it may have been something else.
+// checkFile reads the file and reports whether new content was applied. Refused content is tried again at
+// each check, because the reason may have been outside the file.
 func (f *watched) checkFile() (changed bool, err error) {
 	contents, _, err := f.contents()
 	if err != nil {
@@ -184,17 +182,17 @@ func (f *watched) checkFile() (changed bool, err error) {
 	return true, nil
 }
 
-// apply is Apply; its panic is an error like any other, which ends nothing else.
+// apply calls Apply; a panic becomes an error.
 func (f *watched) apply(contents [][]byte) (err error) {
 	defer func() {
 		if what := recover(); what != nil {
-			err = fmt.Errorf("reading it panicked: %T", what) // the value may hold what was read
+			err = fmt.Errorf("reading it panicked: %T", what) // the value may contain the content
 		}
 	}()
 	return f.Apply(contents)
 }
 
-// contents reads all paths; open says that everybody may read one of them.
+// contents reads all paths; open means that every user may read one of them.
 func (f *File) contents() (contents [][]byte, open bool, err error) {
 	contents = make([][]byte, len(f.Paths))
 	for i, path := range f.Paths {
@@ -207,12 +205,12 @@ func (f *File) contents() (contents [][]byte, open bool, err error) {
 	return contents, open, nil
 }
 
-// digest tells contents apart.
+// digest is a hash of contents.
 func digest(contents [][]byte) (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, c := range contents {
 		part := sha256.Sum256(c)
-		_, _ = all.Write(part[:]) // a hash takes all
+		_, _ = all.Write(part[:]) // a hash never fails
 	}
 	return [sha256.Size]byte(all.Sum(nil))
 }

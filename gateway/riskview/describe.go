@@ -7,7 +7,7 @@ import (
 	"github.com/foregate/foregate/gateway/display"
 )
 
-// describe is the state of a view in one line for people. Advice is that of what is infeasible.
+// describe is the state of a view in one line for people. advice is for an infeasible one.
 func describe(v *gateway.RiskView, w timeToCertify, advice string) string {
 	const nothing = "nothing is served unverified, audits go on; "
 	switch v.State {
@@ -28,7 +28,7 @@ func describe(v *gateway.RiskView, w timeToCertify, advice string) string {
 	return nothing + waitSays(v, w)
 }
 
-// warmupText is what happened in a warm-up that goes on.
+// warmupText describes a running warm-up.
 func warmupText(v *gateway.RiskView) string {
 	w := v.Warmup
 	switch {
@@ -44,7 +44,7 @@ func servedText(w *gateway.WarmupView) string {
 	return fmt.Sprintf("%d of %s served", w.Served, display.Count(w.Drafts, "draft", "drafts"))
 }
 
-// wrongText is what audits say of the drafts that a warm-up served.
+// wrongText describes the audits of the drafts that a warm-up served.
 func wrongText(w *gateway.WarmupView) string {
 	if w.Audits == 0 {
 		return "none audited yet"
@@ -52,14 +52,14 @@ func wrongText(w *gateway.WarmupView) string {
 	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, display.Percent(w.WrongRate), display.Percent(w.Low), display.Percent(w.High))
 }
 
-// waitSays is how long it takes to the first certificate, in time where the traffic is known.
+// waitSays is the time until the first certificate, if the traffic is known.
 func waitSays(v *gateway.RiskView, w timeToCertify) string {
 	switch {
 	case v.AuditsToCertify == nil:
 		return fmt.Sprintf("a certificate is out of reach as it looks: %d of %s of the best drafts were bad", v.Bad, display.Count(v.Audits, "audit", "audits"))
 	case *v.AuditsToCertify < .5 && v.ScoresWanted == 0:
 		return "certified soon, unless an audit under way is bad"
-	case w.seconds != nil && v.Audits == 0: // as if none will be bad
+	case w.seconds != nil && v.Audits == 0: // assumes that no audit will be bad
 		return fmt.Sprintf("certified in %s at the earliest, at %s (%s to go)", display.Duration(*w.seconds), w.at, display.ToCertify(v))
 	case w.seconds != nil:
 		return fmt.Sprintf("certified in about %s at %s (%s to go)", display.Duration(*w.seconds), w.at, display.ToCertify(v))

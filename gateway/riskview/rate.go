@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// paceOver is the time over which audits are counted to say how fast they come.
+	// rateWindow is the time over which the rate of audits is measured.
 	rateWindow = time.Hour
-	// paceEvery is how long a replica goes by a count: it reads the whole log for it.
+	// rateInterval is how long a replica reuses a rate, because measuring it reads the whole log.
 	rateInterval = time.Minute
 )
 
-// Rates are how many audits a minute came of late that count for a key's next threshold, at all
-// replicas. A key of which fewer than two came has none.
+// Rates are the recent audits per minute that count for a key's next threshold, over all replicas. A key with
+// fewer than two audits has no rate.
 type Rates map[risk.Key]float64
 
-// RatesOf counts in the log.
+// RatesOf measures the rates in the log.
 func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.Known, now time.Time) (Rates, error) {
 	type count struct {
 		version int64
@@ -56,7 +56,7 @@ func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.Known, 
 	for k, c := range counts {
 		minutes := now.Sub(c.first).Minutes()
 		if minutes < 1 && c.warmup.Ended == risk.WarmupRuns && c.warmup.PerMinute(now) > 0 {
-			continue // the drafts of the warm-up tell more
+			continue // the drafts of the warm-up say more
 		}
 		if c.n > 1 {
 			p[k] = float64(c.n) / max(minutes, 1)
@@ -65,14 +65,14 @@ func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.Known, 
 	return p, nil
 }
 
-// timeToCertify is how long it takes to the first certificate.
+// timeToCertify is the time until the first certificate.
 type timeToCertify struct {
-	seconds *float64 // nil: not known, or there is one
-	at      string   // at which pace
+	seconds *float64 // nil: unknown, or there is one
+	at      string   // the rate that it assumes
 }
 
-// waitOf is that of a view: by the audits in the log, and in a warm-up of which none are there by the drafts that it makes.
-// Scores are collected from every draft; of the audits those of the strictest threshold count.
+// waitOf is the time for a view: from the audits in the log, or in a warm-up without audits from its drafts.
+// Every draft gives a score; of the audits, those of the strictest threshold count.
 func waitOf(v *gateway.RiskView) timeToCertify {
 	switch {
 	case v.OperatingIndex > 0 || v.State == gateway.RiskInherits || v.AuditsToCertify == nil:
@@ -91,7 +91,7 @@ func waitOf(v *gateway.RiskView) timeToCertify {
 	return timeToCertify{new(60 * minutes), rateText(drafts, what)}
 }
 
-// rateText is how many of something come in a time, e.g. "4 requests/s".
+// rateText formats a rate, e.g. "4 requests/s".
 func rateText(perMinute float64, what string) string {
 	if perMinute >= 60 {
 		return fmt.Sprintf("%s %s/s", display.OneDecimal(perMinute/60), what)

@@ -1,6 +1,6 @@
-// Package riskview says how the promise of each kind of request stands, in the words that operators read: its
-// phase, what audits have shown, and how long a first certificate takes. A [Viewer] makes these views from states of
-// the evidence; a [Watcher] does it for a replica that runs, and logs each change of phase.
+// Package riskview describes the state of the promise for each kind of request in the operators' words: its
+// phase, the results of audits, and the time until a first certificate. A [Viewer] makes these views from
+// states of the evidence; a [Watcher] does it for a running replica, and logs each change of phase.
 package riskview
 
 import (
@@ -20,19 +20,19 @@ const (
 	WholePrefix = "all."
 	// OwnCohort is the cohort whose threshold other traffic classes may inherit.
 	OwnCohort = "conf"
-	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
-	// former models do not.
+	// inUse is the time, before the last use of the route's latest class, within which another class counts
+	// as in use. Classes of former models do not count.
 	inUse = 10 * time.Minute
 )
 
-// Viewer is what states are looked at through.
+// Viewer makes views.
 type Viewer struct {
 	Config func(route string) *plan.Config // live
 	Rates  Rates
 	Now    time.Time
 }
 
-// Views are states as operators see them, in their order.
+// Views returns the states as operators see them, in their order.
 func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
 	views := make([]gateway.RiskView, len(known))
 	inherits := inheriting(known, l.Config)
@@ -57,7 +57,7 @@ func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 		v.AuditsPerMinute = &pace
 	}
 	if s.Op > 0 {
-		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate stays a proof while audits go on
+		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate remains a proof during later audits
 	}
 	if k.State.Version == 0 {
 		v.ScoresLearned, v.ScoresWanted = s.Learned, risk.GridScores
@@ -69,8 +69,8 @@ func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	return v
 }
 
-// Phase is how the promise of a kind of request stands: by the threshold of its route where it inherits that, else by its own
-// evidence.
+// phase is the state of a kind of request: by the threshold of its route if it inherits that, otherwise by
+// its own evidence.
 func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 	v, w := k.State.View(k.Rule), &k.State.Warmup
 	switch {
@@ -90,7 +90,7 @@ func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 	return gateway.RiskUncertified
 }
 
-// warmup is what is known of the first time of a kind of request; nil where there was none.
+// warmup is the state of a kind's warm-up; nil if there was none.
 func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState) *gateway.WarmupView {
 	w := &k.State.Warmup
 	if w.Began == 0 {
@@ -117,7 +117,7 @@ func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskStat
 			v.DraftsPerMinute = &pace
 		}
 	}
-	// Of a calibrated score no cautious threshold is known beforehand.
+	// For a calibrated score no cautious threshold is known in advance.
 	known := c.Risk.ScoreVersion == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
 	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.MaxConcurrentAudits > 0 && w.HasOutcomes() && known
 	return v
@@ -139,7 +139,7 @@ func adviceView(a risk.Advice) *gateway.RiskAdvice {
 	return v
 }
 
-// inheriting are the keys without a certified threshold whose requests go by that of their whole
+// inheriting returns the keys without a certified threshold whose requests use the threshold of their whole
 // route: the same models and rules, all lengths.
 func inheriting(known []evidence.Known, config func(route string) *plan.Config) map[risk.Key]bool {
 	serving := map[risk.Key]bool{}
@@ -160,7 +160,7 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 	return found
 }
 
-// promisesOf are the views of states in a line for each route, with the main kind of each.
+// promisesOf summarizes states, one line per route, with the main kind of each.
 func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
 	lines := gateway.RiskSummaries(views)
 	for i := range lines {
@@ -169,7 +169,8 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Risk
 	return lines
 }
 
-// mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
+// mainOf is the view of a route's kind of request with the most drafts and audits, of those in use; nil if
+// there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
 		return k.Route == route && k.Cohort == OwnCohort && !strings.HasPrefix(k.TrafficClass, WholePrefix)

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// statesEvery is between two readings of all states for the metrics and the log.
+	// readInterval is the time between two reads of all states for the metrics and the log.
 	readInterval = 10 * time.Second
-	// maxPhaseLines is how many changes of phases are logged at once.
+	// maxPhaseLines bounds the changes of phases that are logged at once.
 	maxPhaseLines = 16
 )
 
-// Options are what a Watcher is made from.
+// Options configure a Watcher.
 type Options struct {
 	Evidence *evidence.Store
 	Config   func(route string) *plan.Config // live
@@ -32,7 +32,7 @@ type Options struct {
 	Now      func() time.Time // nil is time.Now
 }
 
-// Watcher keeps what is known of audits ready, and logs what changes, while a replica runs.
+// Watcher keeps the state of the evidence in memory, and logs changes, while a replica runs.
 type Watcher struct {
 	book   *evidence.Store
 	config func(route string) *plan.Config // live
@@ -41,15 +41,15 @@ type Watcher struct {
 	now    func() time.Time
 
 	last    atomic.Pointer[[]evidence.Known]
-	counted atomic.Pointer[Rates] // nil before somebody asked for views
+	counted atomic.Pointer[Rates] // nil before the first request for views
 
-	mu       sync.Mutex         // of one count at a time
-	counts   time.Time          // when they were made last
-	logged   bool               // Run alone: the phases at the start
-	logViews []gateway.RiskView // Run alone: as they were logged last
+	mu       sync.Mutex         // one measurement at a time
+	counts   time.Time          // time of the last measurement
+	logged   bool               // Run only: the initial phases were logged
+	logViews []gateway.RiskView // Run only: the last logged views
 }
 
-// New makes a Watcher. Its Run belongs to the caller.
+// New makes a Watcher. The caller runs it.
 func New(o Options) *Watcher {
 	s := &Watcher{book: o.Evidence, config: o.Config, routes: o.Routes, log: o.Logger, now: o.Now}
 	if s.now == nil {
@@ -58,8 +58,8 @@ func New(o Options) *Watcher {
 	return s
 }
 
-// Run reads all states every ten seconds, until ctx ends, for those who must not wait, and logs in which phase routes
-// are: each replica does. While states cannot be read the last ones stay.
+// Run reads all states every ten seconds, until ctx ends, for readers that must not wait, and logs the phases
+// of routes: on each replica. If states cannot be read, the last ones remain.
 func (s *Watcher) Run(ctx context.Context) error {
 	t := time.NewTicker(readInterval)
 	defer t.Stop()
@@ -76,7 +76,7 @@ func (s *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// logChanges logs the phases at the start, and what changed since.
+// logChanges logs the phases at the start, and later their changes.
 func (s *Watcher) logChanges(known []evidence.Known) {
 	views := s.viewer().Views(known)
 	var lines []phaseLine
@@ -102,7 +102,7 @@ func (s *Watcher) logChanges(known []evidence.Known) {
 	}
 }
 
-// viewer is what this replica looks at states through.
+// viewer returns this replica's viewer.
 func (s *Watcher) viewer() Viewer {
 	l := Viewer{Config: s.config, Now: s.now()}
 	if p := s.counted.Load(); p != nil {
@@ -111,7 +111,7 @@ func (s *Watcher) viewer() Viewer {
 	return l
 }
 
-// States are all states as they were ten seconds ago at most (evidence.NewCollector).
+// States returns all states, at most ten seconds old (evidence.NewCollector).
 func (s *Watcher) States() []evidence.Known {
 	if known := s.last.Load(); known != nil {
 		return *known
@@ -119,8 +119,8 @@ func (s *Watcher) States() []evidence.Known {
 	return nil
 }
 
-// Views are all states as they are (gateway.Options.Risk). How fast audits come is counted once a
-// minute; it stays unknown where the log cannot be read.
+// Views returns all current states (gateway.Options.Risk). The rate of audits is measured once a minute; it
+// is unknown if the log cannot be read.
 func (s *Watcher) Views(ctx context.Context) ([]gateway.RiskView, error) {
 	known, err := s.book.All(ctx)
 	if err != nil {
@@ -137,13 +137,13 @@ func (s *Watcher) Views(ctx context.Context) ([]gateway.RiskView, error) {
 	return s.viewer().Views(known), nil
 }
 
-// Promises are the states of ten seconds ago at most, a line for each route (gateway.Status).
+// Promises summarizes the states, at most ten seconds old, one line per route (gateway.Status).
 func (s *Watcher) Promises() []gateway.RiskSummary {
 	known := s.States()
 	return promisesOf(known, s.viewer().Views(known))
 }
 
-// Inherited counts the kinds of request of each route that go by the threshold of the whole route
+// Inherited counts each route's kinds of request that use the threshold of the whole route
 // (evidence.NewCollector).
 func (s *Watcher) Inherited(known []evidence.Known) map[string]int {
 	of := map[string]int{}
@@ -156,7 +156,7 @@ func (s *Watcher) Inherited(known []evidence.Known) map[string]int {
 	return of
 }
 
-// Phases are those of all states (evidence.NewCollector).
+// Phases returns the phases of all states (evidence.NewCollector).
 func (s *Watcher) Phases(known []evidence.Known) map[risk.Key]string {
 	of, inherits, l := make(map[risk.Key]string, len(known)), inheriting(known, s.config), s.viewer()
 	for i := range known {
@@ -166,7 +166,7 @@ func (s *Watcher) Phases(known []evidence.Known) map[risk.Key]string {
 	return of
 }
 
-// phaseLine is one line of the log about a kind of request, or a route.
+// phaseLine is one log line about a kind of request, or a route.
 type phaseLine struct {
 	route, trafficClass, cohort string
 	was, phase                  gateway.RiskState
@@ -189,7 +189,7 @@ func (l *phaseLine) write(log zerolog.Logger) {
 	e.Str("phase", string(l.phase)).Msg(l.text)
 }
 
-// phaseAtStart tells in which phase a route is by its main kind of request, nil where no request of it was drafted yet.
+// phaseAtStart describes the phase of a route by its main kind of request, nil if no request was drafted yet.
 func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLine {
 	if main != nil {
 		return lineOfPhase(main, "")
@@ -217,8 +217,8 @@ func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
 	return l
 }
 
-// phaseChanges are the lines about kinds of request whose phase is another one than it was. That the thresholds of one were
-// placed is none.
+// phaseChanges returns log lines about kinds of request whose phase has changed. Placing the thresholds is
+// not reported.
 func phaseChanges(was, is []gateway.RiskView) []phaseLine {
 	before := make(map[risk.Key]gateway.RiskState, len(was))
 	for i := range was {
@@ -236,7 +236,7 @@ func phaseChanges(was, is []gateway.RiskView) []phaseLine {
 	return lines
 }
 
-// waits reports whether a kind in this phase serves nothing because too little is known; a new one does.
+// waits reports whether a kind in this phase serves nothing for lack of evidence, as a new one does.
 func waits(phase gateway.RiskState) bool {
 	return phase == "" || phase == gateway.RiskLearning || phase == gateway.RiskUncertified
 }

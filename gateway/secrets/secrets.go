@@ -1,7 +1,6 @@
-// Package secrets reads files of secrets: one secret a line, behind the name that it goes by. Start at [Keys].
-//
-// Words are parted by spaces or tabs. Empty lines, and lines that begin with #, do not count. No error repeats
-// anything of a file, because a secret may stand in the place of a name.
+// Package secrets parses files of secrets: one secret per line, after its name. Start at [Keys]. Words are
+// separated by spaces or tabs. Empty lines, and lines that begin with #, are ignored. Errors repeat nothing
+// of a file, because a secret may be in the place of a name.
 package secrets
 
 import (
@@ -12,11 +11,11 @@ import (
 	"strings"
 )
 
-// Bounds of a file and of what is in it.
+// Limits of a file and its content.
 const (
 	MaxFile = 64 << 10 // bytes
 
-	maxLines  = 64      // that hold a secret
+	maxLines  = 64      // with a secret
 	maxName   = 64      // bytes
 	MinSecret = 32      // characters
 	maxSecret = 4 << 10 // characters
@@ -28,7 +27,7 @@ type Key struct {
 	Secret []byte // 32 … 4096 printable ASCII characters
 }
 
-// Keys reads a file of keys, in its order. There is at least one; no id and no secret is there twice.
+// Keys parses a file of keys, in its order. There is at least one; ids and secrets are unique.
 func Keys(data []byte) ([]Key, error) {
 	lines, err := parse(data, "ID", "SECRET")
 	if err != nil {
@@ -48,8 +47,8 @@ type Token struct {
 	Secret []byte   // as that of a [Key]
 }
 
-// Tokens reads a file of tokens, in its order. There is at least one; no name and no secret is there twice. A token
-// has one of the known scopes at least, parted by commas.
+// Tokens parses a file of tokens, in its order. There is at least one; names and secrets are unique. A token
+// has at least one of the known scopes, separated by commas.
 func Tokens(data []byte, known ...string) ([]Token, error) {
 	lines, err := parse(data, "NAME", "SCOPES", "SECRET")
 	if err != nil {
@@ -68,7 +67,7 @@ func Tokens(data []byte, known ...string) ([]Token, error) {
 	return tokens, nil
 }
 
-// Line reads a file that holds one secret of atLeast to 4096 printable characters, and nothing else.
+// Line parses a file with exactly one secret of atLeast to 4096 printable characters.
 func Line(data []byte, atLeast int) ([]byte, error) {
 	secret := bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
 	switch {
@@ -80,13 +79,13 @@ func Line(data []byte, atLeast int) ([]byte, error) {
 	return bytes.Clone(secret), nil
 }
 
-// line is one line; the first of its words is a name, and the last a secret.
+// line is one line; its first word is a name, its last one a secret.
 type line struct {
 	number int // from 1
 	words  []string
 }
 
-// parse reads lines of as many words as form has.
+// parse parses lines with as many words as form has.
 func parse(data []byte, form ...string) ([]line, error) {
 	var lines []line
 	seen := map[string]int{} // names and secrets, by line

@@ -10,38 +10,38 @@ import (
 	"strings"
 )
 
-// marker is what MarkerKey holds: a random id, and a count that replicas raise when they see the
-// settings change. A Redis that came back empty has none, and one that came back with older data
-// has a lower count. The zero value is none.
+// marker is the content of MarkerKey: a random id, and a counter that replicas increase when they see the
+// settings change. A Redis that came back empty has none, and one that came back with older data has a lower
+// counter. The zero value is none.
 type marker struct {
 	id      string
 	changes int64
 }
 
-// follows reports whether data with this mark are those with an earlier one, or younger.
+// follows reports whether data with this marker are the same as, or newer than, those with an earlier one.
 func (m marker) follows(earlier marker) bool {
 	return earlier.id == "" || m.id == earlier.id && m.changes >= earlier.changes
 }
 
-// acceptedPrefix begins the id of a mark by which an operator accepted a loss.
+// acceptedPrefix begins the id of a marker with which an operator accepted a loss.
 const acceptedPrefix = "accepted-"
 
-// accepts reports whether an operator has accepted a loss by this mark.
+// accepts reports whether this marker accepts the loss.
 func (m marker) accepts(l *dataLoss) bool {
 	return strings.HasPrefix(m.id, acceptedPrefix) && m.id != l.Marker
 }
 
-// dataLoss is what happened to the settings when Redis lost data: not by anybody's will, so replicas
-// undo it for themselves until somebody restores or accepts.
+// dataLoss is the change of the settings when Redis lost data. Nobody intended it, so replicas undo it for
+// themselves until an operator restores the settings or accepts the loss.
 type dataLoss struct {
 	Marker  string   `json:"marker"` // id of the mark afterwards; "" is none
 	Changes []Change `json:"changes"`
 }
 
-// maxLoss bounds a loss in Redis, in bytes.
+// maxLoss bounds a loss stored in Redis, in bytes.
 const maxLoss = keptEntry
 
-// pending are the changes that nobody has made good yet: the fields are as the loss left them.
+// pending are the changes that were not repaired yet: the fields are as the loss left them.
 func (l *dataLoss) pending(fields map[string]string) []Change {
 	if l == nil {
 		return nil
@@ -54,7 +54,7 @@ func undo(fields map[string]string, changes []Change) map[string]string {
 	return Entry{Changes: changes, after: fields}.before()
 }
 
-// parseLoss reads what a replica wrote. Only fields that the log could keep are believed.
+// parseLoss parses a loss that a replica wrote. Fields that the log could not store are ignored.
 func parseLoss(text string) (*dataLoss, error) {
 	if len(text) > maxLoss {
 		return nil, fmt.Errorf("%s is longer than %d bytes", LossKey, maxLoss)
@@ -74,12 +74,11 @@ func parseLoss(text string) (*dataLoss, error) {
 	return &l, nil
 }
 
-// knownState is what a replica remembers of the settings. The zero value knows nothing, as one that
-// has just started.
+// knownState is what a replica remembers of the settings. The zero value knows nothing, as after the start.
 type knownState struct {
 	fields map[string]string // in force
 	mark   marker
-	loss   *dataLoss // that is neither restored nor accepted
+	loss   *dataLoss // neither restored nor accepted
 }
 
 // readState is what a replica has read.
@@ -89,10 +88,10 @@ type readState struct {
 	publishedLoss *dataLoss // by the replicas
 }
 
-// merge decides what is known now. A field that has changed together with the loss of data stays
-// in force: where the data are older ones of the same Redis, each that differs; where they are
-// others, only one that is gone, because whatever is there was set since. What other replicas
-// tell of a loss goes before what this one finds, so that all have the same in force.
+// merge computes the new known state. A field that changed together with the loss of data stays in force. If
+// Redis has older data of the same history, this is every changed field. If it has other data, only missing
+// fields stay in force, because the others were set since. A loss that other replicas published has
+// precedence over this replica's finding, so that all have the same settings in force.
 func (k knownState) merge(f readState) knownState {
 	l := f.publishedLoss
 	switch {
@@ -115,13 +114,13 @@ func (k knownState) merge(f readState) knownState {
 	return knownState{fields: undo(f.fields, lost), mark: f.mark, loss: l}
 }
 
-// mustReread reports whether the hash is to be read again, once, because the marker that was read
-// after it is not of the data that were known: Redis may have lost them in between, and another
-// replica have made a new marker.
+// mustReread reports whether the hash must be read again, once, because the marker that was read after it
+// does not follow the known one: Redis may have lost the data in between, and another replica may have made a
+// new marker.
 func (k knownState) mustReread(m marker) bool { return !m.follows(k.mark) }
 
-// shouldCount reports whether the replica is to count a change in the marker, being the one that
-// remembers before and has come to now: it saw one, or there is no marker of settings that are.
+// shouldCount reports whether the replica must count a change in the marker, if its state changes from before
+// to k: it saw a change, or there are settings without a marker.
 func (k knownState) shouldCount(before knownState, f readState) bool {
 	if k.loss != nil || before.loss != nil {
 		return false
@@ -132,7 +131,7 @@ func (k knownState) shouldCount(before knownState, f readState) bool {
 	return before.fields != nil && !maps.Equal(before.fields, k.fields)
 }
 
-// parseMark reads a mark; what is not one is none.
+// parseMark parses a marker; an invalid one is none.
 func parseMark(id, changes any) marker {
 	text, ok := id.(string)
 	if !ok || text == "" {

@@ -13,21 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Entry is one change of the settings as the log keeps it.
+// Entry is one change of the settings in the log.
 type Entry struct {
-	ID      string // in the stream; begins with Redis' time in milliseconds
+	ID      string // in the stream; it begins with Redis' time in milliseconds
 	Version int64  // of the settings after the change: 1, 2, …
 	Who     string // Nobody for a change that bypassed the log
 	Why     string
 	Changes []Change // sorted by name
 
-	after map[string]string // the whole hash, as far as kept tells
+	after map[string]string // the whole hash, as far as kept allows
 }
 
-// Nobody is who made the changes that were found and not made through the log.
+// Nobody is the author of changes that bypassed the log.
 const Nobody = "unknown"
 
-// Change is what happened to one field. Nil is a field that is not set.
+// Change is the change of one field. Nil means not set.
 type Change struct {
 	Name string  `json:"name"`
 	Old  *string `json:"old"`
@@ -44,7 +44,7 @@ func (e Entry) At() time.Time {
 	return time.UnixMilli(n)
 }
 
-// What of a field and of a line is kept at most, in bytes.
+// Maximum sizes of a field and of a line, in bytes.
 const (
 	keptName  = 192
 	keptValue = 256
@@ -53,13 +53,11 @@ const (
 	keptEntry = 1 << 20
 )
 
-// maxVersion is more than anybody counts to, and the last that every reader of JSON tells
-// from the next.
+// maxVersion is above any real version, and the last integer that every JSON reader represents exactly.
 const maxVersion = 1 << 53
 
-// kept returns those fields of a hash that the log can tell of: text, and no longer than
-// any setting is. What is not among them is never changed by a [Store] either, unless
-// somebody unsets it.
+// kept returns those fields of a hash that the log can store: text, and no longer than any setting. A [Store]
+// never changes other fields, unless an operator unsets them.
 func kept(h map[string]string) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, value := range h {
@@ -74,7 +72,7 @@ func keeps(name, value string) bool {
 	return len(name) <= keptName && len(value) <= keptValue && utf8.ValidString(name) && utf8.ValidString(value)
 }
 
-// changesOf lists what must happen to a so that it becomes b.
+// changesOf lists the changes from a to b.
 func changesOf(a, b map[string]string) []Change {
 	var out []Change
 	for _, name := range differing(a, b) {
@@ -90,7 +88,7 @@ func changesOf(a, b map[string]string) []Change {
 	return out
 }
 
-// before is the hash that the entry's change was made to.
+// before is the hash before the entry's change.
 func (e Entry) before() map[string]string {
 	h := maps.Clone(e.after)
 	for _, c := range e.Changes {
@@ -103,7 +101,7 @@ func (e Entry) before() map[string]string {
 	return h
 }
 
-// values are an entry as the stream has it.
+// values are the fields of an entry in the stream.
 func (e Entry) values() ([]string, error) {
 	changes, err := json.Marshal(e.Changes)
 	if err != nil {
@@ -117,7 +115,7 @@ func (e Entry) values() ([]string, error) {
 		"changes", string(changes), "settings", string(after)}, nil
 }
 
-// parseEntry reads what values wrote, and refuses what it cannot have written.
+// parseEntry parses what values wrote, and refuses anything else.
 func parseEntry(m redis.XMessage) (Entry, error) {
 	word := func(name string) string {
 		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
@@ -144,7 +142,7 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 	return e, nil
 }
 
-// check refuses an entry that contradicts itself.
+// check refuses an inconsistent entry.
 func (e Entry) check() error {
 	if e.after == nil || len(e.after) > maxFields {
 		return errors.New("there are no settings in it, or too many")

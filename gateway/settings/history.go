@@ -8,11 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// page is how many entries of the log are read at once.
+// page is the number of log entries per read.
 const page = 50
 
-// Read returns the hash, without values that are too long to be read. Of one with too
-// many fields the snapshot says so.
+// Read returns the hash without values that are too long. If it has too many fields, the snapshot says so.
 func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
 	r := reader{redis: s.redis, checkSizes: true}
 	c, err := r.read(ctx)
@@ -31,13 +30,13 @@ func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-// History calls yield with the entries of the log, the newest first, until it returns
-// false. Entries that cannot be read are passed over.
+// History calls yield with the entries of the log, the newest first, until it returns false. Invalid entries
+// are skipped.
 func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
 	return walk(ctx, s.redis, yield)
 }
 
-// walk is History over any connection.
+// walk is History on any connection.
 func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	last := "+"
 	for seen := 0; seen < 2*maxEntries; { // MAXLEN ~ keeps some more
@@ -63,14 +62,14 @@ func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	return nil
 }
 
-// newest is the newest entry that can be read; the zero Entry where there is none.
+// newest is the newest valid entry; the zero Entry if there is none.
 func newest(ctx context.Context, c redis.Cmdable) (Entry, error) {
 	var head Entry
 	err := walk(ctx, c, func(e Entry) bool { head = e; return false })
 	return head, err
 }
 
-// version is the hash as it was after a version.
+// version is the hash after a version.
 func (s *Store) version(ctx context.Context, version int64) (map[string]string, error) {
 	if version == 0 {
 		return map[string]string{}, nil
@@ -95,7 +94,7 @@ func (s *Store) version(ctx context.Context, version int64) (map[string]string, 
 	return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log holds %d to %d", version, slices.Min(known), slices.Max(known))}}
 }
 
-// VersionOf is the version that the entry with this id made.
+// VersionOf is the version of the entry with this id.
 func (s *Store) VersionOf(ctx context.Context, id string) (int64, error) {
 	var version int64
 	err := s.History(ctx, func(e Entry) bool {

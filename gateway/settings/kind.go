@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is how one sort of value is read, checked, stored and shown.
+// kind says how a type of value is parsed, checked, stored and shown.
 type kind struct {
 	words string // the range, for people
 	set   func(v *Values, text string) error
@@ -147,8 +147,8 @@ var (
 	errDuration = errors.New("not a duration")
 )
 
-// parseNumber reads what people write as a number, and not what else
-// strconv.ParseFloat takes: NaN, infinities, hexadecimal, underscores.
+// parseNumber parses ordinary numbers, and refuses the other forms of strconv.ParseFloat: NaN, infinities,
+// hexadecimal, underscores.
 func parseNumber(text string) (float64, error) {
 	if err := plain(text); err != nil {
 		return 0, err
@@ -198,7 +198,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, errDuration
 }
 
-// plain refuses the two slips that are hard to see in a shell.
+// plain refuses two mistakes that are hard to see in a shell.
 func plain(text string) error {
 	if text == "" {
 		return errEmpty
@@ -211,7 +211,7 @@ func plain(text string) error {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// spell writes a duration without the zero parts that Duration.String adds.
+// spell formats a duration without the zero parts of Duration.String.
 func spell(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Line is a setting, or a field of the hash that is not in force, as commands list it.
+// Line is a setting, or a hash field that is not in force, as commands list it.
 type Line struct {
 	Name    string     `json:"name"`
 	Value   string     `json:"value"` // in force
 	Default string     `json:"default"`
 	Allowed string     `json:"allowed"`
-	Set     bool       `json:"set"`            // by a field of the hash, not by default
-	When    *time.Time `json:"when,omitempty"` // of the last change, with Who; nil is not known
+	Set     bool       `json:"set"`            // by a field of the hash, not the default
+	When    *time.Time `json:"when,omitempty"` // of the last change, with Who; nil is unknown
 	Who     string     `json:"who,omitempty"`
 	Problem string     `json:"problem,omitempty"` // why the field is not in force
 }
 
-// List are all settings as they are in force for a route; where route is "", for all, with those of each route that has
-// its own. The fields that are not in force come last.
+// List returns all settings in force for a route; if route is "", the global ones and each route's own.
+// Fields that are not in force come last.
 func List(s *Snapshot, route string) []Line {
 	set := s.Set()
 	var lines []Line
@@ -50,7 +50,7 @@ func List(s *Snapshot, route string) []Line {
 	return lines
 }
 
-// AddAuthors puts into lines who changed each last, and when, as far as the history goes back.
+// AddAuthors adds the author and the time of the last change to lines, as far as the history goes back.
 func (s *Store) AddAuthors(ctx context.Context, lines []Line) error {
 	open := map[string]*Line{}
 	for i := range lines {

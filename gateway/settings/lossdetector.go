@@ -19,22 +19,22 @@ var markText string
 
 var markScript = script.New(markText)
 
-// lossDetector reads and writes what tells a loss of data from a change that somebody made. It belongs
-// to one goroutine at a time.
+// lossDetector reads and writes the marker, which distinguishes a loss of data from an intended change. It
+// belongs to one goroutine at a time.
 type lossDetector struct {
 	redis         redis.UniversalClient
 	known         knownState
-	lossPublished bool // the last read found a loss told of in Redis
+	lossPublished bool // the last read found a published loss in Redis
 }
 
-// readMarker reads the marker, and what the other replicas tell. It comes after the hash was read: the
-// other way round a Redis that loses its data in between would seem to have been emptied on
-// purpose. forbidden says that Redis lets no marker be read: then no loss can be found here.
+// readMarker reads the marker and the published loss. It must run after the hash was read: in the other
+// order, a Redis that loses its data in between would look as if it had been emptied on purpose. forbidden
+// means that Redis does not allow reading the marker: then no loss can be found here.
 func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, err error) {
 	pipe := g.redis.Pipeline()
 	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
 	told := pipe.HGet(ctx, LossKey, lossField)
-	_, _ = pipe.Exec(ctx) // each is looked at below
+	_, _ = pipe.Exec(ctx) // each result is checked below
 	values, err := marker.Result()
 	switch {
 	case err == nil:
@@ -46,14 +46,14 @@ func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, 
 		return readState{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
 	}
 	if text, err := told.Result(); err == nil {
-		f.publishedLoss, _ = parseLoss(text) // what is not one is overwritten or deleted
+		f.publishedLoss, _ = parseLoss(text) // an invalid one is overwritten or deleted
 	}
 	g.lossPublished = told.Err() == nil
 	return f, forbidden, nil
 }
 
-// update decides what is in force, given what was read, and tells the other replicas of it, unless
-// that is forbidden. It returns why no loss can be found or told here.
+// update computes the settings in force from what was read, and publishes it for the other replicas, unless
+// that is forbidden. It returns why a loss cannot be found or published here.
 func (g *lossDetector) update(ctx context.Context, f readState, forbidden error) error {
 	before := g.known
 	g.known = before.merge(f)
@@ -63,8 +63,8 @@ func (g *lossDetector) update(ctx context.Context, f readState, forbidden error)
 	return g.publish(ctx, before, f)
 }
 
-// publish writes what the others are to know. What fails is written after the next read; an error
-// is one that it may not be written.
+// publish writes what the other replicas must know. A failed write is repeated after the next read; an error
+// means that writing is forbidden.
 func (g *lossDetector) publish(ctx context.Context, before knownState, f readState) error {
 	forbidden := g.publishLoss(ctx, f)
 	if !g.known.shouldCount(before, f) {
@@ -74,7 +74,7 @@ func (g *lossDetector) publish(ctx context.Context, before knownState, f readSta
 	switch {
 	case err == nil && m.id != "":
 		g.known.mark = m
-	case f.mark.id == "": // it was not made: Redis may have come back empty since the hash was read, which the next read finds
+	case f.mark.id == "": // not created: Redis may have been emptied since the hash was read; the next read finds out
 		g.known.mark = before.mark
 	}
 	if err != nil && refuses(err) {
@@ -83,7 +83,7 @@ func (g *lossDetector) publish(ctx context.Context, before knownState, f readSta
 	return forbidden
 }
 
-// publishLoss writes a loss, or deletes one that is over.
+// publishLoss writes a loss, or deletes a finished one.
 func (g *lossDetector) publishLoss(ctx context.Context, f readState) error {
 	var err error
 	switch {
@@ -105,12 +105,12 @@ func (g *lossDetector) publishLoss(ctx context.Context, f readState) error {
 	return nil
 }
 
-// forbids is an error that Redis will give for good, with what is to be done.
+// forbids is a permanent error of Redis, with its remedy.
 func forbids(key string, err error) error {
 	return fmt.Errorf("let this user write %s (deploy/redis/users.acl): %w", key, err)
 }
 
-// countChange counts a change in the marker. A new one continues the mark that was known.
+// countChange counts a change in the marker. A new marker continues the last known one.
 func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, error) {
 	if last.id == "" {
 		last.id = rand.Text()
@@ -123,10 +123,10 @@ func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, er
 	return parseMark(got[0], got[1]), nil
 }
 
-// lost are the settings that stay in force although Redis has lost them.
+// lost returns the settings that are in force although Redis has lost them.
 func (g *lossDetector) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
 
-// refuses reports whether Redis will refuse the same command for good.
+// refuses reports whether Redis will always refuse the same command.
 func refuses(err error) bool {
 	return script.Answered(err) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "WRONGTYPE"))
 }

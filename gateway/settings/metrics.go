@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// maxNames bounds the label of the gauges that name fields; what does not fit is one
-// series named other.
+// maxNames bounds the number of series of the gauges that name fields; the rest is one series named other.
 const maxNames = 128
 
 type metrics struct {
@@ -22,7 +21,7 @@ type metrics struct {
 // named is a gauge that is 1 for every field of a list.
 type named struct {
 	*prometheus.GaugeVec
-	shown []string // labels now, so that only stale ones are deleted
+	shown []string // current labels, so that only stale ones are deleted
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -55,7 +54,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// show shows exactly the given fields.
+// show exports exactly the given fields.
 func (n *named) show(fields []RejectedValue) {
 	var now []string
 	for _, r := range fields {

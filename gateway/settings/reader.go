@@ -10,23 +10,22 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// content is the hash as it was read. A value that is longer than maxValue is tooLong.
+// content is the hash as it was read. A value that is longer than maxValue is replaced by tooLong.
 type content struct {
 	fields        map[string]string
-	tooManyFields bool // there are more than maxFields; none were kept
+	tooManyFields bool // more than maxFields; none were kept
 }
 
-// reader reads the hash without being hurt by one that somebody filled with megabytes.
-// It belongs to one goroutine at a time.
+// reader reads the hash with bounded memory, even if someone filled it with megabytes. It belongs to one
+// goroutine at a time.
 type reader struct {
 	redis      redis.Cmdable
-	checkSizes bool // the last answer was too large, or HGETALL's did not come in time
+	checkSizes bool // the last answer was too large, or HGETALL timed out
 }
 
-// read returns the hash. It is one HGETALL, as long as that came in time and was no
-// larger than what is kept of it; else the sizes are asked for first, in four round
-// trips, and what is too long stays where it is. Where these do not come in time either,
-// the next read is an HGETALL again.
+// read returns the hash. It uses one HGETALL, as long as that was in time and not larger than the limits.
+// Otherwise it first reads the sizes, in four round trips, and leaves out what is too long. If that times
+// out, too, the next read uses HGETALL again.
 func (r *reader) read(ctx context.Context) (content, error) {
 	if r.checkSizes {
 		c, err := r.measured(ctx)
@@ -34,14 +33,14 @@ func (r *reader) read(ctx context.Context) (content, error) {
 			return c, nil
 		}
 		if !script.Answered(err) {
-			r.checkSizes = false // four round trips may be more than there is time for: the two ways take turns
+			r.checkSizes = false // four round trips may take too long: the two ways alternate
 			return c, err
 		}
 		// Redis knows or allows only HGETALL.
 	}
 	h, err := r.redis.HGetAll(ctx, Key).Result()
 	if err != nil {
-		r.checkSizes = !script.Answered(err) // its size may be why
+		r.checkSizes = !script.Answered(err) // its size may be the reason
 		return content{}, err
 	}
 	c := content{fields: h, tooManyFields: len(h) > maxFields}
@@ -49,7 +48,7 @@ func (r *reader) read(ctx context.Context) (content, error) {
 	return c, nil
 }
 
-// measured reads what is not too large.
+// measured reads the values that are not too large.
 func (r *reader) measured(ctx context.Context) (content, error) {
 	n, err := r.redis.HLen(ctx, Key).Result()
 	if err != nil {
@@ -77,7 +76,7 @@ func (r *reader) measured(ctx context.Context) (content, error) {
 			return content{}, err
 		}
 		for i, v := range values {
-			if text, ok := v.(string); ok { // not one that was deleted meanwhile
+			if text, ok := v.(string); ok { // not deleted meanwhile
 				c.fields[short[i]] = text
 			}
 		}
@@ -108,10 +107,10 @@ func (r *reader) long(ctx context.Context, names []string) ([]string, error) {
 	return long, nil
 }
 
-// tooLong stands for a value that is.
+// tooLong replaces a value that is too long.
 var tooLong = strings.Repeat("?", maxValue+1)
 
-// trim puts tooLong in the place of what is, and reports whether there was any.
+// trim replaces values that are too long, and reports whether there were any.
 func (c *content) trim() bool {
 	if c.tooManyFields {
 		c.fields = nil

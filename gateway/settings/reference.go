@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown bounds what of a foreign name or value is ever shown.
+// maxShown bounds how much of a foreign name or value is shown.
 const maxShown = 64
 
-// show makes foreign text fit for a log field, a label and a terminal:
-// printable, valid UTF-8, at most maxShown bytes.
+// show makes foreign text safe for a log field, a label and a terminal: printable, valid UTF-8, at most
+// maxShown bytes.
 func show(s string) string { return showTo(s, maxShown) }
 
-// showTo is show for at most so many bytes.
+// showTo is show with another limit in bytes.
 func showTo(s string, most int) string {
 	const mark = "…"
 	var b strings.Builder
@@ -36,8 +36,8 @@ func showTo(s string, most int) string {
 	return b.String()
 }
 
-// showValue is show for a value. One that is too long to be read is not shown at all:
-// how much of it is at hand depends on how it was read.
+// showValue is show for a value. A value that is too long to be read is not shown: how much of it is
+// available depends on how it was read.
 func showValue(s string) string {
 	if len(s) > maxValue {
 		return "…"
@@ -45,7 +45,7 @@ func showValue(s string) string {
 	return show(s)
 }
 
-// unknown is the reason for a name that is not in the table.
+// unknown is the reason for a name that does not exist.
 func unknown(name string) string {
 	names := make([]string, len(specs))
 	for i := range specs {
@@ -54,7 +54,7 @@ func unknown(name string) string {
 	return "unknown setting" + near(name, names)
 }
 
-// near suggests the known name that is one or two slips away, if there is one.
+// near returns the known name with at most two typing errors, if there is one.
 func near(name string, known []string) string {
 	if name == "" || len(name) > maxShown {
 		return ""

@@ -2,10 +2,10 @@ package settings
 
 import "fmt"
 
-// minHighThreshold is how low shed.high may go on its own.
+// minHighThreshold is the minimum of shed.high without shed.allow_high.
 const minHighThreshold = 0.5
 
-// rule is something that must hold between fields.
+// rule is a condition between fields.
 type rule struct {
 	fields []string
 	broken func(v *Values) string // the reason, "" when it holds
@@ -31,7 +31,7 @@ var rules = []rule{
 	{[]string{shedRelease, shedHigh}, func(v *Values) string { return swallows(v, shedHigh, v.Admission.High) }},
 }
 
-// broken returns the fields of the first broken rule and why it is broken.
+// broken returns the fields of the first broken rule and the reason.
 func broken(v *Values) (fields []string, reason string) {
 	for _, r := range rules {
 		if reason := r.broken(v); reason != "" {
@@ -48,8 +48,8 @@ func above(lower string, a float64, upper string, b float64) string {
 	return fmt.Sprintf("%s %s is above %s %s", lower, decimal(a), upper, decimal(b))
 }
 
-// swallows refuses a release with which shedding would never end. A threshold
-// of 0 is a kill switch, which has no end to begin with.
+// swallows refuses a release with which shedding would never end. A threshold of 0 is a kill switch, which
+// has no release.
 func swallows(v *Values, name string, threshold float64) string {
 	if threshold == 0 || v.Admission.Hysteresis < threshold {
 		return ""

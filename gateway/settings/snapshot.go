@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// What is read of the hash at most.
+// Limits for reading the hash.
 const (
 	maxFields = 256
 	maxValue  = 4 << 10
 )
 
-// Snapshot is what was in force at one moment. It is immutable; what its
-// methods return is shared and must not be written to.
+// Snapshot is the settings in force at one time. It is immutable; results of its methods are shared and
+// read-only.
 type Snapshot struct {
 	global   Values
 	routes   map[string]*Values // only routes with overrides
@@ -23,8 +23,8 @@ type Snapshot struct {
 	unknown  []RejectedValue
 }
 
-// RejectedValue is a field that is not in force, and why. Name and Value are printable and
-// at most 64 bytes long; a Value too long to be read is "…".
+// RejectedValue is a field that is not in force, with the reason. Name and Value are printable and at most 64
+// bytes long; a Value too long to be read is "…".
 type RejectedValue struct {
 	Name   string
 	Value  string
@@ -42,20 +42,18 @@ func (s *Snapshot) Route(name string) *Values {
 	return &s.global
 }
 
-// Rejected returns what was refused, sorted by name; the last good values of these
-// fields stay in force.
+// Rejected returns the refused fields, sorted by name; their last good values stay in force.
 func (s *Snapshot) Rejected() []RejectedValue { return s.rejected }
 
-// Unknown returns the fields that mean nothing to this replica, sorted by name: settings
-// of another version, routes that it does not have, slips of the pen. They are ignored.
+// Unknown returns the fields that this replica does not know, sorted by name: settings of another version,
+// unknown routes, misspelt names. They are ignored.
 func (s *Snapshot) Unknown() []RejectedValue { return s.unknown }
 
-// Set returns the fields in force as they were written; all others have their
-// default. A refused field appears with its last good value, if it had one.
+// Set returns the fields in force as they were written; all others have their default. A refused field has
+// its last good value, if there was one.
 func (s *Snapshot) Set() map[string]string { return s.set }
 
-// Warnings tells of values that are valid and that somebody should know of:
-// every class that a kill switch turns away altogether.
+// Warnings lists valid values that deserve attention: every class that a kill switch rejects completely.
 func (s *Snapshot) Warnings() []string {
 	warn := closed("", &s.global)
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
@@ -82,9 +80,8 @@ func closed(route string, v *Values) []string {
 	return warn
 }
 
-// FromHash makes a snapshot of the hash h for the configured routes. It is a
-// function of its arguments. A field that is refused keeps the value it has in
-// last, or its default when it has none there; last may be nil.
+// FromHash makes a snapshot of the hash h for the configured routes. It is a pure function. A refused field
+// keeps its value in last, or its default if it has none there; last may be nil.
 func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, []RejectedValue) {
 	if last == nil {
 		last = &Snapshot{global: Defaults()}
@@ -110,8 +107,8 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 	return s, s.rejected
 }
 
-// overfull is the snapshot after a hash of more than maxFields. Which of them to read
-// would be chance, so none are: the last good hash stays whole.
+// overfull is the snapshot of a hash with more than maxFields. Any choice of fields would be random, so none
+// are read: the last good hash stays in force.
 func (s *Snapshot) overfull() *Snapshot {
 	next := *s
 	next.unknown = nil
@@ -119,7 +116,7 @@ func (s *Snapshot) overfull() *Snapshot {
 	return &next
 }
 
-// byName lists fields by their names in the hash.
+// byName sorts fields by their names in the hash.
 func byName(fields map[string]RejectedValue) []RejectedValue {
 	var out []RejectedValue
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -128,27 +125,27 @@ func byName(fields map[string]RejectedValue) []RejectedValue {
 	return out
 }
 
-// builder sorts the fields of one hash into kept, refused and unknown.
+// builder divides the fields of a hash into kept, refused and unknown.
 type builder struct {
 	hash, last map[string]string
-	kept       map[string]string        // each parses; in the end no rule is broken
-	level      map[string]int           // how far a field was taken back by a rule
-	refused    map[string]RejectedValue // by the name in the hash; the first reason counts
-	unknown    map[string]RejectedValue // by the name in the hash
+	kept       map[string]string        // each can be parsed; at the end no rule is broken
+	level      map[string]int           // how far a rule moved a field back
+	refused    map[string]RejectedValue // by name in the hash; with the first reason
+	unknown    map[string]RejectedValue // by name in the hash
 }
 
-// Levels of a field that breaks a rule. A field only climbs, so that settling
-// ends: as written, as it last was, not set at all.
+// Levels of a field that breaks a rule: as written, as it was last, not set. A level only increases, so that
+// settle terminates.
 const (
 	asWritten = iota
 	asLast
 	notSet
 )
 
-// reasonFleet refuses an override of what only makes sense for all routes.
+// reasonFleet refuses an override of a setting that is the same for all routes.
 const reasonFleet = "is the same for every route and cannot be overridden"
 
-// field keeps one field of the hash, or its last good value.
+// field keeps a field of the hash, or its last good value.
 func (b *builder) field(name, value string, routes []string) {
 	base, route, perRoute := strings.Cut(name, "@")
 	spec, ok := lookup(base)
@@ -188,8 +185,8 @@ func (b *builder) take(name string, level int) {
 	delete(b.kept, name)
 }
 
-// settle takes fields of one scope ("" or "@route") back until no rule is
-// broken, and returns the scope's values over base.
+// settle moves fields of one scope ("" or "@route") back until no rule is broken, and returns the scope's
+// values over base.
 func (b *builder) settle(suffix string, base Values) Values {
 	for {
 		v := b.apply(suffix, base)
@@ -200,19 +197,18 @@ func (b *builder) settle(suffix string, base Values) Values {
 	}
 }
 
-// apply lays the kept fields of a scope over base.
+// apply applies the kept fields of a scope to base.
 func (b *builder) apply(suffix string, base Values) Values {
 	for i := range specs {
 		if value, ok := b.kept[specs[i].Name+suffix]; ok {
-			_ = specs[i].kind.set(&base, value) // kept only if it parsed
+			_ = specs[i].kind.set(&base, value) // kept only if it can be parsed
 		}
 	}
 	return base
 }
 
-// takeBack refuses those fields of a broken rule that are new, or, when the
-// rule broke without anything new here (a default or another scope moved), all
-// that are set. It reports whether there were any.
+// takeBack refuses the new fields of a broken rule. If none of them is new here (a default or another scope
+// changed), it refuses all that are set. It reports whether there were any.
 func (b *builder) takeBack(fields []string, suffix, reason string) bool {
 	var fresh, set []string
 	for _, f := range fields {
@@ -237,7 +233,7 @@ func (b *builder) takeBack(fields []string, suffix, reason string) bool {
 	return len(fresh) > 0
 }
 
-// explain says why also when it is a removal that is refused.
+// explain gives the reason, also for a refused removal.
 func (b *builder) explain(name, reason string) string {
 	if _, present := b.hash[name]; present {
 		return reason

@@ -15,7 +15,7 @@ import (
 type Spec struct {
 	Name     string
 	Default  string
-	Range    string // what a value may be, in words
+	Range    string // valid values, in words
 	Doc      string
 	PerRoute bool // name@route may override it
 
@@ -34,7 +34,7 @@ func (s Spec) DefaultValue() string {
 // Specs returns every setting, sorted by name.
 func Specs() []Spec { return slices.Clone(specs) }
 
-// Names of the settings that the cross-field rules speak of.
+// Names of the settings in the rules between fields.
 const (
 	shedLow       = "shed.low"
 	shedNormal    = "shed.normal"
@@ -43,8 +43,7 @@ const (
 	shedAllowHigh = "shed.allow_high"
 )
 
-// specs is the one table of settings: their ranges, defaults and places. It is
-// sorted by name, and never written after it was made.
+// specs is the table of all settings: ranges, defaults and destinations. It is sorted by name and read-only.
 var specs = sorted([]Spec{
 	route("speculation.mode", "risk", "How a route uses its draft pool. `off`: the target answers everything. `risk`: a draft is served if its score reaches a threshold that audits have certified. `confidence`: a draft is served if its score reaches `speculation.threshold_nats`. `shadow`: drafts are audited and never served. `lenient`: a draft is served if every token is plausible to the target. `judge`: a draft is served if the target says that it is right. `verify`: only text that the target would have generated itself is served (for temperature above 0 see `speculation.verify_sampled`). In `lenient`, `judge` and `verify` nothing is streamed before the target has checked it.",
 		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeLenient, plan.ModeJudge, plan.ModeVerify)),
@@ -264,9 +263,8 @@ func lookup(name string) (*Spec, bool) {
 	return &specs[i], true
 }
 
-// Validate tells whether value may be stored under name, which may be
-// "name@route". It cannot see the other fields, so the rules between fields are
-// checked by [FromHash] alone.
+// Validate reports whether value may be stored under name, which may be "name@route". It does not see the
+// other fields, so only [FromHash] checks the rules between fields.
 func Validate(name, value string) error {
 	base, onRoute, perRoute := strings.Cut(name, "@")
 	spec, ok := lookup(base)
@@ -284,7 +282,7 @@ func Validate(name, value string) error {
 	return nil
 }
 
-// check parses value for spec and throws the result away.
+// check parses value and discards the result.
 func check(spec *Spec, value string) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("longer than the %d bytes that are read", maxValue)

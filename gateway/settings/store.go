@@ -16,53 +16,48 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// Store is where operators change the settings and look at their history. It is for
-// people and scripts, a few changes a minute: every call takes some round trips, and
-// waits as long as its context allows.
-//
-// A change is logged first and made then, each in a transaction that fails if somebody
-// else wrote meanwhile, because in a cluster no transaction holds both keys. Whoever dies
-// in between leaves a change in the log that never was; the next change finds that the
-// settings are as before it and says so in the log. So no setting is lost that was
-// confirmed, no change is made that the log does not know, and a change that came by
-// another way (redis-cli) is found, and logged as [Nobody]'s, before the next one.
+// Store changes the settings and reads their history. It is for people and scripts, a few changes a minute:
+// every call takes several round trips, and waits as long as its context allows. A change is first logged and
+// then made. Each step is a transaction that fails if another writer was active meanwhile. Two transactions
+// are needed because in a cluster no transaction covers both keys. If a process dies in between, the log has
+// a change that was never made; the next change finds that the settings are unchanged and records this in the
+// log. So no confirmed setting is lost, no change by a Store is missing in the log, and a change by other
+// means (redis-cli) is detected and logged as [Nobody]'s before the next one.
 type Store struct {
 	redis  redis.UniversalClient
 	routes []string
 }
 
-// NewStore returns a store. routes are those that may have settings of their own; nil is
-// any.
+// NewStore returns a store. routes are the routes that may have settings of their own; nil is any.
 func NewStore(client redis.UniversalClient, routes []string) *Store {
 	return &Store{redis: client, routes: routes}
 }
 
-// Edit says who changes settings, why, and how.
+// Edit is a change of settings with its author and its reason.
 type Edit struct {
 	Who, Why string
-	Force    bool // also names and routes that are not known here
-	DryRun   bool // only tell what would change
+	Force    bool // also unknown names and routes
+	DryRun   bool // only report what would change
 
-	acceptedLoss *dataLoss // not the hash is changed, but the loss taken for a change
+	acceptedLoss *dataLoss // accept this loss instead of changing the hash
 }
 
-// Result is what came of an order.
+// Result is the result of an edit.
 type Result struct {
 	Version int64    // of the settings afterwards; 0: nothing was written
-	Changes []Change // none: the settings were as wanted
-	Found   []Change // made past the log before this order, and logged with it
-	Notes   []string // what somebody should know of the settings afterwards
+	Changes []Change // empty: the settings already had these values
+	Found   []Change // made without the log before this edit, and logged with it
+	Notes   []string // what the operator should know about the new settings
 }
 
-// RefusedError says what is wrong with an order, one line for each field. Nothing was
-// changed.
+// RefusedError lists the problems of an edit, one line for each field. Nothing was changed.
 type RefusedError struct{ Problems []string }
 
-// Error is all lines.
+// Error returns all lines.
 func (e *RefusedError) Error() string { return strings.Join(e.Problems, "\n") }
 
 var (
-	// errRaced: somebody else wrote meanwhile. It is tried again.
+	// errRaced: another writer was active. The edit is repeated.
 	errRaced = errors.New("the settings or their log were changed by somebody else again and again; try again")
 	// errPending: the newest change in the log is not in the settings, perhaps not yet.
 	errPending = errors.New("another change is under way")
@@ -70,12 +65,11 @@ var (
 
 const (
 	maxRaces    = 32
-	pendingWait = 2 * time.Second // longer than anybody takes from the log to the settings
+	pendingWait = 2 * time.Second // longer than any store takes from the log to the settings
 	pendingPoll = 100 * time.Millisecond
 )
 
-// Set sets and unsets fields, all of them or none. An error that is not a *[RefusedError]
-// is Redis'.
+// Set sets and unsets fields, all of them or none. An error that is not a *[RefusedError] comes from Redis.
 func (s *Store) Set(ctx context.Context, o Edit, set map[string]string, unset []string) (Result, error) {
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		next := maps.Clone(now)
@@ -96,14 +90,14 @@ func (s *Store) Set(ctx context.Context, o Edit, set map[string]string, unset []
 	})
 }
 
-// Rollback makes the settings what they were after a version, as a change of its own.
-// Version 0 is nothing set. Fields that the log cannot keep stay.
+// Rollback restores the settings after a version, as a change of its own. Version 0 means no settings. Fields
+// that the log cannot store stay.
 func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, error) {
 	then, err := s.version(ctx, version)
 	if err != nil {
 		return Result{}, err
 	}
-	o.Force = true // what was in force needs nobody's consent
+	o.Force = true // values that were in force need no check
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		next := maps.Clone(then)
 		for name, value := range now {
@@ -115,10 +109,10 @@ func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, er
 	})
 }
 
-// errNoLoss is an order to mend what is whole.
+// errNoLoss refuses to repair settings that were not lost.
 var errNoLoss = &RefusedError{[]string{"no replica tells of settings that Redis has lost"}}
 
-// Lost is what Redis has lost of the settings, as the replicas tell: each as it is in force there
+// Lost returns the settings that Redis has lost, as the replicas report them: each as it is in force there
 // (Old) and as Redis has it (New).
 func (s *Store) Lost(ctx context.Context) ([]Change, error) {
 	l, err := s.loss(ctx)
@@ -133,7 +127,7 @@ func (s *Store) Lost(ctx context.Context) ([]Change, error) {
 	return l.pending(c.fields), nil
 }
 
-// loss is what the replicas tell, nil where they tell of none.
+// loss is the published loss, nil if there is none.
 func (s *Store) loss(ctx context.Context) (*dataLoss, error) {
 	text, err := s.redis.HGet(ctx, LossKey, lossField).Result()
 	switch {
@@ -145,13 +139,13 @@ func (s *Store) loss(ctx context.Context) (*dataLoss, error) {
 	return parseLoss(text)
 }
 
-// Restore writes what Redis has lost of the settings as the replicas have it in force.
+// Restore writes the lost settings to Redis, as the replicas have them in force.
 func (s *Store) Restore(ctx context.Context, o Edit) (Result, error) {
 	l, err := s.loss(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	o.Force = true // what is in force needs nobody's consent
+	o.Force = true // values in force need no check
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		lost := l.pending(now)
 		if len(lost) == 0 {
@@ -161,8 +155,8 @@ func (s *Store) Restore(ctx context.Context, o Edit) (Result, error) {
 	})
 }
 
-// Accept has the replicas go by the settings that Redis has. The log has it as a change from
-// what they had in force.
+// Accept makes the replicas use the settings in Redis. The log records this as a change from what they had in
+// force.
 func (s *Store) Accept(ctx context.Context, o Edit) (Result, error) {
 	l, err := s.loss(ctx)
 	if err != nil {
@@ -177,10 +171,10 @@ func (s *Store) Accept(ctx context.Context, o Edit) (Result, error) {
 	})
 }
 
-// transform makes the settings that are wanted of those that are. It must not change now.
+// transform computes the wanted settings from the current ones. It must not modify now.
 type transform func(now map[string]string) (next map[string]string, err error)
 
-// change carries out an edit, again when somebody else was faster.
+// change carries out an edit, and repeats it after errRaced.
 func (s *Store) change(ctx context.Context, o Edit, e transform) (Result, error) {
 	var waited time.Duration
 	for races := 0; ; {
@@ -204,20 +198,20 @@ func (s *Store) change(ctx context.Context, o Edit, e transform) (Result, error)
 	}
 }
 
-// attempt is one try to carry out an order.
+// attempt is one try of an edit.
 type attempt struct {
 	store            *Store
 	edit             Edit
-	waitedForPending bool // what is pending has been waited for long enough
+	waitedForPending bool // the wait for a pending change is over
 
 	now, next map[string]string
-	logged    []string // ids of the entries written
+	logged    []string // ids of the written entries
 	result    Result
 }
 
-// run reads the settings, logs the change and makes it. The log is read before the
-// settings: what others log and make meanwhile then fails the transaction of the log, and
-// is not taken for a change past it.
+// run reads the settings, logs the change and makes it. The log is read before the settings: if another
+// writer logs and makes a change meanwhile, the log's transaction fails, and the change is not mistaken for
+// one that bypassed the log.
 func (a *attempt) run(ctx context.Context, e transform) error {
 	err := a.store.redis.Watch(ctx, func(logTx *redis.Tx) error {
 		head, err := newest(ctx, logTx)
@@ -240,7 +234,7 @@ func (a *attempt) run(ctx context.Context, e transform) error {
 	return err
 }
 
-// prepare reads the settings and makes and judges those that are wanted.
+// prepare reads the settings, and computes and validates the wanted ones.
 func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e transform) error {
 	r := reader{redis: tx, checkSizes: true}
 	c, err := r.read(ctx)
@@ -299,8 +293,7 @@ func (a *attempt) log(ctx context.Context, tx *redis.Tx, head Entry) error {
 	return nil
 }
 
-// found is the change by which the settings came to differ from what the log says, nil
-// when they do not.
+// found is the change by which the settings differ from the log, nil if they do not.
 func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
 	if maps.Equal(head.after, now) {
 		return nil, nil
@@ -317,7 +310,7 @@ func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
 	return &Entry{Version: head.Version + 1, Who: Nobody, Why: why, Changes: changesOf(head.after, now), after: now}, nil
 }
 
-// write makes the logged change, or takes it out of the log again.
+// write makes the logged change, or removes it from the log.
 func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		if a.edit.acceptedLoss != nil {
@@ -347,7 +340,7 @@ func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 	return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, err)
 }
 
-// lookBack finds out whether a change was made whose answer did not come.
+// lookBack finds out whether a change was made whose answer did not arrive.
 func (a *attempt) lookBack(ctx context.Context, cause error) error {
 	if a.edit.acceptedLoss != nil {
 		return fmt.Errorf("settings: write %s: %w; whether the loss was accepted is not known: try again", MarkerKey, cause)
@@ -374,14 +367,13 @@ func (a *attempt) lookBack(ctx context.Context, cause error) error {
 	return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, cause)
 }
 
-// is reports whether a field has a value; nil is a field that is not set.
+// is reports whether a field has a value; nil means not set.
 func is(fields map[string]string, name string, value *string) bool {
 	has, ok := fields[name]
 	return ok == (value != nil) && (!ok || has == *value)
 }
 
-// unlog takes back what was logged. Where that fails, the next change finds that the
-// entry never took effect.
+// unlog removes what was logged. If that fails, the next change finds that the entry had no effect.
 func (a *attempt) unlog(ctx context.Context) {
 	_ = a.store.redis.XDel(ctx, LogKey, a.logged...).Err()
 	a.logged = nil

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// validate tells whether settings may become next, given that they are now, and what there
-// is to be known of them then. The error is a *RefusedError. What was bad before does not
-// keep anybody from changing something else.
+// validate checks whether settings may change from now to next, and returns notes about them. The error is a
+// *RefusedError. Values that were invalid before do not prevent other changes.
 func (s *Store) validate(now, next map[string]string, force bool) (notes []string, err error) {
 	routes := s.routes
 	if routes == nil {
@@ -37,7 +36,7 @@ func (s *Store) validate(now, next map[string]string, force bool) (notes []strin
 	return notesOf(then), nil
 }
 
-// problemText is what people read of a refusal.
+// problemText describes a refusal for people.
 func problemText(r RejectedValue) string {
 	if r.Name == Key || strings.HasPrefix(r.Reason, "cannot be removed") {
 		return r.Name + ": " + r.Reason
@@ -45,7 +44,7 @@ func problemText(r RejectedValue) string {
 	return fmt.Sprintf("%s: %q is refused: %s", r.Name, r.Value, r.Reason)
 }
 
-// notesOf is what somebody should know of settings.
+// notesOf returns what operators should know about settings.
 func notesOf(s *Snapshot) []string {
 	notes := s.Warnings()
 	for _, r := range s.rejected {
@@ -57,7 +56,7 @@ func notesOf(s *Snapshot) []string {
 	return notes
 }
 
-// routesOf are the routes that fields of the hashes name.
+// routesOf returns the routes in the hashes' field names.
 func routesOf(hashes ...map[string]string) []string {
 	routes := map[string]struct{}{}
 	for _, h := range hashes {

@@ -19,14 +19,13 @@ import (
 const (
 	defaultInterval = 500 * time.Millisecond
 	readDeadline    = 250 * time.Millisecond
-	maxLines        = 16 // log lines of one poll; a hash full of nonsense must not fill the log
+	maxLines        = 16 // log lines of one poll; a hash full of garbage must not fill the log
 )
 
-// Options are what a [Watcher] needs to know.
+// Options configure a [Watcher].
 type Options struct {
-	// Redis is where the settings are; nil means defaults only. The client must
-	// have ContextTimeoutEnabled, or a frozen server delays Run's return by the
-	// client's own read timeout.
+	// Redis holds the settings; nil means defaults only. The client must have ContextTimeoutEnabled,
+	// otherwise a frozen server delays Run's return by the client's own read timeout.
 	Redis    redis.UniversalClient
 	Routes   []string      // routes that may have overrides
 	Interval time.Duration // between reads; default 500 ms
@@ -35,8 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer // nil registers nothing
 }
 
-// Watcher keeps the newest good snapshot. Its methods are safe for concurrent
-// use.
+// Watcher holds the newest good snapshot. Its methods are safe for concurrent use.
 type Watcher struct {
 	redis    redis.UniversalClient // nil: defaults only
 	routes   []string
@@ -44,21 +42,21 @@ type Watcher struct {
 	log      zerolog.Logger
 
 	snapshot atomic.Pointer[Snapshot]
-	lastRead atomic.Pointer[time.Time] // with its monotonic part; never compared with another machine's
+	lastRead atomic.Pointer[time.Time] // monotonic; never compared with another machine's
 
 	mu           sync.Mutex // one poll at a time; guards what follows
 	metrics      *metrics
 	reader       reader
 	read         bool    // once at least
-	raw          content // behind snapshot
+	raw          content // the content of snapshot
 	refused      bool    // Redis answered the last reads with an error
 	lossDetector lossDetector
-	bare         bool // it was logged that a loss cannot be found, or not be told
+	bare         bool // it was logged that a loss cannot be found or published
 
-	lost atomic.Pointer[[]Change] // what Redis lost of the settings in force
+	lost atomic.Pointer[[]Change] // settings in force that Redis has lost
 }
 
-// New returns a watcher that holds the defaults until it has read.
+// New returns a watcher with the defaults until the first read.
 func New(o Options) *Watcher {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
@@ -76,13 +74,13 @@ func New(o Options) *Watcher {
 // Snapshot returns the newest snapshot. A request reads it once and keeps it.
 func (w *Watcher) Snapshot() *Snapshot { return w.snapshot.Load() }
 
-// Lost are the settings in force that Redis has lost with its other data, sorted by name: each
-// as it is in force (Old) and as Redis has it (New). They stay in force until somebody restores
-// them or accepts the loss ([Store.Restore], [Store.Accept]).
+// Lost returns the settings in force that Redis has lost with its other data, sorted by name: each as it is
+// in force (Old) and as Redis has it (New). They stay in force until an operator restores them or accepts the
+// loss ([Store.Restore], [Store.Accept]).
 func (w *Watcher) Lost() []Change { return *w.lost.Load() }
 
-// Age is the time since the settings were last read well, or since New when
-// they never were. It is 0 without Redis: defaults do not age.
+// Age is the time since the last successful read, or since New if there was none. It is 0 without Redis:
+// defaults do not age.
 func (w *Watcher) Age() time.Duration {
 	if w.redis == nil {
 		return 0
@@ -99,7 +97,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
 	for {
-		_ = w.Poll(ctx) // told by log and metrics; the next tick tries again
+		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
 		select {
 		case <-ctx.Done():
 			return nil
@@ -108,8 +106,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Poll reads the settings once, within 250 ms. Start-up calls it to serve its
-// first request with the operator's settings.
+// Poll reads the settings once, within 250 ms. It is called at the start, so that the first request has the
+// operator's settings.
 func (w *Watcher) Poll(ctx context.Context) error {
 	if w.redis == nil {
 		return nil
@@ -139,7 +137,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	return nil
 }
 
-// keep puts back what Redis has lost of the settings, and tells when that begins and ends.
+// keep restores settings that Redis has lost, in c, and logs the beginning and the end of a loss.
 func (w *Watcher) keep(ctx context.Context, c *content) error {
 	f, forbidden, err := w.lossDetector.readMarker(ctx)
 	if err != nil {
@@ -150,7 +148,7 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 			return fmt.Errorf("settings: read %s again: %w", Key, err)
 		}
 		if c.tooManyFields {
-			return nil // nothing is known of it
+			return nil // nothing is known
 		}
 	}
 	read := c.fields
@@ -178,12 +176,11 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 	return nil
 }
 
-// failed counts a failed read. When Redis answers with an error, it logs the first of a
-// row: that is for an operator to mend. That Redis is silent is what the fleet tells,
-// for all who use it.
+// failed counts a failed read. If Redis answers with errors, it logs the first of them: an operator must
+// correct that. The fleet reports a silent Redis for all its users.
 func (w *Watcher) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return err // the caller is leaving; that says nothing about Redis
+		return err // the caller stops; that says nothing about Redis
 	}
 	w.metrics.errors.Inc()
 	if !w.refused && script.Answered(err) {
@@ -226,7 +223,7 @@ func (w *Watcher) apply(c content) {
 	}
 }
 
-// logFields writes one line for each of the fields.
+// logFields writes one line for each field.
 func (w *Watcher) logFields(news []RejectedValue, message string) {
 	for i, r := range news {
 		if i == maxLines {
@@ -248,7 +245,7 @@ func newlyIn[T comparable](before, now []T) []T {
 	return news
 }
 
-// differing lists the fields that two hashes do not share, sorted.
+// differing lists the fields in which two hashes differ, sorted.
 func differing(a, b map[string]string) []string {
 	names := map[string]struct{}{}
 	for _, pair := range [][2]map[string]string{{a, b}, {b, a}} {

@@ -13,20 +13,20 @@ import (
 	"github.com/foregate/foregate/internal/redis/connect"
 )
 
-// maxPasswordFile is more than any password has, in bytes.
+// maxPasswordFile is longer than any password, in bytes.
 const maxPasswordFile = 8 << 10
 
-// passwords are those that files hold, by the setting that names the file.
+// passwords are the passwords in files, by the setting that names the file.
 type passwords map[string]*password
 
-// password is what a file holds.
+// password is the password in a file.
 type password struct {
 	path  string
-	fixed bool                   // who shows it cannot be told another: go-redis, to Sentinels
+	fixed bool                   // its user cannot change it later: go-redis, for Sentinels
 	now   atomic.Pointer[string] // nil before it was read
 }
 
-// readPasswords reads the files that endpoints name. An error begins with the setting.
+// readPasswords reads the endpoints' files. An error begins with the setting.
 func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
 	all := passwords{}
 	for _, ep := range endpoints {
@@ -48,7 +48,7 @@ func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
 	return all, nil
 }
 
-// passwordsOf reads the files that a configuration of Redis names.
+// passwordsOf reads the files of a Redis configuration.
 func passwordsOf(r config.Redis) (passwords, error) {
 	var all []config.Endpoint
 	for _, of := range []func() (config.Endpoint, error){r.Endpoint, r.CacheEndpoint, r.SettingsEndpoint} {
@@ -61,7 +61,7 @@ func passwordsOf(r config.Redis) (passwords, error) {
 	return readPasswords(all...)
 }
 
-// apply takes what the file holds now.
+// apply takes the current content of the file.
 func (p *password) apply(contents [][]byte) error {
 	line, err := secrets.Line(contents[0], 1)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *password) apply(contents [][]byte) error {
 	return nil
 }
 
-// files are those of the passwords, to be read again when they change.
+// files are the password files for reload.
 func (ps passwords) files() []reload.File {
 	var out []reload.File
 	for _, setting := range slices.Sorted(maps.Keys(ps)) {
@@ -85,8 +85,8 @@ func (ps passwords) files() []reload.File {
 	return out
 }
 
-// options are those of clients of an endpoint. Each connection shows the password that
-// the endpoint's file holds at that time.
+// options returns the client options for an endpoint. Each new connection uses the file's password at that
+// time.
 func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
 	o = connect.Options{
 		Network: ep.Network, Addrs: ep.Addrs, DB: ep.DB, Master: ep.Master, Cluster: ep.Kind == config.KindCluster,
@@ -107,8 +107,8 @@ func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
 	return o, nil
 }
 
-// PasswordFiles reads the files of passwords that a configuration names, and returns them as files to be read again. An
-// error begins with the setting.
+// PasswordFiles reads the password files of a configuration, and returns them for reload. An error begins
+// with the setting.
 func PasswordFiles(r config.Redis) ([]reload.File, error) {
 	ps, err := passwordsOf(r)
 	if err != nil {

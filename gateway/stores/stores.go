@@ -1,5 +1,5 @@
-// Package stores opens the connections to Redis that a configuration asks for: for a replica one for each use, and for
-// operators' commands one that waits longer. Passwords in files are read again when they change.
+// Package stores opens the configured connections to Redis: for a replica one per use, and for operators'
+// commands one with long timeouts. Passwords in files are reloaded when they change.
 package stores
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
-// Stores are the connections of one replica, or of several in one process; nil is none. Who opened them closes them,
-// after the replicas have stopped.
+// Stores are the connections of one replica, or of several in one process; nil is none. Their opener closes
+// them after the replicas have stopped.
 type Stores struct {
 	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
-	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control where it is nil
+	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control if it is nil
 	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
 	Leases   redis.UniversalClient // shared generations, in the background
 	Tracking redis.UniversalClient // invalidations of cached answers
 	Settings redis.UniversalClient // changes of settings by operators
-	Name     string                // of the Redis behind Control, without credentials
-	Files    []reload.File         // passwords that the connections use, to be read again when they change
-	Embedded *embedded.Server      // behind Control; nil for a Redis that is elsewhere
+	Name     string                // name of the Redis of Control, without credentials
+	Files    []reload.File         // passwords of the connections, for reload
+	Embedded *embedded.Server      // the server of Control; nil for an external Redis
 }
 
-// Open connects, and waits for nothing: a Redis that is away does not keep a replica from starting. stop closes what
-// was opened. An error is one of the configuration, or of a file that it names.
+// Open connects without waiting: an unavailable Redis does not prevent a start. stop closes everything. An
+// error comes from the configuration, or from a file that it names.
 func Open(r config.Redis) (s Stores, stop func(), err error) {
 	o := opener{config: r}
 	if err := o.open(); err != nil {
@@ -41,7 +41,7 @@ func Open(r config.Redis) (s Stores, stop func(), err error) {
 	return o.stores, o.stop, nil
 }
 
-// opener collects what is opened.
+// opener collects the opened connections.
 type opener struct {
 	config    config.Redis
 	passwords passwords
@@ -55,7 +55,7 @@ func (o *opener) stop() {
 	}
 }
 
-// client makes a client, which stop closes.
+// client makes a client that stop closes.
 func (o *opener) client(options *redis.UniversalOptions) redis.UniversalClient {
 	c := connect.New(options)
 	o.cleanups = append(o.cleanups, func() { _ = c.Close() }) // only connections are lost
@@ -102,8 +102,8 @@ func (o *opener) openControl() error {
 	return nil
 }
 
-// openAnswers connects to the Redis of cached answers. Where it is the shared one, answers have connections of their own
-// all the same, so that many lookups at once take none from tenants' limits.
+// openAnswers connects to the Redis of cached answers. Even if it is the shared one, answers have connections
+// of their own, so that many look-ups take none from the tenants' limits.
 func (o *opener) openAnswers() error {
 	ep, err := o.config.CacheEndpoint()
 	if err != nil {
@@ -126,18 +126,18 @@ func (o *opener) openAnswers() error {
 	answers := connect.New(onLookups(background))
 	ready := connect.Warm(answers)
 	o.cleanups = append(o.cleanups, func() {
-		_ = answers.Close() // only connections are lost; it ends the warming, too
+		_ = answers.Close() // only connections are lost; it ends the warm-up of connections, too
 		<-ready
 	})
 	o.stores.Answers, o.stores.Leases = answers, o.client(onLeases(background))
-	if ep.Kind != config.KindCluster { // each node of one would report its own keys alone, on a connection of its own
+	if ep.Kind != config.KindCluster { // in a cluster each node would report only its own keys, on its own connection
 		o.stores.Tracking = o.client(onTracking(background))
 	}
 	return nil
 }
 
-// openSettings connects, at the first change, to where operators' changes are written. Settings of an embedded Redis
-// are written there.
+// openSettings connects, at the first change, to the Redis for operators' changes. Settings of an embedded
+// Redis are written there.
 func (o *opener) openSettings() error {
 	ep, err := o.config.SettingsEndpoint()
 	switch {
@@ -158,17 +158,16 @@ func (o *opener) openSettings() error {
 	return nil
 }
 
-// onLookups makes the options of a client for answers, which are larger than what else
-// requests ask for.
+// onLookups returns the options for look-ups of answers, which are larger than the requests' other replies.
 func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
 	o := connect.OnRequests(control)
 	o.ReadBufferSize = 64 << 10
-	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
+	o.ReadTimeout = 250 * time.Millisecond // a late answer about the leader of an identical request is still useful
 	return o
 }
 
-// onLeases makes the options of a client for requests under way: a few round trips a second
-// for each, in the background, so that they take no connection from lookups.
+// onLeases returns the options for shared generations: a few round trips per second for each, in the
+// background, so they get connections of their own.
 func onLeases(control *redis.UniversalOptions) *redis.UniversalOptions {
 	o := *control
 	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 8, 0, 16
@@ -176,8 +175,8 @@ func onLeases(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// onTracking makes the options of a client that has one connection, on which Redis tells
-// what has changed. It is kept as long as it answers.
+// onTracking returns the options for one connection, on which Redis reports changed keys. It is kept as long
+// as it answers.
 func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	o := *control
 	cache.Tracked(&o)
@@ -185,7 +184,7 @@ func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// OpenPatient connects for a command of an operator: as a replica does, but with timeouts of seconds.
+// OpenPatient connects for an operator's command: like a replica, but with timeouts of seconds.
 func OpenPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	files, err := readPasswords(ep)
 	if err != nil {
@@ -194,7 +193,7 @@ func OpenPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	return openPatient(ep, files)
 }
 
-// openPatient uses the passwords of files that were read before.
+// openPatient uses passwords that were read before.
 func openPatient(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
 	at, err := files.options(ep)
 	if err != nil {

@@ -1,8 +1,6 @@
-// Package tracing tells a collector how requests went: OpenTelemetry's traces, sent as OTLP over
-// HTTP, with the names of the semantic conventions for generative AI. Start at [New].
-//
-// A request on its way is only given ids ([Tracer.Begin]); its spans are made of its receipt when
-// it is over, by [Tracer.Run]. So it guarantees that no request waits for a collector or fails
-// with one: what a bounded queue cannot take, or a collector does not, is dropped and counted.
-// Spans hold names, counts, times and reasons, never prompts, answers or keys.
+// Package tracing exports requests as OpenTelemetry traces, by OTLP over HTTP, with the names of the semantic
+// conventions for generative AI. Start at [New]. During a request only ids are assigned ([Tracer.Begin]).
+// [Tracer.Run] makes the spans from the request's receipt after its end. So no request waits for a collector
+// or fails because of one: spans that the bounded queue or the collector does not take are dropped and
+// counted. Spans hold names, counts, times and reasons, never prompts, answers or keys.
 package tracing

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// presetIDs is the SDK's source of ids: those that were told upstream while the request was on its
-// way, from the context that a span is started with. Spans that nobody was told of get new ones.
+// presetIDs is the SDK's source of ids. Ids that were sent upstream during the request come from the context
+// that starts the span; other spans get new ones.
 type presetIDs struct{}
 
 type presetIDsKey struct{}
@@ -19,7 +19,7 @@ type ids struct {
 	span  trace.SpanID
 }
 
-// with is a context in which the next span has these ids; its own is new where it is zero.
+// with returns a context in which the next span has these ids; a zero span id means a new one.
 func with(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
 	if !s.IsValid() {
 		s = newSpan()
@@ -39,7 +39,7 @@ func (presetIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return i.span
 }
 
-// spanCollector are the spans that were made since they were last taken.
+// spanCollector holds the spans that were made since they were last taken.
 type spanCollector struct {
 	mu    sync.Mutex
 	spans []sdk.ReadOnlySpan

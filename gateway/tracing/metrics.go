@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Why a trace was dropped.
 const (
 	dropQueue   = "queue"   // too many waited
-	dropRefused = "refused" // the collector was away, too slow, or did not want it
+	dropRefused = "refused" // the collector was unavailable, too slow, or refused it
 	dropStop    = "stop"    // the gateway stopped before it could be sent
 )
 

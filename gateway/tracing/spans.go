@@ -17,16 +17,16 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// What the conventions have no name for.
+// Attributes that the conventions do not have.
 const (
 	keyTenant     = attribute.Key("foregate.tenant")
 	keyPriority   = attribute.Key("foregate.priority")
 	keyRequest    = attribute.Key("foregate.request_id")
 	keyClient     = attribute.Key("foregate.client_request_id")
-	keyCache      = attribute.Key("foregate.cache") // what came of it, as in the access record
+	keyCache      = attribute.Key("foregate.cache") // cache result, as in the access record
 	keyLimits     = attribute.Key("foregate.limits_s")
-	keyTier       = attribute.Key("foregate.tier")       // that the answer came from
-	keyMode       = attribute.Key("foregate.mode")       // by which drafts were judged
+	keyTier       = attribute.Key("foregate.tier")       // source of the answer
+	keyMode       = attribute.Key("foregate.mode")       // how drafts were judged
 	keyAcceptance = attribute.Key("foregate.acceptance") // as in X-Acceptance
 	keyDrafted    = attribute.Key("foregate.tokens.drafted")
 	keyAccepted   = attribute.Key("foregate.tokens.accepted")
@@ -50,13 +50,13 @@ const (
 	eventTakeover = "foregate.takeover"
 )
 
-// statusGone and statusBroken are codes of the access record that no HTTP status is.
+// statusGone and statusBroken are the access record's codes that are no HTTP status.
 const (
 	statusGone   = 499
 	statusBroken = 597
 )
 
-// operations are the conventions' names for what paths do. Others have none.
+// operations are the conventions' names of paths. Other paths have none.
 var operations = map[string]attribute.KeyValue{
 	"/v1/chat/completions": semconv.GenAIOperationNameChat,
 	"/v1/responses":        semconv.GenAIOperationNameChat,
@@ -65,15 +65,15 @@ var operations = map[string]attribute.KeyValue{
 	"/v1/embeddings":       semconv.GenAIOperationNameEmbeddings,
 }
 
-// provider is who made the tokens. The conventions list no name for engines of one's own; this is
-// what the gateway speaks to them as.
+// provider is the maker of the tokens. The conventions have no name for self-hosted engines; this is the API
+// that the gateway speaks to them.
 var provider = semconv.GenAIProviderNameKey.String("vllm")
 
 // build makes the spans of a request.
 func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
 	ctx := context.Background()
 	if parent := trace.SpanID(at.Parent); parent.IsValid() {
-		state, _ := trace.ParseTraceState(at.State) // it was read before
+		state, _ := trace.ParseTraceState(at.State) // it was parsed before
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: at.ID, SpanID: parent, TraceFlags: trace.TraceFlags(at.Flags), TraceState: state, Remote: true,
 		}))
@@ -95,21 +95,21 @@ func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
 	b.end(b.request, d.Duration)
 }
 
-// builder makes the spans of one request. Times are counted from when it came.
+// builder makes the spans of one request. Times count from its arrival.
 type builder struct {
 	*Tracer
 	summary *gateway.RequestSummary
 	id      trace.TraceID
-	op      attribute.KeyValue // zero for what the conventions have no name for
+	op      attribute.KeyValue // zero if the conventions have no name
 	request trace.Span
-	began   time.Duration // when the cascade took it up
+	began   time.Duration // start of the cascade
 }
 
 func (b *builder) start(ctx context.Context, name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) (context.Context, trace.Span) {
 	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.summary.Began.Add(at)))
 }
 
-// end ends a span; nothing ends after the request does.
+// end ends a span, at the latest with its request.
 func (b *builder) end(s trace.Span, at time.Duration) {
 	s.End(trace.WithTimestamp(b.summary.Began.Add(min(at, b.summary.Duration))))
 }
@@ -118,7 +118,7 @@ func (b *builder) event(s trace.Span, name string, at time.Duration, about ...at
 	s.AddEvent(name, trace.WithTimestamp(b.summary.Began.Add(min(b.began+at, b.summary.Duration))), trace.WithAttributes(about...))
 }
 
-// titleCase is a span's name by the conventions: what is done, and by which model.
+// titleCase is a span's name in the conventions: operation and model.
 func titleCase(what, model string) string {
 	if model == "" {
 		return what
@@ -126,7 +126,7 @@ func titleCase(what, model string) string {
 	return what + " " + model
 }
 
-// describe says what was asked and what came of it.
+// describe sets the attributes of the request and its result.
 func (b *builder) describe() {
 	d := b.summary
 	about := []attribute.KeyValue{
@@ -161,12 +161,12 @@ func (b *builder) describe() {
 	b.request.SetAttributes(about...)
 }
 
-// status says how the request ended. Whoever sends what cannot be answered has erred, not the
-// gateway; who is turned away for want of room, or for a limit, is to be seen.
+// status sets the span's status. A request that cannot be answered is the client's error, not the gateway's;
+// a refusal for lack of capacity, or because of a limit, is an error.
 func (b *builder) status() {
 	d := b.summary
 	switch d.Code {
-	case statusGone: // no status was sent, or nobody read it
+	case statusGone: // no status was sent, or the client left
 	case statusBroken:
 		b.request.SetAttributes(semconv.HTTPResponseStatusCode(200))
 	default:
@@ -180,7 +180,7 @@ func (b *builder) status() {
 	}
 }
 
-// lookup is the question to Redis for a kept answer.
+// lookup makes the span of the cache look-up in Redis.
 func (b *builder) lookup(ctx context.Context) {
 	d := b.summary
 	if d.Lookup == 0 {
@@ -192,7 +192,7 @@ func (b *builder) lookup(ctx context.Context) {
 	b.end(s, at+d.Lookup)
 }
 
-// answer shows how the cascade made an answer.
+// answer makes the spans of the cascade.
 func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
 	if rc.First > 0 && b.summary.Stream {
@@ -214,9 +214,9 @@ func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 	}
 }
 
-// tries are the calls upstream, each with the wait before it. They are not ended yet.
+// tries makes the spans of upstream calls and of the wait before each. They are not ended yet.
 func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
-	left := rc.Waited // that no call came of
+	left := rc.Waited // waits without a call
 	spans := make([]trace.Span, len(rc.Tries))
 	for i := range rc.Tries {
 		try := &rc.Tries[i]
@@ -226,13 +226,13 @@ func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
 		}
 		spans[i] = b.try(ctx, try)
 	}
-	if left > 0 && b.summary.Problem != "" { // it was turned away
+	if left > 0 && b.summary.Problem != "" { // it was refused
 		b.wait(ctx, "", max(b.summary.Duration-left, 0), left)
 	}
 	return spans
 }
 
-// wait is a request's place in a pool's line; it was turned away where pool is "".
+// wait makes the span of a wait in a pool's queue; pool "" means that the request was refused there.
 func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration) {
 	_, s := b.start(ctx, "queue", trace.SpanID{}, trace.SpanKindInternal, at)
 	if pool != "" {
@@ -297,7 +297,7 @@ func server(base string) []attribute.KeyValue {
 
 var usualPorts = map[string]int{"http": 80, "https": 443}
 
-// verdict is what was decided of the draft, told at the span of the last one.
+// verdict adds the verdict on the draft to the span of the last draft call.
 func (b *builder) verdict(rc *receipt.Receipt, spans []trace.Span) {
 	v := rc.Verdict
 	if v.Reason == "" {
@@ -314,7 +314,7 @@ func (b *builder) verdict(rc *receipt.Receipt, spans []trace.Span) {
 		keyScore.Float64(float64(v.Score)), keyThreshold.Float64(float64(rc.Needed)), keyTokens.Int(v.Tokens))
 }
 
-// checks are what the target said of the draft, each told at the span of its call.
+// checks adds each check of the draft to the span of its call.
 func (b *builder) checks(rc *receipt.Receipt, spans []trace.Span) {
 	for _, c := range rc.Checks {
 		at := b.request

@@ -23,29 +23,29 @@ import (
 )
 
 const (
-	maxQueued       = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
+	maxQueued       = 2048                   // finished requests that wait to be sent: 1 kB each, at most 8
 	batchSize       = 64                     // requests in one message
-	batchDelay      = 500 * time.Millisecond // that a request waits for others
-	sendTimeout     = 10 * time.Second       // for a message with all its tries
+	batchDelay      = 500 * time.Millisecond // how long a request waits for others
+	sendTimeout     = 10 * time.Second       // for a message, with all tries
 	tryTimeout      = 5 * time.Second        // for one of them
-	lastSendTimeout = 2 * time.Second        // for what is left when the gateway stops
-	maxState        = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
+	lastSendTimeout = 2 * time.Second        // for the rest when the gateway stops
+	maxState        = 512                    // bytes of a tracestate that is passed on: the minimum by the W3C
 	maxDetail       = 300                    // bytes of an error in the log
 )
 
-// Options say where traces go. URL is required.
+// Options configure a [Tracer]. URL is required.
 type Options struct {
 	URL     string                   // of the collector; /v1/traces is added to it
-	Sample  float64                  // of the requests without a traceparent, 0 … 1
-	Headers map[string]string        // that the collector wants
+	Sample  float64                  // share of the requests without a traceparent, 0 … 1
+	Headers map[string]string        // required by the collector
 	Version string                   // of the gateway, "" is not told
-	Model   func(pool string) string // what a pool's engines call their model; nil is nothing that is told
+	Model   func(pool string) string // the engines' model name of a pool; nil: not exported
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 }
 
-// Tracer is a gateway's. It must be run.
+// Tracer exports a gateway's traces. It must be run.
 type Tracer struct {
 	model    func(pool string) string
 	log      zerolog.Logger
@@ -54,19 +54,19 @@ type Tracer struct {
 	queue    chan finishedRequest
 	exporter sdk.SpanExporter
 	tracer   trace.Tracer
-	made     spanCollector // by tracer; touched by Run alone
-	failing  bool          // the last message was not taken
+	made     spanCollector // by tracer; used only by Run
+	failing  bool          // the last message failed
 }
 
 var _ gateway.Tracer = (*Tracer)(nil)
 
-// finishedRequest is a request that is.
+// finishedRequest is a finished request to export.
 type finishedRequest struct {
 	trace   *gateway.Trace
 	summary *gateway.RequestSummary
 }
 
-// New makes a tracer. Nothing is dialled before [Tracer.Run] has something to tell.
+// New makes a tracer. It connects only when [Tracer.Run] has something to send.
 func New(o Options) (*Tracer, error) {
 	if o.Model == nil {
 		o.Model = func(string) string { return "" }
@@ -82,7 +82,7 @@ func New(o Options) (*Tracer, error) {
 	}
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(strings.TrimRight(o.URL, "/")+"/v1/traces"),
-		otlptracehttp.WithHeaders(o.Headers), // the environment adds none
+		otlptracehttp.WithHeaders(o.Headers), // ignore headers in the environment
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 		otlptracehttp.WithHTTPClient(newClient()),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTimeout}),
@@ -100,7 +100,8 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// newClient is the way to the collector. Redirects are not followed: the headers would go along.
+// newClient makes the HTTP client for the collector. Redirects are not followed, because they would get the
+// headers, too.
 func newClient() *http.Client {
 	return &http.Client{
 		Timeout:       tryTimeout,
@@ -109,8 +110,8 @@ func newClient() *http.Client {
 	}
 }
 
-// Begin implements gateway.Tracer. Whoever sends a traceparent has decided; others are chosen by
-// their trace's id, as other services would choose.
+// Begin implements gateway.Tracer. The sender of a traceparent decides about recording; other requests are
+// sampled by their trace's id, as other services would.
 func (t *Tracer) Begin(h http.Header) *gateway.Trace {
 	at := &gateway.Trace{Span: newSpan()}
 	if from := parentOf(h); from.IsValid() {
@@ -118,7 +119,7 @@ func (t *Tracer) Begin(h http.Header) *gateway.Trace {
 		return at
 	}
 	binary.BigEndian.PutUint64(at.ID[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(at.ID[8:], max(rand.Uint64(), 1)) // zero is no id
+	binary.BigEndian.PutUint64(at.ID[8:], max(rand.Uint64(), 1)) // zero is not a valid id
 	at.Flags = byte(trace.FlagsRandom)
 	if t.root.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: at.ID}).Decision == sdk.RecordAndSample {
 		at.Flags |= byte(trace.FlagsSampled)
@@ -126,8 +127,8 @@ func (t *Tracer) Begin(h http.Header) *gateway.Trace {
 	return at
 }
 
-// parentOf reads the trace context of a request; it is not valid where there is none, two, or
-// one that is malformed.
+// parentOf returns the trace context of a request; it is invalid if there is none, if there are two, or if it
+// is malformed.
 func parentOf(h http.Header) trace.SpanContext {
 	told := h["Traceparent"]
 	if len(told) != 1 {
@@ -154,7 +155,7 @@ func (t *Tracer) End(at *gateway.Trace, d *gateway.RequestSummary) {
 	}
 }
 
-// Run sends what there is to tell, until ctx ends; then what is left, for two seconds at most.
+// Run sends the queue until ctx ends; then the rest, for at most two seconds.
 func (t *Tracer) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -171,7 +172,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// gather waits for a request, and a moment for others.
+// gather waits for a request, and shortly for more.
 func (t *Tracer) gather(ctx context.Context) []finishedRequest {
 	var batch []finishedRequest
 	select {
@@ -195,7 +196,7 @@ func (t *Tracer) gather(ctx context.Context) []finishedRequest {
 	return batch
 }
 
-// waiting adds what is there already.
+// waiting adds the queued requests.
 func (t *Tracer) waiting(batch []finishedRequest) []finishedRequest {
 	for len(batch) < batchSize {
 		select {
@@ -208,8 +209,8 @@ func (t *Tracer) waiting(batch []finishedRequest) []finishedRequest {
 	return batch
 }
 
-// send tells the collector of requests. What it does not take is dropped: a collector that is
-// away is seen by the counters, and in one line of the log.
+// send sends requests to the collector. If it fails, they are dropped: counters and one log line show that
+// the collector is unavailable.
 func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
 	if len(batch) == 0 {
 		return
@@ -228,7 +229,7 @@ func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
 	t.tell(err)
 }
 
-// tell logs a change, once.
+// tell logs a change of the collector's state, once.
 func (t *Tracer) tell(err error) {
 	switch failing := err != nil; {
 	case failing == t.failing:

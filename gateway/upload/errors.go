@@ -2,17 +2,17 @@ package upload
 
 import "fmt"
 
-// Reason is why a body is refused, as metrics name it: a closed set.
+// Reason is why a body is refused, as in the metrics: a closed set.
 type Reason string
 
-// The reasons. Those of the tenant are about what it holds itself.
+// The reasons. Those with Tenant are about the tenant's own use.
 const (
 	TenantUploads  Reason = "tenant_uploads"  // the tenant's share of the uploads
-	TenantRequests Reason = "tenant_requests" // the tenant's share of the requests under way
+	TenantRequests Reason = "tenant_requests" // the tenant's share of the requests in progress
 	TenantBytes    Reason = "tenant_bytes"    // the tenant's share of the bytes
-	Uploads        Reason = "uploads"         // all uploads are taken
-	Requests       Reason = "requests"        // all requests under way are taken
-	Bytes          Reason = "bytes"           // the bytes are spent
+	Uploads        Reason = "uploads"         // all upload slots are taken
+	Requests       Reason = "requests"        // all request slots are taken
+	Bytes          Reason = "bytes"           // no bytes are left
 )
 
 var reasons = []Reason{TenantUploads, TenantRequests, TenantBytes, Uploads, Requests, Bytes}
@@ -26,10 +26,10 @@ func (r Reason) OfTenant() bool {
 type Error struct {
 	Tenant string
 	Reason Reason
-	Limit  int64 // of what is refused, for all tenants together
+	Limit  int64 // of the refused resource, for all tenants together
 }
 
-// Error tells the tenant, the reason and the limit.
+// Error names the tenant, the reason and the limit.
 func (e *Error) Error() string {
 	return fmt.Sprintf("the body of a request of tenant %s is refused: %s, the limit is %d", e.Tenant, e.Reason, e.Limit)
 }

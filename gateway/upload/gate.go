@@ -6,11 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options are the sizes of a [Gate]; each is at least 1.
+// Options are the limits of a [Gate]; each is at least 1.
 type Options struct {
-	Uploads    int   // bodies that are coming, at once
-	Requests   int   // requests under way whose body has come, at once
-	Bytes      int64 // set aside for the bodies of both
+	Uploads    int   // concurrent uploading bodies
+	Requests   int   // concurrent requests in progress whose body was read
+	Bytes      int64 // reserved for the bodies of both
 	Registerer prometheus.Registerer
 }
 
@@ -22,12 +22,12 @@ type Gate struct {
 	uploads  quota
 	requests quota
 	bytes    quota
-	tenants  map[string]*holding // those that hold something
+	tenants  map[string]*holding // only tenants that hold something
 }
 
 // holding is what one tenant holds.
 type holding struct {
-	bodies   int64 // not over yet; the tenant is forgotten with the last
+	bodies   int64 // not released; with the last one the tenant is forgotten
 	uploads  int64
 	requests int64
 	bytes    int64
@@ -43,9 +43,9 @@ func New(o Options) *Gate {
 	return g
 }
 
-// Begin lets a body of a tenant come, or refuses it with an [*Error]. One that claims more bytes than could be charged now
-// is refused at once; the claim itself is charged nothing, and is 0 or less where there is none. [Body.Release] must be
-// called in the end.
+// Begin admits a tenant's body, or refuses it with an [*Error]. A body that claims more bytes than could be
+// reserved now is refused at once; the claim itself reserves nothing, and is 0 or less if unknown.
+// [Body.Release] must be called at the end.
 func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,8 +64,8 @@ func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
 	return b, nil
 }
 
-// mayBegin decides about a body of a tenant that holds so much. A body that no request could
-// follow is not read either, nor one that there would be no bytes for.
+// mayBegin decides about a body of a tenant. A body is not read if its request could not run afterwards, or
+// if there are no bytes for it.
 func (g *Gate) mayBegin(h *holding, claimed int64) *Error {
 	if err := g.uploads.refusal(h.uploads, 1, TenantUploads, Uploads); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (g *Gate) mayBegin(h *holding, claimed int64) *Error {
 	return g.bytes.refusal(h.bytes, max(claimed, 0), TenantBytes, Bytes)
 }
 
-// refusal is judge's decision as an error, nil where it is granted.
+// refusal returns judge's decision as an error, nil if it is granted.
 func (q quota) refusal(held, n int64, share, all Reason) *Error {
 	switch q.judge(held, n) {
 	case overShare:
@@ -93,16 +93,16 @@ func (g *Gate) refused(tenant string, err *Error) error {
 	return err
 }
 
-// state says how far a body is.
+// state is the state of a body.
 type state uint8
 
 const (
-	uploading state = iota // it holds a place of the uploads
-	underWay               // it holds a place of the requests
+	uploading state = iota // it holds an upload slot
+	underWay               // it holds a request slot
 	over                   // it holds nothing
 )
 
-// Body is one request's body, from before its first byte until its request is over. Its methods are safe
+// Body is one request's body, from before its first byte until the end of its request. Its methods are safe
 // for concurrent use.
 type Body struct {
 	gate    *Gate
@@ -110,11 +110,11 @@ type Body struct {
 	holding *holding
 	state   state
 	bytes   int64
-	keepers int // that use the body beyond its request
+	keepers int // users of the body that outlive its request
 }
 
-// Charge raises what is set aside for the body to so many bytes, or refuses that with an [*Error]. It is called
-// before the memory is taken.
+// Charge raises the reserved bytes of the body, or refuses that with an [*Error]. It is called before the
+// memory is allocated.
 func (b *Body) Charge(bytes int64) error {
 	g := b.gate
 	g.mu.Lock()
@@ -132,8 +132,8 @@ func (b *Body) Charge(bytes int64) error {
 	return nil
 }
 
-// Received says that the whole body has come. Its place of the uploads is free, and it takes one of the
-// requests, or is refused that with an [*Error].
+// Received reports that the whole body was read. Its upload slot is released, and it takes a request slot, or
+// is refused with an [*Error].
 func (b *Body) Received() error {
 	g := b.gate
 	g.mu.Lock()
@@ -151,13 +151,13 @@ func (b *Body) Received() error {
 	return nil
 }
 
-// Retain says that something goes on using the body when its request is over, until released is called, once.
+// Retain keeps the body's bytes reserved after its request, until released is called, once.
 func (b *Body) Retain() (released func()) {
 	g := b.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b.state == over && b.keepers == 0 {
-		return func() {} // it is given back already
+		return func() {} // it is released already
 	}
 	b.keepers++
 	return func() {
@@ -168,8 +168,8 @@ func (b *Body) Retain() (released func()) {
 	}
 }
 
-// Release says that the request is over: it gives back all that the body holds, but for the bytes where somebody keeps
-// them. Further calls do nothing.
+// Release ends the request: it releases everything that the body holds, except bytes that Retain keeps.
+// Further calls do nothing.
 func (b *Body) Release() {
 	g := b.gate
 	g.mu.Lock()
@@ -182,7 +182,7 @@ func (b *Body) Release() {
 	b.free()
 }
 
-// free gives the bytes back when nobody uses the body any more; the caller holds the lock.
+// free releases the bytes when nothing uses the body any more; the caller holds the lock.
 func (b *Body) free() {
 	if b.state != over || b.keepers > 0 {
 		return
@@ -195,7 +195,7 @@ func (b *Body) free() {
 	}
 }
 
-// leaveState gives up the place of the state that the body is in; the caller holds the lock.
+// leaveState releases the slot of the body's state; the caller holds the lock.
 func (b *Body) leaveState() {
 	switch b.state {
 	case uploading:
@@ -207,14 +207,14 @@ func (b *Body) leaveState() {
 	}
 }
 
-// Usage is what a [Gate] has given out.
+// Usage is what a [Gate] has handed out.
 type Usage struct {
 	Uploads, Requests int64
 	Bytes             int64
-	Tenants           int // that hold something
+	Tenants           int // tenants that hold something
 }
 
-// Usage tells what is given out now.
+// Usage returns the current use.
 func (g *Gate) Usage() Usage {
 	g.mu.Lock()
 	defer g.mu.Unlock()

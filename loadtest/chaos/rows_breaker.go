@@ -16,11 +16,11 @@ func breakerRows() []Row {
 	shape := Setup{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}
 	return []Row{
 		{
-			ID: "S5", Fault: "a backend answers 500; one replica alone has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
+			ID: "S5", Fault: "a backend answers 500; only one replica has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
 			Setup: shape, Short: true, Added: -1, Recover: probedWell, Run: tripSpreads,
 		},
 		{
-			ID: "S6", Fault: "a backend answers 500 for a while", Promise: "0 failed; while open no request of a user, one probe at a time for the fleet",
+			ID: "S6", Fault: "a backend answers 500 for a while", Promise: "0 failed; while open no user request, one probe at a time for the whole fleet",
 			Setup: shape, Added: -1, Recover: probedLater, Run: probedAlone,
 		},
 	}

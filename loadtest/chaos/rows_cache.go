@@ -26,18 +26,18 @@ func cacheRows() []Row {
 	none.Config = everyLookup
 	return []Row{
 		{
-			ID: "R9", Fault: "kept answers damaged in Redis: a bit flipped, cut short, replaced by random bytes", Short: true, Added: -1,
-			Promise: "misses, counted, and kept anew; never a wrong byte", Setup: none, Run: tampered(flipped, cutOff, scribbled),
+			ID: "R9", Fault: "stored answers damaged in Redis: a bit flipped, truncated, replaced by random bytes", Short: true, Added: -1,
+			Promise: "misses, counted, and stored again; never a wrong byte", Setup: none, Run: tampered(flipped, cutOff, scribbled),
 		},
 		{
-			ID: "R10", Fault: "kept answers swapped in Redis: each under another's key", Added: -1,
-			Promise: "misses, counted, and kept anew; never another's answer", Setup: none, Run: tampered(swapped),
+			ID: "R10", Fault: "stored answers swapped in Redis: each under another key", Added: -1,
+			Promise: "misses, counted, and stored again; never another request's answer", Setup: none, Run: tampered(swapped),
 		},
-		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", CoveredBy: "TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound in cmd/foregate holds it"},
+		{ID: "R19", Fault: "embedded store fills", Promise: "bounded, oldest evicted", CoveredBy: "TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound in cmd/foregate shows it"},
 		isolated(),
 		{
-			ID: "S25b", Fault: "none: `foregate cache purge --tenant`, with copies of all of its answers on three replicas", Short: true, Added: -1,
-			Promise: "0 hits of them 1 s after the command; the other tenant's stay", Setup: copies, Run: purged,
+			ID: "S25b", Fault: "none: `foregate cache purge --tenant`, with copies of its answers on three replicas", Short: true, Added: -1,
+			Promise: "0 hits 1 s after the command; the other tenant's answers remain", Setup: copies, Run: purged,
 		},
 	}
 }
@@ -257,8 +257,8 @@ func isolated() Row {
 		}
 	}
 	return Row{
-		ID: "S16", Fault: fmt.Sprintf("the same prompts from %d tenants, with a salt of their own, while Redis is frozen, damaged, slow, cut, killed", manyTenants), Added: -1, MaxLogLines: 40,
-		Promise: "0 failed, 0 hits across tenants; engines see one salt a tenant, each another, never the client's",
+		ID: "S16", Fault: fmt.Sprintf("the same prompts from %d tenants, each with its own salt, while Redis is frozen, damaged, slow, cut, killed", manyTenants), Added: -1, MaxLogLines: 40,
+		Promise: "0 failed, 0 hits across tenants; engines see one different salt per tenant, never the client's",
 		Setup:   shape, Run: func(ctx context.Context, w *Testbed) error { return w.isolated(ctx, fronts) },
 	}
 }

@@ -17,7 +17,7 @@ func clientRows() []Row {
 	return []Row{
 		{
 			ID: "C16", Fault: "retry storm: clients that retry twice, as SDKs do, at 3 × overload", Added: -1, Tolerated: []string{Shed},
-			Promise: "attempts ÷ first tries ≤ 1.11; 0 errors but shedding",
+			Promise: "attempts ÷ first tries ≤ 1.11; 0 errors except shedding",
 			Setup: Setup{
 				Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: smallMemory,
 				Settings: map[string]string{"shed.max_wait_low": "0s", "shed.max_wait_normal": "200ms", "shed.max_wait_high": "500ms"},
@@ -25,12 +25,12 @@ func clientRows() []Row {
 		},
 		{
 			ID: "C17", Fault: "a tenant with 60 requests a minute sends 100 a second", Short: true, Added: -1, Tolerated: []string{Limited},
-			Promise: "429 for it alone; it gets no more than its limit; the others' p99 ≤ 1.2 × alone",
+			Promise: "429 only for this tenant; at most its limit is admitted; p99 of the others ≤ 1.2 × that without it",
 			Setup:   Setup{Rate: -1, Config: hotLimit}, Run: hotTenant,
 		},
 		{
-			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Added: -1,
-			Promise: "the one is clamped, the other demoted beyond its share; both counted; 0 failed",
+			ID: "C18", Fault: "all requests with priority high, from a tenant that may not use it and from one that may", Added: -1,
+			Promise: "the first is clamped, the second demoted above its share; both counted; 0 failed",
 			Setup:   Setup{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_priority_share": "0.05"}}, Run: allHigh,
 		},
 	}

@@ -22,12 +22,12 @@ func drainRows() []Row {
 	released.Settings["speculation.threshold_nats"], released.Settings["speculation.holdback_tokens"] = "-20", "8" // drafts are streamed from their first tokens on
 	return []Row{
 		{
-			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when it is empty, started and undrained at another", Short: true, Added: maxAdded,
-			Promise: "no new request on it ≥ 1 s after the order, from any replica; its streams end where they run; 0 lost, 0 cut, none carried on with; serves ≤ 5 s after", Setup: taken(), Run: drainedInOrder,
+			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when idle, started and undrained at another replica", Short: true, Added: maxAdded,
+			Promise: "no new request on it from 1 s after the drain, from any replica; its streams end there; 0 lost, 0 cut, 0 continued elsewhere; serves again ≤ 5 s", Setup: taken(), Run: drainedInOrder,
 		},
 		{
-			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; at its deadline both are killed (SIGKILL), with streams that are longer than the notice", Short: true, Added: maxAdded,
-			Promise: "no new request on them ≥ 1 s after the notice; 0 lost, 0 cut: what dies there is carried on with elsewhere", Setup: released, Run: spotTaken,
+			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; both are killed (SIGKILL) at the deadline, with longer streams running", Short: true, Added: maxAdded,
+			Promise: "no new request on them from 1 s after the notice; 0 lost, 0 cut: their streams continue on other backends", Setup: released, Run: spotTaken,
 		},
 	}
 }

@@ -22,14 +22,14 @@ func failoverRows() []Row {
 			Run: failover(func(r *Redis) error { return r.Servers[0].Freeze() }, func(_ context.Context, r *Redis) error { return r.Servers[0].Thaw() }),
 		},
 		{
-			ID: "R4c", Fault: "Sentinel: master cut off from everybody", Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
+			ID: "R4c", Fault: "Sentinel: master disconnected from all others", Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
 			Run: failover(func(r *Redis) error { return r.Proxies[0].Set(NetworkFault{Mute: true}) }, reunited),
 		},
 		{
 			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
 		},
 		{
-			ID: "R5b", Fault: "cluster: the node of the settings frozen", Promise: "0 failed; + ≤ 15 ms; the replicas go on sharing",
+			ID: "R5b", Fault: "cluster: the node of the settings frozen", Promise: "0 failed; + ≤ 15 ms; the replicas keep sharing state",
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen(settingsKey),
 		},
 		{
@@ -37,7 +37,7 @@ func failoverRows() []Row {
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeKilled,
 		},
 		{
-			ID: "R5d", Fault: "cluster: the slot of {fg} migrated to and fro (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
+			ID: "R5d", Fault: "cluster: the slot of {fg} migrated back and forth (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: migrated,
 		},
 	}

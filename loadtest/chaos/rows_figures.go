@@ -10,28 +10,28 @@ import (
 func figureRows() []Row {
 	return []Row{
 		{
-			ID: "S4a", Fault: "none: round trips to Redis, tenants with a limit of requests", Promise: "≤ 1 a request", Short: true,
+			ID: "S4a", Fault: "none: round trips to Redis, tenants with a limit of requests", Promise: "≤ 1 per request", Short: true,
 			Setup: Setup{Config: without("tpm"), Settings: cacheOff}, Run: roundTrips(1),
 		},
 		{
-			ID: "S4c", Fault: "none: round trips to Redis, tenants with limits of requests and tokens", Promise: "≤ 1 a request, and one after it to settle",
+			ID: "S4c", Fault: "none: round trips to Redis, tenants with limits of requests and tokens", Promise: "≤ 1 per request, and one afterwards to settle",
 			Setup: Setup{Settings: cacheOff}, Run: roundTrips(2),
 		},
 		{
-			ID: "S4b", Fault: "none: round trips to Redis, tenants without limits", Promise: "0 a request",
+			ID: "S4b", Fault: "none: round trips to Redis, tenants without limits", Promise: "0 per request",
 			Setup: Setup{Config: without("rpm", "tpm"), Settings: cacheOff}, Run: roundTrips(0),
 		},
 		{
 			ID: "S4d", Fault: "none: round trips to Redis, tenants without limits, requests that are not in the cache",
-			Promise: "≤ 1 a request, and two after it: the answer is kept, the lease given back",
+			Promise: "≤ 1 per request, and two afterwards: to store the answer and return the lease",
 			Setup:   Setup{Config: without("rpm", "tpm")}, Run: roundTrips(3),
 		},
 		{
-			ID: "S4e", Fault: "none: round trips to Redis, tenants without limits, requests that are in the cache and not in the gateway", Promise: "≤ 1 a request",
+			ID: "S4e", Fault: "none: round trips to Redis, tenants without limits, requests that are cached in Redis but not in the gateway", Promise: "≤ 1 per request",
 			Setup: Setup{Config: everyLookup, Load: repeated}, Run: roundTrips(1),
 		},
 		{
-			ID: "S25", Fault: "none: settings changed over and over", Promise: "in force everywhere ≤ 1 s, each time", Run: spreading,
+			ID: "S25", Fault: "none: settings changed repeatedly", Promise: "in force everywhere ≤ 1 s, each time", Run: spreading,
 		},
 	}
 }

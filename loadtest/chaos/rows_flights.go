@@ -20,16 +20,16 @@ func flightRows() []Row {
 	return []Row{
 		{
 			ID: "R18a", Fault: "SIGKILL of the replica that leads a streamed answer, at its chunk boundaries; identical requests wait on the others", Short: true, Added: -1,
-			Promise: "all of those answered, whole, ≤ 2 s + a generation; nothing partial ever served; ≤ 2 generations",
+			Promise: "all of these answered completely ≤ 2 s + a generation; no partial answer served; ≤ 2 generations",
 			Setup:   sharing(), Run: crashPoints,
 		},
 		{
 			ID: "R18b", Fault: "Redis killed between lease and store, with followers on three replicas", Added: -1, Recover: backAgain,
-			Promise: "all answered, whole; ≤ 1 generation a replica; shared and cached again ≤ 2 s", Setup: sharing(), Run: killedUnderWay,
+			Promise: "all answered completely; ≤ 1 generation per replica; shared and cached again ≤ 2 s", Setup: sharing(), Run: killedUnderWay,
 		},
 		{
-			ID: "R18c", Fault: "lease and chunks of an answer under way: evicted, or of another type", Added: -1,
-			Promise: "all answered, whole, ≤ 2 s + a generation; ≤ 1 generation a replica", Setup: sharing(), Run: leaseTampered,
+			ID: "R18c", Fault: "lease and chunks of an answer in progress: evicted, or of another type", Added: -1,
+			Promise: "all answered completely ≤ 2 s + a generation; ≤ 1 generation per replica", Setup: sharing(), Run: leaseTampered,
 		},
 		{
 			ID: "M10", Fault: "1,000 identical requests at once over three replicas; again, and the leader's replica killed; again without Redis", Short: true, Added: -1,
@@ -37,7 +37,7 @@ func flightRows() []Row {
 		},
 		{
 			ID: "M11", Fault: "generations are cut with 1,000 identical requests waiting: the leader's once; each after 8 of 20 tokens; each after 4 of 100", Added: -1,
-			Promise: "once, and each after 8 of 20: all carried on with and answered, with equal bytes, in ≤ 2 and ≤ 3 generations; each after 4 of 100: nobody answered, all share the error after ≤ 2 leaders a replica, ≤ 4 generations each", Tolerated: []string{ErrorEvent, "http_502"},
+			Promise: "once, and each after 8 of 20: all continued and answered with equal bytes, in ≤ 2 and ≤ 3 generations; each after 4 of 100: none answered, all get the error after ≤ 2 leaders per replica, ≤ 4 generations each", Tolerated: []string{ErrorEvent, "http_502"},
 			Setup: one, Run: leaderFails,
 		},
 	}

@@ -16,7 +16,7 @@ import (
 // hostileRows are servers that no Redis would be.
 func hostileRows() []Row {
 	rows := []Row{{
-		ID: "R17", Fault: "Redis' clock an hour ahead, an hour behind, right again", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 2 s after each jump",
+		ID: "R17", Fault: "Redis' clock an hour ahead, an hour behind, correct again", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 2 s after each jump",
 		Recover: backAgain, Run: clockJumps,
 	}}
 	for i, h := range hostilities {

@@ -10,8 +10,8 @@ import (
 func networkRow() Row {
 	var proxies []*Proxy
 	return Row{
-		ID: "S8", Fault: "one replica's connections to all backends are reset, nobody else's", Added: -1, Recover: probedLater,
-		Promise:   "no other replica opens a breaker, 0 failed there; the one is well ≤ 18 s after the end",
+		ID: "S8", Fault: "one replica's connections to all backends are reset, no other's", Added: -1, Recover: probedLater,
+		Promise:   "no other replica opens a breaker, 0 failed there; the replica has recovered ≤ 18 s after the end",
 		Tolerated: []string{"http_502", "http_503", "http_504", ErrorEvent, CutSilent, Unreached},
 		Setup: Setup{
 			Drafts: -1, Targets: 3,

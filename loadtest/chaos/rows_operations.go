@@ -24,21 +24,21 @@ func Operations() []Row {
 	failing.Redis = Sentinel
 	return slices.Concat([]Row{
 		{
-			ID: "O1", Fault: "rolling restart: SIGTERM, and started again with the same file, one replica after the other", Short: true, Added: maxAdded,
-			Promise: "0 lost, 0 cut, 0 tried elsewhere; one replica away at a time; exit 0", Setup: operating(), Run: restartedInTurn,
+			ID: "O1", Fault: "rolling restart: SIGTERM and start with the same file, one replica after the other", Short: true, Added: maxAdded,
+			Promise: "0 lost, 0 cut, 0 retried on another replica; one replica stopped at a time; exit 0", Setup: operating(), Run: restartedInTurn,
 		},
 		{
-			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one is new and one old", Short: true, Added: maxAdded,
-			Promise: "as O1; old and new share; the setting in force on all ≤ 1 s; what is new served by all at the end", Setup: upgradable(), Run: upgradedInTurn,
+			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one runs the new file and one the old", Short: true, Added: maxAdded,
+			Promise: "as O1; old and new replicas share state; the setting in force on all ≤ 1 s; all serve the new route, tenant and backend at the end", Setup: upgradable(), Run: upgradedInTurn,
 		},
 	}, drainRows(), []Row{
 		{
-			ID: "O5", Fault: "rolling restart, and the Redis master killed as the first replica leaves (Sentinel)", Added: maxAdded,
+			ID: "O5", Fault: "rolling restart, and the Redis master killed when the first replica leaves (Sentinel)", Added: maxAdded,
 			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Setup: failing, Run: restartedWithoutMaster,
 		},
 		{
-			ID: "O6", Fault: "a threshold changed live, and back: shed.low to below what the pools hold", Short: true, Added: -1, Tolerated: []string{Shed},
-			Promise: "of low some are shed, from the change until ≤ 1 s after it is taken back; nobody else; 0 lost, 0 cut", Setup: crowded, Run: thresholdChanged,
+			ID: "O6", Fault: "a live threshold changed and restored: shed.low below the pools' usage", Short: true, Added: -1, Tolerated: []string{Shed},
+			Promise: "only class low is shed, from the change until ≤ 1 s after it is restored; 0 lost, 0 cut", Setup: crowded, Run: thresholdChanged,
 		},
 	})
 }

@@ -13,11 +13,11 @@ import (
 func partRows() []Row {
 	return []Row{
 		{
-			ID: "R13", Fault: "one replica cut off from Redis", Promise: "0 failed; it is for itself, the others share; after the end no flapping",
+			ID: "R13", Fault: "one replica cut off from Redis", Promise: "0 failed; it is at level local, the others share state; no flapping afterwards",
 			Short: true, Recover: backAgain, Run: partitioned,
 		},
 		{
-			ID: "R14", Fault: "pub/sub deaf: those connections alone are black holes", Promise: "0 failed; subscribed anew ≤ 2 s; the replicas go on sharing",
+			ID: "R14", Fault: "pub/sub connections alone are black holes", Promise: "0 failed; subscribed again ≤ 2 s; the replicas keep sharing state",
 			Recover: backAgain, Run: deaf,
 		},
 		{

@@ -21,11 +21,11 @@ func poisonRows() []Row {
 	return []Row{
 		{
 			ID: "G10", Fault: "every setting set to the same bad value, by HSET, again with the next bad value", Short: true, MaxLogLines: 1000,
-			Promise: "nothing changes; each named in the metric and in /admin/status of all replicas ≤ 1 s, each time; at most one log line a setting and time", Run: poisoned,
+			Promise: "no setting changes; each is listed in the metric and in /admin/status of all replicas ≤ 1 s; at most one log line per setting and value", Run: poisoned,
 		},
 		{
 			ID: "G11", Fault: "kill switch: shed.low, .normal and .high 0; then shed.allow_high yes", Short: true, Added: -1, Tolerated: []string{Shed},
-			Promise: "obeyed ≤ 1 s; high needs the second key; /admin/status names the switches; over ≤ 1 s after its end", Run: switchedOff,
+			Promise: "in force ≤ 1 s; high needs the second setting; /admin/status lists the switches; ended ≤ 1 s after the reset", Run: switchedOff,
 		},
 		{
 			ID: "G12", Fault: "100,000 tenants' names (short form: 3,000) and random bytes in headers", Added: -1, Short: true,

@@ -14,17 +14,17 @@ import (
 // readingRows are faults of what backends say of themselves.
 func readingRows() []Row {
 	return []Row{
-		{ID: "M1", Fault: "a reading ages", Promise: "as it is ≤ 2 s, then toward the mean, then unknown", CoveredBy: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure holds it"},
+		{ID: "M1", Fault: "a reading ages", Promise: "used unchanged ≤ 2 s, then mixed with the mean, then unknown", CoveredBy: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure shows it"},
 		oneLies(), allLie(),
-		{ID: "M4", Fault: "a page with an error in its middle", Promise: "nothing of it is used", CoveredBy: "TestWhatIsNotAReadingIsRefused in tiers/pressure holds it"},
-		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", CoveredBy: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure holds it"},
-		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "the first two are refused, the last is taken", CoveredBy: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure hold it"},
+		{ID: "M4", Fault: "a metrics page with an error in the middle", Promise: "nothing of it is used", CoveredBy: "TestWhatIsNotAReadingIsRefused in tiers/pressure shows it"},
+		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", CoveredBy: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure shows it"},
+		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "the first two are refused, the last is accepted", CoveredBy: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure show it"},
 		{
 			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Tolerated: []string{Shed},
-			Promise: "low alone is shed; ≤ 2 flips a crossing; shed ≤ 1 s after it",
+			Promise: "only low is shed; ≤ 2 changes per crossing; shed ≤ 1 s after it",
 			Setup:   Setup{Drafts: -1, Settings: map[string]string{"shed.max_wait_low": "0s"}}, Run: swings,
 		},
-		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", CoveredBy: "row G3 holds it: no reading grows older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
+		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", CoveredBy: "row G3 shows it: no reading gets older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
 	}
 }
 
@@ -89,8 +89,8 @@ const foundOut = 10 * time.Second
 func oneLies() Row {
 	var fronts []*EngineProxy
 	return Row{
-		ID: "M2", Fault: "the metrics of one of three backends are wrong, in each of 14 ways in turn", Added: -1, MaxLogLines: 30,
-		Promise: "nobody is shed; its share of the traffic stays between a quarter of the mean and twice that",
+		ID: "M2", Fault: "the metrics of one of three backends are wrong, in 14 ways, one after the other", Added: -1, MaxLogLines: 30,
+		Promise: "no request is shed; its share of the traffic stays between a quarter of the mean and twice the mean",
 		Setup:   fronted(&fronts, 3), Run: func(ctx context.Context, w *Testbed) error { return w.oneLies(ctx, fronts) },
 	}
 }
@@ -156,8 +156,8 @@ func allLie() Row {
 		return r
 	}
 	return Row{
-		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Tolerated: []string{Shed},
-		Promise: "0 of high shed; found out ≤ 10 s: from then on nobody is shed, and nobody waits longer for a first byte; 0 failed otherwise",
+		ID: "M6", Fault: "all backends report that they are full for ever, but answer normally", Added: -1, Tolerated: []string{Shed},
+		Promise: "no high request shed; detected ≤ 10 s: afterwards none is shed, and none waits longer for a first byte; 0 failed otherwise",
 		Setup:   shape, Run: func(ctx context.Context, w *Testbed) error { return w.allLie(ctx, fronts) },
 	}
 }

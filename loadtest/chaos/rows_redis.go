@@ -10,31 +10,31 @@ import (
 func redisRows() []Row {
 	rows := []Row{
 		{
-			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
+			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
 			Short: true, Recover: backAgain, Run: killed,
 		},
 		{
-			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
+			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
 			Recover: backAgain, Run: networkFault(NetworkFault{Refuse: true}),
 		},
 		{
-			ID: "R1c", Fault: "Redis killed, tenants at half their limits, requests in pairs", Promise: "0 failed, 0 limited; shared again ≤ 2 s",
+			ID: "R1c", Fault: "Redis killed, tenants at half of their limits, requests in pairs", Promise: "0 failed, 0 limited; shared again ≤ 2 s",
 			Setup: Setup{Rate: -1, Config: limitEach(1200)}, Recover: backAgain, Run: killedWithPairs,
 		},
 		{
-			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms p99; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
+			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms p99; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
 			Short: true, Recover: backAgain, Run: heldToBudget(frozen),
 		},
 		{
-			ID: "R2b", Fault: "Redis muted: connections are taken, nothing is answered", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
+			ID: "R2b", Fault: "Redis silent: connections are accepted, nothing is answered", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
 			Recover: backAgain, Run: heldToBudget(networkFault(NetworkFault{Mute: true})),
 		},
 		{
-			ID: "R2c", Fault: "black hole: open connections swallow everything, others work", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
+			ID: "R2c", Fault: "black hole: open connections lose all data, new ones work", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
 			Recover: backAgain, Run: heldToBudget(blackHole),
 		},
 		{
-			ID: "R2d", Fault: "answers cut in the middle, by RST and FIN", Promise: "0 failed; shared again ≤ 2 s",
+			ID: "R2d", Fault: "Redis' replies cut in the middle, by RST and FIN", Promise: "0 failed; shared again ≤ 2 s",
 			Recover: backAgain, Run: cutShort,
 		},
 		{

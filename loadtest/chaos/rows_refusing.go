@@ -15,16 +15,16 @@ import (
 func refusingRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 2 s"
 	return []Row{
-		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads go on; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
-		{ID: "R7a", Fault: "every control key evicted, over and over", Promise: promise, Recover: backAgain, Run: over(evict)},
+		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads continue; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
+		{ID: "R7a", Fault: "every control key evicted, repeatedly", Promise: promise, Recover: backAgain, Run: over(evict)},
 		{ID: "R7b", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: flushed},
 		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet},
 		{ID: "R8b", Fault: "wrong types at all keys at once", Promise: promise, Recover: backAgain, Run: wrongType},
-		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: rotated},
-		{ID: "R11b", Fault: "NOPERM: the user may do nothing", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: forbidden},
-		{ID: "R12a", Fault: "READONLY: a replica in the master's place", Promise: promise, Recover: backAgain, Run: demoted("yes")},
+		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log names the cause", Recover: backAgain, Run: rotated},
+		{ID: "R11b", Fault: "NOPERM: the user has no permissions", Promise: promise + "; the log names the cause", Recover: backAgain, Run: forbidden},
+		{ID: "R12a", Fault: "READONLY: a replica in place of the master", Promise: promise, Recover: backAgain, Run: demoted("yes")},
 		{ID: "R12b", Fault: "MASTERDOWN: a replica that has lost its master", Promise: promise, Recover: backAgain, Run: demoted("no")},
-		{ID: "R12c", Fault: "LOADING: Redis reads its data", Promise: promise, Recover: backAgain, Run: loading},
+		{ID: "R12c", Fault: "LOADING: Redis loads its data", Promise: promise, Recover: backAgain, Run: loading},
 		{ID: "R12d", Fault: "NOSCRIPT: SCRIPT FLUSH five times a second", Promise: promise, Recover: backAgain, Run: over(forgetScripts)},
 		{ID: "R12e", Fault: "BUSY: a script that does not end", Promise: promise, Recover: backAgain, Run: busy},
 		{ID: "R12f", Fault: "max clients reached", Promise: promise, Recover: backAgain, Run: crowded},

@@ -19,12 +19,12 @@ func riskRows() []Row {
 	return []Row{
 		{
 			ID: "A1", Fault: "Redis killed while drafts are served by a certificate, and restarted empty", Short: true, Added: -1,
-			Promise: "0 failed; no draft is served that was decided on 1 s (risk.max_staleness) later; certified anew from nothing",
+			Promise: "0 failed; no draft is served whose decision was made more than 1 s (risk.max_staleness) later; certified again from empty evidence",
 			Setup:   promising(), Run: certificateLost,
 		},
 		{
-			ID: "A2", Fault: "SIGKILL of a gateway while audits are under way", Short: true, Added: -1, Tolerated: []string{Unreached, CutSilent},
-			Promise: "only what it had in flight is lost; its audits stay bad, none counts twice; the others serve drafts throughout, it does by the same threshold ≤ 2 s after its start",
+			ID: "A2", Fault: "SIGKILL of a gateway while audits are in progress", Short: true, Added: -1, Tolerated: []string{Unreached, CutSilent},
+			Promise: "only its requests in flight are lost; its audits stay bad, none counts twice; the others keep serving drafts, and it does with the same threshold ≤ 2 s after its start",
 			Setup:   promising(), Recover: backAgain, Run: auditorKilled,
 		},
 	}

@@ -22,22 +22,22 @@ import (
 func starvedRows() []Row {
 	return []Row{
 		{
-			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in all: 300 prompts of 400 kB that their backend never answers", Added: -1,
-			Promise: "lives; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
+			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in total: 300 prompts of 400 kB that their backend never answers", Added: -1,
+			Promise: "stays alive; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
 			Setup: Setup{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
 		},
 		{
-			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 connections to it that say nothing", Added: -1,
+			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 silent connections to it", Added: -1,
 			Promise:   "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
 			Tolerated: []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
 			Setup: Setup{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
 		},
 		logRow(Row{
-			ID: "G13", Fault: "logs into pipes that nobody reads",
-			Promise: "requests go on; + ≤ 15 ms; dropped lines are counted, at the latest ≤ 2 s after somebody reads",
+			ID: "G13", Fault: "logs into pipes without a reader",
+			Promise: "requests continue; + ≤ 15 ms; dropped lines are counted, at the latest 2 s after reading starts",
 		}, unread),
 		logRow(Row{
-			ID: "G13b", Fault: "logs into pipes whose reader has ended", Promise: "requests go on; + ≤ 15 ms; dropped lines are counted",
+			ID: "G13b", Fault: "logs into pipes whose reader has ended", Promise: "requests continue; + ≤ 15 ms; dropped lines are counted",
 		}, readerEnds),
 	}
 }

@@ -15,29 +15,29 @@ import (
 // verifyRows are faults of what the target is asked about drafts, and of engines that are
 // lost in mid-answer.
 func verifyRows() []Row {
-	const promise = "0 failed, none cut; scoring stops after ≤ 11 at each gateway, and status says so; back ≤ 30 s after the end"
+	const promise = "0 failed, 0 cut; each gateway stops scoring after ≤ 11 failures and reports this in its status; scoring again ≤ 30 s after the end"
 	rows := make([]Row, 0, 8)
 	for i, score := range []string{"error", "hang", "short", "misaligned", "garbage"} {
 		rows = append(rows, Row{
-			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "; half of the load lenient, half checked at its head",
+			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "; half of the load lenient, half with a head check",
 			Promise: promise, Short: i == 0, Setup: scored(), Added: -1, Recover: scoresAgain, Run: scoresFail(score),
 		})
 	}
 	rows[0].Added, rows[1].Added = time.Second, scoreWait+time.Second
 	return append(rows,
 		Row{
-			ID: "V1f", Fault: "a target dies of each score that it is asked for", Short: true, Added: -1,
-			Promise: "0 failed, none cut; of each gateway it dies of one score and one probe at most; scoring stays away for 5 min",
+			ID: "V1f", Fault: "a target crashes on each score request", Short: true, Added: -1,
+			Promise: "0 failed, 0 cut; at most one crash by a score and one by a probe per gateway; no scoring for 5 min",
 			Setup:   scored(), Run: scoreKills,
 		},
 		Row{
-			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), by turns, under streams", Short: true, Added: -1,
-			Promise: "0 streams broken: carried on with elsewhere; one [DONE]; usage told, of all tokens",
+			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), in turn, under streams", Short: true, Added: -1,
+			Promise: "0 streams broken: continued on another backend; one [DONE]; usage covers all tokens",
 			Setup:   engines(targetPool, onTheTarget, nil), Run: enginesLost(targetPool),
 		},
 		Row{
-			ID: "V3", Fault: "the same of draft engines, whose drafts are released early", Short: true, Added: -1,
-			Promise: "0 streams broken: carried on with by the target; one [DONE]; usage told, of all tokens",
+			ID: "V3", Fault: "the same with draft engines, whose drafts are released early", Short: true, Added: -1,
+			Promise: "0 streams broken: continued by the target; one [DONE]; usage covers all tokens",
 			Setup:   engines(draftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
 			Run:     enginesLost(draftPool),
 		},

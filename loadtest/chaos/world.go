@@ -308,7 +308,7 @@ func (w *Testbed) Phase(name string) {
 	}
 }
 
-// Modes are the rungs that the gateways are on; "" is one that does not answer.
+// Modes returns the degradation level of each gateway; "" means no answer.
 func (w *Testbed) Modes(ctx context.Context) []string {
 	var out []string
 	for _, g := range w.Gateways {
@@ -323,7 +323,7 @@ func (w *Testbed) Modes(ctx context.Context) []string {
 	return out
 }
 
-// InMode reports whether every gateway is on one of the rungs.
+// InMode reports whether every gateway has one of these degradation levels.
 func (w *Testbed) InMode(ctx context.Context, modes ...string) bool {
 	for _, m := range w.Modes(ctx) {
 		if !slices.Contains(modes, m) {

@@ -1,10 +1,8 @@
-// Package discover finds a pool's backends: by the addresses of a name, by the
-// service records of a name, or in a file that others write. Start at [New].
-//
-// It promises that an answer is sorted, has no duplicates, has at most [MaxBackends]
-// base URLs in their one spelling and at least one: whoever asks may take it as
-// the pool's whole set. What to do when there is no answer is the caller's
-// matter; a Source keeps no old answers alive.
+// Package discover finds a pool's backends: the addresses of a name, the service records of a name, or a list
+// in a file that another program writes. Start at [New]. It guarantees that a result is sorted, has no
+// duplicates, and has 1 to [MaxBackends] base URLs in their canonical form: the caller may use it as the
+// pool's complete set. If there is no result, the caller decides what to do; a Source does not keep old
+// results.
 package discover
 
 import (
@@ -15,13 +13,12 @@ import (
 	"time"
 )
 
-// Source answers which backends a pool has now. It is used by one goroutine.
+// Source finds the backends that a pool has now. Only one goroutine may use it.
 type Source interface {
-	// Find asks once: base URLs as [URL] spells them, 1 … [MaxBackends], sorted as text,
-	// without duplicates; the caller may keep and change them. Nobody found is an
-	// error. Those that ask DNS return within 4 s.
+	// Find looks once: base URLs in the canonical form of [URL], 1 … [MaxBackends], sorted as text, without
+	// duplicates; the caller may keep and change them. No backend is an error. DNS sources return within 4 s.
 	Find(ctx context.Context) ([]string, error)
-	// Every is the time between two questions.
+	// Every is the time between two calls of Find.
 	Every() time.Duration
 }
 
@@ -29,11 +26,11 @@ type Source interface {
 //
 //	dns://HOST:PORT            every A and AAAA record of HOST
 //	srv://_SERVICE._tcp.NAME   the SRV records of that name, target and port each
-//	file:///PATH, file://PATH  a list that others keep; PATH without the leading / is
+//	file:///PATH, file://PATH  a list that another program writes; PATH without the leading / is
 //	                           relative to the working directory
 //
-// A nil r is net.DefaultResolver. Nothing is asked or opened before Find, so an
-// error is one of raw itself and says what it must be.
+// A nil r is net.DefaultResolver. Nothing is looked up or opened before Find, so an error is about raw itself
+// and says what it must be.
 func New(raw string, r Resolver) (Source, error) {
 	if r == nil {
 		r = net.DefaultResolver
@@ -50,7 +47,7 @@ func New(raw string, r Resolver) (Source, error) {
 	return nil, errors.New("want dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file:///PATH")
 }
 
-// Check tells whether New would take raw.
+// Check reports whether New would accept raw.
 func Check(raw string) error {
 	_, err := New(raw, nil)
 	return err

@@ -14,10 +14,10 @@ import (
 
 const (
 	lookupEvery   = 5 * time.Second
-	lookupTimeout = 4 * time.Second // an answer that is later than the next question is of no use
+	lookupTimeout = 4 * time.Second // a later answer is useless: the next look-up has begun
 )
 
-// Resolver answers what DNS knows of a name; net.DefaultResolver is one.
+// Resolver answers DNS questions; net.DefaultResolver is one.
 type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
@@ -25,8 +25,7 @@ type Resolver interface {
 
 var _ Resolver = net.DefaultResolver
 
-// addresses finds backends by the A and AAAA records of one name, all on one
-// port, over http.
+// addresses finds backends by the A and AAAA records of one name, all on one port, by http.
 type addresses struct {
 	host, port string
 	resolver   Resolver
@@ -57,7 +56,7 @@ func (a *addresses) Find(ctx context.Context) ([]string, error) {
 	var urls []string
 	for _, text := range answer {
 		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.Zone() != "" { // an address with a zone cannot be told in a URL that others understand
+		if err != nil || addr.Zone() != "" { // a URL cannot contain an address with a zone
 			continue
 		}
 		if u, err := URL("http://" + net.JoinHostPort(addr.Unmap().String(), a.port)); err == nil {
@@ -70,8 +69,8 @@ func (a *addresses) Find(ctx context.Context) ([]string, error) {
 	return tidy(urls), nil
 }
 
-// services finds backends by the SRV records of one name: each target is a
-// host of its own, on the port of its record, over http.
+// services finds backends by the SRV records of one name: each target is a host with the port of its record,
+// by http.
 type services struct {
 	service, name string
 	resolver      Resolver
@@ -89,8 +88,8 @@ func newServices(rest string, r Resolver) (*services, error) {
 // Every is 5 s.
 func (s *services) Every() time.Duration { return lookupEvery }
 
-// Find looks the records up, for at most 4 s, and takes those that serve.
-// Records with a malformed target do not spoil the others.
+// Find looks the records up, for at most 4 s, and returns those that serve. Records with a malformed target
+// are skipped.
 func (s *services) Find(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -111,11 +110,10 @@ func (s *services) Find(ctx context.Context) ([]string, error) {
 	return tidy(urls), nil
 }
 
-// serving picks the records that are backends now (RFC 2782): of those with a
-// target and a port, the group with the lowest priority number, since the others
-// stand by until DNS takes that group away. Weights do not spread requests, the
-// expected wait does that; but beside records with a weight, one of weight 0 is to
-// get next to nothing, and so is left out.
+// serving returns the records that are backends now (RFC 2782): of those with a target and a port, the group
+// with the lowest priority number, because the others are on standby until DNS removes that group. Weights do
+// not spread requests, because the expected wait does that. But a record with weight 0 among weighted ones
+// should get almost no requests, and is left out.
 func serving(records []*net.SRV) []*net.SRV {
 	usable := slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool {
 		return r == nil || r.Port == 0 || !hostOK(target(r))
@@ -131,6 +129,6 @@ func serving(records []*net.SRV) []*net.SRV {
 	return usable
 }
 
-// target is a record's host without the dot of a full name; "" where the record
-// says that there is no such service.
+// target is a record's host without the dot of a full name; "" if the record says that there is no such
+// service.
 func target(r *net.SRV) string { return strings.TrimSuffix(r.Target, ".") }

@@ -15,14 +15,14 @@ import (
 
 const statEvery = 500 * time.Millisecond
 
-// file finds backends in a file that somebody else writes. It is read again
-// when its time, size or identity has changed, so that a rename over it and a
-// symbolic link that is turned (a Kubernetes ConfigMap) are seen as well.
+// file finds backends in a file that another program writes. It is read again when its time, size or identity
+// has changed, so that a rename over it and a changed symbolic link (a Kubernetes ConfigMap) are detected as
+// well.
 type file struct {
 	path string
 	read fs.FileInfo // of the file whose content follows; nil: none
 	urls []string
-	err  error // of the content; it stands until the file changes
+	err  error // of the content; valid until the file changes
 }
 
 func newFile(rest string) (*file, error) {
@@ -39,11 +39,11 @@ func newFile(rest string) (*file, error) {
 	return &file{path: path}, nil
 }
 
-// Every is 500 ms: asking for the file's state costs next to nothing.
+// Every is 500 ms: checking the file's state costs almost nothing.
 func (f *file) Every() time.Duration { return statEvery }
 
-// Find returns what the file says. A file that is away, half written or
-// malformed is an error with path, line and reason; the next Find may do better.
+// Find returns the content of the file. A file that is missing, incomplete or malformed is an error with
+// path, line and reason; a later Find may succeed.
 func (f *file) Find(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (f *file) Find(ctx context.Context) ([]string, error) {
 	return slices.Clone(f.urls), f.err
 }
 
-// load reads the file and remembers which state of it was read: that before the
-// first byte, so that a change meanwhile is seen by the next Find.
+// load reads the file and remembers its state before the first byte, so that the next Find detects a change
+// during the read.
 func (f *file) load() error {
 	in, err := os.Open(f.path)
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *file) load() error {
 	return nil
 }
 
-// same tells whether nothing shows that the file changed between two looks.
+// same reports whether the file is unchanged, as far as its state shows.
 func same(a, b fs.FileInfo) bool {
 	return a != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// maxFile is the length of a list in bytes: some hundred times [MaxBackends] backends.
+// maxFile is the maximum size of a list in bytes: about a hundred times [MaxBackends] backends.
 const maxFile = 1 << 20
 
-// parse reads a list of backends, which name is called in errors: the JSON of
-// Prometheus' file_sd when it begins with [, otherwise lines.
+// parse parses a list of backends, which is called name in errors: the JSON of Prometheus' file_sd if it
+// begins with [, otherwise lines.
 func parse(name string, data []byte) ([]string, error) {
 	var (
 		urls []string
@@ -41,9 +41,9 @@ func parse(name string, data []byte) ([]string, error) {
 	return tidy(urls), nil
 }
 
-// parseLines reads one base URL per line; # begins a comment, at the beginning
-// of a line or after a space. A last line without its end is refused: it may be
-// half a URL, which looks like a whole one. line is that of the error.
+// parseLines parses one base URL per line; # begins a comment, at the beginning of a line or after a space. A
+// last line without a line end is refused: it may be half a URL, which looks like a whole one. line is that
+// of the error.
 func parseLines(data []byte) (urls []string, line int, err error) {
 	for text := range strings.Lines(string(data)) {
 		line++
@@ -72,8 +72,8 @@ func uncomment(line string) string {
 	return line
 }
 
-// base is URL for what people write: it refuses what would only fail later, and
-// repeats nothing that may hold a password.
+// base is URL for text written by people: it refuses what would only fail later, and its errors repeat
+// nothing that may contain a password.
 func base(raw string) (string, error) {
 	if strings.ContainsFunc(raw, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return "", errors.New("has spaces or characters beyond ASCII; want one URL such as http://host:8000")
@@ -95,9 +95,8 @@ func base(raw string) (string, error) {
 	return clean, nil
 }
 
-// parseTargets reads [{"targets":["host:port"],"labels":{…}}]. Of the labels,
-// __scheme__ makes a group's targets https; the others are Prometheus' own.
-// line is that of the error.
+// parseTargets parses [{"targets":["host:port"],"labels":{…}}]. Of the labels, __scheme__ makes a group's
+// targets https; the others belong to Prometheus. line is that of the error.
 func parseTargets(data []byte) (urls []string, line int, err error) {
 	t := &targets{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
 	err = t.each('[', t.group)
@@ -119,17 +118,16 @@ func parseTargets(data []byte) (urls []string, line int, err error) {
 	return nil, 1 + bytes.Count(data[:min(at, int64(len(data)))], []byte("\n")), err
 }
 
-// targets walks the JSON by its tokens, so that a mistake has its line.
+// targets parses the JSON token by token, so that errors have a line.
 type targets struct {
 	data []byte
 	dec  *json.Decoder
 	urls []string
 
-	hosts []string // of the group that is being read
+	hosts []string // of the current group
 }
 
-// each calls item for every element of the array or object that begins here with
-// the delimiter open.
+// each calls item for every element of the array or object that begins here with the delimiter open.
 func (t *targets) each(open json.Delim, item func() error) error {
 	tok, err := t.dec.Token()
 	if err != nil {
@@ -166,7 +164,7 @@ func (t *targets) group() error {
 	if err != nil {
 		return err
 	}
-	for _, host := range t.hosts { // the labels may come after the targets
+	for _, host := range t.hosts { // the labels may follow the targets
 		u, err := base(scheme + "://" + host)
 		if err != nil {
 			return err

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// MaxBackends bounds what one answer can make the gateway watch; of more, the first in
-// order are taken, the same ones by every replica.
+// MaxBackends bounds the number of backends of one result; of more, the first in order are used, the same on
+// every replica.
 const MaxBackends = 512
 
-// URL returns a base URL in its one spelling: lower case, no default port, no
-// trailing slash. It refuses what is no http or https URL with a host, and one
-// with a user, a query or a fragment.
+// URL returns a base URL in its canonical form: lower case, no default port, no trailing slash. It refuses
+// anything that is not an http or https URL with a host, and a URL with a user, a query or a fragment.
 func URL(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -39,21 +38,20 @@ func URL(raw string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// tidy puts what was found in order. It changes urls.
+// tidy sorts the result and removes duplicates. It changes urls.
 func tidy(urls []string) []string {
 	slices.Sort(urls)
 	urls = slices.Compact(urls)
 	return urls[:min(len(urls), MaxBackends)]
 }
 
-// portOK tells whether s is a port that can be connected to, 1 … 65535.
+// portOK reports whether s is a port number, 1 … 65535.
 func portOK(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0
 }
 
-// hostOK tells whether s is an IP address or looks like a host's name; a dot may
-// end it.
+// hostOK reports whether s is an IP address or has the form of a host name; it may end with a dot.
 func hostOK(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true

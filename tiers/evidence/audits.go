@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Open books an audit as bad before anybody knows its outcome. It waits for Redis for a second at
-// most, whatever becomes of ctx. An error that is not [ErrAway] is of an audit that is none.
+// Open records an audit as bad before its outcome is known. It waits for Redis for at most a second, even if
+// ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
@@ -34,8 +34,7 @@ func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	return fate, err
 }
 
-// Close ends an audit that was booked. One that is not under way any more changes nothing, which
-// is no error.
+// Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
 func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
 	if !ticketShape.MatchString(ticket) {
 		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
@@ -71,11 +70,11 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) 
 	return err
 }
 
-// Lost counts an audit that was booked and will never be closed: it stays bad.
+// Lost counts a recorded audit that will never be closed: it stays bad.
 func (b *Store) Lost(k risk.Key) { b.metrics.count(k, labelLost) }
 
-// Reset forgets a key: its grid, its evidence and the audits under way. What was decided before is
-// stale. With a Redis, replicas that saw its warm-up end still know that it did.
+// Reset deletes a key: its grid, its evidence and the audits in progress. Earlier decisions become stale.
+// With a Redis, replicas that saw its warm-up end still know that it did.
 func (b *Store) Reset(ctx context.Context, k risk.Key) error {
 	name, err := nameOf(k)
 	if err != nil {

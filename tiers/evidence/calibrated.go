@@ -12,8 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Map is a calibrated score of a route, as it was known a second ago. It does not wait; of a route
-// that was never asked for before, there is none yet.
+// Map returns a calibrated score of a route, at most a second old. It does not block; on the first request
+// for a route there is none yet.
 func (b *Store) Map(route string, version int) (raw []byte, ok bool) {
 	if version < 1 {
 		return nil, false
@@ -28,8 +28,7 @@ func (b *Store) Map(route string, version int) (raw []byte, ok bool) {
 	return raw, ok
 }
 
-// SaveMap keeps a calibrated score of a route under the next number. Of more than 64 the oldest
-// goes.
+// SaveMap stores a calibrated score of a route under the next number. Of more than 64 the oldest is deleted.
 func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
 	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
 		return 0, err
@@ -51,7 +50,7 @@ func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, 
 	return int(n), nil
 }
 
-// saveHere keeps it in this process.
+// saveHere stores it in this process.
 func (b *Store) saveHere(route string, m Map) (int, error) {
 	b.maps.mu.Lock()
 	defer b.maps.mu.Unlock()
@@ -73,7 +72,7 @@ func (b *Store) saveHere(route string, m Map) (int, error) {
 	return version, nil
 }
 
-// Maps are the calibrated scores of a route, the oldest first.
+// Maps returns the calibrated scores of a route, the oldest first.
 func (b *Store) Maps(ctx context.Context, route string) ([]SavedMap, error) {
 	if b.local != nil {
 		b.maps.mu.Lock()
@@ -99,7 +98,7 @@ func (b *Store) Maps(ctx context.Context, route string) ([]SavedMap, error) {
 	return sorted(found), nil
 }
 
-// fetch reads the scores of a list.
+// fetch reads the scores in a list.
 func (b *Store) fetch(ctx context.Context, route, list string) (map[int]Map, error) {
 	of := versions(list)
 	if len(of) == 0 {
@@ -126,7 +125,7 @@ func (b *Store) fetch(ctx context.Context, route, list string) (map[int]Map, err
 	return found, nil
 }
 
-// hearMaps reads the scores of the routes whose list is another than before.
+// hearMaps reads the scores of the routes whose list has changed.
 func (b *Store) hearMaps(ctx context.Context, routes []string, lists []any) error {
 	for i, route := range routes {
 		list := text(lists[i])

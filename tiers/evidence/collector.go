@@ -9,11 +9,11 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// maxSeries is how many states a [Collector] tells of: there may be a thousand, and each has
-// eighteen series at most. A scrape of as many takes 15 ms (BenchmarkAScrapeOfAllStates).
+// maxSeries is the maximum number of states that a [Collector] exports: there may be a thousand, and each has
+// at most eighteen series. A scrape of 256 takes 15 ms (BenchmarkAScrapeOfAllStates).
 const maxSeries = 256
 
-// Collector makes series of states when it is asked for them.
+// Collector exports states as series at each scrape.
 type Collector struct {
 	states    func() []Known
 	inherited func(all []Known) map[string]int
@@ -29,14 +29,14 @@ type Collector struct {
 type stateSeries struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	// value reports whether there is one.
+	// value returns the value, and whether there is one.
 	value func(k *Known, s *risk.Summary) (float64, bool)
 }
 
-// NewCollector returns a collector that is still to be registered. states are called at every scrape,
-// so they must not ask Redis; of more than 256 the collector tells of those that were seen last.
-// inherited tells of each route how many kinds of request go by the threshold of the whole route, and phases in
-// which phase each is; nil tells of none.
+// NewCollector returns a collector, which the caller must register. states is called at every scrape, so it
+// must not use Redis; of more than 256 the collector exports the most recently seen ones. inherited returns
+// by route how many kinds of request use the threshold of the whole route, and phases returns the phase of
+// each; nil exports none.
 func NewCollector(states func() []Known, inherited func(all []Known) map[string]int, phases func(all []Known) map[risk.Key]string) *Collector {
 	return &Collector{
 		states: states, inherited: inherited, phases: phases, kinds: kindsOfSeries(),
@@ -50,7 +50,7 @@ func NewCollector(states func() []Known, inherited func(all []Known) map[string]
 	}
 }
 
-// kindsOfSeries are all series that there are of one state.
+// kindsOfSeries lists all series of one state.
 func kindsOfSeries() []stateSeries {
 	var all []stateSeries
 	add := func(kind prometheus.ValueType, name, help string, value func(k *Known, s *risk.Summary) (float64, bool)) {
@@ -91,7 +91,7 @@ func kindsOfSeries() []stateSeries {
 	return all
 }
 
-// bounded is what the risk is proven to be below: a certificate stays a proof while audits go on.
+// bounded is the proven bound of the risk: a certificate remains a proof during later audits.
 func bounded(k *Known, s *risk.Summary) float64 {
 	if s.Op > 0 {
 		return min(s.Bound, k.Rule.MaxWrongRate)
@@ -99,7 +99,7 @@ func bounded(k *Known, s *risk.Summary) float64 {
 	return s.Bound
 }
 
-// truth is 1 for yes.
+// truth is 1 for true.
 func truth(yes bool) float64 {
 	if yes {
 		return 1
@@ -145,7 +145,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// latest are those that were seen last, as many as are told of. all stays as it is.
+// latest returns the most recently seen states, as many as are exported. all is not changed.
 func latest(all []Known) []Known {
 	if len(all) <= maxSeries {
 		return all

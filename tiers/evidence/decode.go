@@ -10,16 +10,16 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// maxCount is the largest count that is believed; Lua knows all up to here.
+// maxCount is the largest accepted count; Lua represents all integers up to it exactly.
 const maxCount = 9e15
 
-// errNotOurs is of bytes that no script of ours writes.
+// errNotOurs means bytes that no script of ours writes.
 var errNotOurs = errors.New("not what was written")
 
-// fields is a reply to HMGET, or a script's, by name. A field that is missing is "".
+// fields is a reply to HMGET, or a script's, by name. A missing field is "".
 type fields map[string]string
 
-// named gives the values of a reply their names.
+// named assigns names to the values of a reply.
 func named(names []string, values []any) (fields, error) {
 	if len(values) != len(names) {
 		return nil, fmt.Errorf("%d values for %d fields: %w", len(values), len(names), errNotOurs)
@@ -47,7 +47,7 @@ func (r *reader) wrong(name string) {
 	}
 }
 
-// count is a field of digits; "" is 0.
+// count parses a field of digits; "" is 0.
 func (r *reader) count(name string) int64 {
 	if r.fields[name] == "" {
 		return 0
@@ -69,7 +69,7 @@ func digits(s string) (int64, bool) {
 	return n, err == nil && n <= maxCount
 }
 
-// reals is a field of at most so many finite numbers.
+// reals parses a field of at most so many finite numbers.
 func (r *reader) reals(name string, most int) []float64 {
 	words := strings.Fields(r.fields[name])
 	if len(words) > most {
@@ -88,7 +88,7 @@ func (r *reader) reals(name string, most int) []float64 {
 	return out
 }
 
-// real is a field of one number; "" is 0.
+// real parses a field of one number; "" is 0.
 func (r *reader) real(name string) float64 {
 	x := r.reals(name, 1)
 	if len(x) == 0 {
@@ -97,7 +97,7 @@ func (r *reader) real(name string) float64 {
 	return x[0]
 }
 
-// counts is a field of so many counts exactly, which fills into.
+// counts parses a field of exactly len(into) counts.
 func (r *reader) counts(name string, into []int) {
 	words := strings.Fields(r.fields[name])
 	if len(words) != len(into) {
@@ -113,7 +113,7 @@ func (r *reader) counts(name string, into []int) {
 	}
 }
 
-// viewOf is as much of a state as a view is made of.
+// viewOf decodes the part of a state that a view needs.
 func viewOf(f fields) (risk.State, error) {
 	r := &reader{fields: f}
 	s := r.view()
@@ -151,7 +151,7 @@ func (r *reader) view() risk.State {
 	return s
 }
 
-// warmup is a field of seven counts; "" is all zero.
+// warmup parses a field of seven counts; "" is all zero.
 func (r *reader) warmup() risk.Warmup {
 	var n [7]int
 	if r.fields["warmup"] != "" {
@@ -164,18 +164,18 @@ func (r *reader) warmup() risk.Warmup {
 	return w
 }
 
-// maxGrid is the longest grid.
+// maxGrid is the maximum length of a grid.
 const maxGrid = len(risk.Epoch{}.N)
 
-// fullState is a state with all its evidence, and what the store knows beside it.
+// fullState is a state with all its evidence, and the store's own fields.
 type fullState struct {
 	risk.State
-	prior int64 // newest µs of the past audits that were added
+	prior int64 // newest µs of the imported audits
 	calib string
-	gone  bool // there is no such key
+	gone  bool // the key does not exist
 }
 
-// wholeOf is all of a state but the audits under way.
+// wholeOf decodes a state without the audits in progress.
 func wholeOf(f fields) (fullState, error) {
 	r := &reader{fields: f}
 	w := fullState{State: r.view(), prior: r.count("prior"), calib: f["map"], gone: true}
@@ -209,7 +209,7 @@ func wholeOf(f fields) (fullState, error) {
 	return w, nil
 }
 
-// finding is a field of two counts; "" is none.
+// finding parses a field of two counts; "" is none.
 func (r *reader) finding() risk.Infeasibility {
 	var n [2]int
 	if r.fields["finding"] != "" {
@@ -221,7 +221,7 @@ func (r *reader) finding() risk.Infeasibility {
 	return risk.Infeasibility{Audits: n[0], Bad: n[1]}
 }
 
-// epoch is one of the two; false is none.
+// epoch decodes one of the two epochs; false is none.
 func (r *reader) epoch(i string) (e risk.Epoch, ok bool) {
 	if r.fields["e"+i] == "" {
 		return e, false

@@ -7,19 +7,19 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// drafted counts the drafts of warm-ups that Redis was not told of yet.
+// drafted counts the drafts of warm-ups that were not sent to Redis yet.
 type drafted struct {
 	mu      sync.Mutex
-	counts  map[risk.Key]draftCount // maxKeys at most
-	since   time.Time               // of the oldest of these; zero: there is none
-	telling time.Time               // since when those wait that Redis is being told of; zero: it is told of none
+	counts  map[risk.Key]draftCount // at most maxKeys
+	since   time.Time               // time of the oldest of these; zero: none
+	telling time.Time               // time of the oldest that is being sent; zero: none is being sent
 }
 
-// draftCount is how many drafts were made, and how many of them were the answer.
+// draftCount is the number of drafts, and how many of them were served.
 type draftCount struct{ drafts, served int }
 
-// maxUntold is how long Redis may be without word of what warm-ups serve before they serve nothing: what it does not take, it does
-// not book, and it answers readers all the same.
+// maxUntold is how long Redis may be without the counts of warm-ups. After that the warm-ups serve nothing,
+// because a Redis that accepts no counts records no audits either, although it still answers reads.
 const maxUntold = 10 * time.Second
 
 func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
@@ -33,12 +33,12 @@ func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 	}
 	was, ok := d.counts[k]
 	if !ok && len(d.counts) >= maxKeys {
-		return // Redis has no room for more kinds either: such a kind has no warm-up
+		return // Redis has no space for more kinds either: such a kind has no warm-up
 	}
 	d.counts[k] = draftCount{was.drafts + c.drafts, was.served + c.served}
 }
 
-// take returns all counts, and since when they wait. They count as untold until [drafted.told].
+// take returns all counts and the time of the oldest. They count as untold until [drafted.told].
 func (d *drafted) take() (map[risk.Key]draftCount, time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *drafted) take() (map[risk.Key]draftCount, time.Time) {
 	return counts, d.telling
 }
 
-// told says that Redis was told of what was taken, or that this was added again.
+// told reports that the taken counts were sent, or were added again.
 func (d *drafted) told() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *drafted) untold(now time.Time) bool {
 	return false
 }
 
-// served is a key as audits of what its warm-up served are counted by.
+// served is the key under which audits of drafts that the warm-up served are counted.
 func served(k risk.Key) risk.Key {
 	k.Cohort = "warmup"
 	return k

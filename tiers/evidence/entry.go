@@ -10,17 +10,17 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Audit is one draft that the target is about to be asked about.
+// Audit is one draft that the target will now verify.
 type Audit struct {
 	risk.Decision
-	Ticket   string // names it: 1 … 64 of [A-Za-z0-9-]
+	Ticket   string // its id: 1 … 64 of [A-Za-z0-9-]
 	Score    float64
 	Features []float64 // of the score, for [Store.Log]; at most 8
 	Tokens   int       // of the draft
 	Map      int       // version of the calibrated score, 0 is none
 }
 
-// maxFeatures is how many features of an audit are kept.
+// maxFeatures is how many features of an audit are stored.
 const maxFeatures = 8
 
 // Known is all that is known of a key.
@@ -28,26 +28,26 @@ type Known struct {
 	Key   risk.Key
 	State risk.State
 	Rule  risk.Rule
-	Seen  time.Time // when it was used last, to the minute
+	Seen  time.Time // last use, to the minute
 }
 
 // LogEntry is one audit with its outcome.
 type LogEntry struct {
-	When      time.Time // it was opened, by Redis' clock
+	When      time.Time // opening time by Redis' clock
 	Key       risk.Key
 	Ticket    string
 	Score     float64
-	Floor     float64 // of the region that was audited
+	Floor     float64 // lowest score that was audited
 	Threshold float64
-	Served    bool // its score was the threshold or more
+	Served    bool // its score was at least the threshold
 	Features  []float64
 	Tokens    int    // of the draft
 	Map       int    // version of the calibrated score, 0 is none
 	Version   int64  // of the grid
-	Label     string // good, bad, or lost: the log has no outcome of it
+	Label     string // good, bad, or lost: no outcome in the log
 }
 
-// check says what makes an entry no evidence; nil is nothing.
+// check returns why an entry is not valid evidence, nil if it is.
 func (e *LogEntry) check() error {
 	for name, x := range map[string]float64{"score": e.Score, "floor": e.Floor} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -67,7 +67,7 @@ func labelOf(bad bool) string {
 	return labelGood
 }
 
-// joined are numbers in one field. Those that are not finite are the nearest that are.
+// joined encodes numbers in one field. Infinite numbers are replaced by the nearest finite ones.
 func joined(list []float64) string {
 	words := make([]string, len(list))
 	for i, x := range list {
@@ -79,8 +79,7 @@ func joined(list []float64) string {
 	return strings.Join(words, " ")
 }
 
-// exact is a short text that is read back as the same number. Not every Lua knows 1e-05; all know
-// 1.0e-05.
+// exact is a short text that is parsed to the same number. Not every Lua accepts 1e-05; all accept 1.0e-05.
 func exact(x float64) string {
 	s := strconv.FormatFloat(x, 'g', -1, 64)
 	if strings.Contains(s, ".") {
@@ -89,7 +88,7 @@ func exact(x float64) string {
 	return strings.Replace(s, "e", ".0e", 1)
 }
 
-// place is what an entry of the log is found by.
+// place identifies an entry of the log.
 type place struct {
 	key    risk.Key
 	ticket string

@@ -1,23 +1,22 @@
-// Package evidence keeps what audits have shown, for all replicas together: the states of
-// package risk, in Redis, changed by scripts (open.lua, close.lua, warmup.lua, prior.lua on top of state.lua)
-// that do what risk.State does. Without a Redis they are kept in this process.
+// Package evidence stores the results of audits for all replicas together: the states of package risk, in
+// Redis. Scripts (open.lua, close.lua, warmup.lua, prior.lua with state.lua) change them in the same way as
+// risk.State. Without a Redis they are stored in this process.
 //
-// Start at [Store]. Requests read views, which are a second old at most; audits are opened and
-// closed in the background. While Redis is away nothing can be opened, and what was served by
-// goes on for [Options.Stale].
+// Start at [Store]. Requests read views, which are at most a second old; audits are opened and closed in the
+// background. While Redis is unavailable no audit can be opened, and the last views stay valid for
+// [Options.Stale].
 //
 // # What can go wrong
 //
-// An audit that was opened and whose close was lost, on its way or by a failover, stays bad. A
-// close whose audit is not known (closed before, lost by a failover, of a time before an alarm)
-// changes nothing. A Redis that comes back empty, or that holds what is not ours, knows nothing:
-// nothing is served until audits have certified it anew. None of it can make evidence better than
-// it is.
+// If the close of an audit is lost, on its way or by a failover, the audit stays bad. A close of an unknown
+// audit (closed before, lost by a failover, from before an alarm) changes nothing. If Redis comes back empty,
+// or holds foreign values, there is no evidence: no draft is served until new audits have certified it. No
+// error can make the evidence better than it is.
 //
 // # What is kept
 //
-// One hash per kind of request (keys.go), about 2 kB of it the state and one field for each audit
-// under way; an index of them; a log of the last 40,000 openings and closings ([Store.Log]); and the
+// One hash per kind of request (keys.go), with the state (about 2 kB) and one field for each audit in
+// progress; an index of these hashes; a log of the last 40,000 openings and closings ([Store.Log]); and the
 // calibrated scores of the routes ([Store.SaveMap]).
 package evidence
 
@@ -34,39 +33,39 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Options are what a [Store] needs to know. Redis must have ContextTimeoutEnabled, or one that is
-// frozen holds a call for the client's own timeout; and no retries, or an audit may be told twice,
-// of which the second is taken for another of the same name and not booked.
+// Options configure a [Store]. Redis must have ContextTimeoutEnabled, otherwise a frozen one delays a call by
+// the client's own timeout; and no retries, otherwise an audit may be sent twice, and the second is refused
+// as another audit of the same name.
 type Options struct {
-	Redis       redis.UniversalClient            // nil: kept in this process
+	Redis       redis.UniversalClient            // nil: stored in this process
 	Rule        func(route string) risk.Rule     // live
-	Stale       func(route string) time.Duration // live: how long a view counts while Redis is away; nil is a minute
-	StaleServes func(route string) bool          // live: it counts for longer, too; nil is no
+	Stale       func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
+	StaleServes func(route string) bool          // live: older views are valid, too; nil is no
 	Logger      zerolog.Logger
 	Registerer  prometheus.Registerer // nil registers nothing
 	Now         func() time.Time      // nil is time.Now
 }
 
-// callTime is how long one exchange with Redis may take. It is never cut by a caller that leaves:
-// the client would close the connection, and a script may be done all the same.
+// callTime bounds one exchange with Redis. A caller that leaves does not cancel it: the client would close
+// the connection, and the script might run anyway.
 const callTime = time.Second
 
-// Store keeps what audits have shown. Its methods are safe for concurrent use.
+// Store holds the results of audits. Its methods are safe for concurrent use.
 type Store struct {
 	opts     Options
 	scripts  *script.Runner // nil without Redis
 	now      func() time.Time
-	patience time.Duration // of an exchange with Redis
+	patience time.Duration // bounds an exchange with Redis
 	metrics  *metrics
 	health   *health
 	views    views
 	maps     maps
 	drafted  drafted
-	listed   atomic.Pointer[listing] // nil while Redis was not read
+	listed   atomic.Pointer[listing] // nil until Redis was read
 	local    *local                  // nil with a Redis
 }
 
-// New returns a store in which nothing is known. Without [Store.Run] views do not move.
+// New returns an empty store. Without [Store.Run] views are not updated.
 func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -87,6 +86,6 @@ func New(o Options) *Store {
 	return b
 }
 
-// ErrAway says that Redis did not answer, or with an error: the audit was not opened, or not
-// closed. Where that is not known, it stays bad.
+// ErrAway means that Redis did not answer, or answered with an error: the audit was not opened, or not
+// closed. If that is unknown, the audit stays bad.
 var ErrAway = errors.New("evidence: Redis does not answer")

@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// detached is a context for one exchange.
+// detached returns the context of one exchange.
 func (b *Store) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), b.patience)
 }
@@ -27,7 +27,7 @@ func (b *Store) call(ctx context.Context, s *script.Script, keys []string, args 
 	return got, nil
 }
 
-// failed notes that something could not be done, and says so.
+// failed counts a failed operation, and returns its error.
 func (b *Store) failed(err error) error {
 	if script.Answered(err) {
 		b.health.note(refused, err)
@@ -37,7 +37,7 @@ func (b *Store) failed(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// change runs a script that changes a state, and takes over the view that it replies.
+// change runs a script that changes a state, and takes over the view in its reply.
 func (b *Store) change(ctx context.Context, s *script.Script, k risk.Key, r risk.Rule, more ...any) (string, error) {
 	name, err := nameOf(k)
 	if err != nil {
@@ -72,8 +72,8 @@ func (b *Store) change(ctx context.Context, s *script.Script, k risk.Key, r risk
 	return word, nil
 }
 
-// pipeline sends commands in one round trip. An error is one of the connection; refusals are in
-// the commands.
+// pipeline sends commands in one round trip. An error is a connection error; the commands have their own
+// errors.
 func (b *Store) pipeline(ctx context.Context, put func(ctx context.Context, p redis.Pipeliner)) error {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (b *Store) pipeline(ctx context.Context, put func(ctx context.Context, p re
 	return nil
 }
 
-// readResult is a state that was read, or why it could not be.
+// readResult is a state, or the error of reading it.
 type readResult struct {
 	fullState
 	err error
@@ -121,7 +121,7 @@ func (b *Store) read(ctx context.Context, keys []risk.Key) ([]readResult, error)
 	return out, nil
 }
 
-// fieldsOf is the reply to a reading of fields.
+// fieldsOf names the fields of a reply.
 func fieldsOf(names []string, cmd *redis.SliceCmd) (fields, error) {
 	if err := cmd.Err(); err != nil {
 		return nil, err

@@ -8,14 +8,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// problem is a kind of it, a closed set.
+// problem is a kind of error, a closed set.
 type problem string
 
 const (
 	away     problem = "redis"   // no answer: refused, late or cut
 	refused  problem = "refused" // an answer that is an error: wrong type, no memory, no permission
-	foreign  problem = "fields"  // fields that are not ours
-	troubled problem = "script"  // a script that did its work but for something
+	foreign  problem = "fields"  // foreign fields
+	troubled problem = "script"  // a script that succeeded with a warning
 )
 
 var says = map[problem]string{
@@ -25,21 +25,20 @@ var says = map[problem]string{
 	troubled: "evidence: something is wrong with a key in Redis; the rest goes on",
 }
 
-// period is between two readings of Redis.
+// period is the time between two reads of Redis.
 const period = time.Second
 
-// quiet is how long a trouble must not come again to be over, and calm for how long Redis must
-// have answered.
+// quiet is how long a problem must not recur to be over, and calm how long Redis must have answered.
 const quiet, calm = time.Minute, 2 * period
 
-// health logs each trouble once when it comes and once when it is over, and counts it always.
+// health logs each problem once when it begins and once when it ends, and always counts it.
 type health struct {
 	log    zerolog.Logger
 	now    func() time.Time
 	errors *prometheus.CounterVec
 
 	mu   sync.Mutex
-	last map[problem]time.Time // of what is not over
+	last map[problem]time.Time // of current problems
 }
 
 func (h *health) note(what problem, err error) {
@@ -55,7 +54,7 @@ func (h *health) note(what problem, err error) {
 	h.last[what] = h.now()
 }
 
-// well says that Redis answers.
+// well records that Redis answers.
 func (h *health) well() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

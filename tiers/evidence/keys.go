@@ -10,33 +10,32 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// The keys share the hash tag {fg} with the other keys of the replicas, so that a script may
-// touch several. None has a TTL: a flood of cached answers evicts what has one first. Their
-// number is bounded, and times in them are of Redis' clock.
+// The keys share the hash tag {fg} with the other keys of the replicas, so that a script may use several.
+// None has a TTL, because a full Redis evicts keys with a TTL first. Their number is bounded, and times in
+// them are by Redis' clock.
 const (
-	// keyRisk, with a key's name behind it, is a hash: the state of one kind of request, and
-	// the audits under way, a field each.
+	// keyRisk plus a key's name is a hash: the state of one kind of request, and one field for each audit in
+	// progress.
 	keyRisk = "foregate:{fg}:risk:"
-	// keyIndex is a sorted set: the names of all those, by the second they were last used.
+	// keyIndex is a sorted set: the names of all these hashes, by the second of their last use.
 	keyIndex = keyRisk + "index"
-	// keyLog is a stream of audits that were opened and closed.
+	// keyLog is a stream of opened and closed audits.
 	keyLog = keyRisk + "log"
-	// keyMaps is a hash: the calibrated scores of each route, and which there are.
+	// keyMaps is a hash: the calibrated scores of each route, and their list.
 	keyMaps = keyRisk + "maps"
 )
 
 const (
 	maxKeys    = 1024      // kinds of request, here and in Redis
 	maxLog     = 40000     // entries of the log
-	maxValue   = 16 << 10  // bytes of a field that is read
+	maxValue   = 16 << 10  // bytes of a field
 	maxMap     = 16 << 10  // bytes of a calibrated score
 	maxMaps    = 64        // of one route
 	maxVersion = 1_000_000 // of a calibrated score
 	maxName    = 256       // bytes of a route's name
 )
 
-// names are the fields of a state in the order in which the scripts have them; a view is of
-// viewed.
+// names are the fields of a state in the order of the scripts; viewed are those of a view.
 var (
 	names = []string{
 		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "outcomes", "finding", "warmup",
@@ -45,7 +44,7 @@ var (
 	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )
 
-// Scripts that change a state begin with what they share.
+// The common code that begins every script that changes a state.
 var (
 	//go:embed state.lua
 	stateSource string
@@ -75,7 +74,7 @@ var (
 	ticketShape = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 )
 
-// nameOf is a key's name, by which it can be told apart from all others.
+// nameOf is the unique name of a key.
 func nameOf(k risk.Key) (string, error) {
 	if k.Route == "" || len(k.Route) > maxName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
 		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, maxName)
@@ -86,7 +85,7 @@ func nameOf(k risk.Key) (string, error) {
 	return k.String(), nil
 }
 
-// keyOf is the key of a name. Only a route may have slashes.
+// keyOf parses a name. Only a route may contain slashes.
 func keyOf(name string) (risk.Key, bool) {
 	at := strings.LastIndexByte(name, '/')
 	if at < 0 {
@@ -102,7 +101,7 @@ func keyOf(name string) (risk.Key, bool) {
 	return k, err == nil
 }
 
-// checkRule says what is wrong with a rule.
+// checkRule returns what is wrong with a rule.
 func checkRule(r risk.Rule) error {
 	if !(r.MaxWrongRate > 0 && r.MaxWrongRate < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
 		return fmt.Errorf("evidence: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.MaxWrongRate, r.ErrorProbability, r.LeaseAudits, r.DriftRunLength)

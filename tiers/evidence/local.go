@@ -10,27 +10,27 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// keptFor is how long a key is kept that nobody uses, and fullFor where there are [maxKeys].
+// keptFor is how long an unused key is kept, and fullFor the same if there are [maxKeys].
 const keptFor, fullFor = 7 * 24 * time.Hour, time.Hour
 
-// local is a book in one process: what Redis and the scripts do for many.
+// local stores the evidence in one process, in place of Redis and the scripts.
 type local struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	kinds  map[risk.Key]*kind
 	log    []LogEntry // a ring of half of maxLog: an entry is an audit with its outcome
-	next   int        // where the oldest is once it is full
+	next   int        // index of the oldest once it is full
 	places map[place]int
 }
 
-// kind is what is known of one key.
+// kind is the state of one key.
 type kind struct {
 	fullState
 	used time.Time
 }
 
-// of is the kind of a key that somebody uses; nil where there are too many.
+// of returns the state of a key, and marks it as used; nil if there are too many keys.
 func (l *local) of(k risk.Key) *kind {
 	now := l.now()
 	if l.kinds == nil {
@@ -94,7 +94,7 @@ func (l *local) openWarmup(r risk.Rule, k risk.Key, ticket string) (risk.OpenRes
 	return known.OpenWarmup(r, ticket, l.now()), nil
 }
 
-// drafted notes drafts of a warm-up.
+// drafted records drafts of a warm-up.
 func (l *local) drafted(r risk.Rule, k risk.Key, c draftCount) {
 	if checked(r, k) != nil {
 		return
@@ -106,7 +106,7 @@ func (l *local) drafted(r risk.Rule, k risk.Key, c draftCount) {
 	}
 }
 
-// checked says what is wrong with a rule or a key.
+// checked returns what is wrong with a rule or a key.
 func checked(r risk.Rule, k risk.Key) error {
 	if _, err := nameOf(k); err != nil {
 		return err
@@ -114,7 +114,7 @@ func checked(r risk.Rule, k risk.Key) error {
 	return checkRule(r)
 }
 
-// close reports whether an audit was under way, and whether it was one of what the warm-up served.
+// close reports whether an audit was in progress, and whether its draft was served by the warm-up.
 func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, warmup bool, err error) {
 	if err := checked(r, k); err != nil {
 		return false, false, err
@@ -136,7 +136,7 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, wa
 	return true, known.Warmup.Open < open, nil
 }
 
-// opened puts an audit into the log.
+// opened adds an audit to the log.
 func (l *local) opened(a Audit) {
 	e := LogEntry{
 		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
@@ -159,7 +159,7 @@ func (l *local) opened(a Audit) {
 	l.places[place{a.Key, a.Ticket}] = at
 }
 
-// entries is a copy of the log, the oldest first.
+// entries returns a copy of the log, the oldest first.
 func (l *local) entries() []LogEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,7 +173,7 @@ func (l *local) reset(k risk.Key) {
 	delete(l.kinds, k)
 }
 
-// tidy forgets the keys that nobody uses.
+// tidy deletes unused keys.
 func (l *local) tidy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *local) all(rule func(string) risk.Rule) []Known {
 	return out
 }
 
-// splitKey is a copy of a state that nobody else changes: all but the audits under way.
+// splitKey returns a copy of a state that shares nothing, without the audits in progress.
 func splitKey(s *risk.State) risk.State {
 	return risk.State{
 		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
@@ -208,7 +208,7 @@ func splitKey(s *risk.State) risk.State {
 	}
 }
 
-// add adds a prior where the state is still what it was reckoned for.
+// add imports a batch if the state is still the one that the batch was computed for.
 func (l *local) add(r risk.Rule, k risk.Key, p batchPart) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *local) add(r risk.Rule, k risk.Key, p batchPart) bool {
 	return true
 }
 
-// whole is a copy of what is known of a key.
+// whole returns a copy of a key's state.
 func (l *local) whole(k risk.Key) fullState {
 	l.mu.Lock()
 	defer l.mu.Unlock()

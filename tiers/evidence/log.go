@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// page is how many entries are read at once.
+	// page is the number of entries per read.
 	page = 500
-	// maxPages bounds a log that somebody else fills.
+	// maxPages bounds the reads, in case another program fills the log.
 	maxPages = 2 * maxLog / page
 )
 
-// Log visits the audits of the log, the oldest first, each with its outcome, until visit returns
-// an error, which it returns. Entries that are not ours are passed over. It is read twice: for the
-// outcomes, then for the audits.
+// Log calls visit with the audits of the log, the oldest first, each with its outcome, until visit returns an
+// error, which Log returns. Foreign entries are skipped. The log is read twice: for the outcomes, then for
+// the audits.
 func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 	if b.local != nil {
 		for _, e := range b.local.entries() {
@@ -50,7 +50,7 @@ func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 	return err
 }
 
-// pages reads the log up to an entry, and tells which was the last.
+// pages reads the log up to an entry, and returns the last id.
 func (b *Store) pages(ctx context.Context, to string, visit func(redis.XMessage) error) (last string, err error) {
 	from := "-"
 	for range maxPages {
@@ -94,7 +94,7 @@ func word(values map[string]any, name string) string {
 	return s
 }
 
-// closedOf is an outcome.
+// closedOf parses an outcome.
 func closedOf(values map[string]any) (p place, bad, ok bool) {
 	p.ticket = word(values, "closed")
 	p.key, ok = keyOf(word(values, "key"))
@@ -102,7 +102,7 @@ func closedOf(values map[string]any) (p place, bad, ok bool) {
 	return p, outcome == "1", ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
 }
 
-// openedOf is an audit without its outcome.
+// openedOf parses an audit, without its outcome.
 func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	f := make(fields, len(values))
 	for name := range values {

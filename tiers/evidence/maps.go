@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Map is a calibrated score as JSON: what is in it is for others to know.
+// Map is a calibrated score as JSON; its content is opaque to this package.
 type Map = json.RawMessage
 
 // SavedMap is one of a route's calibrated scores.
@@ -18,7 +18,7 @@ type SavedMap struct {
 	Raw     Map
 }
 
-// maps are the calibrated scores of the routes that were asked for of late.
+// maps holds the calibrated scores of the recently used routes.
 type maps struct {
 	mu     sync.Mutex
 	routes map[string]*scores
@@ -26,11 +26,11 @@ type maps struct {
 
 type scores struct {
 	asked    time.Time
-	list     string // of versions, as last read
+	list     string // the last read list of versions
 	versions map[int]Map
 }
 
-// versionsOf is the field in which the versions of a route's scores are.
+// versionsOf is the field with the list of versions of a route's scores.
 func versionsOf(route string) string { return route + "/versions" }
 
 func each(list []string, to func(string) string) []string {
@@ -41,7 +41,7 @@ func each(list []string, to func(string) string) []string {
 	return out
 }
 
-// wanted are the routes that were asked for of late; the others are forgotten.
+// wanted returns the recently used routes; the others are deleted.
 func (m *maps) wanted(now time.Time) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *maps) wanted(now time.Time) []string {
 	return routes
 }
 
-// of is a route's. The caller holds mu. Nil where there are too many.
+// of returns a route's scores. The caller holds mu. Nil if there are too many routes.
 func (m *maps) of(route string, now time.Time) *scores {
 	s := m.routes[route]
 	if s == nil {
@@ -82,7 +82,7 @@ func sorted(found map[int]Map) []SavedMap {
 	return out
 }
 
-// text is a value that may be missing, "" then and where it is too long.
+// text returns a value, "" if it is missing or too long.
 func text(v any) string {
 	s, _ := v.(string)
 	if len(s) > maxValue {
@@ -91,7 +91,7 @@ func text(v any) string {
 	return s
 }
 
-// versions are the numbers of a list, the newest maxMaps of them. What is no number is none.
+// versions parses a list of numbers and returns the newest maxMaps of them. Anything else is skipped.
 func versions(list string) []int {
 	var out []int
 	for _, w := range strings.Fields(list) {

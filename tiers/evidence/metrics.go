@@ -7,11 +7,11 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// The labels of audits that came to no outcome; the fates of risk are labels, too.
+// The labels of audits without an outcome; the fates of package risk are labels, too.
 const (
 	labelGood = "good"
 	labelBad  = "bad"
-	labelLost = "lost" // in the log: it has no outcome. Counted: its outcome came to nothing
+	labelLost = "lost" // in the log: no outcome. In the metrics: its outcome had no effect
 	labelAway = "away"
 )
 

@@ -9,15 +9,13 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// importTries is how often it is reckoned anew because of an audit in between.
+// importTries is how often an import is computed again because an audit changed the state meanwhile.
 const importTries = 8
 
-// Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]): all of them or
-// none. Entries of another key or another calibrated score are refused ([Refused]). Those that
-// were lost are bad.
-//
-// Nothing counts twice: entries that were audited under the key's own grid are known already,
-// and so is what is not younger than the youngest that was imported before.
+// Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]), all of them or
+// none. Entries of another key or another calibrated score are refused ([Refused]). Lost audits count as bad.
+// Nothing counts twice: entries that were audited under the key's own grid are known already, and so are
+// entries that are not newer than the newest imported one.
 func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule risk.Rule) (Imported, error) {
 	if _, err := nameOf(k); err != nil {
 		return Imported{}, err
@@ -51,7 +49,7 @@ func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule
 	return Imported{}, ErrMoved
 }
 
-// whole reads all that is known of a key. What is not ours is nothing.
+// whole reads the state of a key. Foreign values count as an empty state.
 func (b *Store) whole(ctx context.Context, k risk.Key) (fullState, error) {
 	if b.local != nil {
 		return b.local.whole(k), nil
@@ -69,7 +67,7 @@ func (b *Store) whole(ctx context.Context, k risk.Key) (fullState, error) {
 	return states[0].fullState, nil
 }
 
-// add adds a portion where the state is still what it was reckoned for.
+// add imports a batch if the state is still the one that the batch was computed for.
 func (b *Store) add(ctx context.Context, r risk.Rule, k risk.Key, p batchPart) (bool, error) {
 	if b.local != nil {
 		return b.local.add(r, k, p), nil

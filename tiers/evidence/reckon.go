@@ -10,22 +10,22 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Imported says what became of a log that was imported.
+// Imported is the result of an import.
 type Imported struct {
-	Taken   int       // audits that are evidence
-	Bad     int       // of those, and those that were lost
-	Known   int       // audits that are, or were, evidence of this key already
-	Outside int       // that say nothing about any threshold
-	Older   int       // for which there was no room: a lease is taken at most
-	Placed  bool      // the grid was placed by them
+	Taken   int       // audits that became evidence
+	Bad     int       // of these, including lost ones
+	Known   int       // already evidence of this key, now or earlier
+	Outside int       // without information about any threshold
+	Older   int       // beyond the maximum of one lease
+	Placed  bool      // the grid was chosen from them
 	Op      int       // operating index afterwards
-	Through time.Time // the newest that is known by now: what is as old or older is never taken again
+	Through time.Time // the newest known audit: audits up to this time are never imported again
 }
 
-// Refused says which entry of a log is of something else, so that nothing of it was imported.
+// Refused says which entry of a log does not belong to the import. Nothing was imported.
 type Refused struct {
 	Entry    int    // from 0
-	Ticket   string // of it
+	Ticket   string // of the entry
 	What     string // route, traffic class, cohort, map, or entry
 	Has, Not string
 }
@@ -43,14 +43,14 @@ var (
 	ErrMoved      = errors.New("evidence: the evidence changes faster than the log can be added to it")
 )
 
-// batchPart is a prior, and for which of the store's own fields.
+// batchPart is a batch to import, with the store's own fields that it was computed for.
 type batchPart struct {
 	risk.Import
 	was, newest int64 // µs
 	calib       int
 }
 
-// fits checks that all entries are of a key and of one calibrated score.
+// fits checks that all entries belong to a key and to one calibrated score.
 func fits(k risk.Key, entries []LogEntry, calib string) error {
 	for i := range entries {
 		e := &entries[i]
@@ -75,7 +75,7 @@ func fits(k risk.Key, entries []LogEntry, calib string) error {
 	return nil
 }
 
-// reckon is what a log would add.
+// reckon computes what a log would add.
 func reckon(w fullState, entries []LogEntry, rule risk.Rule) (batchPart, Imported, error) {
 	var im Imported
 	inOrder := slices.Clone(entries)

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// tidyEvery is between two looks for keys that nobody uses, tidied how many are looked at.
+	// tidyEvery is the time between two searches for unused keys, tidied the number of keys per search.
 	tidyEvery, tidied = time.Minute, 16
-	// batch is how many states are read at once.
+	// batch is the number of states per read.
 	batch = 64
 )
 
-// View is what requests of a key go by: never more than a second old while Redis answers. It
-// does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
-// while Redis takes no word of what warm-ups serve. Where Redis has no such key, and room for it, one caller is told that it is New;
-// without a Redis all are, until [Store.Drafted] is told of the first. A view that is too old serves nothing, unless [Options.StaleServes].
+// View is the evidence that requests of a key use, at most a second old while Redis answers. It does not
+// block. Seen is zero if nothing is known: on the first request for a key that Redis has, and while Redis
+// accepts no counts of warm-ups. If Redis has no such key and space for it, one caller gets New; without a
+// Redis all callers do, until [Store.Drafted] was called first. A view that is too old serves nothing, unless
+// [Options.StaleServes] allows it.
 func (b *Store) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
 	if b.local != nil {
@@ -48,7 +49,7 @@ func (b *Store) View(k risk.Key) risk.View {
 	return v
 }
 
-// Run refreshes the views of the keys that were asked for of late, once a second, until ctx ends.
+// Run refreshes the views of the recently used keys, once a second, until ctx ends.
 func (b *Store) Run(ctx context.Context) error {
 	t := time.NewTicker(period)
 	defer t.Stop()
@@ -68,8 +69,7 @@ func (b *Store) Run(ctx context.Context) error {
 	}
 }
 
-// tick reads all that views need in one round trip, and the calibrated scores that are news in
-// another.
+// tick reads everything for the views in one round trip, and changed calibrated scores in a second one.
 func (b *Store) tick(ctx context.Context) {
 	if b.local != nil {
 		return
@@ -114,8 +114,8 @@ func (b *Store) tick(ctx context.Context) {
 	b.health.well()
 }
 
-// doubt is for a state that could not be read: it grows old where Redis refuses, and is nothing
-// where it is not ours.
+// doubt handles a state that could not be read: it becomes stale if Redis refuses, and empty if it is
+// foreign.
 func (b *Store) doubt(k risk.Key, err error, now time.Time) {
 	err = fmt.Errorf("%.200s: %w", k, err)
 	if script.Answered(err) {
@@ -126,7 +126,7 @@ func (b *Store) doubt(k risk.Key, err error, now time.Time) {
 	b.views.learn(k, risk.State{}, now)
 }
 
-// tidy forgets some of the keys that nobody uses.
+// tidy deletes some unused keys.
 func (b *Store) tidy(ctx context.Context) {
 	if b.local != nil {
 		b.local.tidy()
@@ -140,16 +140,16 @@ func (b *Store) tidy(ctx context.Context) {
 	for _, o := range offered {
 		keys, args = append(keys, keyRisk+o.name), append(args, o.name)
 	}
-	_, _ = b.call(ctx, forgetScript, keys, args...) // noted; it is tried again in a minute
+	_, _ = b.call(ctx, forgetScript, keys, args...) // counted; it is tried again in a minute
 }
 
-// indexed is a name in the index of keys, and when it was used last, to the minute.
+// indexed is a name in the index of keys, with its last use, to the minute.
 type indexed struct {
 	name string
 	used time.Time
 }
 
-// oldest are the keys that were not used for the longest.
+// oldest returns the keys with the oldest last use.
 func (b *Store) oldest(ctx context.Context, most int) ([]indexed, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
@@ -166,8 +166,7 @@ func (b *Store) oldest(ctx context.Context, most int) ([]indexed, error) {
 	return out, nil
 }
 
-// All returns the states of every key that Redis holds (1,024 at most), sorted by key. Those that
-// are not ours are left out.
+// All returns the states of every key in Redis (at most 1,024), sorted by key. Foreign ones are left out.
 func (b *Store) All(ctx context.Context) ([]Known, error) {
 	if b.local != nil {
 		return b.local.all(b.opts.Rule), nil

@@ -8,35 +8,35 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// askedFor is how long the view of a key is kept up to date that nobody asks for.
+// askedFor is how long the view of an unused key is kept up to date.
 const askedFor = 10 * time.Minute
 
-// views are the states that requests go by, as they were last seen.
+// views holds the last known states, which requests use.
 type views struct {
 	mu    sync.RWMutex
-	known map[risk.Key]*view // maxKeys at most
+	known map[risk.Key]*view // at most maxKeys
 }
 
 type view struct {
 	asked atomic.Int64 // unix ns
 	seen  atomic.Pointer[seen]
-	met   atomic.Bool // a request was told that it is the first
+	met   atomic.Bool // a request got New
 }
 
-// seen is a state that Redis had at a time or later.
+// seen is a state that Redis had at this time or later.
 type seen struct {
 	risk.State
 	at time.Time
 }
 
-// ask is the view of a key, which is kept up to date from then on.
+// ask returns the view of a key, which is kept up to date from then on.
 func (v *views) ask(k risk.Key, now time.Time) *view {
 	v.mu.RLock()
 	e := v.known[k]
 	v.mu.RUnlock()
 	if e == nil {
 		if _, err := nameOf(k); err != nil {
-			return &view{} // nothing will ever be known of it
+			return &view{} // its state will never be known
 		}
 		e = v.add(k)
 	}
@@ -44,7 +44,7 @@ func (v *views) ask(k risk.Key, now time.Time) *view {
 	return e
 }
 
-// add makes room for another key: that which was not asked for the longest goes.
+// add adds a key; if there are too many, the one with the oldest last use is deleted.
 func (v *views) add(k risk.Key) *view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,8 +69,8 @@ func (v *views) add(k risk.Key) *view {
 	return e
 }
 
-// learn takes over a state of a key that is asked for. One that was asked earlier than what is
-// known is no news. A warm-up is not begun anew by a Redis that has forgotten it.
+// learn takes over a newer state of a key. An older one is ignored. A warm-up does not start again because
+// Redis has lost it.
 func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	v.mu.RLock()
 	e := v.known[k]
@@ -89,7 +89,7 @@ func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	}
 }
 
-// wanted are the keys that were asked for of late; the others are forgotten.
+// wanted returns the recently used keys; the others are deleted.
 func (v *views) wanted(now time.Time) []risk.Key {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -104,13 +104,13 @@ func (v *views) wanted(now time.Time) []risk.Key {
 	return keys
 }
 
-// listing is which keys Redis had at a time.
+// listing holds the keys that Redis had at a time.
 type listing struct {
 	names map[string]bool
 	at    time.Time
 }
 
-// listingOf is of the names of the index.
+// listingOf makes a listing of the index' names.
 func listingOf(names []string, at time.Time) *listing {
 	l := &listing{names: make(map[string]bool, len(names)), at: at}
 	for _, name := range names {

@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Drafted notes a request in the time of the warm-up of a key: how many drafts were made for it, and how many of them were the
-// answer. It does not wait: Redis is told within a second, and later where it does not answer.
+// Drafted records a request during the warm-up of a key: the number of its drafts, and how many of them were
+// served. It does not block: Redis is told within a second, or later if it does not answer.
 func (b *Store) Drafted(k risk.Key, made, served int) {
 	c := draftCount{made, served}
 	if b.local != nil {
@@ -19,7 +19,7 @@ func (b *Store) Drafted(k risk.Key, made, served int) {
 	b.drafted.add(k, c, b.now())
 }
 
-// tellDrafted tells Redis of the drafts since the last time.
+// tellDrafted sends the unsent counts to Redis.
 func (b *Store) tellDrafted(ctx context.Context) {
 	away := false
 	counts, since := b.drafted.take()
@@ -35,8 +35,8 @@ func (b *Store) tellDrafted(ctx context.Context) {
 	}
 }
 
-// OpenWarmup books the audit of a draft that the warm-up of a key served, as bad before anybody knows its outcome.
-// [Store.Close] ends it. Errors are those of [Store.Open].
+// OpenWarmup records the audit of a draft that the warm-up of a key served, as bad before its outcome is
+// known. [Store.Close] ends it. Errors are those of [Store.Open].
 func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(ticket) {
 		return "", fmt.Errorf("evidence: %.80q is no ticket", ticket)

@@ -9,8 +9,8 @@ import (
 // Kind is the kind of a JSON value, as jsontext writes it: its first character, with 't' for both booleans.
 type Kind byte
 
-// TemplateKwargs are the arguments of the chat template that every client may send, and the kind of
-// their values: what models that think are switched with.
+// TemplateKwargs are the arguments of the chat template that every client may send, with the kinds of their
+// values: the switches of reasoning models.
 var TemplateKwargs = map[string]Kind{
 	"enable_thinking":  't', // Qwen, GLM, and many more
 	"thinking":         't', // DeepSeek, Granite
@@ -18,7 +18,7 @@ var TemplateKwargs = map[string]Kind{
 	"reasoning_effort": '"', // gpt-oss
 }
 
-// forbiddenKwargs are the arguments that the engine itself gives to the function that applies the template.
+// forbiddenKwargs are the arguments that the engine itself passes to the function that applies the template.
 var forbiddenKwargs = []string{
 	"chat_template", "conversation", "messages", "documents", "tools", "tokenize", "tokenizer", "tokenizer_kwargs",
 	"processor_kwargs", "padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask",
@@ -28,8 +28,9 @@ var forbiddenKwargs = []string{
 // KwargForbidden reports whether no route can allow a member of [Kwargs].
 func KwargForbidden(name string) bool { return slices.Contains(forbiddenKwargs, name) }
 
-// Allowable returns nil for what a route may list in allow_fields: a refused field, a type of content part
-// that carries media, or chat_template_kwargs.NAME. The error says why anything else may not be listed.
+// Allowable returns nil for an entry that a route may list in allow_fields: a refused field, a type of
+// content part with media, or chat_template_kwargs.NAME. The error says why any other entry may not be
+// listed.
 func Allowable(entry string) error {
 	if name, ok := strings.CutPrefix(entry, Kwargs+"."); ok {
 		return kwargAllowable(name)
@@ -62,7 +63,8 @@ func kwargAllowable(name string) error {
 	return nil
 }
 
-// Allowed are the fields and types of content parts that a route may list, sorted; members of [Kwargs] are apart.
+// Allowed returns the fields and types of content parts that a route may list, sorted, without members of
+// [Kwargs].
 func Allowed() []string {
 	var names []string
 	for _, f := range Table {

@@ -2,29 +2,29 @@ package fields
 
 import "slices"
 
-// Verdict is what becomes of a field of a request.
+// Verdict says what happens to a field of a request.
 type Verdict uint8
 
 // The verdicts. Every field that is not in [Table] is forwarded.
 const (
-	Forwarded Verdict = iota // sent on as the client wrote it
-	Stripped                 // never sent on; the request goes on without it
-	Refused                  // 400 where it asks for something, unless the route lists it in allow_fields
-	Forbidden                // 400 where it asks for something; no route can allow it
+	Forwarded Verdict = iota // unchanged
+	Stripped                 // never forwarded; the request continues without it
+	Refused                  // 400 unless its value has no effect, or the route lists it in allow_fields
+	Forbidden                // 400 unless its value has no effect; no route can allow it
 )
 
-// String is the verdict in a word.
+// String is the verdict in one word.
 func (v Verdict) String() string {
 	return [...]string{"forwarded", "stripped", "refused", "forbidden"}[v]
 }
 
-// Field is one line of [Table].
+// Field is one row of [Table].
 type Field struct {
 	Name    string
 	Verdict Verdict
-	Engines string // that know the field
+	Engines string // the engines that know the field
 	Effect  string // what an engine does with it; a phrase without a subject
-	Prompt  bool   // where it is allowed: it acts on the prompt and adds nothing to the answer
+	Prompt  bool   // if allowed: it affects the prompt and adds nothing to the answer
 }
 
 // The engines, as [Field.Engines] names them.
@@ -34,14 +34,13 @@ const (
 	both   = "vLLM, SGLang"
 )
 
-// Kwargs is the field with the arguments of the chat template. Each of its members is allowed by itself.
+// Kwargs is the field with the arguments of the chat template. Each member is allowed separately.
 const Kwargs = "chat_template_kwargs"
 
-// Table has every field whose verdict is not to forward it. One table holds for all engines: an
-// engine ignores fields that it does not know, so that nothing is lost where a field of
-// another engine is removed.
+// Table has every field that is not simply forwarded. One table is enough for all engines: an engine ignores
+// fields that it does not know, so removing a field of another engine loses nothing.
 var Table = []Field{
-	// What the gateway or the operator of an engine decides.
+	// Decided by the gateway or the operator of an engine.
 	{Name: "priority", Verdict: Stripped, Engines: both, Effect: "decides the order of requests; the gateway sends its own"},
 	{Name: "request_id", Verdict: Stripped, Engines: vllm, Effect: "names the request in the engine"},
 	{Name: "rid", Verdict: Stripped, Engines: sglang, Effect: "names the request in the engine"},
@@ -65,7 +64,7 @@ var Table = []Field{
 	{Name: "no_logs", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's log"},
 	{Name: "log_metrics", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's metrics"},
 
-	// What runs code, loads files, or reads what is not the tenant's.
+	// Fields that run code, load files, or read data that is not the tenant's.
 	{Name: "custom_logit_processor", Verdict: Forbidden, Engines: sglang, Effect: "runs code that the client wrote"},
 	{Name: "custom_params", Verdict: Forbidden, Engines: sglang, Effect: "hands arguments to code that the client wrote"},
 	{Name: "logits_processors", Verdict: Forbidden, Engines: vllm, Effect: "imports and runs code by its name"},
@@ -82,7 +81,7 @@ var Table = []Field{
 	{Name: "positional_embed_overrides", Verdict: Forbidden, Engines: sglang, Effect: "replaces parts of the prompt by unchecked numbers"},
 	{Name: "features", Verdict: Forbidden, Engines: vllm, Effect: "hands over media that the gateway cannot check"},
 
-	// What gives back text that the gateway or the template added, or costs much.
+	// Fields that return text that the gateway or the template added, or that cost much.
 	{Name: "chat_template", Verdict: Refused, Engines: vllm, Effect: "runs a template that the client wrote", Prompt: true},
 	{Name: Kwargs, Verdict: Refused, Engines: both, Effect: "hands arguments to the chat template", Prompt: true},
 	{Name: "documents", Verdict: Refused, Engines: vllm, Effect: "adds documents to the prompt", Prompt: true},
@@ -111,7 +110,7 @@ var byName = func() map[string]*Field {
 	return m
 }()
 
-// Lookup is what becomes of a field; the zero Field is forwarded.
+// Lookup returns the row of a field; the zero Field is forwarded.
 func Lookup(name string) Field {
 	if f, ok := byName[name]; ok {
 		return *f
@@ -119,13 +118,13 @@ func Lookup(name string) Field {
 	return Field{}
 }
 
-// expected are fields that the table refuses and that a path has for its own purpose.
+// expected are fields that the table refuses, but that a path needs.
 var expected = map[string][]string{
 	"/v1/rerank": {"documents"}, "/v2/rerank": {"documents"}, "/rerank": {"documents"},
 	"/v1/score": {"documents"}, "/score": {"documents"},
 }
 
-// LookupIn is what becomes of a field of a request to a path.
+// LookupIn returns the row of a field for a path.
 func LookupIn(path, name string) Field {
 	f := Lookup(name)
 	if f.Verdict == Refused && slices.Contains(expected[path], name) {

@@ -2,15 +2,14 @@ package fields
 
 // Part is a type of content part.
 type Part struct {
-	Keys  []string // all that a part of this type may hold; type is one of them
-	Media bool     // it makes an engine decode a file: refused unless the route lists the type in allow_fields
+	Keys  []string // all keys that a part of this type may have, including type
+	Media bool     // an engine decodes a file for it: refused unless the route lists the type in allow_fields
 }
 
-// Parts are the types of content parts by what their member type says: those of chats
-// (OpenAI's and vLLM's), of responses (input_…, output_…, …_text) and of messages (Anthropic's).
-//
-// None has the key uuid: with it vLLM takes the type for unknown and looks for the names of media
-// instead, and keeps media under it for all tenants.
+// Parts are the types of content parts by the value of their member type: of chats (OpenAI's and vLLM's), of
+// responses (input_…, output_…, …_text) and of messages (Anthropic's). None has the key uuid: with it vLLM
+// treats the type as unknown, searches for the names of media instead, and stores media under it for all
+// tenants.
 var Parts = map[string]Part{
 	"text":              {Keys: []string{"type", "text", "cache_control", "citations"}},
 	"input_text":        {Keys: []string{"type", "text"}},

@@ -7,11 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// CountLive is how many replicas told this Redis within the last 1.5 s, by its clock, that they live: for somebody who is
-// none of them. A replica that has just come may not have told it yet. It is a round trip, and changes nothing.
+// CountLive is the number of replicas whose heartbeat in this Redis is at most 1.5 s old by its clock, for a
+// caller that is not a replica. A replica that has just started may be missing. It is one round trip, and
+// changes nothing.
 func CountLive(ctx context.Context, c redis.UniversalClient) (int, error) {
 	var node redis.Cmdable = c
-	if cluster, ok := c.(*redis.ClusterClient); ok { // the clock is that of the node that has the key
+	if cluster, ok := c.(*redis.ClusterClient); ok { // the clock of the node that has the key
 		master, err := cluster.MasterForKey(ctx, keyReplicas)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", keyReplicas, err)
@@ -34,5 +35,5 @@ func CountLive(ctx context.Context, c redis.UniversalClient) (int, error) {
 	return n, nil
 }
 
-// slewed is how many ms a clock may be put back without a jump, as in beat.lua.
+// slewed is how many ms a clock may be set back without counting as a jump, as in beat.lua.
 const slewed = 100

@@ -3,26 +3,27 @@ package fleet
 import "time"
 
 const (
-	// recoverTicks is how many ticks in a row must go well before the mode is Shared again.
+	// recoverTicks is how many ticks in a row must succeed before the mode is Shared again.
 	recoverTicks = 3
-	// minHold is how long they must go well, maxHold its bound: a failure within
-	// shortStay after the recovery doubles it, so that a Redis that comes and goes is called
-	// degraded, and the mode does not alternate.
+	// minHold is how long they must succeed; maxHold is its upper bound. A failure within shortStay after the
+	// recovery doubles it, so that the mode stays Degraded while Redis fails repeatedly, and does not
+	// alternate.
 	minHold   = 500 * time.Millisecond
 	maxHold   = 4 * time.Second
 	shortStay = 5 * time.Second
 )
 
-// degradation decides between Shared and Degraded. One failed tick degrades; several good ones in a row recover, but at the
-// start one is enough. A replica is Local by the age of the last good tick ([view.mode]).
+// degradation decides between Shared and Degraded. One failed tick degrades. Several successful ones in a row
+// recover; at the start one is enough. A replica becomes Local by the age of the last successful tick
+// ([view.mode]).
 type degradation struct {
-	goodTicks   int           // ticks in a row that went well, while below Shared
-	goodSince   time.Time     // when the first of them did
+	goodTicks   int           // successful ticks in a row, while below Shared
+	goodSince   time.Time     // time of the first of them
 	sharedSince time.Time     // when Shared was reached
-	hold        time.Duration // how long it must go well before the next recovery; 0 before the first failure
+	hold        time.Duration // required time of success before the next recovery; 0 before the first failure
 }
 
-// afterSuccess is the mode after a tick that went well.
+// afterSuccess is the mode after a successful tick.
 func (l *degradation) afterSuccess(was Mode, now time.Time) Mode {
 	if was == Shared {
 		return Shared
@@ -38,7 +39,7 @@ func (l *degradation) afterSuccess(was Mode, now time.Time) Mode {
 	return Shared
 }
 
-// afterFailure is the mode after a tick that failed.
+// afterFailure is the mode after a failed tick.
 func (l *degradation) afterFailure(was Mode, now time.Time) Mode {
 	l.goodTicks = 0
 	if was != Shared {

@@ -276,7 +276,7 @@ func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
 		info, err := raw.Info(t.Context(), "stats").Result()
 		return err == nil && strings.Contains(info, "total_connections_received:") && !strings.Contains(info, "total_connections_received:0\r")
 	})
-	if n := a.log.count("READONLY"); n > 2 { // one for each rung
+	if n := a.log.count("READONLY"); n > 2 { // one for each level
 		t.Errorf("%d lines tell why", n)
 	}
 }

@@ -13,16 +13,16 @@ const (
 // drain is a stored drain.
 type drain struct {
 	Why   string `json:"why"`
-	Until int64  `json:"until"` // ms by Redis' clock; 0 is open end
+	Until int64  `json:"until"` // ms by Redis' clock; 0: no end
 
 	value  string
 	broken bool
 }
 
-// expired says whether a drain has ended.
+// expired reports whether a drain has ended.
 func (d drain) expired(now int64) bool { return d.Until > 0 && d.Until <= now }
 
-// decodeDrain reads a stored drain. People may have typed it: what is missing is empty.
+// decodeDrain parses a stored drain. An operator may have typed it: missing parts are empty.
 func decodeDrain(value string) (drain, error) {
 	var d drain
 	if len(value) > maxDrain {

@@ -19,10 +19,9 @@ var (
 	ErrFull    = errors.New("fleet: 4096 drains are too many")
 )
 
-// Drain tells the fleet to send nothing more to a backend, for d or, when that is 0, until
-// it is undone. It returns when Redis has it, within 1.5 s; this replica hears of it at once,
-// others at their next tick. Whether the backend exists is not asked. Up to 256 bytes of why
-// are kept.
+// Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It returns
+// when Redis has stored it, within 1.5 s; this replica applies it at once, others at their next tick. It does
+// not check whether the backend exists. Up to 256 bytes of why are stored.
 func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
 	field, err := f.drainField(pool, backend)
 	if err != nil {
@@ -47,7 +46,7 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 	return nil
 }
 
-// Undrain undoes [Fleet.Drain]; undoing what is not drained is well.
+// Undrain ends a drain; a backend that is not drained is no error.
 func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
 	field, err := f.drainField(pool, backend)
 	if err != nil {
@@ -83,12 +82,12 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 	return pool + "/" + backend, nil
 }
 
-// queueDrains asks for all drains. Operators made them: unlike readings, too many of them
-// are left alone.
+// queueDrains reads all drains. If there are too many, they are not deleted, unlike readings, because
+// operators made them.
 func (f *Fleet) queueDrains(pipe redis.Pipeliner) call {
 	return queue(pipe, shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
 		if wrong != "" {
-			f.countProblem(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
+			f.countProblem(errDrain, keyDrain, errors.New(wrong)) // existing drains remain
 			return
 		}
 		f.countProblem(errDrain, keyDrain, nil)
@@ -96,7 +95,7 @@ func (f *Fleet) queueDrains(pipe redis.Pipeliner) call {
 	}, func(err error) { f.countProblem(errDrain, keyDrain, err) })
 }
 
-// receiveDrains takes over the hash of drains.
+// receiveDrains processes the hash of drains.
 func (f *Fleet) receiveDrains(told []any) {
 	var wrong error
 	next := make(map[string]drain, len(told)/2)
@@ -119,8 +118,8 @@ func (f *Fleet) receiveDrains(told []any) {
 	f.logChange(errWhy, keyDrain, wrong)
 }
 
-// applyDrains tells every pool whose drains changed: by word, or by time, which goes on
-// without Redis.
+// applyDrains updates every pool whose drains changed: by Redis, or because one expired, which works without
+// Redis.
 func (f *Fleet) applyDrains(now int64) {
 	for _, p := range f.pools {
 		drained := map[string]string{}
@@ -136,7 +135,7 @@ func (f *Fleet) applyDrains(now int64) {
 	}
 }
 
-// expiredDrains are the drains that have ended, with their values, for tidying.
+// expiredDrains returns the expired drains with their values, for deletion.
 func (f *Fleet) expiredDrains(now int64) []any {
 	var ended []any
 	for field, d := range f.drains {

@@ -12,19 +12,19 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// deadline is that of a round trip, however much is in it.
+// deadline bounds a round trip of any size.
 const deadline = 250 * time.Millisecond
 
 // call is one command of a round trip.
 type call struct {
 	cmd     redis.Cmder
-	receive func() // takes in the reply, or the error that Redis answered
+	receive func() // processes the reply, or the error in it
 }
 
-// queue puts a script into a pipeline that answers Redis' ms, what went wrong, and a list. A reply
-// of another shape, and an error that Redis answers, go to refused.
+// queue adds a script to a pipeline. Its reply is Redis' ms, an error text, and a list. Replies of another
+// form, and errors that Redis answers, go to refused.
 func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got func(now int64, wrong string, told []any), refused func(error)) call {
-	cmd := s.EvalSha(context.Background(), pipe, []string{key}, args...) // its deadline is the round trip's
+	cmd := s.EvalSha(context.Background(), pipe, []string{key}, args...) // the round trip has the deadline
 	return call{cmd, func() {
 		now, wrong, told, err := shape(cmd)
 		if err == nil {
@@ -35,7 +35,7 @@ func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got f
 	}}
 }
 
-// shape takes a script's reply apart.
+// shape parses a script's reply.
 func shape(cmd *redis.Cmd) (now int64, wrong string, told []any, err error) {
 	if cmd.Err() != nil {
 		return 0, "", nil, cmd.Err()
@@ -53,7 +53,7 @@ func shape(cmd *redis.Cmd) (now int64, wrong string, told []any, err error) {
 	return now, wrong, told, nil
 }
 
-// pairs walks over fields and values.
+// pairs iterates over fields and values.
 func pairs(told []any) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for i := 0; i+1 < len(told); i += 2 {
@@ -66,14 +66,14 @@ func pairs(told []any) iter.Seq2[string, string] {
 	}
 }
 
-// entry is one of a log.
+// entry is an entry of a log.
 type entry struct {
 	id             entryID
 	by, placements string
 }
 
-// entriesOf reads either command that reads a log, the oldest entry first. What an entry
-// lacks is empty, which is no placements.
+// entriesOf parses the reply of either command that reads a log, the oldest entry first. Missing fields are
+// empty, which means no placements.
 func entriesOf(cmd redis.Cmder) ([]entry, error) {
 	var got []redis.XMessage
 	err := cmd.Err()

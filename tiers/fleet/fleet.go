@@ -21,41 +21,41 @@ import (
 const (
 	defaultInterval = 500 * time.Millisecond
 	minInterval     = 50 * time.Millisecond
-	// maxInterval lets two heartbeats fall within goneAfter.
+	// maxInterval ensures two heartbeats within goneAfter.
 	maxInterval = 650 * time.Millisecond
 	jitter      = 0.1
 	tidyEvery   = 30 * time.Second
-	tidyAfter   = 60 * time.Second // a reading that nobody renews
-	publishable = 10 * time.Second // an older reading says nothing any more
+	tidyAfter   = 60 * time.Second // age of a reading that is not renewed
+	publishable = 10 * time.Second // an older reading is useless
 )
 
-// Pool is what a fleet tells of what others know. Its methods are called by one goroutine,
-// [Fleet.Run]'s, and must not wait.
+// Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not
+// block.
 type Pool interface {
 	Name() string
-	// ReceiveReading tells of a reading that another replica took. Its At is local time. It may be
-	// older than what the pool has. False is: no such backend.
+	// ReceiveReading passes a reading of another replica. Its At is local time. It may be older than the
+	// pool's own. It returns false if the pool has no such backend.
 	ReceiveReading(backend string, r pressure.Reading) bool
-	// ReceivePlacements tells what other replicas placed, in the order of the log, the same for
-	// all. At start that includes what was placed before. said is only lent.
+	// ReceivePlacements passes placements of other replicas, in the order of the log, the same for all
+	// replicas. At the start this includes earlier placements. said is only valid during the call.
 	ReceivePlacements(said []prefix.Placement)
-	// ReceiveDrains tells which of the pool's backends are drained, and why: all of them, each
-	// time that changed. Backends that the pool does not have may be among them.
+	// ReceiveDrains passes all drained backends of the pool with their reasons, after each change. Backends
+	// that the pool does not have may be among them.
 	ReceiveDrains(drained map[string]string)
 }
 
-// Options are what a [Fleet] needs to know.
+// Options configure a [Fleet].
 type Options struct {
-	// Redis is where the fleet meets; nil is alone. The client must have
-	// ContextTimeoutEnabled, or a frozen server holds a tick for the client's own timeout,
-	// and no retries, or placements are told twice.
+	// Redis is the shared Redis; nil: the replica is alone. The client must have ContextTimeoutEnabled,
+	// otherwise a frozen server delays a tick by the client's own timeout, and no retries, otherwise
+	// placements are sent twice.
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Pools   []Pool
-	// Expect is how many replicas there are, for one that has not heard of more; 0 is 1.
+	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
-	// Interval is between ticks, live; nil or 0 is 500 ms. It is held to 50..650 ms, so that
-	// one lost heartbeat does not make a replica look gone.
+	// Interval is the time between ticks, live; nil or 0 is 500 ms. It is limited to 50..650 ms, so that one
+	// lost heartbeat does not make a replica count as gone.
 	Interval func() time.Duration
 
 	Logger     zerolog.Logger
@@ -63,7 +63,7 @@ type Options struct {
 	Now        func() time.Time      // nil is time.Now
 }
 
-// Fleet is this replica's end. Its methods are safe for concurrent use.
+// Fleet is this replica's membership in the fleet. Its methods are safe for concurrent use.
 type Fleet struct {
 	redis    redis.UniversalClient
 	scripts  *script.Runner // nil without Redis
@@ -76,31 +76,31 @@ type Fleet struct {
 	now      func() time.Time
 
 	view      atomic.Pointer[view]
-	wakeup    chan struct{} // a tick is wanted now
+	wakeup    chan struct{} // requests a tick now
 	begun     time.Time
 	expect    int
-	known     atomic.Int64          // replicas heard of
-	lastError atomic.Pointer[error] // unheard, for others
+	known     atomic.Int64          // known number of replicas
+	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
 
-	// Of the goroutine that ticks.
+	// Used only by the goroutine that ticks.
 	degradation    degradation
-	fewerSince     time.Time // since when fewer than known are heard of
-	heartbeatError error     // why the last tick's heartbeat did not count
+	fewerSince     time.Time // since when fewer replicas than known are live
+	heartbeatError error     // why the last tick's heartbeat failed
 	modeLogged     bool      // the first mode was logged
-	mode           Mode      // as last logged
+	mode           Mode      // last logged mode
 	clock          clock
 	tidied         time.Time
 	drains         map[string]drain // by field
-	problems       map[string]bool  // by what is in trouble, for one log line each
+	problems       map[string]bool  // active problems, for one log line each
 }
 
-// clock is Redis' clock as this replica last heard it.
+// clock is the last known time of Redis.
 type clock struct {
 	ms int64     // Redis' time
-	at time.Time // the local time before that was asked
+	at time.Time // local time before the request for it
 }
 
-// when is Redis' time at a local time, as far as one knows.
+// when is the estimated time of Redis at a local time.
 func (c clock) when(at time.Time) int64 {
 	if c.at.IsZero() {
 		return 0
@@ -108,29 +108,29 @@ func (c clock) when(at time.Time) int64 {
 	return c.ms + at.Sub(c.at).Milliseconds()
 }
 
-// pool is one of the pools and what is on its way to and from others.
+// pool is one of the pools, with its messages to and from other replicas.
 type pool struct {
 	Pool
 	name, pressure, placed string // the name, the two keys
 
 	mu        sync.Mutex
-	toPublish map[string]pressure.Reading // to publish, the newest of each backend
-	toPlace   []prefix.Placement          // to tell
+	toPublish map[string]pressure.Reading // the newest of each backend
+	toPlace   []prefix.Placement          // to publish
 
-	// Of the goroutine that ticks.
+	// Used only by the goroutine that ticks.
 	readings      map[string]field // the hash as last read
-	spareReadings map[string]field // for the next read
+	spareReadings map[string]field // reused for the next read
 	logRead       bool             // the log was read
-	lastEntry     entryID          // of the log, read last
+	lastEntry     entryID          // last read entry of the log
 	drained       map[string]string
 }
 
-// field is a value of a hash, remembered so that only what changed is read again.
+// field is a value of a hash, remembered so that only changed values are parsed.
 type field struct {
 	value  string
 	seq    int64
-	ahead  bool // of Redis' clock: looked at again
-	broken bool // and so nobody's
+	ahead  bool // of Redis' clock: check it again
+	broken bool // invalid: it is ignored
 }
 
 // New returns a fleet that is alone until it runs.
@@ -174,12 +174,12 @@ func New(o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Self is what this replica calls itself.
+// Self is this replica's id.
 func (f *Fleet) Self() string { return f.self }
 
-// Mine says whether this replica is the one to scrape a backend. It is true of every
-// backend for a replica that is alone, as far as it knows: two owners are harmless, none
-// is not. It reads memory only, about 0.1 µs at 50 replicas.
+// Mine reports whether this replica must scrape a backend. It is true for every backend if this replica
+// believes to be alone: two owners are harmless, no owner is not. It reads memory only, about 0.1 µs with 50
+// replicas.
 func (f *Fleet) Mine(pool, backend string) bool {
 	v := f.view.Load()
 	return v.mode(f.now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
@@ -197,8 +197,8 @@ func (f *Fleet) Since() time.Time {
 	return v.entered(f.now())
 }
 
-// LastError is why this replica is not [Shared] at the moment, as its last tick found it: nil when
-// that tick went well, or none was made.
+// LastError is why this replica is not [Shared] now, from its last tick: nil if that tick succeeded, or there
+// was none.
 func (f *Fleet) LastError() error {
 	if why := f.lastError.Load(); why != nil {
 		return *why
@@ -206,16 +206,15 @@ func (f *Fleet) LastError() error {
 	return nil
 }
 
-// Known is the number of replicas that were last known to live, this one included, however
-// long ago that was, and at least what [Options] expect: what a limit for all of them is
-// divided by while Redis is away. It counts one more at once, one less only after 10 s of
-// [Shared].
+// Known is the last known number of live replicas, including this one, and at least Options.Expect, however
+// old the information is. While Redis is unavailable, a limit for all replicas is divided by it. It increases
+// at once, and decreases only after 10 s of [Shared].
 func (f *Fleet) Known() int { return max(int(f.known.Load()), f.expect) }
 
-// Sharing reports whether the replicas hear of each other now.
+// Sharing reports whether the replicas share their state now.
 func (f *Fleet) Sharing() bool { return f.Mode() == Shared }
 
-// Members are the ids of the replicas that live, sorted, this one's among them.
+// Members returns the sorted ids of the live replicas, including this one.
 func (f *Fleet) Members() []string {
 	v := f.view.Load()
 	if v.mode(f.now()) == Local {
@@ -224,9 +223,8 @@ func (f *Fleet) Members() []string {
 	return slices.Clone(v.members)
 }
 
-// Publish tells others of a reading at the next tick; of a backend's readings until then,
-// the newest. It never waits. Unknown pools, and readings that are out of range, are not
-// told.
+// Publish sends a reading at the next tick, only the newest of each backend. It never blocks. Unknown pools,
+// and readings out of range, are ignored.
 func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 	p := f.byName[pool]
 	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || check(r) != nil {
@@ -246,8 +244,8 @@ func (p *pool) queue(backend string, r pressure.Reading) {
 	p.toPublish[backend] = r
 }
 
-// Place tells others of placements at the next tick, in this order: up to 512 of a pool and
-// tick, further ones are dropped and counted. It never waits, and keeps nothing of said.
+// Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped and
+// counted. It never blocks, and keeps no reference to said.
 func (f *Fleet) Place(pool string, said []prefix.Placement) {
 	p := f.byName[pool]
 	if p == nil || f.redis == nil {
@@ -276,7 +274,7 @@ func (p *pool) take() (map[string]pressure.Reading, []prefix.Placement) {
 	return readings, places
 }
 
-// giveBack queues readings again that could not be told, unless there are newer ones.
+// giveBack queues readings again that could not be sent, unless there are newer ones.
 func (p *pool) giveBack(readings map[string]pressure.Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -285,10 +283,10 @@ func (p *pool) giveBack(readings map[string]pressure.Reading) {
 	}
 }
 
-// wake has Run tick now.
+// wake makes Run tick now.
 func (f *Fleet) wake() {
 	select {
 	case f.wakeup <- struct{}{}:
-	default: // it will
+	default: // a tick is pending
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// The keys share the hash tag {fg}, so that a cluster answers a tick from one node.
-// None has a TTL: a flood of cached answers evicts what has one first. Their number is
-// bounded, and freshness is inside, by Redis' clock.
+// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a
+// full Redis evicts keys with a TTL first. Their number is bounded, and timestamps inside, by Redis' clock,
+// show how fresh they are.
 const (
 	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat.
 	keyReplicas = "foregate:{fg}:replicas"
-	// keyPressure, with a pool's name behind it, is a hash: backend → reading.
+	// keyPressure plus a pool's name is a hash: backend → reading.
 	keyPressure = "foregate:{fg}:pressure:"
-	// keyPlaced, with a pool's name behind it, is a stream of placements.
+	// keyPlaced plus a pool's name is a stream of placements.
 	keyPlaced = "foregate:{fg}:placed:"
-	// keyDrain is a hash: "<pool>/<backend>" → why, and until when.
+	// keyDrain is a hash: "<pool>/<backend>" → reason and end.
 	keyDrain = "foregate:{fg}:drain"
 )
 
-// Every script touches one key.
+// Every script uses one key.
 var (
 	//go:embed beat.lua
 	beatSource string
@@ -38,8 +38,8 @@ var (
 )
 
 const (
-	maxMembers  = 1024 // replicas believed in
-	maxBackends = 4096 // fields of a pool's hash; one with more is dropped and told anew
+	maxMembers  = 1024 // replicas
+	maxBackends = 4096 // fields of a pool's hash; a larger hash is deleted and published again
 	maxDrains   = 4096 // fields of the drains' hash
 	maxTidied   = 256  // fields of one hash deleted at once
 	maxID       = 256  // bytes of a backend's id

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// goneAfter is how old a heartbeat may be: the same for the heartbeats of others,
-	// by Redis' clock, and for what this replica heard of them, by its own.
+	// goneAfter is the maximum age of a heartbeat: of other replicas' heartbeats by Redis' clock, and of this
+	// replica's last tick by its own.
 	goneAfter = 1500 * time.Millisecond
-	// dropAfter is when a replica that is gone leaves the set.
+	// dropAfter is when a replica without heartbeats leaves the set.
 	dropAfter = 10 * time.Second
 )
 
-// view is who lives, as of one heartbeat.
+// view is the set of live replicas at one heartbeat.
 type view struct {
 	members []string // sorted
 	hashes  []uint64 // of members
 	at      time.Time
-	level   Mode      // while it is young
-	since   time.Time // when that was entered
+	level   Mode      // until it is too old
+	since   time.Time // start of that level
 }
 
 func newView(members []string, at time.Time) *view {
@@ -30,7 +30,7 @@ func newView(members []string, at time.Time) *view {
 	return v
 }
 
-// mode is what v is worth at now.
+// mode is the degradation level at now.
 func (v *view) mode(now time.Time) Mode {
 	if v == nil || now.Sub(v.at) >= goneAfter {
 		return Local
@@ -38,7 +38,7 @@ func (v *view) mode(now time.Time) Mode {
 	return v.level
 }
 
-// entered is when the mode of now was.
+// entered is when the mode at now began.
 func (v *view) entered(now time.Time) time.Time {
 	if v.level != Local && v.mode(now) == Local {
 		return v.at.Add(goneAfter)
@@ -46,20 +46,20 @@ func (v *view) entered(now time.Time) time.Time {
 	return v.since
 }
 
-// owner is the member with the highest score for a backend (rendezvous hashing): one
-// that leaves gives up its own backends and nobody else's.
+// owner is the member with the highest score for a backend (rendezvous hashing): when a member leaves, only
+// its own backends get another owner.
 func (v *view) owner(pool, backend string) string {
 	key := hash(hash(hash(offset, pool), "/"), backend)
 	best, high := -1, uint64(0)
 	for i, h := range v.hashes {
 		if score := mix(h ^ key); best < 0 || score > high {
-			best, high = i, score // of equals, the first by name
+			best, high = i, score // of equal scores, the first by name
 		}
 	}
 	return v.members[best]
 }
 
-// liveMembers makes what Redis told a list of members: valid, sorted, each once, self among them.
+// liveMembers makes a list of members from Redis' reply: valid, sorted, unique, including self.
 func liveMembers(told []string, self string) []string {
 	members := append(make([]string, 0, len(told)+1), self)
 	for _, m := range told {
@@ -71,8 +71,8 @@ func liveMembers(told []string, self string) []string {
 	return slices.Compact(members)
 }
 
-// validReplica says whether an id is 1..64 printable ASCII characters without space,
-// so that it stands in a value between spaces.
+// validReplica reports whether an id is 1..64 printable ASCII characters without space, because values
+// contain it between spaces.
 func validReplica(id string) bool {
 	if id == "" || len(id) > maxReplica {
 		return false
@@ -90,8 +90,8 @@ const (
 	prime  = 1099511628211
 )
 
-// hash goes on with FNV-1a. All replicas of a fleet must agree on it, so it is ours and
-// never changes.
+// hash continues an FNV-1a hash. All replicas of a fleet must agree on it, so it is our own and never
+// changes.
 func hash(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * prime
@@ -99,7 +99,7 @@ func hash(h uint64, s string) uint64 {
 	return h
 }
 
-// mix is the finaliser of SplitMix64: every bit in turns over half of those out.
+// mix is the finaliser of SplitMix64: every input bit flips about half of the output bits.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

@@ -7,14 +7,14 @@ import (
 
 // The kinds of errors, a closed set.
 const (
-	errRedis     = "redis"     // a round trip failed: refused, late, cut, or no heartbeat answered
+	errRedis     = "redis"     // a round trip failed: refused, late, cut, or without a reply to the heartbeat
 	errReplicas  = "replicas"  // the set of replicas: wrong type, no memory
 	errPressure  = "pressure"  // a pool's hash of readings, as above
 	errPlaced    = "placed"    // a pool's stream of placements, as above
 	errDrain     = "drain"     // the hash of drains, as above
-	errReading   = "reading"   // a value that is no reading
-	errPlacement = "placement" // an entry that is no placements
-	errWhy       = "why"       // a value that is no drain
+	errReading   = "reading"   // an invalid reading
+	errPlacement = "placement" // an invalid entry of placements
+	errWhy       = "why"       // an invalid drain
 )
 
 var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy}

@@ -1,16 +1,16 @@
 package fleet
 
-// Mode is the degradation level of this replica: how far it can rely on what replicas share.
+// Mode is the degradation level of this replica: how far it can rely on shared state.
 type Mode int
 
-// The modes, from the one with the least to the one with the most of Redis in it.
+// The modes, from the lowest to the highest level of sharing.
 const (
-	Local    Mode = iota // alone: no Redis, or no heartbeat that it took for 1.5 s; every backend is mine
-	Degraded             // not every tick goes well; the members of up to 1.5 s ago are believed
+	Local    Mode = iota // alone: no Redis, or no successful heartbeat for 1.5 s; it owns every backend
+	Degraded             // not every tick succeeds; the members are those of at most 1.5 s ago
 	Shared               // the members are those of the last tick
 )
 
-// modes are all of them, for the gauge.
+// modes lists all modes, for the gauge.
 var modes = []Mode{Local, Degraded, Shared}
 
 // String is the mode's name in metrics and logs.

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	maxPlaced   = 512  // placements of a pool and tick
-	keptEntries = 8192 // of a pool's log, about
+	maxPlaced   = 512  // placements per pool and tick
+	keptEntries = 8192 // of a pool's log, approximately
 	readEntries = 256  // of a pool's log in one tick
-	firstRead   = 64   // entries that a fresh replica reads
-	// warmFor is how old an entry may be when it is read: prefix.Table forgets as soon.
+	firstRead   = 64   // entries that a new replica reads
+	// warmFor is the maximum age of an entry that is read: prefix.Table forgets at the same age.
 	warmFor = 5 * time.Minute
-	// maxPayload bounds an entry that is read: 512 placements on 512 backends.
+	// maxPayload bounds the size of an entry: 512 placements on 512 backends.
 	maxPayload = maxPlaced * (maxID + 2 + 8 + 3*binary.MaxVarintLen64)
-	// slack is how many ms an entry may be younger than the heartbeat before it in the same
-	// round trip, with room to spare.
+	// slack is how many ms newer than the heartbeat an entry of the same round trip may be, with a safety
+	// margin.
 	slack    = 1000
 	placedV1 = 1
 )
 
 var errNoPlacements = errors.New("no placements of version 1")
 
-// encodePlacements packs placements: version; how many backends, and each with its length;
-// how many placements, and of each the backend's number, the key, tokens, own·2 + cold.
-// What is out of range is left out.
+// encodePlacements encodes placements: version; number of backends, and each with its length; number of
+// placements, and for each the backend's index, the key, tokens, own·2 + cold. Values out of range are left
+// out.
 func encodePlacements(said []prefix.Placement) (packed string, left int) {
 	number := map[string]uint64{}
 	var names, body []byte
@@ -68,7 +68,7 @@ func placeable(p prefix.Placement) bool {
 	return p.Backend != "" && len(p.Backend) <= maxID && p.Own >= 0 && p.Own <= p.Tokens && p.Tokens <= math.MaxInt32
 }
 
-// decodePlacements appends what was packed to into, all of it or nothing.
+// decodePlacements appends decoded placements to into, all or none.
 func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placement, error) {
 	if len(packed) > maxPayload || packed == "" || packed[0] != placedV1 {
 		return into, errNoPlacements
@@ -100,7 +100,7 @@ func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placemen
 	return told, nil
 }
 
-// reader takes numbers off the front of b. Once bad, it gives zeros.
+// reader decodes numbers. After the first error it returns zeros.
 type reader struct {
 	b   string
 	bad bool
@@ -132,7 +132,7 @@ func (r *reader) uvarint() uint64 {
 	return 0
 }
 
-// int is a number of at most so much.
+// int decodes a number up to a maximum.
 func (r *reader) int(most uint64) int {
 	v := r.uvarint()
 	if v > most {
@@ -142,7 +142,7 @@ func (r *reader) int(most uint64) int {
 	return int(v)
 }
 
-// count is how many things follow, each of a byte at least.
+// count decodes the number of following elements, of at least one byte each.
 func (r *reader) count() int {
 	n := r.int(maxPlaced)
 	if n > len(r.b) {
@@ -166,10 +166,10 @@ func (r *reader) fixed() uint64 {
 	return binary.LittleEndian.Uint64([]byte(s))
 }
 
-// entryID is where an entry stands in a log.
+// entryID is the position of an entry in a log.
 type entryID struct{ ms, n uint64 }
 
-// parseID reads "1700000000000-0".
+// parseID parses "1700000000000-0".
 func parseID(id string) (entryID, bool) {
 	ms, n, _ := strings.Cut(id, "-")
 	a, err := strconv.ParseUint(ms, 10, 64)

@@ -1,6 +1,6 @@
 package fleet
 
-// countProblem counts what is wrong with a key, and logs when it becomes so and when it no longer is.
+// countProblem counts a problem with a key, and logs its beginning and its end.
 func (f *Fleet) countProblem(kind, key string, err error) {
 	if err != nil {
 		f.metrics.errors.WithLabelValues(kind).Inc()
@@ -8,8 +8,8 @@ func (f *Fleet) countProblem(kind, key string, err error) {
 	f.logChange(kind+" "+key, key, err)
 }
 
-// logChange logs a change between well and not. Where the heartbeat did not count, that is
-// logged as the mode, and the same trouble of other keys is not.
+// logChange logs the beginning and the end of a problem. A failed heartbeat is logged as a change of mode,
+// and the same problem of other keys is not logged.
 func (f *Fleet) logChange(what, key string, err error) {
 	switch {
 	case f.heartbeatError != nil:

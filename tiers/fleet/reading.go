@@ -10,17 +10,16 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// A stored reading is words between single spaces: version, sequence, source, and the
-// fields of [pressure.Reading] but At; "-" is an empty one. The sequence is the ms, by Redis'
-// clock, at which it was taken. Every version begins with these two, so that the freshest
-// wins across versions.
+// A stored reading consists of words separated by single spaces: version, sequence, source, and the fields of
+// [pressure.Reading] except At; "-" is an empty one. The sequence is the ms, by Redis' clock, at which it was
+// taken. Every version begins with these two, so that the newest wins across versions.
 const (
 	version    = "1"
 	wordsOf    = 18
 	maxValue   = 4096    // bytes of a stored reading, with 64 ranks
-	maxSeq     = 1 << 52 // ms; exact in Lua's numbers
+	maxSeq     = 1 << 52 // ms; exact in Lua
 	maxCount   = math.MaxInt32
-	maxCounter = 1e18 // as tiers/pressure takes
+	maxCounter = 1e18 // as in tiers/pressure
 )
 
 var errNotOurs = errors.New("no reading of version " + version)
@@ -36,8 +35,7 @@ func stamp(value string) (seq int64, ok bool) {
 	return seq, err == nil && seq >= 0 && seq <= maxSeq
 }
 
-// encodeReading writes what stands behind version and sequence, or refuses a reading
-// that nobody would take.
+// encodeReading encodes the words after version and sequence, or refuses an invalid reading.
 func encodeReading(source string, r pressure.Reading) (string, error) {
 	if err := check(r); err != nil {
 		return "", err
@@ -62,7 +60,7 @@ func encodeReading(source string, r pressure.Reading) (string, error) {
 
 func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
 
-// orDash makes a word of what may be empty.
+// orDash encodes an empty word.
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -70,7 +68,7 @@ func orDash(s string) string {
 	return s
 }
 
-// encodeRanks writes usage,running,waiting of each rank, with semicolons between.
+// encodeRanks encodes usage,running,waiting of each rank, separated by semicolons.
 func encodeRanks(ranks []pressure.Rank) string {
 	var b []byte
 	for i, k := range ranks {
@@ -84,8 +82,8 @@ func encodeRanks(ranks []pressure.Rank) string {
 	return string(b)
 }
 
-// decodeReading reads a stored reading strictly: what is not finite, not in range,
-// missing or too much makes it none. Its At is zero.
+// decodeReading parses a stored reading strictly: anything infinite, out of range, missing or extra is an
+// error. Its At is zero.
 func decodeReading(value string) (seq int64, source string, r pressure.Reading, err error) {
 	seq, ok := stamp(value)
 	if !ok || len(value) > maxValue || !strings.HasPrefix(value, version+" ") {
@@ -145,8 +143,7 @@ func decodeRanks(w *words, word string) []pressure.Rank {
 	return ranks
 }
 
-// words are read one after the other; the first that is not what it should be is err. There
-// must be enough of them.
+// words parses word by word; err is the first error, also if words are missing.
 type words struct {
 	rest []string
 	err  error
@@ -164,7 +161,7 @@ func (w *words) refuse(what, word string) {
 	}
 }
 
-// word is empty for "-". An empty one is refused.
+// word parses one word; "-" is "". An empty word is an error.
 func (w *words) word() string {
 	s := w.next()
 	if s == "" {
@@ -202,7 +199,7 @@ func counters(r *pressure.Reading) [6]*float64 {
 	return [...]*float64{&r.PromptTokens, &r.GenerationTokens, &r.PrefixQueries, &r.PrefixHits, &r.Preemptions, &r.Iterations}
 }
 
-// check says what of a reading is out of range. Every comparison is false for NaN.
+// check returns what is out of range in a reading. Every comparison is false for NaN.
 func check(r pressure.Reading) error {
 	if !(r.KVUsage >= 0 && r.KVUsage <= 1) {
 		return fmt.Errorf("KV usage %g is not within 0..1", r.KVUsage)

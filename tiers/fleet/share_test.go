@@ -158,7 +158,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 				}
 				mute := o.Dialer != nil && key == keyPlaced+"small" // miniredis reads any type as an empty log
 				wrong, well, lines := "of no use", "well again", 1
-				if key == keyReplicas { // one for each rung down
+				if key == keyReplicas { // one for each lower level
 					wrong, well, lines = "who else lives cannot be read", "shared with others", 2
 				}
 				if n := b.log.count(wrong); n != lines && !mute {

@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// turn is what one tick exchanges with Redis.
+// turn is one tick's exchange with Redis.
 type turn struct {
 	at    time.Time // local, before anything was sent
 	pipe  redis.Pipeliner
@@ -22,13 +22,13 @@ type turn struct {
 	sent  []message // by pool
 }
 
-// message is what was taken from a pool's queues.
+// message holds what was taken from a pool's queues.
 type message struct {
 	readings map[string]pressure.Reading
 	places   int
 }
 
-// heartbeatErr is why the heartbeat was refused, if it was.
+// heartbeatErr is why the heartbeat was refused, nil if it was not.
 func (t *turn) heartbeatErr() error {
 	err := t.calls[0].cmd.Err()
 	if err == nil {
@@ -37,15 +37,15 @@ func (t *turn) heartbeatErr() error {
 	return beatScript.Explain(err)
 }
 
-// Run ticks at once and then every interval until ctx ends, and returns nil. It then leaves
-// the set of replicas, so that others take over at their next tick. A tick that has begun is
-// not cut off; Run returns within 2 s of ctx's end even if Redis hangs.
+// Run ticks at once and then every interval until ctx ends, and returns nil. Then it leaves the set of
+// replicas, so that others take over at their next tick. A tick in progress is not cancelled; Run returns
+// within 2 s of ctx's end even if Redis hangs.
 func (f *Fleet) Run(ctx context.Context) error {
 	if f.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
-	whole := context.WithoutCancel(ctx) // a beat that is cut off might be done after the leaving
+	whole := context.WithoutCancel(ctx) // a cancelled heartbeat might take effect after the leaving
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -71,8 +71,8 @@ func (f *Fleet) pause() time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// tick tells and hears everything once, in one round trip when all is well. Where Redis
-// refuses the heartbeat, what it does answer is heard all the same.
+// tick sends and receives everything once, in one round trip without errors. If Redis refuses the heartbeat,
+// its other replies are processed anyway.
 func (f *Fleet) tick(ctx context.Context) {
 	t := f.turn()
 	err := f.exchange(ctx, t.pipe)
@@ -93,7 +93,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	f.showMode()
 }
 
-// turn queues what a tick asks, the heartbeat first.
+// turn queues the commands of a tick, the heartbeat first.
 func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
 	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
@@ -119,8 +119,8 @@ func (f *Fleet) turn() *turn {
 	return t
 }
 
-// failed is after a tick of which nothing can be believed. Readings wait for the next, until
-// they are too old; placements do not, because some may have arrived.
+// failed handles a tick without any usable reply. Readings are sent again, until they are too old; placements
+// are not, because some may have arrived.
 func (f *Fleet) failed(t *turn) {
 	f.metrics.errors.WithLabelValues(errRedis).Inc()
 	for i, p := range f.pools {
@@ -130,19 +130,19 @@ func (f *Fleet) failed(t *turn) {
 	f.degrade()
 }
 
-// degrade keeps the members, as those of before.
+// degrade keeps the members of the last successful tick.
 func (f *Fleet) degrade() {
 	now := f.now()
 	v := f.view.Load()
-	rung := f.degradation.afterFailure(v.mode(now), now)
-	if v != nil && v.mode(now) != rung {
+	level := f.degradation.afterFailure(v.mode(now), now)
+	if v != nil && v.mode(now) != level {
 		older := *v
-		older.level, older.since = rung, now
+		older.level, older.since = level, now
 		f.view.Store(&older)
 	}
 }
 
-// setMembers takes over who lives.
+// setMembers takes over the live members.
 func (f *Fleet) setMembers(members []string, at time.Time) {
 	now := f.now()
 	was, since := f.Mode(), f.Since()
@@ -156,11 +156,11 @@ func (f *Fleet) setMembers(members []string, at time.Time) {
 	f.countReplicas(len(members), now)
 }
 
-// fewerAfter is how long fewer replicas must be heard of, while everything is shared, before
-// fewer are reckoned with: after a flush or a failover they join again one by one.
+// fewerAfter is how long fewer replicas must be live, in mode Shared, before Known decreases: after a flush
+// or a failover they return one by one.
 const fewerAfter = dropAfter
 
-// countReplicas notes how many replicas a tick told of.
+// countReplicas records the number of live replicas of a tick.
 func (f *Fleet) countReplicas(n int, now time.Time) {
 	switch {
 	case int64(n) >= f.known.Load():
@@ -176,7 +176,7 @@ func (f *Fleet) countReplicas(n int, now time.Time) {
 	}
 }
 
-// showMode shows the mode, and logs when it changed.
+// showMode exports the mode, and logs a change.
 func (f *Fleet) showMode() {
 	mode, members := f.Mode(), f.Members()
 	f.metrics.show(mode, len(members))
@@ -197,7 +197,7 @@ func (f *Fleet) showMode() {
 	f.modeLogged, f.mode = true, mode
 }
 
-// queueHeartbeat queues the heartbeat, whose reply tells who lives and what time it is.
+// queueHeartbeat queues the heartbeat, whose reply has the live replicas and Redis' time.
 func (f *Fleet) queueHeartbeat(t *turn) call {
 	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), maxMembers}
 	return queue(t.pipe, beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
@@ -210,7 +210,7 @@ func (f *Fleet) queueHeartbeat(t *turn) call {
 		}
 		ids := make([]string, 0, len(told))
 		for _, m := range told {
-			id, _ := m.(string) // another thing is no valid id either
+			id, _ := m.(string) // a value of another type is invalid, too
 			ids = append(ids, id)
 		}
 		f.setMembers(liveMembers(ids, f.self), t.at)
@@ -221,7 +221,7 @@ func (f *Fleet) queueHeartbeat(t *turn) call {
 	})
 }
 
-// queueReadings tells of a pool's readings and asks for all.
+// queueReadings sends a pool's readings and reads all.
 func (f *Fleet) queueReadings(t *turn, p *pool, readings map[string]pressure.Reading) call {
 	args := []any{maxBackends, "drop"}
 	for backend, r := range readings {
@@ -238,13 +238,13 @@ func (f *Fleet) queueReadings(t *turn, p *pool, readings map[string]pressure.Rea
 		} else {
 			f.countProblem(errPressure, p.pressure, errors.New(wrong))
 		}
-		if wrong == "" || len(told) > 0 { // what could not be written may still be read
+		if wrong == "" || len(told) > 0 { // if writing failed, reading may have worked
 			f.receiveReadings(t, p, now, told)
 		}
 	}, func(err error) { f.countProblem(errPressure, p.pressure, err) })
 }
 
-// receiveReadings tells a pool what is news in its hash.
+// receiveReadings passes the new readings in a pool's hash to the pool.
 func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, told []any) {
 	var wrong error
 	next := p.spareReadings
@@ -266,7 +266,7 @@ func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, told []any) {
 			f.metrics.errors.WithLabelValues(errReading).Inc()
 		case seq <= now && source != f.self:
 			r.At = t.at.Add(-time.Duration(now-seq) * time.Millisecond)
-			p.ReceiveReading(id, r) // a pool that has no such backend may have it later
+			p.ReceiveReading(id, r) // if the pool has no such backend now, it may later
 		}
 	}
 	clear(p.readings)
@@ -274,7 +274,7 @@ func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, told []any) {
 	f.logChange(errReading+" "+p.name, p.pressure, wrong)
 }
 
-// dueToTidy says whether it is this replica's turn to delete what is nobody's.
+// dueToTidy reports whether it is this replica's turn to delete unused fields.
 func (f *Fleet) dueToTidy(at time.Time) bool {
 	v := f.view.Load()
 	return v.mode(at) == Shared && v.members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
@@ -287,7 +287,7 @@ func (f *Fleet) queueTidy(t *turn, kind, key string, args []any) {
 	}
 }
 
-// counted is a call of which only an error matters, which is counted. Who reads the key logs it.
+// counted is a call whose errors are only counted. The reader of the key logs them.
 func (f *Fleet) counted(cmd redis.Cmder, kind string) call {
 	return call{cmd, func() {
 		if cmd.Err() != nil {
@@ -296,7 +296,7 @@ func (f *Fleet) counted(cmd redis.Cmder, kind string) call {
 	}}
 }
 
-// stale are the fields of a hash of readings that nobody renews, with their values.
+// stale returns the fields of a hash of readings that are not renewed, with their values.
 func stale(heard map[string]field, now int64) []any {
 	var old []any
 	for id, v := range heard {
@@ -318,9 +318,9 @@ func (f *Fleet) queuePlacements(pipe redis.Pipeliner, p *pool, packed string) ca
 	}), errPlaced)
 }
 
-// queueLog asks for what is new in a pool's log. A fresh replica begins at its end, and so does
-// one whose last entry is ahead of Redis' clock: after a jump back, a log that was begun
-// anew would stay behind it for hours.
+// queueLog reads the new entries of a pool's log. A new replica begins at its end. So does one whose last
+// entry is ahead of Redis' clock: after the clock was set back, the ids of a new log would be lower for
+// hours.
 func (f *Fleet) queueLog(t *turn, p *pool) call {
 	ahead := p.lastEntry.ms > uint64(max(f.clock.ms, 0))+slack
 	back := !p.logRead || ahead
@@ -340,7 +340,7 @@ func (f *Fleet) queueLog(t *turn, p *pool) call {
 	}}
 }
 
-// receivePlacements tells a pool what others placed.
+// receivePlacements passes other replicas' placements to a pool.
 func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) {
 	if back && (len(entries) == 0 || p.lastEntry.after(entries[len(entries)-1].id)) {
 		p.lastEntry = entryID{} // it is another log
@@ -371,7 +371,7 @@ func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) 
 	}
 }
 
-// leave takes this replica out of the set.
+// leave removes this replica from the set.
 func (f *Fleet) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

@@ -14,7 +14,7 @@ func fold(h, v uint64) uint64 {
 	return hi ^ lo
 }
 
-// root begins the chain of prompts with a salt, in blocks of so many tokens.
+// root begins the chain of prompts with a salt and a block size.
 func root(blockSize int, salt string) uint64 {
 	h := fold(spread1, uint64(blockSize))
 	for i := range len(salt) {
@@ -23,7 +23,7 @@ func root(blockSize int, salt string) uint64 {
 	return fold(h, uint64(len(salt)))
 }
 
-// link is the hash of a block of tokens after its parent's.
+// link is the hash of a block of tokens, given its parent's hash.
 func link(parent uint64, ids []int32) uint64 {
 	for _, id := range ids {
 		parent = fold(parent, uint64(uint32(id)))
@@ -31,9 +31,10 @@ func link(parent uint64, ids []int32) uint64 {
 	return parent
 }
 
-// Chain appends the hashes of the full blocks of a prompt's token ids to into: two prompts have as many in common as they
-// have leading blocks in common. Salt is the request's cache_salt. The hashes are this version's: they are for this
-// process, not for storing. They are not made to resist whoever looks for collisions, who gains a detour.
+// Chain appends the hashes of the full blocks of a prompt's token ids to into: two prompts have as many
+// hashes in common as leading blocks. Salt is the request's cache_salt. The hashes are for this process and
+// must not be stored, because the next version may change them. They do not resist deliberate collisions;
+// these only cost the attacker a worse backend.
 func Chain(into []uint64, ids []int32, blockSize int, salt string) []uint64 {
 	if blockSize < 1 {
 		return into

@@ -9,7 +9,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Bounds of what one message may hold; vLLM's hold what one engine step has changed, some thousand blocks at most.
+// Bounds of one message; vLLM's contain the changes of one engine step, some thousand blocks at most.
 const (
 	maxBytes     = 8 << 20
 	maxEvents    = 1 << 16
@@ -17,11 +17,11 @@ const (
 	maxBlockSize = 1 << 12 // tokens
 )
 
-// event is one change of a prefix cache. Its slices are good until the next one is decoded.
+// event is one change of a prefix cache. Its slices are valid until the next event is decoded.
 type event struct {
 	kind   kind
 	hashes []uint64
-	// Of stored alone:
+	// Only for stored events:
 	parent    uint64
 	hasParent bool
 	tokens    []int32 // blockSize for each hash
@@ -29,18 +29,18 @@ type event struct {
 	salt      string
 }
 
-// kind is what a message, or a part of it, came to. The names of kinds are the metric's.
+// kind is the result for a message or an event, as named in the metric.
 type kind uint8
 
 const (
 	kindStored  kind = iota
 	kindRemoved      // blocks were evicted
-	kindCleared      // the whole cache was
-	kindForeign      // passed over: not the GPU's, of a LoRA adapter, of pictures, or of a kind that nobody knows yet
-	kindOrphan       // stored after a block that is not known
+	kindCleared      // the whole cache was emptied
+	kindForeign      // ignored: not on the GPU, with a LoRA adapter, with images, or of an unknown kind
+	kindOrphan       // stored after an unknown block
 	kindFull         // stored beyond the bound
 	kindGap          // messages were missed
-	kindBad          // it could not be understood
+	kindBad          // it could not be decoded
 	kinds
 )
 
@@ -48,9 +48,10 @@ var kindNames = [kinds]string{"stored", "removed", "cleared", "foreign", "orphan
 
 var errShape = errors.New("kvevents: not a batch of KV events")
 
-// decode reads one payload, [time, [event, …], rank], and shows every event in turn. Events before one that is not well
-// formed have been shown when it fails. Both encodings are read: since v0.24 an event is a map with its name under "type",
-// before it was an array that begins with it (docs/guides/engines.md#kv-events).
+// decode decodes one payload, [time, [event, …], rank], and calls show for every event in turn. If it fails,
+// show was called for the events before the error. It supports both encodings: since v0.24 an event is a map
+// with its name under "type", before it was an array that begins with its name
+// (docs/guides/engines.md#kv-events).
 func decode(payload []byte, ev *event, show func(*event)) error {
 	if len(payload) > maxBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d", errShape, len(payload), maxBytes)
@@ -67,11 +68,11 @@ func decode(payload []byte, ev *event, show func(*event)) error {
 			show(ev)
 		}
 	}
-	// The rank that may follow is that of the port: the feed knows it.
+	// The rank that may follow belongs to the port: the feed knows it.
 	return r.err
 }
 
-// reader reads msgpack from b until something does not fit; from then on everything is empty.
+// reader decodes msgpack from b. After the first error every result is empty.
 type reader struct {
 	b   []byte
 	err error
@@ -84,7 +85,7 @@ func (r *reader) fail() {
 	r.b = nil
 }
 
-// rest takes what a reading function returned.
+// rest continues after the bytes that a decoding function consumed.
 func (r *reader) rest(b []byte, err error) {
 	if err != nil {
 		if r.err == nil {
@@ -95,7 +96,7 @@ func (r *reader) rest(b []byte, err error) {
 	r.b = b
 }
 
-// array returns the length of an array of at most so many; 0 when there is none.
+// array decodes the length of an array of at most so many elements; 0 if there is none.
 func (r *reader) array(most int) int {
 	n, b, err := msgp.ReadArrayHeaderBytes(r.b)
 	r.rest(b, err)
@@ -129,7 +130,7 @@ func (r *reader) text() []byte {
 	return v
 }
 
-// null reports whether nil comes next, and passes over it.
+// null reports whether nil comes next, and skips it.
 func (r *reader) null() bool {
 	if r.err != nil || !msgp.IsNil(r.b) {
 		return false
@@ -143,7 +144,7 @@ func (r *reader) skip() {
 	r.rest(b, err)
 }
 
-// hash reads a block's: a number of 64 bits, or a digest, which stands for the number in its last 8 bytes.
+// hash decodes a block's hash: a number of 64 bits, or a digest, of which the last 8 bytes are used.
 func (r *reader) hash() uint64 {
 	switch msgp.NextType(r.b) {
 	case msgp.BinType:
@@ -154,7 +155,7 @@ func (r *reader) hash() uint64 {
 			return 0
 		}
 		return binary.BigEndian.Uint64(v[len(v)-8:])
-	case msgp.IntType: // small ones, and negative ones where a publisher has them signed
+	case msgp.IntType: // small numbers, and negative ones of publishers with signed hashes
 		return uint64(r.int())
 	}
 	v, b, err := msgp.ReadUint64Bytes(r.b)
@@ -173,7 +174,7 @@ func (r *reader) hashes(into []uint64) []uint64 {
 }
 
 func (r *reader) tokens(into []int32) []int32 {
-	for range r.array(maxBytes) { // as every token takes a byte
+	for range r.array(maxBytes) { // every token takes at least a byte
 		v := r.int()
 		if v < 0 || v > math.MaxInt32 {
 			r.fail()
@@ -192,7 +193,7 @@ var (
 	removedFields = []string{"block_hashes", "medium", "group_idx"}
 )
 
-// event reads one.
+// event decodes one event.
 func (r *reader) event(ev *event) {
 	*ev = event{hashes: ev.hashes[:0], tokens: ev.tokens[:0]}
 	switch msgp.NextType(r.b) {
@@ -208,7 +209,7 @@ func (r *reader) event(ev *event) {
 	}
 }
 
-// check holds a stored event to its own numbers.
+// check checks that a stored event is consistent.
 func (r *reader) check(ev *event) {
 	if ev.blockSize < 1 || ev.blockSize > maxBlockSize || len(ev.hashes) == 0 || len(ev.tokens) != len(ev.hashes)*ev.blockSize {
 		r.fail()
@@ -232,7 +233,7 @@ func (r *reader) positional(ev *event) {
 	r.judge(ev, &seen)
 }
 
-// named reads a map. Its type may stand anywhere in it, so it is looked for first.
+// named decodes a map. Its type may be anywhere in it, so it is searched first.
 func (r *reader) named(ev *event) {
 	n, b, err := msgp.ReadMapHeaderBytes(r.b)
 	r.rest(b, err)
@@ -261,7 +262,7 @@ func (r *reader) named(ev *event) {
 	r.judge(ev, &seen)
 }
 
-// known is the field of that name, or "".
+// known returns the field with that name, or "".
 func known(fields []string, name []byte) string {
 	for _, f := range fields {
 		if string(name) == f {
@@ -288,16 +289,16 @@ func (r *reader) name(ev *event, name []byte) []string {
 	return nil
 }
 
-// extras is what may make an event none of ours.
+// extras are properties that may make an event foreign.
 type extras struct {
 	foreign bool
-	keys    int  // blocks that extra_keys speaks of
-	has     bool // it is there
+	keys    int  // number of blocks in extra_keys
+	has     bool // extra_keys is present
 	salt    string
-	odd     bool // some extra key is not the first block's salt
+	odd     bool // an extra key is not the first block's salt
 }
 
-// field reads one field of an event.
+// field decodes one field of an event.
 func (r *reader) field(ev *event, seen *extras, name string) {
 	switch name {
 	case "block_hashes":
@@ -317,7 +318,7 @@ func (r *reader) field(ev *event, seen *extras, name string) {
 		}
 	case "medium":
 		if !r.null() {
-			other := string(r.text()) != "GPU" // read in any case
+			other := string(r.text()) != "GPU" // must be read in any case
 			seen.foreign = seen.foreign || other
 		}
 	case "group_idx":
@@ -332,9 +333,10 @@ func (r *reader) field(ev *event, seen *extras, name string) {
 	}
 }
 
-// extraKeys reads what goes into the blocks' hashes beside their tokens: for every block nil or a list. A request's
-// cache_salt is a text in the list of its first block; pictures and embeddings are pairs and bytes, in any
-// (generate_block_hash_extra_keys in vllm/v1/core/kv_cache_utils.py, as quoted in public copies of it).
+// extraKeys decodes what is hashed with the blocks besides their tokens: for every block nil or a list. A
+// request's cache_salt is a text in the list of its first block; images and embeddings are pairs and bytes,
+// in any block (generate_block_hash_extra_keys in vllm/v1/core/kv_cache_utils.py, as quoted in public copies
+// of it).
 func (r *reader) extraKeys(seen *extras) {
 	if r.null() {
 		return
@@ -356,7 +358,7 @@ func (r *reader) extraKeys(seen *extras) {
 	}
 }
 
-// judge makes an event foreign that is not about the plain blocks of the GPU.
+// judge marks an event as foreign unless it is about plain blocks of the GPU.
 func (r *reader) judge(ev *event, seen *extras) {
 	if ev.kind == kindStored && seen.has && seen.keys != len(ev.hashes) {
 		r.fail()

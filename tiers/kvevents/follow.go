@@ -15,13 +15,13 @@ import (
 const (
 	retryFirst = 100 * time.Millisecond
 	retryMost  = 2 * time.Second
-	replayIn   = 10 * time.Second // a replay takes no longer, or what was missed stays missed
+	replayIn   = 10 * time.Second // longest replay; after it the missed messages stay missed
 	endOfPast  = math.MaxUint64   // the sequence number that ends a replay
 )
 
-// Follow subscribes to the KV events of one engine of a backend at endpoint, tcp://HOST:PORT, until ctx ends; rank r of
-// data parallelism has PORT + r, so a backend is followed once for each. It connects again when the connection breaks, 0.1
-// to 2 s later. It returns at once, and otherwise than with ctx's error, when endpoint is none.
+// Follow subscribes to the KV events of one engine of a backend at endpoint, tcp://HOST:PORT, until ctx ends.
+// Data-parallel rank r has PORT + r, so a backend needs one call per rank. It reconnects when the connection
+// breaks, 0.1 to 2 s later. If endpoint is invalid, it returns an error at once.
 func (x *Index) Follow(ctx context.Context, name, endpoint string) error {
 	addr, ok := strings.CutPrefix(endpoint, "tcp://")
 	if _, _, err := net.SplitHostPort(addr); err != nil || !ok {
@@ -44,7 +44,7 @@ func (x *Index) Follow(ctx context.Context, name, endpoint string) error {
 		}
 		if ctx.Err() == nil && !quiet {
 			log.Warn().Err(err).Msg("KV events: the feed is down")
-			quiet = true // until it has been up for a while
+			quiet = true // until it has been connected for a while
 		}
 		pause(ctx, wait/2+rand.N(wait/2))
 		wait = min(2*wait, retryMost)
@@ -61,7 +61,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// session is one connection to a publisher and where it is in the sequence.
+// session is one connection to a publisher and its position in the sequence.
 type session struct {
 	x                  *Index
 	b                  *backend
@@ -69,12 +69,12 @@ type session struct {
 	endpoint, replayAt string
 
 	placed bool   // next is known
-	next   uint64 // the number that the next message must have
-	asked  uint64 // messages below it may come again, because a replay brought them
+	next   uint64 // expected number of the next message
+	asked  uint64 // lower messages may come again, because they were replayed
 	ev     event
 }
 
-// listen takes in events until the connection breaks.
+// listen processes events until the connection breaks.
 func (s *session) listen(ctx context.Context) error {
 	w, err := connect(ctx, s.x.o.Dial, s.endpoint, "SUB")
 	if err != nil {
@@ -106,20 +106,20 @@ func (s *session) listen(ctx context.Context) error {
 	}
 }
 
-// lose forgets what the feed has said: something of it is missing now.
+// lose forgets everything from the feed, because some of it is missing now.
 func (s *session) lose(why kind) {
 	s.x.met.events[why].Inc()
 	s.x.set(s.b, s.f, true, false)
 }
 
-// take takes in one live message.
+// take processes one live message.
 func (s *session) take(ctx context.Context, seq uint64, payload []byte) {
 	switch {
 	case !s.placed:
 		s.begin(seq)
 	case seq < s.asked:
 		return
-	case seq < s.next: // the numbers begin anew only with another publisher
+	case seq < s.next: // only another publisher restarts the numbers
 		s.lose(kindGap)
 		s.begin(seq)
 	case seq > s.next:
@@ -130,13 +130,13 @@ func (s *session) take(ctx context.Context, seq uint64, payload []byte) {
 	s.put(seq, payload)
 }
 
-// begin starts at a message: with number 0 nothing was before it.
+// begin starts at a message: with number 0 it is the first one.
 func (s *session) begin(seq uint64) {
 	s.placed, s.next, s.asked = true, seq, 0
 	s.x.set(s.b, s.f, true, seq == 0)
 }
 
-// fill replays what is missing before seq; done reports that seq itself came with it.
+// fill replays the messages before seq; done reports that this included seq itself.
 func (s *session) fill(ctx context.Context, seq uint64) (done bool) {
 	if s.replayAt != "" && s.replay(ctx, s.next) == nil && s.next >= seq {
 		s.x.met.events[kindGap].Inc()
@@ -146,7 +146,7 @@ func (s *session) fill(ctx context.Context, seq uint64) (done bool) {
 	return false
 }
 
-// put applies a message. One that cannot be understood may have been about any block.
+// put applies a message. One that cannot be decoded may have been about any block.
 func (s *session) put(seq uint64, payload []byte) {
 	s.next = seq + 1
 	if err := decode(payload, &s.ev, func(ev *event) { s.x.apply(s.b, s.f, ev) }); err != nil {
@@ -154,8 +154,8 @@ func (s *session) put(seq uint64, payload []byte) {
 	}
 }
 
-// replay asks for the messages from a number on and takes in those that come. A publisher that no longer has the first of
-// them leaves a feed that begins in the middle.
+// replay requests the messages from a number on and processes them. If the publisher no longer has the first
+// of them, the feed is incomplete from then on.
 func (s *session) replay(ctx context.Context, from uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, replayIn)
 	defer cancel()
@@ -178,7 +178,7 @@ func (s *session) replay(ctx context.Context, from uint64) error {
 			s.x.set(s.b, s.f, true, false)
 			return err
 		}
-		// An empty frame, the topic since July 2026, the number, the payload.
+		// An empty frame, the topic (since July 2026), the number, the payload.
 		n := len(frames)
 		if n < 3 || len(frames[n-2]) != 8 {
 			s.lose(kindBad)

@@ -16,15 +16,15 @@ import (
 type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
-	MaxBlocks  int // of one backend, all its ranks together; more are not taken in. Default 131072, some 10 MB
+	MaxBlocks  int // per backend, all its ranks together; more are ignored. Default 131072, about 10 MB
 	// Dial opens connections; nil dials with keep-alive probes that notice a dead peer within 20 s.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Replay names the replay endpoint that goes with an endpoint, or "" for none; nil knows of none. With one, what was
-	// missed is asked for, also what was before the feed began.
+	// Replay returns the replay endpoint of an endpoint, or "" for none; nil knows none. With one, missed
+	// messages are requested, including those before the subscription.
 	Replay func(endpoint string) string
 }
 
-// Index is what is known of the backends' KV blocks.
+// Index holds what is known of the backends' KV blocks.
 type Index struct {
 	o   Options
 	met *metrics
@@ -43,25 +43,25 @@ func New(o Options) *Index {
 	return &Index{o: o, met: newMetrics(o.Registerer), backends: map[string]*backend{}}
 }
 
-// backend is what is known of one: a feed for each of its engines.
+// backend holds one backend's feeds, one per engine.
 type backend struct {
 	mu     sync.RWMutex
 	feeds  []*feed
 	blocks int // of all feeds
 }
 
-// feed is what one engine has said. The backend's lock is its lock.
+// feed is the state of one engine's feed. The backend's lock guards it.
 type feed struct {
 	up        bool
-	whole     bool              // from the beginning: what is not known is not there
+	whole     bool              // complete from the beginning: an unknown block is not cached
 	blockSize int               // tokens
 	chains    map[uint64]uint64 // own hash by vLLM's
-	present   map[uint64]int32  // how many of vLLM's hashes stand for an own one
+	present   map[uint64]int32  // how many of vLLM's hashes map to one of ours
 }
 
-// Cached returns how many tokens of the prompt with this chain the backend has in its KV cache: the longest run of leading
-// blocks that any one of its ranks has. It is not known while no feed is up; and none, while a feed that began in the
-// middle might have missed them. It allocates nothing.
+// Cached returns how many tokens of the prompt with this chain the backend has in its KV cache: the longest
+// run of leading blocks of any of its ranks. The result is unknown while no feed is connected, and if nothing
+// was found while a feed is incomplete. It allocates nothing.
 func (x *Index) Cached(name string, chain []uint64) (tokens int, known bool) {
 	x.mu.RLock()
 	b := x.backends[name]
@@ -83,7 +83,7 @@ func (x *Index) Cached(name string, chain []uint64) (tokens int, known bool) {
 	return tokens, known || tokens > 0
 }
 
-// BlockSize returns how many tokens a block of the backend has, or 0 while nothing tells.
+// BlockSize returns the number of tokens in a block of the backend, or 0 while it is unknown.
 func (x *Index) BlockSize(name string) int {
 	x.mu.RLock()
 	b := x.backends[name]
@@ -101,7 +101,7 @@ func (x *Index) BlockSize(name string) int {
 	return 0
 }
 
-// Forget drops what is known of a backend. Feeds that still follow it go on as ones that began in the middle.
+// Forget deletes the state of a backend. Feeds that still follow it continue as incomplete ones.
 func (x *Index) Forget(name string) {
 	x.mu.RLock()
 	b := x.backends[name]
@@ -133,7 +133,7 @@ func (x *Index) join(name string) (*backend, *feed) {
 	return b, f
 }
 
-// leave takes it away again, and the backend with the last one.
+// leave removes a feed, and with the last one the backend.
 func (x *Index) leave(name string, f *feed) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,14 +146,14 @@ func (x *Index) leave(name string, f *feed) {
 	}
 }
 
-// clear drops what a feed has said; its backend's lock is held.
+// clear deletes a feed's blocks; its backend's lock is held.
 func (x *Index) clear(b *backend, f *feed) {
 	x.met.blocks.Sub(float64(len(f.chains)))
 	b.blocks -= len(f.chains)
 	f.chains, f.present, f.blockSize = map[uint64]uint64{}, map[uint64]int32{}, 0
 }
 
-// set clears a feed and says what it is from now on.
+// set clears a feed and sets its state.
 func (x *Index) set(b *backend, f *feed, up, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,7 +161,7 @@ func (x *Index) set(b *backend, f *feed, up, whole bool) {
 	f.up, f.whole = up, whole
 }
 
-// apply takes in one event.
+// apply applies one event.
 func (x *Index) apply(b *backend, f *feed, ev *event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +180,7 @@ func (x *Index) apply(b *backend, f *feed, ev *event) {
 	x.met.events[got].Inc()
 }
 
-// store takes in blocks that follow each other.
+// store adds consecutive blocks.
 func (x *Index) store(b *backend, f *feed, ev *event) kind {
 	parent, ok := root(ev.blockSize, ev.salt), true
 	if ev.hasParent {
@@ -211,8 +211,9 @@ func (x *Index) store(b *backend, f *feed, ev *event) kind {
 	return kindStored
 }
 
-// remove takes a block out. vLLM may hold a content twice (a prompt that is scored does not read the cache) and tells of
-// either's end: the first is believed, as a copy that is left over will soon go, too, and one announced twice must not stay.
+// remove removes a block. vLLM may hold the same content twice (scoring a prompt does not read the cache) and
+// reports the end of each copy. The first report removes it: a remaining copy will soon be removed, too, and
+// a block announced twice must not stay for ever.
 func (x *Index) remove(b *backend, f *feed, h uint64) {
 	own, ok := f.chains[h]
 	if !ok {

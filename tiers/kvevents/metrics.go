@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the package's series. They name no backend: the pool's do.
+// metrics of the package. They have no label for the backend; the pool's metrics do.
 type metrics struct {
 	events [kinds]prometheus.Counter
 	blocks prometheus.Gauge

@@ -18,10 +18,10 @@ import (
 
 const (
 	maxKeys   = 4096
-	maxChain  = 4096    // blocks of a chain: the rest of a longer prompt is not looked at
-	maxBody   = 1 << 20 // bytes of a request that is asked about
+	maxChain  = 4096    // blocks of a chain: the rest of a longer prompt is ignored
+	maxBody   = 1 << 20 // bytes of a request to tokenize
 	maxAnswer = 8 << 20
-	maxAsked  = 64 // requests that wait to be asked about
+	maxAsked  = 64 // requests that wait to be tokenized
 	askers    = 4  // at once
 	askIn     = 2 * time.Second
 )
@@ -32,15 +32,15 @@ type TokenizerOptions struct {
 	BlockSize int          // tokens of a block of the backends' KV caches; default 16, as vLLM's on GPUs
 }
 
-// Tokenizer learns the chains of prompts from a backend's POST /tokenize, off the request's path. It remembers the 4096
-// keys that were last of use.
+// Tokenizer learns the chains of prompts from a backend's POST /tokenize, outside the request's path. It
+// remembers the 4096 most recently used keys.
 type Tokenizer struct {
 	o     TokenizerOptions
 	queue chan question
 
 	mu    sync.Mutex
-	known map[uint64]*list.Element // of answer; nil while it is being asked
-	order *list.List               // the last of use first
+	known map[uint64]*list.Element // of answer; nil while it is being requested
+	order *list.List               // most recently used first
 }
 
 type question struct {
@@ -54,7 +54,7 @@ type answer struct {
 	chain []uint64
 }
 
-// NewTokenizer makes one that knows nothing. It asks while [Tokenizer.Run] runs.
+// NewTokenizer makes an empty one. It learns while [Tokenizer.Run] runs.
 func NewTokenizer(o TokenizerOptions) *Tokenizer {
 	o.BlockSize = cmp.Or(o.BlockSize, 16)
 	if o.Client == nil {
@@ -63,7 +63,7 @@ func NewTokenizer(o TokenizerOptions) *Tokenizer {
 	return &Tokenizer{o: o, queue: make(chan question, maxAsked), known: map[uint64]*list.Element{}, order: list.New()}
 }
 
-// Chain returns what was learnt under a key. It is not to be changed.
+// Chain returns what was learned under a key. It is read-only.
 func (t *Tokenizer) Chain(key uint64) ([]uint64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,9 +75,9 @@ func (t *Tokenizer) Chain(key uint64) ([]uint64, bool) {
 	return el.Value.(answer).chain, true
 }
 
-// Learn has a backend asked for the tokens of a request, unless they are known or too many are being asked about. Body is
-// the request's own, with messages or a prompt: vLLM passes over what /tokenize has no use for. It is kept, and must not
-// change. Learn never waits.
+// Learn requests the tokens of a prompt from a backend, unless they are known or too many requests are
+// waiting. body is the request's own, with messages or a prompt: vLLM ignores fields that /tokenize does not
+// use. It is kept, and must not change. Learn never blocks.
 func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
 	if len(body) > maxBody {
 		return
@@ -94,7 +94,7 @@ func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
 	}
 }
 
-// Run asks until ctx ends.
+// Run sends the requests until ctx ends.
 func (t *Tokenizer) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range askers {
@@ -104,7 +104,7 @@ func (t *Tokenizer) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// askAll asks one question after the other.
+// askAll sends one request after the other.
 func (t *Tokenizer) askAll(ctx context.Context) {
 	for {
 		select {
@@ -117,8 +117,7 @@ func (t *Tokenizer) askAll(ctx context.Context) {
 	}
 }
 
-// remember keeps an answer, and forgets the one that has been of no use for the longest. A question that got none may be
-// asked again.
+// remember stores an answer, and deletes the least recently used one. A failed request may be repeated.
 func (t *Tokenizer) remember(key uint64, chain []uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// This file is the dialling side of ZMTP 3.0 (https://rfc.zeromq.org/spec/23/) with the NULL mechanism, for a SUB and a
-// DEALER socket. The one library in Go alone, go-zeromq/zmq4, is without a maintainer ("needs a caring maintainer") and
-// makes room for a frame of any length before it comes; tests hold this against it.
+// This file implements the client side of ZMTP 3.0 (https://rfc.zeromq.org/spec/23/) with the NULL mechanism,
+// for a SUB and a DEALER socket. The only library in pure Go, go-zeromq/zmq4, has no maintainer ("needs a
+// caring maintainer") and allocates memory for a frame of any length before it arrives; tests compare this
+// file with it.
 
 const (
 	flagMore    = 1
@@ -22,7 +23,7 @@ const (
 	flagCommand = 4
 
 	maxFrames = 8
-	chunk     = 64 << 10 // what a frame that is announced may cost before it comes, in bytes
+	chunk     = 64 << 10 // memory for an announced frame before it arrives, in bytes
 	greetIn   = 5 * time.Second
 )
 
@@ -37,7 +38,8 @@ type wire struct {
 	frames [][]byte
 }
 
-// connect dials tcp://host:port and greets as a socket of a kind. The connection ends with ctx, or by close.
+// connect dials tcp://host:port and exchanges greetings as a socket of this kind. The connection ends with
+// ctx, or by close.
 func connect(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), endpoint, kind string) (*wire, error) {
 	addr, ok := strings.CutPrefix(endpoint, "tcp://")
 	if !ok {
@@ -58,7 +60,7 @@ func connect(ctx context.Context, dial func(context.Context, string, string) (ne
 	return w, nil
 }
 
-// greet tells what we are and hears what the peer is.
+// greet sends our greeting and checks the peer's.
 func (w *wire) greet(kind string) error {
 	greeting := make([]byte, 64, 128)
 	greeting[0], greeting[9], greeting[10] = 0xff, 0x7f, 3
@@ -98,15 +100,15 @@ func (w *wire) send(frames ...[]byte) error {
 	return err
 }
 
-// appendFrame appends one frame of at most 255 bytes: nothing longer is ever sent.
+// appendFrame appends one frame of at most 255 bytes: we send no longer ones.
 func appendFrame(b []byte, flags byte, body []byte) []byte {
 	return append(append(b, flags, byte(len(body))), body...)
 }
 
-// receive returns the frames of the next message. They are good until the next call.
+// receive returns the frames of the next message. They are valid until the next call.
 func (w *wire) receive() ([][]byte, error) {
 	if cap(w.buf) > 1<<20 {
-		w.buf = nil // a big one is rare, and not to be kept for
+		w.buf = nil // large buffers are rare and not kept
 	}
 	w.buf, w.ends, w.frames = w.buf[:0], w.ends[:0], w.frames[:0]
 	for {

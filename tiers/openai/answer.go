@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// Answer is what the gateway needs to know of a whole JSON answer.
+// Answer is the data that the gateway needs from a whole JSON answer.
 type Answer struct {
 	Model   Span // the value of "model", quotes included
 	End     int  // offset of the object's last brace
 	Choices int
 	Finish  string // of the last choice
-	Aborted bool   // the engine gave one of the choices up
+	Aborted bool   // the engine aborted one of the choices
 	Usage   Usage
 	Fault   *Fault
 }
 
-// keptText bounds what a kept parser may hold on to, in bytes.
+// keptText bounds the memory of a parser that is kept for reuse, in bytes.
 const keptText = 64 << 10
 
-// parsers are kept for the next answer, like cursors.
+// parsers are reused, like cursors.
 var parsers = sync.Pool{New: func() any { return new(ChunkParser) }}
 
 // ParseAnswer reads a non-streamed answer.

@@ -7,13 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NewAssembler is for an answer of the given kind; one of more than most bytes is given up.
+// NewAssembler assembles an answer of the given kind, of at most most bytes.
 func NewAssembler(kind Kind, most int) *Assembler { return &Assembler{kind: kind, most: most} }
 
-// Want says how many choices the answer must have. One with fewer may end like a whole one: engines have lost choices.
+// Want sets the number of choices that the answer must have. An answer with fewer may look complete: engines
+// have lost choices.
 func (a *Assembler) Want(choices int) { a.wanted = choices }
 
-// Text appends text of a plain answer: one choice that is text and nothing else.
+// Text appends text of a plain answer: one choice that consists of text.
 func (a *Assembler) Text(b []byte) {
 	if a.chunks || a.whole || a.ended {
 		a.foreign("text behind chunks")
@@ -28,7 +29,8 @@ func (a *Assembler) Text(b []byte) {
 	}
 }
 
-// Chunk takes in the JSON of a chunk that may be more than that. From the first on, all come here.
+// Chunk adds the JSON of a chunk that may contain more than text. After the first one, all chunks must come
+// here.
 func (a *Assembler) Chunk(raw []byte) {
 	if a.whole || a.ended {
 		a.foreign("a chunk behind the end")
@@ -37,7 +39,7 @@ func (a *Assembler) Chunk(raw []byte) {
 	a.read(raw)
 }
 
-// Body takes in a whole JSON answer.
+// Body adds a whole JSON answer.
 func (a *Assembler) Body(raw []byte) {
 	if a.plain || a.chunks || a.whole || a.ended {
 		a.foreign("a body behind another answer")
@@ -46,8 +48,8 @@ func (a *Assembler) Body(raw []byte) {
 	a.read(raw)
 }
 
-// End says that the answer came to its end: no answer that is not a body is complete without. It tells how a
-// plain one ended, and the usage of any; no usage leaves what the chunks told.
+// End reports the end of the answer: an answer that is not a body is incomplete without it. It gives the
+// finish reason of a plain answer, and the usage; without a usage, that of the chunks is kept.
 func (a *Assembler) End(e Ending) {
 	a.ended = true
 	if e.Usage != (Usage{}) {
@@ -66,7 +68,8 @@ func (a *Assembler) End(e Ending) {
 	}
 }
 
-// Whole is the answer, or why there is none: [ErrIncomplete], [ErrTooLong] or [ErrForeign]. It shares the assembler's memory.
+// Whole returns the answer, or why there is none: [ErrIncomplete], [ErrTooLong] or [ErrForeign]. It shares
+// the assembler's memory.
 func (a *Assembler) Whole() (*Whole, error) {
 	if a.err != nil {
 		return nil, a.err
@@ -86,7 +89,7 @@ func (a *Assembler) Whole() (*Whole, error) {
 	return w, nil
 }
 
-// finished makes the choice that is kept.
+// finished builds the final choice.
 func (c *growing) finished(out *Choice) error {
 	switch {
 	case !c.seen || c.finish == "":

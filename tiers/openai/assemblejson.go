@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// read takes in the JSON of a chunk or of a whole answer.
+// read parses the JSON of a chunk or of a whole answer.
 func (a *Assembler) read(raw []byte) {
 	if a.err != nil {
 		return
@@ -54,7 +54,7 @@ func (a *Assembler) member(name []byte) {
 	}
 }
 
-// null passes over a value that may only be null: what it is otherwise is not known.
+// null skips a value that may only be null: other values are not understood.
 func (a *Assembler) null(name []byte) {
 	if k := a.cur.kind(); k != 'n' && k != 0 {
 		a.foreign(string(name))
@@ -63,7 +63,7 @@ func (a *Assembler) null(name []byte) {
 	a.cur.skip()
 }
 
-// readUsage reads the counts; what is no count is as if it were not there.
+// readUsage reads the counts; an invalid count is ignored.
 func (a *Assembler) readUsage() {
 	for name := range a.cur.object() {
 		switch string(name) {
@@ -85,7 +85,7 @@ func (a *Assembler) readUsage() {
 	}
 }
 
-// maxTokens bounds what is believed of a count.
+// maxTokens bounds an accepted count.
 const maxTokens = 1 << 40
 
 func (a *Assembler) count(into *int) {
@@ -95,7 +95,8 @@ func (a *Assembler) count(into *int) {
 	}
 }
 
-// choice reads one element of the choices. Its index may stand behind the rest, so the parts are found first.
+// choice reads one element of the choices. Its index may follow the other members, so their spans are found
+// first.
 func (a *Assembler) choice() {
 	if a.cur.kind() != '{' {
 		a.foreign("a choice")
@@ -122,7 +123,7 @@ func (a *Assembler) choice() {
 		}
 	}
 	if a.cur.err != nil {
-		return // told by the caller
+		return // the caller reports the error
 	}
 	c := a.choiceAt(index)
 	if c == nil {
@@ -139,7 +140,7 @@ func (a *Assembler) choice() {
 	}
 }
 
-// inner is the member of a choice that holds what it says.
+// inner is the member of a choice that holds its content.
 func (a *Assembler) inner() string {
 	switch {
 	case a.kind == Completion:
@@ -182,7 +183,7 @@ func (a *Assembler) grow(into *[]byte, raw []byte, name string) {
 	a.spend(len(*into) - before)
 }
 
-// ending keeps how a choice ended, if it has.
+// ending records how a choice ended, if it has.
 func (a *Assembler) ending(c *growing, finish, stop []byte) {
 	if len(finish) > 0 && finish[0] == '"' {
 		c.finish = string(unquote(nil, finish))
@@ -199,11 +200,11 @@ func (a *Assembler) ending(c *growing, finish, stop []byte) {
 	}
 }
 
-// delta reads what a chunk adds to a choice, or the message of a whole answer. What is null is not there.
+// delta reads what a chunk adds to a choice, or the message of a whole answer. Null counts as absent.
 func (a *Assembler) delta(c *growing, raw []byte) {
 	a.said = raw
 	a.sub.reset(raw)
-	var newer, older Span // of its reasoning
+	var newer, older Span // of the reasoning
 	for name := range a.sub.object() {
 		if a.sub.kind() == 'n' {
 			a.sub.skip()
@@ -233,8 +234,8 @@ func (a *Assembler) delta(c *growing, raw []byte) {
 	a.reason(c, newer.Of(raw), older.Of(raw))
 }
 
-// reason appends reasoning, which may come under both names at once, as engines between the two tell it: then it is
-// told again so. Two texts, or names that change, cannot be.
+// reason appends reasoning. It may come under both names at once, from engine versions between the two; then
+// both are written again. Different texts, or names that change, are not supported.
 func (a *Assembler) reason(c *growing, newer, older []byte) {
 	before, as := len(c.reasoning), asReasoning
 	if len(newer) > 0 {
@@ -259,7 +260,7 @@ func (a *Assembler) reason(c *growing, newer, older []byte) {
 	}
 }
 
-// says reports whether raw JSON is a string of that text.
+// says reports whether raw JSON is a string with this text.
 func says(raw, text []byte) bool {
 	return raw[0] == '"' && bytes.Equal(unquote(nil, raw), text)
 }
@@ -290,7 +291,7 @@ func (a *Assembler) call(c *growing) {
 	}
 	p := callPiece{index: -1}
 	if a.whole {
-		p.index = len(c.calls) // they stand in their order, and need no index
+		p.index = len(c.calls) // they are in order, and have no index
 	}
 	for quoted := range a.sub.object() {
 		if a.sub.kind() == 'n' {
@@ -355,7 +356,7 @@ func (a *Assembler) word(name string) string {
 	return string(unquote(nil, raw))
 }
 
-// addCall adds a piece to its call, which is one that was begun or the next.
+// addCall adds a piece to its call, an existing one or the next.
 func (a *Assembler) addCall(c *growing, p *callPiece) {
 	if p.index < 0 || p.index > len(c.calls) || p.index >= maxCalls || a.whole && p.index != len(c.calls) {
 		a.foreign("a call's index")
@@ -374,7 +375,7 @@ func (a *Assembler) addCall(c *growing, p *callPiece) {
 	a.grow(&k.arguments, p.arguments, "arguments")
 }
 
-// once keeps a text that comes once, or again as it was.
+// once stores a text that comes once, or is repeated unchanged.
 func (a *Assembler) once(into *string, text string) bool {
 	switch {
 	case text == "" || text == *into:

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Why an answer cannot be put together.
+// Why an answer cannot be assembled.
 var (
 	ErrIncomplete = errors.New("the answer is not complete")
 	ErrTooLong    = errors.New("the answer is too long")
 	ErrForeign    = errors.New("the answer holds what only its backend understands")
 )
 
-// Assembler puts an answer together from what of it went to the client. What it does not understand whole
-// makes the answer unusable ([Assembler.Whole] fails) rather than incomplete.
+// Assembler assembles an answer from the parts that went to the client. If it does not understand a part, the
+// answer is unusable ([Assembler.Whole] fails), never incomplete.
 type Assembler struct {
 	kind   Kind
 	most   int
@@ -35,7 +35,7 @@ type Assembler struct {
 	sub  cursor
 }
 
-// growing is a choice that is being put together.
+// growing is a choice that is being assembled.
 type growing struct {
 	seen      bool
 	text      []byte
@@ -51,14 +51,14 @@ type growingCall struct {
 	arguments      []byte
 }
 
-// Our own bytes for a choice and for a call beside what they hold, so that a bound on the answer bounds
-// the memory, too.
+// The memory of a choice and of a call besides their content, so that a bound on the answer also bounds the
+// memory.
 const (
 	choiceSize = 192
 	callSize   = 96
 )
 
-// fail gives the answer up, and its memory.
+// fail gives up the answer, and releases its memory.
 func (a *Assembler) fail(err error) {
 	if a.err == nil {
 		a.err, a.choices = err, nil
@@ -69,7 +69,7 @@ func (a *Assembler) foreign(what string) {
 	a.fail(fmt.Errorf("%w: %s", ErrForeign, clip(what, 64)))
 }
 
-// spend counts bytes that are kept and reports whether they still may be.
+// spend counts bytes to keep and reports whether they are within the limit.
 func (a *Assembler) spend(n int) bool {
 	if a.size += n; a.size > a.most {
 		a.fail(ErrTooLong)
@@ -77,14 +77,14 @@ func (a *Assembler) spend(n int) bool {
 	return a.err == nil
 }
 
-// choiceAt is the choice of an index, nil where the answer was given up.
+// choiceAt returns the choice with an index, nil if the answer was given up.
 func (a *Assembler) choiceAt(index int) *growing {
 	if index < 0 || index >= maxChoices {
 		a.foreign("a choice's index")
 		return nil
 	}
 	for len(a.choices) <= index {
-		if len(a.choices) > 0 && !a.spend(choiceSize) { // the first is free: a plain answer costs its text
+		if len(a.choices) > 0 && !a.spend(choiceSize) { // the first is not counted: a plain answer costs only its text
 			return nil
 		}
 		a.choices = append(a.choices, growing{})
@@ -92,7 +92,7 @@ func (a *Assembler) choiceAt(index int) *growing {
 	return &a.choices[index]
 }
 
-// stop keeps a stop_reason, which is a string or a number where it is not null.
+// stop stores a stop_reason, which is a string or a number unless it is null.
 func (a *Assembler) stop(c *growing, raw []byte) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return

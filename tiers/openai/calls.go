@@ -1,13 +1,12 @@
 package openai
 
-// wholeDraft is what a ChunkParser reads of a whole draft beside the chunk.
+// wholeDraft is what a ChunkParser reads of a whole draft besides the chunk.
 type wholeDraft struct {
 	calls []Call
-	said  int // members that say something: message, text, delta
+	said  int // number of members with content: message, text, delta
 }
 
-// readCalls reads the calls of a message, which are valid JSON, and reports whether it
-// understood all that is there.
+// readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
 func (w *wholeDraft) readCalls(raw []byte) bool {
 	in := borrowCursor(raw)
 	defer in.release()

@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Ephemeral are the fields that do not change what an answer says.
+// Ephemeral are the fields that do not change the content of an answer.
 var Ephemeral = []string{"stream", "stream_options", "user"}
 
-// readByName tells how many levels of objects in a field engines read by the members'
-// names, so that the members' order means nothing. Below, and in fields that are not here, the order is kept:
-// templates print the parameters of a tool and documents as they stand, and a constrained answer has
-// the members of its schema in the schema's order. The levels are those of vLLM's request classes.
+// readByName is the number of levels of objects in a field whose members engines read by name, so that their
+// order has no meaning. Below these levels, and in other fields, the order is kept: templates print the
+// parameters of a tool and documents in their order, and a constrained answer has the order of its schema.
+// The levels are those of vLLM's request classes.
 var readByName = map[string]int{
 	"messages":           2, // the message; its parts and calls
 	"tools":              2, // the tool; its function, whose parameters are a schema
@@ -27,16 +27,16 @@ var readByName = map[string]int{
 	"logit_bias":         1,
 }
 
-// errCanonical is returned for a request that does not hold what was scanned.
+// errCanonical means that the body has changed since it was scanned.
 var errCanonical = errors.New("the request's body is not what was scanned")
 
-// Canonical appends what of the request decides the answer: every member of the body but those of
-// [Ephemeral] and the ones that are not sent on, sorted by name, as JSON without white space. Equal bytes
-// mean requests that no engine can tell apart. White space, escapes, the spelling of
-// fractions and the order of members that are read by name make no difference; whole numbers
-// keep all their digits, and 1 is not 1.0. It fails only if the body was changed since it was scanned.
+// Canonical appends everything in the request that decides the answer: all members of the body except those
+// of [Ephemeral] and those that are not forwarded, sorted by name, as JSON without white space. Equal bytes
+// mean requests that no engine can distinguish. White space, escapes, the notation of fractions and the order
+// of members that are read by name make no difference. Integers keep all their digits, and 1 differs from
+// 1.0. It fails only if the body was changed after the scan.
 func (r *Request) Canonical(dst []byte) ([]byte, error) {
-	const usual = 16 // members of a request; more cost an allocation
+	const usual = 16 // typical number of members; more need an allocation
 	order := make([]*member, 0, usual)
 	for i := range r.members {
 		if m := &r.members[i]; !m.drop && !slices.Contains(Ephemeral, m.name) {
@@ -58,21 +58,20 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 	return append(c.dst, '}'), nil
 }
 
-// canon copies JSON that was validated and rewrites it on the way. Its methods report
-// whether the text was as they expect.
+// canon copies validated JSON and rewrites it. Its methods report whether the text has the expected form.
 type canon struct {
 	src []byte
 	at  int // the next byte of src
 	dst []byte
 
-	parts []part // members of the objects that are being sorted, the innermost last
+	parts []part // members of the objects that are being sorted, the innermost object last
 	spare []byte
 }
 
-// part is a member as it stands in dst.
+// part is the position of a member in dst.
 type part struct{ start, colon, end int }
 
-// next passes over white space and returns the byte behind it, 0 at the end.
+// next skips white space and returns the next byte, 0 at the end.
 func (c *canon) next() byte {
 	for ; c.at < len(c.src); c.at++ {
 		switch b := c.src[c.at]; b {
@@ -94,7 +93,7 @@ func (c *canon) take(want byte) bool {
 	return true
 }
 
-// value copies a value; so many levels of objects in it are sorted.
+// value copies a value; objects are sorted up to this number of levels.
 func (c *canon) value(levels int) bool {
 	switch c.next() {
 	case '{':
@@ -159,8 +158,8 @@ func (c *canon) object(levels int) bool {
 	return c.take('}')
 }
 
-// sort puts the members from offset from of dst on, which are those from base on of the parts, in the
-// order of their names. Any order would do that depends on the names alone, which are all different.
+// sort sorts the members at offset from of dst, which are those from base on of the parts, by name. Any order
+// that depends only on the names would do; all names are different.
 func (c *canon) sort(from, base int) {
 	parts := c.parts[base:]
 	byName := func(a, b part) int { return bytes.Compare(c.dst[a.start:a.colon], c.dst[b.start:b.colon]) }
@@ -197,8 +196,8 @@ func (c *canon) text() bool {
 	return true
 }
 
-// shortEscapes reports whether a quoted string has only escapes that quote would write, too: the two-byte ones
-// of characters that need one.
+// shortEscapes reports whether a quoted string has only escapes that quote would also write: the two-byte
+// escapes of characters that need one.
 func shortEscapes(quoted []byte) bool {
 	for rest := quoted; ; {
 		i := bytes.IndexByte(rest, '\\')
@@ -212,9 +211,9 @@ func shortEscapes(quoted []byte) bool {
 	}
 }
 
-// number copies a number. One with a fraction or an exponent is a double to everybody, and gets the
-// shortest spelling of that double with an exponent, which no whole number has; one that is no double stays
-// as it is.
+// number copies a number. One with a fraction or an exponent is a double in every parser. It gets the
+// shortest notation of that double with an exponent, which no integer has. A number out of a double's range
+// is copied unchanged.
 func (c *canon) number() bool {
 	start := c.at
 	for c.at < len(c.src) && strings.IndexByte("+-.0123456789Ee", c.src[c.at]) >= 0 {
@@ -226,7 +225,7 @@ func (c *canon) number() bool {
 		return len(digits) > 0
 	}
 	v, err := strconv.ParseFloat(string(digits), 64)
-	if err != nil { // as JSON it is a number, so it is out of a double's range
+	if err != nil { // it is valid JSON, so it is out of a double's range
 		c.dst = append(c.dst, digits...)
 		return errors.Is(err, strconv.ErrRange)
 	}

@@ -5,13 +5,13 @@ import "errors"
 // Chunk is one event of a streamed answer. Its slices are valid until the next
 // Parse.
 type Chunk struct {
-	Raw     []byte // its JSON as it came; nil where there was none, as in the lab
+	Raw     []byte // its JSON as received; nil if there was none, as in the lab
 	Model   Span   // the value of "model", quotes included; empty when absent
 	Close   int    // offset of the object's last brace
 	Choices int    // choices in this chunk
 	Text    []byte // new text of the last choice
-	Plain   bool   // nothing but role and text: no tool call, no reasoning
-	Foreign bool   // there is more that an answer made anew of Text, Finish and Stop would not have
+	Plain   bool   // only role and text: no tool call, no reasoning
+	Foreign bool   // it has content that an answer built from Text, Finish and Stop would not have
 	Finish  []byte // finish_reason of the last choice, empty while null
 	Ended   []int  // indexes of the choices that have a finish_reason
 	Aborted bool   // of one of them it is "abort": the engine gave it up
@@ -20,14 +20,14 @@ type Chunk struct {
 	PromptIDs  []int32
 	IDs        []int32
 	Logprobs   []float64 // of each new token, in nats
-	TokenBytes []int     // how many bytes each new token has; 0 where the backend does not tell
+	TokenBytes []int     // number of bytes of each new token; 0 if the backend does not report it
 
 	Usage    Usage
 	HasUsage bool
-	Fault    *Fault // the event tells of an error
+	Fault    *Fault // the event reports an error
 
-	tops   []float64 // the alternatives' logprobs, in one run
-	topEnd []int     // where each token's alternatives end in tops
+	tops   []float64 // the alternatives' logprobs of all tokens
+	topEnd []int     // where each token's part of tops ends
 }
 
 // Top returns the logprobs of token i's most likely alternatives.
@@ -39,7 +39,7 @@ func (c *Chunk) Top(i int) []float64 {
 	return c.tops[from:c.topEnd[i]]
 }
 
-// AddTop adds the alternatives' logprobs of the next token. It is for who makes chunks; parsers do it themselves.
+// AddTop adds the alternatives' logprobs of the next token, for code that makes chunks without a parser.
 func (c *Chunk) AddTop(logprobs ...float64) {
 	c.tops = append(c.tops, logprobs...)
 	c.topEnd = append(c.topEnd, len(c.tops))
@@ -60,14 +60,14 @@ type ChunkParser struct {
 
 	cur   cursor
 	chunk Chunk
-	whole *wholeDraft // for ParseDraftAnswer alone; see there
+	whole *wholeDraft // only for ParseDraftAnswer; see there
 }
 
-// errNotChunk is returned for a data event that is JSON but no chunk.
+// errNotChunk is returned for a data event that is JSON but not a chunk.
 var errNotChunk = errors.New("not an answer chunk")
 
-// ofNoAccount reports whether a top-level member is about the backend or that one generation, and says nothing of
-// the answer.
+// ofNoAccount reports whether a top-level member describes the backend or this generation, and not the
+// answer.
 func ofNoAccount(name []byte) bool {
 	switch string(name) {
 	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate":
@@ -79,7 +79,7 @@ func ofNoAccount(name []byte) bool {
 // expectObject marks the chunk as malformed unless an object comes next.
 func (p *ChunkParser) expectObject() {
 	if p.cur.kind() != '{' {
-		p.cur.token() // surfaces a syntax error, if it is one
+		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotChunk)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Parse reads one event's data. It is lenient about unknown fields and strict
-// about JSON. The result is valid until the next call.
+// Parse parses one event's data. It ignores unknown fields and is strict about JSON. The result is valid
+// until the next call.
 func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
 	c.Reset()
@@ -59,14 +59,14 @@ func (p *ChunkParser) field(name []byte) {
 	}
 }
 
-// foreign notes a member that comes next, unless it is null.
+// foreign records a member with unknown content, unless it is null.
 func (p *ChunkParser) foreign() {
 	if p.cur.kind() != 'n' {
 		p.chunk.Foreign = true
 	}
 }
 
-// asked is foreign for what the gateway asks for where it judges.
+// asked is foreign for members that the gateway requests when it judges.
 func (p *ChunkParser) asked() {
 	if !p.Judged {
 		p.foreign()
@@ -75,7 +75,7 @@ func (p *ChunkParser) asked() {
 
 func (p *ChunkParser) choice() {
 	c := &p.chunk
-	index, ended := c.Choices-1, false // one that names no index is known by its place
+	index, ended := c.Choices-1, false // without an index its position counts
 	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
@@ -117,7 +117,7 @@ func (p *ChunkParser) choice() {
 	}
 }
 
-// saysNext notes that a member which says something comes next.
+// saysNext records that a member with content comes next.
 func (p *ChunkParser) saysNext() {
 	if p.whole != nil {
 		p.whole.said++

@@ -1,14 +1,14 @@
 package openai
 
-// Tokens is how many tokens a chunk adds to an answer of which so many came before: those that it
-// names, or by which the engine's own count has grown. Where an engine tells neither, a chunk with
-// text counts as one token, which is never too many, and told is false.
+// Tokens is how many tokens a chunk adds to an answer that already has before tokens: the listed ones, or the
+// growth of the engine's own count. If an engine reports neither, a chunk with text counts as one token,
+// which is never too many, and told is false.
 func (c *Chunk) Tokens(before int) (n int, told bool) {
 	if n = max(len(c.IDs), len(c.Logprobs)); n > 0 {
 		return n, true
 	}
 	if grown := c.Usage.Completion - before; c.HasUsage && c.Choices > 0 && grown > 0 {
-		return min(grown, len(c.Text)+1), true // a token has a byte at least, but for the one that ends the answer
+		return min(grown, len(c.Text)+1), true // a token has at least a byte, except the one that ends the answer
 	}
 	if len(c.Text) > 0 {
 		return 1, false
@@ -16,8 +16,8 @@ func (c *Chunk) Tokens(before int) (n int, told bool) {
 	return 0, true
 }
 
-// TokensPast counts the tokens of a chunk that begin behind so many bytes of its text, as far as
-// it tells: an engine that had seen a stop string end there would not have made them.
+// TokensPast counts the tokens of a chunk that begin after this many bytes of its text, if the bytes are
+// reported: an engine that had detected a stop string there would not have made them.
 func (c *Chunk) TokensPast(text int) (n int) {
 	from := len(c.Text)
 	for i := len(c.TokenBytes) - 1; i > 0; i-- {
@@ -26,13 +26,13 @@ func (c *Chunk) TokensPast(text int) (n int) {
 		}
 	}
 	if len(c.TokenBytes) == 0 || from != c.TokenBytes[0] {
-		return 0 // tokens whose bytes are not the text's
+		return 0 // the tokens' bytes differ from the text
 	}
 	return n
 }
 
-// BytesTold reports whether the bytes of each of a chunk's tokens are told, with an id and a logprob for each,
-// and are together its text.
+// BytesTold reports whether each of a chunk's tokens has its bytes, an id and a logprob, and the bytes
+// together are the chunk's text.
 func (c *Chunk) BytesTold() bool {
 	size := 0
 	for _, n := range c.TokenBytes {

@@ -16,24 +16,22 @@ type Span struct{ Start, End int }
 // Of returns the bytes of b that the span covers.
 func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 
-// cursor walks one JSON text with jsontext's strict rules: duplicate names,
-// invalid UTF-8 and lone surrogates are errors at any depth. It can be reset and
-// used again without allocating.
+// cursor reads one JSON text with jsontext's strict rules: duplicate names, invalid UTF-8 and lone surrogates
+// are errors at any depth. It can be reset and reused without allocations.
 type cursor struct {
 	dec jsontext.Decoder
 	src bytes.Buffer
 	err error // the first syntax error; sticky
 }
 
-// reset points the cursor at data, which must stay unchanged while in use.
+// reset starts at data, which must not change while in use.
 func (c *cursor) reset(data []byte) {
 	c.src = *bytes.NewBuffer(data)
 	c.dec.Reset(&c.src)
 	c.err = nil
 }
 
-// resetLenient is reset for what backends write: duplicate names, of which the last one
-// counts, are not looked for.
+// resetLenient is reset for answers of backends: duplicate names are allowed, and the last one counts.
 func (c *cursor) resetLenient(data []byte) {
 	c.src = *bytes.NewBuffer(data)
 	c.dec.Reset(&c.src, jsontext.AllowDuplicateNames(true))
@@ -48,8 +46,8 @@ func (c *cursor) enter(open jsontext.Kind) bool {
 	return c.token()
 }
 
-// cursors are kept for the next request: the tokenizer's own stacks are 22 of the 28
-// allocations of a scan (BenchmarkScan).
+// cursors are reused for later requests: the tokenizer's own stacks are 22 of the 28 allocations of a scan
+// (BenchmarkScan).
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
 // borrowCursor returns a cursor at the start of data; give it back with release.
@@ -59,15 +57,14 @@ func borrowCursor(data []byte) *cursor {
 	return c
 }
 
-// release gives the cursor back without what it read.
+// release returns the cursor for reuse and drops its data.
 func (c *cursor) release() {
 	c.reset(nil)
 	cursors.Put(c)
 }
 
-// object enters the object that comes next and yields the names of its members;
-// the loop's body must read each member's value. A value of another kind, such as
-// null, is passed over. A name is valid until the next read.
+// object enters the next object and yields the names of its members; the loop's body must read each member's
+// value. A value of another kind, such as null, is skipped. A name is valid until the next read.
 func (c *cursor) object() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if !c.enter('{') {
@@ -83,8 +80,8 @@ func (c *cursor) object() iter.Seq[[]byte] {
 	}
 }
 
-// array enters the array that comes next and yields the index of each element,
-// which the loop's body must read. A value of another kind is passed over.
+// array enters the next array and yields the index of each element, which the loop's body must read. A value
+// of another kind is skipped.
 func (c *cursor) array() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if !c.enter('[') {
@@ -96,8 +93,8 @@ func (c *cursor) array() iter.Seq[int] {
 	}
 }
 
-// more reports whether the object or array entered has another member; at its
-// end it consumes the closing delimiter.
+// more reports whether the entered object or array has another member; at its end it consumes the closing
+// delimiter.
 func (c *cursor) more() bool {
 	if c.err != nil {
 		return false
@@ -107,7 +104,7 @@ func (c *cursor) more() bool {
 		c.token()
 		return false
 	case 0:
-		c.token() // surfaces the syntax error
+		c.token() // reports the syntax error
 		return false
 	}
 	return true
@@ -133,10 +130,10 @@ func (c *cursor) value() ([]byte, Span) {
 	return v, Span{end - len(v), end}
 }
 
-// skip passes over a whole value.
+// skip skips a whole value.
 func (c *cursor) skip() { c.value() }
 
-// kind is the kind of the value that comes next, 0 at an error.
+// kind is the kind of the next value, 0 at an error.
 func (c *cursor) kind() jsontext.Kind {
 	if c.err != nil {
 		return 0
@@ -144,7 +141,7 @@ func (c *cursor) kind() jsontext.Kind {
 	return c.dec.PeekKind()
 }
 
-// end checks that nothing but white space follows.
+// end checks that only white space follows.
 func (c *cursor) end() {
 	if c.err != nil {
 		return
@@ -168,8 +165,8 @@ func (c *cursor) fail(err error) {
 
 var errTrailing = errors.New("more text after the JSON value")
 
-// plainName returns the text of a quoted name. Names without escapes, which is
-// all that matter, cost no allocation.
+// plainName returns the text of a quoted name. Names without escapes, which are all relevant ones, cost no
+// allocation.
 func plainName(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -178,7 +175,7 @@ func plainName(quoted []byte) []byte {
 	return unquote(nil, quoted)
 }
 
-// unquote appends the text of a JSON string, which must have been validated.
+// unquote appends the text of a validated JSON string.
 func unquote(dst, quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -191,11 +188,11 @@ func unquote(dst, quoted []byte) []byte {
 	return out
 }
 
-// depthOffset returns the offset at which brackets nest deeper than limit, or
-// -1. It needs no valid JSON and no stack.
+// depthOffset returns the offset at which brackets nest deeper than limit, or -1. It also works on invalid
+// JSON and uses no stack.
 func depthOffset(body []byte, limit int) int {
 	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) <= limit {
-		return -1 // so few brackets cannot nest deeper
+		return -1 // too few brackets for that depth
 	}
 	depth := 0
 	for i := 0; i < len(body); i++ {
@@ -213,8 +210,8 @@ func depthOffset(body []byte, limit int) int {
 	return -1
 }
 
-// stringEnd returns the offset of the quote that ends the string opened at i,
-// or the last offset where there is none.
+// stringEnd returns the offset of the quote that ends the string opened at i, or the last offset if there is
+// none.
 func stringEnd(body []byte, i int) int {
 	for j := i + 1; j < len(body); j++ {
 		k := bytes.IndexByte(body[j:], '"')
@@ -233,7 +230,7 @@ func stringEnd(body []byte, i int) int {
 	return len(body) - 1
 }
 
-// harmless reports whether a refused field asks for nothing. It is stripped then.
+// harmless reports whether the value of a refused field has no effect. Then the field is removed instead.
 func harmless(raw []byte) bool {
 	switch string(raw) {
 	case "null", "false", "[]", "{}", `""`:
@@ -260,6 +257,5 @@ func kindWord(k jsontext.Kind) string {
 	return "malformed"
 }
 
-// longestNumber is the most characters a number may have: beyond it parsers
-// lose precision in different ways.
+// longestNumber is the maximum length of a number: parsers round longer ones differently.
 const longestNumber = 40

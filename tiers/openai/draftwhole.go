@@ -2,8 +2,8 @@ package openai
 
 import "fmt"
 
-// DraftAnswer is a whole answer of a draft backend, as it was asked for: not streamed, with
-// logprobs and token ids. All but Choices is of the first choice.
+// DraftAnswer is a whole answer of a draft backend: not streamed, with logprobs and token ids. All fields
+// except Choices belong to the first choice.
 type DraftAnswer struct {
 	Choices int    // choices in the answer
 	Text    []byte // content, or text of a completion
@@ -13,12 +13,12 @@ type DraftAnswer struct {
 
 	PromptIDs  []int32
 	IDs        []int32
-	Logprobs   []float64 // of each token, in nats; engines count the one that ends the answer, which has no text
-	TokenBytes []int     // how many bytes each token has; 0 where the backend does not tell
+	Logprobs   []float64 // of each token, in nats; engines include the one that ends the answer, which has no text
+	TokenBytes []int     // number of bytes of each token; 0 if the backend does not report it
 	Usage      Usage
 
-	Plain   bool // it is text and calls of tools, all of them understood, and nothing else, such as reasoning
-	Foreign bool // there is more that an answer made anew would not have: see [Chunk]
+	Plain   bool // it has only text and tool calls, all of them understood
+	Foreign bool // it has content that a rebuilt answer would not have: see [Chunk]
 	Fault   *Fault
 
 	Model Span // as in [Answer], for [Rewrite]
@@ -30,10 +30,9 @@ type DraftAnswer struct {
 // Top returns the logprobs of token i's most likely alternatives.
 func (a *DraftAnswer) Top(i int) []float64 { return a.chunk.Top(i) }
 
-// ParseDraftAnswer reads the body of a draft that was not streamed. It is stricter than
-// [ParseAnswer], since what is judged must be what the client will read: names that come
-// twice are errors, and so is a choice with both a message and a text. The result does not
-// share memory with the body.
+// ParseDraftAnswer parses the body of a draft that was not streamed. It is stricter than [ParseAnswer],
+// because the judged text must be what the client will read: duplicate names are errors, and so is a choice
+// with both a message and a text. The result does not share memory with the body.
 func ParseDraftAnswer(body []byte) (DraftAnswer, error) {
 	p := ChunkParser{Judged: true, whole: &wholeDraft{}}
 	c, err := p.Parse(body)
@@ -57,9 +56,9 @@ func ParseDraftAnswer(body []byte) (DraftAnswer, error) {
 	return a, nil
 }
 
-// Whole is the draft as an answer that can be written in either form, [Framer.Whole] or
-// [Framer.WholeStream]. It is all that the client should get of an answer that is Plain and not
-// Foreign: what was asked for in order to judge it is left out. It shares the draft's memory.
+// Whole returns the draft as an answer that can be written in both forms, [Framer.Whole] or
+// [Framer.WholeStream]. For an answer that is Plain and not Foreign, it is complete for the client: it omits
+// only what was requested for judging. It shares the draft's memory.
 func (a *DraftAnswer) Whole(kind Kind) *Whole {
 	c := Choice{Text: a.Text, Calls: a.Calls, Finish: a.Finish, Null: len(a.Text) == 0 && len(a.Calls) > 0}
 	if isStop(a.Stop) {

@@ -2,16 +2,15 @@ package openai
 
 import "slices"
 
-// Edit sets a top-level field to a raw JSON value, or deletes it when the
-// value is nil.
+// Edit sets a top-level field to a raw JSON value, or deletes it if the value is nil.
 type Edit struct {
 	Name  string
 	Value []byte
 }
 
-// Apply appends the body to dst with the edits spliced in, and without the
-// stripped fields and refused ones that ask for nothing. Everything else, messages above all, is
-// copied byte for byte. A field named twice in edits takes the last value.
+// Apply appends the body to dst with the edits, and without the stripped fields and the refused ones that
+// have no effect. Everything else, above all the messages, is copied byte for byte. If edits name a field
+// twice, the last value counts.
 func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -44,8 +43,8 @@ func edited(edits []Edit, name string) bool {
 	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name })
 }
 
-// Extended returns the messages array with an assistant message of the given
-// text added at its end: what a continuation by text sends.
+// Extended returns the messages array plus an assistant message with this text: the request for a
+// continuation by text.
 func (r *Request) Extended(text []byte) []byte {
 	inside := r.messages.Of(r.Body)
 	out := make([]byte, 0, len(inside)+len(text)+64)

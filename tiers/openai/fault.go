@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Fault is an error as a backend words it.
+// Fault is an error as reported by a backend.
 type Fault struct {
 	Status  int    // its "code" as a number, or what its words mean; 0 when they say nothing
 	Type    string // vLLM's type, such as BadRequestError
-	Message string // clipped and free of addresses and control characters
+	Message string // shortened, without addresses and control characters
 	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
 }
 
-// longestMessage bounds a backend's message before it is shown to a client.
+// longestMessage bounds a backend's message for the client.
 const longestMessage = 512
 
 // longestParam bounds the name of a field, in bytes.
 const longestParam = 128
 
-// ParseFault reads an error body in any of the shapes that backends use:
-// {"error":{…}}, {"error":"…"}, a flat object, {"detail":…}. It never fails.
+// ParseFault parses an error body in any of the forms that backends use: {"error":{…}}, {"error":"…"}, a flat
+// object, {"detail":…}. It never fails.
 func ParseFault(body []byte) *Fault {
 	var in cursor
 	in.reset(body)
@@ -84,7 +84,7 @@ func (f *Fault) member(key string, raw []byte) {
 	}
 }
 
-// word derives the status from the words that backends without numeric codes use.
+// word derives the status from the error names of backends without numeric codes.
 func (f *Fault) word(word string) {
 	switch word {
 	case "invalid_request_error", "json_parse_error", "BadRequestError":
@@ -94,8 +94,8 @@ func (f *Fault) word(word string) {
 	}
 }
 
-// safeMessage takes out of a backend's message what must not reach a client:
-// control characters and memory addresses.
+// safeMessage removes what must not reach a client from a backend's message: control characters and memory
+// addresses.
 func safeMessage(raw []byte) string {
 	text := unquote(nil, raw)
 	out := make([]byte, 0, min(len(text), longestMessage))
@@ -113,8 +113,7 @@ func safeMessage(raw []byte) string {
 	return string(bytes.ToValidUTF8(out, nil))
 }
 
-// addressLen is the length of a hexadecimal address of six digits or more at
-// the start of b, else 0.
+// addressLen is the length of a hexadecimal address of at least six digits at the start of b, else 0.
 func addressLen(b []byte) int {
 	if len(b) < 8 || b[0] != '0' || b[1] != 'x' {
 		return 0

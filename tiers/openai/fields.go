@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// readers are the fields that the gateway decides on or bounds. All others
-// pass through unread.
+// readers are the fields that the gateway uses or bounds. All others are forwarded unread.
 var readers = map[string]reader{
 	"model":                 readModel,
 	"messages":              readMessages,
@@ -49,8 +48,8 @@ var readers = map[string]reader{
 	"include_stop_str_in_output": flag(func(r *Request, v bool) { r.IncludeStop = v }),
 }
 
-// HasBeside reports whether the request has a field that is sent on, is not null, and is neither one
-// that the gateway reads nor one of these.
+// HasBeside reports whether the request has a forwarded field that is not null, and that neither the gateway
+// reads nor known lists.
 func (r *Request) HasBeside(known ...[]string) bool {
 	for i := range r.members {
 		m := &r.members[i]
@@ -64,8 +63,8 @@ func (r *Request) HasBeside(known ...[]string) bool {
 	return false
 }
 
-// readerOf finds a field's reader. A name that differs from a known one only in
-// case is refused: parsers disagree on whom it means.
+// readerOf returns a field's reader. A name that differs from a known one only in case is refused, because
+// parsers disagree about its meaning.
 func readerOf(name string, kind Kind) (reader, *RequestError) {
 	if read, ok := readers[name]; ok {
 		if (kind == Chat && name == "prompt") || (kind == Completion && name == "messages") {

@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// Framer writes the frames and bodies of one answer: the same id, time and
-// model from the first byte to the last, whichever backend the text came from.
+// Framer writes the frames and bodies of one answer, with the same id, time and model from the first byte to
+// the last, from whichever backend the text came.
 type Framer struct {
 	kind    Kind
-	frames  []byte // what every frame of a stream begins with, up to the choices; nil before the first
+	frames  []byte // the beginning of every frame of a stream, up to the choices; nil before the first
 	id      string
 	created int64
 	model   string
 }
 
-// NewFramer returns a framer for an answer to a request of the given kind. The id is
-// the request's, without the API's prefix; created is in Unix seconds.
+// NewFramer returns a framer for an answer to a request of the given kind. id is the request's, without the
+// API's prefix; created is in Unix seconds.
 func NewFramer(kind Kind, id, model string, created int64) *Framer {
 	f := &Framer{kind: kind, created: created, model: model}
 	f.id = "chatcmpl-" + id
@@ -27,13 +27,13 @@ func NewFramer(kind Kind, id, model string, created int64) *Framer {
 	return f
 }
 
-// NewFramerAs is NewFramer for the rest of an answer that another wrote the beginning of, under
-// its whole id.
+// NewFramerAs is NewFramer for the rest of an answer whose beginning another framer wrote; id is the answer's
+// whole id.
 func NewFramerAs(kind Kind, id, model string, created int64) *Framer {
 	return &Framer{kind: kind, id: id, created: created, model: model}
 }
 
-// prefix is what every frame begins with, up to the choices.
+// prefix is the beginning of every frame, up to the choices.
 func (f *Framer) prefix() []byte {
 	if f.frames == nil {
 		object := "chat.completion.chunk"
@@ -100,21 +100,20 @@ type Ending struct {
 	Extra  []byte // the object "foregate" as raw JSON
 }
 
-// Finish appends the frames that end a stream: the last text with its
-// finish_reason, the usage frame when the client asked for it, and the
-// terminator. The extra object rides on the last frame.
+// Finish appends the frames that end a stream: the last text with its finish_reason, the usage frame if the
+// client asked for it, and the terminator. The extra object is part of the last frame.
 func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
 	dst = appendFinish(f.choice(dst, 0, text), e.Finish, e.Stop)
 	return f.done(append(dst, ']'), e, withUsage)
 }
 
-// UsageChunk is the JSON of the chunk that tells the usage.
+// UsageChunk is the JSON of the chunk with the usage.
 func (f *Framer) UsageChunk(u Usage) []byte {
 	dst := append(slices.Clone(bytes.TrimPrefix(f.prefix(), []byte("data: "))), `],"usage":`...)
 	return append(appendUsage(dst, u), '}')
 }
 
-// done ends a stream behind the choices of its last frame but the one of the usage.
+// done ends a stream after the choices of its last frame before the usage frame.
 func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 	if withUsage {
 		dst = append(dst, "}\n\n"...)
@@ -126,7 +125,7 @@ func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 	return append(dst, "}\n\ndata: "+Done+"\n\n"...)
 }
 
-// appendFinish ends a choice that is whole.
+// appendFinish ends a complete choice.
 func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
 	dst = quote(dst, finish)
@@ -149,7 +148,7 @@ func (f *Framer) Body(dst, text []byte, e Ending) []byte {
 	return appendTail(dst, e.Usage, e.Extra)
 }
 
-// appendTail ends a whole answer behind its choices.
+// appendTail ends a whole answer after its choices.
 func appendTail(dst []byte, u Usage, extra []byte) []byte {
 	dst = append(dst, `],"usage":`...)
 	dst = appendExtra(appendUsage(dst, u), extra)
@@ -184,9 +183,8 @@ func appendExtra(dst, extra []byte) []byte {
 	return append(append(dst, `,"foregate":`...), extra...)
 }
 
-// Rewrite appends a backend's JSON object with the value of its model replaced
-// and the extra object, if any, added as its last member. The spans are those of a
-// [Chunk] or [Answer] of the same bytes.
+// Rewrite appends a backend's JSON object with another value of its model and the extra object, if any, as
+// its last member. The spans are those of a [Chunk] or [Answer] of the same bytes.
 func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) []byte {
 	at := 0
 	if model.End > 0 {
@@ -199,9 +197,8 @@ func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) [
 	return append(dst, '}')
 }
 
-// ErrorEvent appends the frame that tells of a failure in mid-stream. No
-// terminator follows it: the connection is aborted, so that nobody takes the
-// answer for a whole one.
+// ErrorEvent appends the frame that reports a failure in the middle of a stream. No terminator follows: the
+// connection is aborted, so that no client mistakes the answer for a complete one.
 func ErrorEvent(dst []byte, e ErrorBody) []byte {
 	dst = append(dst, "event: error\ndata: "...)
 	dst = e.Append(dst)

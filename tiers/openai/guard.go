@@ -6,8 +6,8 @@ import (
 	"github.com/foregate/foregate/tiers/fields"
 )
 
-// field judges the value of a top-level member that no reader reads, or of one of the sampling parameters, and
-// returns where it stands. drop tells that the request is to be sent on without it.
+// field checks the value of a top-level member without a reader, or of a sampling parameter, and returns its
+// position. drop means that the request is forwarded without it.
 func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err *RequestError) {
 	start := int(w.cur.dec.InputOffset())
 	switch {
@@ -31,7 +31,7 @@ func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err 
 	return f.Verdict == fields.Stripped || harmless(raw), value, w.unlessAllowed(f, raw)
 }
 
-// unlessAllowed refuses a field of the table, or notes that the route must allow it.
+// unlessAllowed refuses a field of the table, or records that the route must allow it.
 func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
 	if f.Verdict == fields.Stripped || harmless(raw) || f.Name == fields.Kwargs && raw[0] == '{' {
 		return nil
@@ -46,7 +46,7 @@ func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
 	return nil
 }
 
-// forwarded judges a top-level member that is sent on as it is.
+// forwarded checks a top-level member that is forwarded unchanged.
 func (w *walker) forwarded(name string) *RequestError {
 	if m, ok := topModes[name]; ok {
 		return w.value(m)
@@ -61,8 +61,8 @@ func (w *walker) forwarded(name string) *RequestError {
 	return w.outside(name)
 }
 
-// sampling judges the sampling parameters of engines' own paths, one object or a list of them: they have
-// the fields of a request inside, which cannot be removed there.
+// sampling checks the sampling parameters of engines' own paths, one object or a list of them: they contain
+// fields of a request, which cannot be removed there.
 func (w *walker) sampling() *RequestError {
 	if w.cur.kind() == '[' {
 		for range w.cur.array() {
@@ -85,7 +85,7 @@ func (w *walker) sampling() *RequestError {
 	return nil
 }
 
-// kwargs judges the arguments of the chat template, each by itself.
+// kwargs checks each argument of the chat template.
 func (w *walker) kwargs() *RequestError {
 	for raw := range w.cur.object() {
 		name := string(raw)

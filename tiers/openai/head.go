@@ -3,16 +3,15 @@ package openai
 import "strconv"
 
 const (
-	// A plain prompt is known by its first bytes: shortHead of a template that many
-	// have in common, where it is at least twice as long, and longHead of all.
+	// A plain prompt is identified by its first bytes: by shortHead bytes, for a template that many prompts
+	// share, if the prompt is at least twice as long, and by longHead bytes.
 	shortHead = 2 << 10
 	longHead  = 16 << 10
 )
 
-// Head returns the pieces of the prompt that later ones are likely to begin with: the
-// tools and the leading system messages, and the first message behind them; of a
-// plain prompt its first bytes. They are raw JSON, or nil; only equality means
-// something.
+// Head returns the parts of the prompt with which later prompts probably begin, too: the tools and the
+// leading system messages, and the first message after them; of a plain prompt its first bytes. They are raw
+// JSON, or nil, and only useful for comparison.
 func (r *Request) Head() (system, first []byte) {
 	if r.Kind == Chat {
 		system = r.slice(r.system)
@@ -35,7 +34,7 @@ func (r *Request) slice(at Span) []byte {
 	return r.Body[at.Start:at.End]
 }
 
-// IDs are the token ids of a prompt that is one list of them, else nil.
+// IDs returns the token ids of a prompt that is one list of them, else nil.
 func (r *Request) IDs() []int32 {
 	raw := r.Raw("prompt")
 	if r.Kind != Completion || len(raw) == 0 || raw[0] != '[' || r.PromptBytes > 0 {
@@ -48,7 +47,7 @@ func (r *Request) IDs() []int32 {
 		v, _ := in.value()
 		id, err := strconv.ParseInt(string(v), 10, 32)
 		if err != nil {
-			return nil // a list of lists, or no id
+			return nil // a list of lists, or an invalid id
 		}
 		ids = append(ids, int32(id))
 	}

@@ -6,19 +6,19 @@ import (
 	"math"
 )
 
-// judgeQuestion is what the judge is asked after an answer.
+// judgeQuestion is the question to the judge after an answer.
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
 
 // judgeTop is how many of the judge's alternatives are read: "Yes", "yes", "No", "no" and one more.
 const judgeTop = "5"
 
-// judged are the fields of a request that say how its messages become a prompt. No other is sent to the judge: what it
-// should not know would change its one token, such as stop strings, tools, formats and penalties.
+// judged are the fields of a request that say how its messages become a prompt. No other field is sent to the
+// judge, because it could change the judge's single token: stop strings, tools, formats and penalties.
 var judged = []string{"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs"}
 
-// JudgeBody appends a chat that asks the model whether the answer to the request is good: its messages, the answer,
-// and the question, to be posted to [Chat]'s path and read with [ParseJudge]. A completion's prompt is the chat's only
-// message. A nil priority is not sent, nor is an empty salt.
+// JudgeBody appends a chat that asks the model whether the answer to the request is good: its messages, the
+// answer, and the question, for [Chat]'s path; read the answer with [ParseJudge]. A completion's prompt is
+// the chat's only message. A nil priority and an empty salt are not sent.
 func JudgeBody(dst []byte, r *Request, model string, answer []byte, salt string, priority *int64) []byte {
 	dst = append(dst, `{"model":`...)
 	dst = quote(dst, model)
@@ -44,15 +44,16 @@ func JudgeBody(dst []byte, r *Request, model string, answer []byte, salt string,
 	return appendScheduling(dst, "cache_salt", salt, priority)
 }
 
-// ParseJudge reads how sure a judge is that an answer is good, from the alternatives to the one token it said: the
-// log-odds of yes against no, nats, summed over their spellings. Where one of them is not listed, it is at most as
-// likely as the least that is. An error matches [ErrScores]: also where neither is listed.
+// ParseJudge reads the judge's confidence that an answer is good, from the alternatives of its single token:
+// the log-odds of yes against no, in nats, summed over their spellings. If one of the two is not listed, the
+// lowest listed logprob is its upper bound and is used. An error matches [ErrScores], also if neither is
+// listed.
 func ParseJudge(body []byte) (logOdds float64, err error) {
 	p := judgeParser{cur: borrowCursor(nil), yes: math.Inf(-1), no: math.Inf(-1)}
 	defer p.cur.release()
 	p.cur.resetLenient(body)
 	if p.cur.kind() != '{' {
-		p.cur.token() // surfaces a syntax error, if it is one
+		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotObject)
 	}
 	p.at("choices", func() {
@@ -80,15 +81,15 @@ func ParseJudge(body []byte) (logOdds float64, err error) {
 	return p.yes - p.no, nil
 }
 
-// judgeParser walks a chat's answer.
+// judgeParser parses a chat answer.
 type judgeParser struct {
 	cur     *cursor
-	err     error // the first thing that is not as it should be
+	err     error // the first error
 	yes, no float64
 	least   float64 // of the listed logprobs
 }
 
-// at reads the members of an object: the named one with read, the others not at all.
+// at reads the members of an object: the named one with read, the others are skipped.
 func (p *judgeParser) at(name string, read func()) {
 	for n := range p.cur.object() {
 		if string(n) == name {
@@ -99,7 +100,7 @@ func (p *judgeParser) at(name string, read func()) {
 	}
 }
 
-// firstOf reads the first element of an array with read, the others not at all.
+// firstOf reads the first element of an array with read, the others are skipped.
 func (p *judgeParser) firstOf(read func()) {
 	for i := range p.cur.array() {
 		if i == 0 {
@@ -110,7 +111,7 @@ func (p *judgeParser) firstOf(read func()) {
 	}
 }
 
-// alternatives reads what the judge might have said. Where there are two such lists, the last one counts.
+// alternatives reads the judge's alternatives. If there are two such lists, the last one counts.
 func (p *judgeParser) alternatives() {
 	p.yes, p.no, p.least = math.Inf(-1), math.Inf(-1), 0
 	var word []byte
@@ -146,7 +147,7 @@ func (p *judgeParser) alternatives() {
 	}
 }
 
-// verdict is the token without case, white space and quotes, if it is one that counts.
+// verdict is the token without case, white space and quotes, if it is yes or no.
 func verdict(token []byte) string {
 	switch token = bytes.Trim(token, " \t\r\n\"'`*“”‘’«»"); {
 	case bytes.EqualFold(token, []byte("yes")):

@@ -1,6 +1,6 @@
 package openai
 
-// Kind tells the two generation endpoints apart.
+// Kind is one of the two generation endpoints.
 type Kind uint8
 
 // The endpoints whose requests the cascade answers.
@@ -17,6 +17,6 @@ func (k Kind) Path() string {
 	return "/v1/chat/completions"
 }
 
-// Usage is the token count of an answer. Cached are those tokens of the prompt that cost nothing, as
-// an answer from a cache tells them; [ChunkParser] does not read them.
+// Usage is the token count of an answer. Cached are the prompt tokens that cost nothing, as reported for an
+// answer from a cache; [ChunkParser] does not read them.
 type Usage struct{ Prompt, Completion, Cached int }

@@ -86,8 +86,8 @@ func (p *ChunkParser) topMaps() {
 	}
 }
 
-// noLogprob stands for a logprob that is missing or no number: vLLM's own
-// stand-in for minus infinity. tiers/accept takes it for a token without one.
+// noLogprob replaces a logprob that is missing or not a number: vLLM's own value for minus infinity.
+// tiers/accept treats it as a token without one.
 const noLogprob = -9999
 
 func (p *ChunkParser) nats() float64 {

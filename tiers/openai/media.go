@@ -7,11 +7,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mediaKinds are the kinds of media by mode, as data: URIs write them.
+// mediaKinds are the kinds of media by mode, as in data: URIs.
 var mediaKinds = map[mode]string{modeImage: "image", modeAudio: "audio", modeVideo: "video"}
 
-// uri judges a data: URI, or an object with one under url. Whatever else is there an engine takes for an
-// address or a path, with or without a scheme.
+// uri checks a data: URI, or an object with one under url. Engines treat any other text as an address or a
+// path, with or without a scheme.
 func (w *walker) uri(m mode) *RequestError {
 	k := w.cur.kind()
 	if k != '{' {
@@ -39,7 +39,7 @@ func (w *walker) uri(m mode) *RequestError {
 	return nil
 }
 
-// dataURI judges a string that must be a data: URI.
+// dataURI checks a string that must be a data: URI.
 func (w *walker) dataURI(k jsontext.Kind, m mode) *RequestError {
 	raw, _ := w.cur.value()
 	if w.cur.err != nil || k == '"' && isDataURI(plainName(raw), mediaKinds[m]) {
@@ -49,8 +49,8 @@ func (w *walker) dataURI(k jsontext.Kind, m mode) *RequestError {
 		"must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
 }
 
-// isDataURI reports whether text is data:KIND/TYPE;base64,… in this very spelling. A type that is written in XML is
-// not accepted: it may name addresses itself.
+// isDataURI reports whether text is data:KIND/TYPE;base64,… in exactly this form. XML types are refused,
+// because the data may contain addresses.
 func isDataURI(text []byte, kind string) bool {
 	const maxType = 64 // bytes
 	rest, ok := bytes.CutPrefix(text, []byte("data:"+kind+"/"))
@@ -61,17 +61,17 @@ func isDataURI(text []byte, kind string) bool {
 	return ok && len(typ) > 0 && !bytes.ContainsFunc(typ, func(c rune) bool { return !strings.ContainsRune(subtypeRunes, c) })
 }
 
-// subtypeRunes are those of a media type behind its slash.
+// subtypeRunes are the allowed characters of a media type after its slash.
 const subtypeRunes = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 
-// inlineKey judges the text of one key of media that are written into the request.
+// inlineKey checks the text of one key of media that are embedded in the request.
 type inlineKey struct {
 	name string
 	fits func(text []byte) bool
 	want string
 }
 
-// soundKeys are those of input_audio, and sourceKeys those of an image's source.
+// soundKeys are the keys of input_audio, and sourceKeys those of an image's source.
 var (
 	soundKeys = []inlineKey{
 		{"data", isBase64, "base64"},
@@ -91,7 +91,7 @@ func isImageType(text []byte) bool {
 	return isDataURI([]byte("data:"+clip(string(text), maxFormat)+";base64,"), mediaKinds[modeImage])
 }
 
-// inline judges an object that has exactly these keys.
+// inline checks an object that must have exactly these keys.
 func (w *walker) inline(keys []inlineKey) *RequestError {
 	if k := w.cur.kind(); k != '{' {
 		w.cur.skip()
@@ -123,7 +123,7 @@ func (w *walker) inline(keys []inlineKey) *RequestError {
 	return nil
 }
 
-// isBase64 reports whether text has the characters of base64 alone, which no URL with a scheme has.
+// isBase64 reports whether text has only base64 characters, which no URL with a scheme has.
 func isBase64(text []byte) bool {
 	for _, c := range text {
 		switch {

@@ -2,19 +2,17 @@ package openai
 
 import "bytes"
 
-// Meter reads what an answer says of its tokens while it passes through. It holds a hundred bytes,
-// however long the answer is, and what it reads does not depend on how the bytes were cut. It
-// understands the usage of each of the APIs: at the top, or in a "message" or a "response", in the
-// words of chats (prompt_tokens) or of messages and responses (input_tokens).
-//
-// A Meter judges nothing: what is not JSON tells no usage.
+// Meter reads the token counts of an answer while it is forwarded. It uses a hundred bytes, however long the
+// answer is, and its result does not depend on how the bytes were split. It reads the usage of each of the
+// APIs: at the top level, or in a "message" or a "response", with the names of chats (prompt_tokens) or of
+// messages and responses (input_tokens). A Meter does not validate: anything that is not JSON has no usage.
 type Meter struct {
 	stream bool
 	line   lineState
 	cr     bool // the last byte was a carriage return
 
 	json   jsonState
-	tokens [len(counted)]int // as told last, less than 0 until then
+	tokens [len(counted)]int // last reported values, less than 0 before
 	pieces int
 	bytes  int64
 }
@@ -29,13 +27,13 @@ func NewMeter(stream bool) *Meter {
 	return m
 }
 
-// counted are the counts that are read of a usage.
+// counted are the counts in a usage.
 var counted = [...]string{
 	"prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
 	"completion_tokens", "output_tokens", "total_tokens",
 }
 
-// The places of counted.
+// The indexes of counted.
 const (
 	countPrompt = iota
 	countInput
@@ -49,35 +47,35 @@ const (
 // maxCount bounds a count, so that sums stay far from overflow.
 const maxCount = 1 << 40
 
-// Usage is what the answer has told so far, as the backend words it: see [Usage]. told is false
-// where it named neither prompt nor answer.
+// Usage is what the answer has reported so far: see [Usage]. told is false if it reported neither prompt nor
+// answer tokens.
 func (m *Meter) Usage() (u Usage, told bool) {
 	t := &m.tokens
 	u.Prompt = max(t[countPrompt], t[countInput], 0) + max(t[countMade], 0) + max(t[countRead], 0)
 	u.Completion = max(t[countCompletion], t[countOutput], 0)
 	if u == (Usage{}) {
-		u.Prompt = max(t[countTotal], 0) // of what has no answer, some tell nothing else
+		u.Prompt = max(t[countTotal], 0) // endpoints without an answer may report only the total
 	}
 	return u, u != Usage{}
 }
 
-// Pieces is how many events held a part of an answer.
+// Pieces is the number of events with a part of an answer.
 func (m *Meter) Pieces() int { return m.pieces }
 
-// Bytes is how many bytes have come.
+// Bytes is the number of bytes received.
 func (m *Meter) Bytes() int64 { return m.bytes }
 
-// lineState is what a line of a stream of events is.
+// lineState is the state of a line in a stream of events.
 type lineState uint8
 
 const (
-	lineNew   lineState = iota // nothing of it has come
+	lineNew   lineState = iota // no byte yet
 	lineD                      // "d" has come
 	lineDA                     // "da" …
 	lineDAT                    //
 	lineDATA                   // only the colon is missing
 	lineData                   // its value is read
-	lineOther                  // it is passed over
+	lineOther                  // it is skipped
 )
 
 // dataPrefix begins a line whose value is read.
@@ -108,12 +106,12 @@ func (m *Meter) Take(p []byte) {
 	}
 }
 
-// byte reads a byte of a line whose field is not known yet, or the end of one that is.
+// byte reads a byte of a line whose field is not known yet, or the end of a known one.
 func (m *Meter) byte(b byte) {
 	after := m.cr
 	m.cr = b == '\r'
 	switch {
-	case b == '\n' && after: // the rest of the line's end
+	case b == '\n' && after: // the second byte of the line end
 	case b == '\n', b == '\r':
 		if m.line == lineNew {
 			m.event()
@@ -134,29 +132,29 @@ func (m *Meter) event() {
 	m.json = jsonState{meter: m}
 }
 
-// jsonState is how far a JSON text was read.
+// jsonState is the state of reading a JSON text.
 type jsonState struct {
 	meter *Meter
 
-	depth   int  // brackets open
-	cared   int  // of these the outermost that lead to a usage; all of them are objects
+	depth   int  // open brackets
+	cared   int  // of these the outer ones that lead to a usage; all of them are objects
 	inText  bool // a string is open
-	escaped bool // behind a backslash
+	escaped bool // after a backslash
 	naming  bool // a name comes next, or is open
 	piece   bool // a top-level member holds a part of an answer
 
-	name  [maxMember]byte // the last name of an object that is cared for; cut where it is longer
+	name  [maxMember]byte // last name in a relevant object, truncated
 	named int
-	first role // of the member of the top object that is open
+	first role // of the open member of the top object
 	found role // of the last name
 	digit numberState
 	value int
 }
 
-// maxMember is the longest name that is told from others.
+// maxMember is the length up to which names are distinguished.
 const maxMember = 32
 
-// role is what a name leads to. Roles from roleCount on are counts.
+// role is the meaning of a name. Roles from roleCount on are counts.
 type role int8
 
 const (
@@ -167,19 +165,19 @@ const (
 	roleCount
 )
 
-// numberState is how far a count was read.
+// numberState is the state of reading a count.
 type numberState uint8
 
 const (
-	numberNone numberState = iota // it was not begun
-	numberIs                      // digits have come, and nothing else
-	numberNot                     // it is no count
+	numberNone numberState = iota // not begun
+	numberIs                      // only digits so far
+	numberNot                     // not a count
 )
 
 func (j *jsonState) take(p []byte) {
 	for i := 0; i < len(p); i++ {
 		if j.inText {
-			if !j.naming && !j.escaped { // the text of a value is of no account
+			if !j.naming && !j.escaped { // the text of a value is irrelevant
 				skip := bytes.IndexAny(p[i:], `"\`)
 				if skip < 0 {
 					return
@@ -189,7 +187,7 @@ func (j *jsonState) take(p []byte) {
 			j.text(p[i])
 			continue
 		}
-		if j.depth > j.cared { // long lists of numbers, above all
+		if j.depth > j.cared { // mainly long lists of numbers
 			for i < len(p) && !structural[p[i]] {
 				i++
 			}
@@ -201,7 +199,7 @@ func (j *jsonState) take(p []byte) {
 	}
 }
 
-// structural are the bytes that matter where no name does.
+// structural are the bytes that matter outside of names.
 var structural = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
 
 // text reads a byte of a string.
@@ -264,14 +262,14 @@ func (j *jsonState) open(object bool) {
 	j.naming, j.digit = inside, numberNot
 }
 
-// understand finds out what the name that has ended leads to.
+// understand determines the role of the name that has ended.
 func (j *jsonState) understand() {
 	j.found = roleNone
 	if j.named > maxMember {
 		return
 	}
 	name := string(j.name[:j.named])
-	if j.cared == 2 && j.first == roleUsage || j.cared == 3 { // within a usage
+	if j.cared == 2 && j.first == roleUsage || j.cared == 3 { // inside a usage
 		for i, known := range counted {
 			if name == known {
 				j.found = roleCount + role(i)
@@ -293,7 +291,7 @@ func (j *jsonState) understand() {
 	}
 }
 
-// number reads a byte of a number, or of a word.
+// number reads a byte of a number, or of a literal.
 func (j *jsonState) number(b byte) {
 	if b < '0' || b > '9' || j.digit == numberNot {
 		j.digit = numberNot
@@ -303,7 +301,7 @@ func (j *jsonState) number(b byte) {
 	j.value = min(j.value*10+int(b-'0'), maxCount)
 }
 
-// count takes the number that has ended for the count that it was named.
+// count stores the number that has ended.
 func (j *jsonState) count() {
 	if j.found >= roleCount && j.digit == numberIs && j.cared == j.depth {
 		j.meter.tokens[j.found-roleCount] = j.value

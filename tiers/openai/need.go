@@ -6,28 +6,27 @@ import (
 	"strconv"
 )
 
-// Need is what a request that passes through asks of an engine, in tokens.
+// Need is the number of tokens that a forwarded request needs of an engine.
 type Need struct {
-	Prompt    int  // expected of its prompts
-	MaxPrompt int  // that its prompts can have
-	Answer    int  // expected of its answer, as the request limits it; -1 where it does not
-	MaxAnswer int  // that its answer can have; -1 where only the context bounds it
-	Computes  bool // an engine computes on the prompt, so that its prefix cache holds it
+	Prompt    int  // expected for its prompts
+	MaxPrompt int  // maximum for its prompts
+	Answer    int  // expected for its answer, from the request's limit; -1 without a limit
+	MaxAnswer int  // maximum for its answer; -1 if only the context bounds it
+	Computes  bool // the prompt is computed by the engine, so that its prefix cache holds it
 }
 
 const (
-	// maxNumber bounds a number of tokens or choices that a client names, so that products of
-	// two stay far from overflow.
+	// maxNumber bounds a client's number of tokens or choices, so that products of two cannot overflow.
 	maxNumber = 1 << 24
-	// templateTokens is what a chat template or a tool's description may add to a prompt.
+	// templateTokens is the maximum that a chat template or a tool's description adds to a prompt.
 	templateTokens = 4096
-	// pairTokens is what a template may add to one prompt of many.
+	// pairTokens is the maximum that a template adds to one prompt of many.
 	pairTokens = 256
-	// mediaTokens is what an image or a clip may come to beyond its bytes.
+	// mediaTokens is the maximum for an image or a clip besides its bytes.
 	mediaTokens = 32 << 10
 )
 
-// Need reads what the path's engine reads of the answer's length, and the length of the prompts.
+// Need determines the limits of the answer that the path's engine reads, and the length of the prompts.
 func (e Envelope) Need(at string) Need {
 	r := Request{Body: e.body, members: e.members}
 	prompts, text := 1, len(e.body)
@@ -45,7 +44,7 @@ func (e Envelope) Need(at string) Need {
 		n.limit(r.count("max_output_tokens"), true)
 	case "messages":
 		n.limit(r.count("max_tokens"), true)
-	default: // which of them this path's engine reads is not known
+	default: // unknown which of them this path's engine reads
 		most := max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens"))
 		if choices := r.count("n"); most > 0 && choices > 1 {
 			most *= choices
@@ -57,7 +56,7 @@ func (e Envelope) Need(at string) Need {
 	return n
 }
 
-// limit takes a limit of the answer up, where there is one; sure says that the engine obeys it.
+// limit applies a limit of the answer, if there is one; sure means that the engine obeys it.
 func (n *Need) limit(tokens int, sure bool) {
 	if tokens <= 0 {
 		return
@@ -67,12 +66,12 @@ func (n *Need) limit(tokens int, sure bool) {
 	}
 }
 
-// MaxPromptTokens is how many tokens the prompts of a generation's body can have: a token has a
-// byte at least, and a template and media add what bytes do not show.
+// MaxPromptTokens is the maximum number of tokens in the prompts of a generation's body: a token has at least
+// a byte; a template and media add tokens that are not visible in the bytes.
 func MaxPromptTokens(body []byte) int { return len(body) + mediaIn(body) + templateTokens }
 
-// mediaIn is what media in a body may come to in tokens, beyond its bytes. A letter that is escaped may stand in
-// the name of a type.
+// mediaIn is the maximum number of tokens of media in a body, besides its bytes. An escaped letter may be
+// part of the name of a type.
 func mediaIn(body []byte) int {
 	parts := escapedLetters(body)
 	for _, mark := range []string{`"image`, `"input_`, `"video`, `"audio`, `"file`} {
@@ -81,8 +80,8 @@ func mediaIn(body []byte) int {
 	return parts * mediaTokens
 }
 
-// escapedLetters are the letters, and a few more of ASCII, that a body writes as \u00XX. Clients' libraries write none
-// so; a name that is to be overlooked has one.
+// escapedLetters counts the letters, and a few more ASCII characters, that a body writes as \u00XX. Client
+// libraries never do that; a name that tries to hide contains one.
 func escapedLetters(body []byte) (n int) {
 	for _, mark := range []string{`\u004`, `\u005`, `\u006`, `\u007`} {
 		n += bytes.Count(body, []byte(mark))
@@ -90,14 +89,14 @@ func escapedLetters(body []byte) (n int) {
 	return n
 }
 
-// HidesTokens reports whether an answer to a body may lack tokens that were made: the request can ask that what was
-// thought is left out.
+// HidesTokens reports whether an answer to a body may lack generated tokens: the request can ask to omit the
+// reasoning.
 func HidesTokens(body []byte) bool {
 	return bytes.Contains(body, []byte(`"include_reasoning"`)) || escapedLetters(body) > 0
 }
 
-// pairs are the prompts of a request for scores, and the bytes of their texts: one query stands
-// before each document.
+// pairs returns the number of prompts of a request for scores, and the bytes of their texts: each document is
+// preceded by the query.
 func pairs(r *Request, text int) (prompts, size int) {
 	var query, documents []byte
 	for _, name := range []string{"query", "queries", "text_1", "data_1"} {
@@ -117,7 +116,7 @@ func pairs(r *Request, text int) (prompts, size int) {
 	return prompts, text
 }
 
-// documentsIn are the documents of a value: the elements of a list, and where one is an object those of its content.
+// documentsIn counts the documents of a value: the elements of a list; for an object, those of its content.
 func documentsIn(raw []byte) (n int) {
 	if len(raw) == 0 || raw[0] != '[' {
 		return contents(raw)
@@ -131,7 +130,7 @@ func documentsIn(raw []byte) (n int) {
 	return n
 }
 
-// contents are the elements of the list under content of an object; any other value has none.
+// contents counts the elements of the list under content of an object; other values have none.
 func contents(raw []byte) (n int) {
 	if len(raw) <= len(`{"content":[]}`) || raw[0] != '{' {
 		return 0
@@ -147,7 +146,7 @@ func contents(raw []byte) (n int) {
 	return n
 }
 
-// elements are those of an array; any other value has none.
+// elements counts the elements of an array; other values have none.
 func elements(raw []byte) (n int) {
 	if len(raw) == 0 || raw[0] != '[' {
 		return 0
@@ -161,7 +160,7 @@ func elements(raw []byte) (n int) {
 	return n
 }
 
-// count is a number of a top-level field, at most maxNumber; -1 where it is absent or no number.
+// count is a number in a top-level field, at most maxNumber; -1 if it is absent or not a number.
 func (r *Request) count(name string) int {
 	n, err := strconv.Atoi(string(r.Raw(name)))
 	if err != nil || n < 0 {
@@ -170,11 +169,11 @@ func (r *Request) count(name string) int {
 	return min(n, maxNumber)
 }
 
-// Bound is the most tokens that one call can have used.
+// Bound is the maximum number of tokens that one call can have used.
 type Bound struct{ Prompt, Answer int }
 
-// Clamp cuts what a backend says that it has used to what can be. A broken backend, or one that
-// means harm, must not decide what a tenant owes.
+// Clamp limits the usage that a backend reports to what is possible. A broken or malicious backend must not
+// decide a tenant's charge.
 func (b Bound) Clamp(u Usage) Usage {
 	prompt := min(max(u.Prompt, 0), b.Prompt)
 	return Usage{Prompt: prompt, Completion: min(max(u.Completion, 0), b.Answer), Cached: min(max(u.Cached, 0), prompt)}

@@ -6,20 +6,20 @@ import (
 	"github.com/foregate/foregate/tiers/fields"
 )
 
-// Envelope is all that the gateway needs of a request it passes through.
+// Envelope is everything that the gateway needs of a forwarded request.
 type Envelope struct {
 	Name string // the model asked for
 
 	body    []byte
-	model   Span // where its value stands, quotes included
+	model   Span // position of its value, quotes included
 	members []member
-	drops   bool // some member is not to be forwarded
+	drops   bool // some member must not be forwarded
 }
 
-// Peek reads the model of a JSON request to a path strictly and judges the rest as [Scan] does: what
-// steers an engine is stripped, and what is refused of a generation request is refused here too, with what a
-// backend would fetch, because it could name an address inside the cluster. The error is always a
-// *RequestError.
+// Peek reads the model of a JSON request to a path strictly and checks the rest like [Scan]: fields that
+// control an engine are removed. What is refused in a generation request is refused here, too, including
+// anything that a backend would fetch, because it could be an address inside the cluster. The error is always
+// a *RequestError.
 func Peek(path string, body []byte, lim Limits) (Envelope, error) {
 	if at := depthOffset(body, lim.Depth); at >= 0 {
 		return Envelope{}, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
@@ -55,7 +55,7 @@ func Peek(path string, body []byte, lim Limits) (Envelope, error) {
 func (e *Envelope) read(w *walker, path string) *RequestError {
 	quoted, at := w.cur.value()
 	if w.cur.err != nil {
-		return nil // told by the caller
+		return nil // the caller reports it
 	}
 	m := member{name: string(plainName(quoted))}
 	switch kind := w.cur.kind(); {
@@ -80,8 +80,8 @@ func (e *Envelope) read(w *walker, path string) *RequestError {
 	return nil
 }
 
-// Apply appends the body with the model's name replaced, and with further edits. Every other
-// byte stays as it was, unless a member had to go or come.
+// Apply appends the body with another model name and further edits. All other bytes are copied, except for
+// removed or added members.
 func (e Envelope) Apply(dst []byte, model string, more ...Edit) []byte {
 	if !e.drops && len(more) == 0 {
 		dst = append(dst, e.body[:e.model.Start]...)

@@ -179,8 +179,7 @@ func readStructured(s *scanner, name string) (Span, *RequestError) {
 	return at, nil
 }
 
-// readGrammar reads a field that holds the answer to a form, of engines or versions that have one
-// of their own for each.
+// readGrammar reads a field that constrains the answer's form; engines and versions have different ones.
 func readGrammar(s *scanner, name string) (Span, *RequestError) {
 	raw, at := s.cur.value()
 	if s.cur.err == nil && len(raw) > s.lim.Grammar {
@@ -204,7 +203,7 @@ func readPrompt(s *scanner, name string) (Span, *RequestError) {
 	return at, s.promptList(raw)
 }
 
-// promptList measures a list of texts, of ids, or of lists of ids.
+// promptList counts a list of texts, of ids, or of lists of ids.
 func (s *scanner) promptList(raw []byte) *RequestError {
 	var in cursor
 	in.reset(raw)
@@ -259,8 +258,7 @@ func readMessages(s *scanner, name string) (Span, *RequestError) {
 	return s.req.messages, nil
 }
 
-// message reads one message: its role must be there, its content text or
-// parts.
+// message reads one message: its role is required, its content is text or parts.
 func (s *scanner) message(i int) *RequestError {
 	if k := s.cur.kind(); k != '{' && k != 0 {
 		return wrongType(fmt.Sprintf("messages[%d]", i), "an object", k)
@@ -295,8 +293,7 @@ func (s *scanner) message(i int) *RequestError {
 	return nil
 }
 
-// lead notes where the leading system messages end, and the first message behind
-// them.
+// lead records the end of the leading system messages, and the first message after them.
 func (s *scanner) lead(system bool) {
 	end := int(s.cur.dec.InputOffset())
 	switch r := s.req; {
@@ -308,7 +305,7 @@ func (s *scanner) lead(system bool) {
 	}
 }
 
-// said reads what a message says: text or parts.
+// said reads the content of a message: text or parts.
 func (s *scanner) said(i int) *RequestError {
 	switch k := s.cur.kind(); k {
 	case '"':
@@ -326,7 +323,7 @@ func (s *scanner) said(i int) *RequestError {
 	return nil
 }
 
-// parts reads a content array: the walker judges each part.
+// parts reads a content array: the walker checks each part.
 func (s *scanner) parts(i int) *RequestError {
 	start := s.cur.dec.InputOffset()
 	for range s.cur.array() {

@@ -1,7 +1,7 @@
 package openai
 
-// PromptText is the text of the request's prompt without JSON's escapes: of a chat the texts
-// of its messages, one after the other. Of a longer one than most bytes it is the end.
+// PromptText is the text of the request's prompt without JSON's escapes: for a chat the texts of its
+// messages, one after the other. If it is longer than most bytes, it is the end.
 func (r *Request) PromptText(most int) []byte {
 	if r.Kind == Completion {
 		return lastBytes(r.Text(), most)

@@ -12,8 +12,8 @@ func Quote(text string) []byte { return quote(nil, text) }
 // AppendQuote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendQuote(dst []byte, text string) []byte { return quote(dst, text) }
 
-// quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD. Answers are mostly characters
-// that stand for themselves, which are copied in runs (BenchmarkQuote).
+// quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD. Most characters need no escape; they are
+// copied in runs (BenchmarkQuote).
 func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	for {
@@ -35,17 +35,16 @@ func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
 	}
 }
 
-// quoteRest ends a string that has begun with what is left of its text.
+// quoteRest completes a string that has begun, with the rest of its text.
 func quoteRest[T ~[]byte | ~string](dst []byte, text T) []byte {
 	at := len(dst)
 	dst, _ = jsontext.AppendQuote(dst, text) // the error only reports replaced bytes
-	copy(dst[at:], dst[at+1:])               // its opening quote
+	copy(dst[at:], dst[at+1:])               // without its opening quote
 	return dst[:len(dst)-1]
 }
 
-// plainRun is how many bytes at the beginning of text are ASCII and need no escape. It looks at
-// eight at a time: each of the terms has the highest bit of a byte set where that is none, and perhaps of bytes behind
-// such a one.
+// plainRun is the number of leading bytes of text that are ASCII and need no escape. It checks eight bytes at
+// a time: each term sets the highest bit of a byte that is not plain, and possibly of bytes after such a one.
 func plainRun[T ~[]byte | ~string](text T) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	i := 0

@@ -29,8 +29,7 @@ func wrongType(name, want string, got jsontext.Kind) *RequestError {
 	return badField(name, "invalid_type", "%s must be %s, but is %s.", name, want, kindWord(got))
 }
 
-// syntaxError words an error of the JSON text, with its byte offset and the
-// place in the document.
+// syntaxError describes an error of the JSON text, with its byte offset and its location in the document.
 func syntaxError(body []byte, err error) *RequestError {
 	out := &RequestError{Status: http.StatusBadRequest, Code: "invalid_json"}
 	var syn *jsontext.SyntacticError
@@ -60,7 +59,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// clip bounds text from outside before it goes into a message.
+// clip bounds external text in a message.
 func clip(s string, most int) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"

@@ -2,15 +2,14 @@ package openai
 
 import "github.com/foregate/foregate/tiers/fields"
 
-// Scan reads a request body strictly: exactly one JSON object, no duplicate
-// names, valid UTF-8, bounded depth, and the fields that the gateway relies on of
-// the right type and range. The error is always a *RequestError. The request
-// keeps body, which must not change afterwards.
+// Scan parses a request body strictly: exactly one JSON object, no duplicate names, valid UTF-8, bounded
+// depth, and correct types and ranges of the fields that the gateway uses. The error is always a
+// *RequestError. The request keeps body, which must not change afterwards.
 func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	if at := depthOffset(body, lim.Depth); at >= 0 {
 		return nil, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
 	}
-	const usual = 16 // members of a request
+	const usual = 16 // typical number of members
 	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
 	c := borrowCursor(body)
 	defer c.release()
@@ -27,7 +26,7 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	return r, nil
 }
 
-// members walks the top-level members and hands each to its reader.
+// members calls the reader of each top-level member.
 func (s *scanner) members() *RequestError {
 	s.maxCompletion = -1
 	if !s.cur.enter('{') {
@@ -62,7 +61,7 @@ func (s *scanner) member() *RequestError {
 		return err
 	}
 	m := member{name: name}
-	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null everywhere means absent
+	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null means absent in all other fields
 		m.drop, m.value, err = s.field(name, fields.Lookup(name))
 	} else {
 		m.value, err = read(s, name)
@@ -81,10 +80,10 @@ func (s *scanner) member() *RequestError {
 // needed are the fields that may not be null.
 func needed(name string) bool { return name == "model" || name == "messages" || name == "prompt" }
 
-// check tells what only the whole request can tell.
+// check checks conditions between fields.
 func (s *scanner) check() *RequestError {
 	r := s.req
-	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not know it
+	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not have it
 		r.MaxTokens = s.maxCompletion
 	}
 	if !r.has("model") {
@@ -112,7 +111,7 @@ func (s *scanner) check() *RequestError {
 	return nil
 }
 
-// extras notes what is sent on only because it was allowed.
+// extras records fields that are forwarded only because the route allows them.
 func (s *scanner) extras() {
 	for _, m := range s.req.members {
 		if f := fields.Lookup(m.name); f.Verdict == fields.Refused && !m.drop {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// scanner reads the members of a generation request into it.
+// scanner reads the members of a generation request.
 type scanner struct {
 	walker
 
@@ -16,7 +16,7 @@ type scanner struct {
 	maxCompletion int // max_completion_tokens, -1 when absent
 }
 
-// reader reads the value of one top-level field. It returns the value's span.
+// reader reads the value of one top-level field, and returns its span.
 type reader func(s *scanner, name string) (Span, *RequestError)
 
 // read consumes a value of the wanted kind.
@@ -30,7 +30,7 @@ func (s *scanner) read(name, want string, kinds ...jsontext.Kind) ([]byte, Span,
 	}
 	if got == 0 {
 		s.cur.token()
-		return nil, Span{}, nil // the caller sees the syntax error
+		return nil, Span{}, nil // the caller reports the syntax error
 	}
 	return nil, Span{}, wrongType(name, want, got)
 }
@@ -45,7 +45,7 @@ func flag(set func(*Request, bool)) reader {
 	}
 }
 
-// whole reads an integer from 0 up.
+// whole reads a non-negative integer.
 func whole(set func(*scanner, int)) reader {
 	return func(s *scanner, name string) (Span, *RequestError) {
 		raw, at, err := s.read(name, "an integer", '0')
@@ -91,8 +91,7 @@ func number(least, most float64, set func(*Request, float64)) reader {
 	}
 }
 
-// list reads an array whose elements are of one kind; set is called when there
-// are any.
+// list reads an array whose elements are of one kind; set is called if there are any.
 func list(kind byte, set func(*Request)) reader {
 	return func(s *scanner, name string) (Span, *RequestError) {
 		raw, at, err := s.read(name, "an array", '[')

@@ -5,11 +5,10 @@ import (
 	"strconv"
 )
 
-// ScoreStyle is a way to have an engine say what it thinks of tokens that it did
-// not choose itself.
+// ScoreStyle is a way to let an engine score tokens that it did not choose itself.
 type ScoreStyle string
 
-// The styles, as [ScoreQuestion] writes them.
+// The styles, as in [ScoreQuestion].
 const (
 	ScoreCompletions ScoreStyle = "completions" // vLLM: POST /v1/completions with prompt_logprobs
 	ScoreGenerate    ScoreStyle = "generate"    // vLLM: POST /inference/v1/generate with prompt_logprobs
@@ -21,43 +20,41 @@ type ScoreQuestion struct {
 	Style         ScoreStyle
 	Model         string
 	Prompt, Draft []int32
-	Top           int // alternatives wanted at each place, 1..20
+	Top           int // alternatives per position, 1..20
 	Salt          string
-	Priority      *int64 // nil: the pool's engines do not schedule by it
+	Priority      *int64 // nil: the pool's engines do not schedule by priority
 }
 
-// Scored is what an engine says of one token.
+// Scored is an engine's score of one token.
 type Scored struct {
 	Logprob float64   // of the token, nats
 	TopID   int32     // the first choice
-	Top     float64   // its logprob
-	Tops    []float64 // of the likeliest tokens that are told, falling, and the token's own
-	Alike   bool      // the first choice differs from the token by white space or case at most
+	Top     float64   // logprob of TopID
+	Tops    []float64 // of the most likely listed tokens, falling, and the token's own
+	Alike   bool      // the first choice differs from the token only in white space or case
 }
 
-// Scores are an engine's answer to a ScoreQuestion: one Scored for each token of the
-// draft.
+// Scores are the answer to a ScoreQuestion: one Scored for each token of the draft.
 type Scores struct {
 	Tokens []Scored
-	Next   int32 // the engine's own choice behind the draft; −1 where it is not told
+	Next   int32 // the engine's own choice after the draft; −1 if it is not reported
 	Ends   bool  // that choice ends an answer
-	Cached int   // tokens of the prompt that it had; 0 where it is not told
+	Cached int   // cached prompt tokens; 0 if it is not reported
 }
 
-// What may be wrong with an answer to a [ScoreQuestion] or a judge's question.
+// Errors of an answer to a [ScoreQuestion] or a judge's question.
 var (
 	ErrShort      = errors.New("fewer tokens were scored than the draft has")
 	ErrMisaligned = errors.New("the scores are of other tokens than the draft's")
 	ErrScores     = errors.New("the scores cannot be read")
 )
 
-// maxTop is how many alternatives engines tell of a place at most, where nothing else was configured (vLLM's
-// --max-logprobs).
+// maxTop is the engines' default maximum of alternatives per position (vLLM's --max-logprobs).
 const maxTop = 20
 
 func (q *ScoreQuestion) top() int { return min(max(q.Top, 1), maxTop) }
 
-// Path is where the question is posted to.
+// Path is the path to post the question to.
 func (q *ScoreQuestion) Path() string {
 	switch q.Style {
 	case ScoreGenerate:
@@ -68,8 +65,8 @@ func (q *ScoreQuestion) Path() string {
 	return Completion.Path()
 }
 
-// Body appends the question as JSON. One token is generated, greedily: engines refuse to generate none, and
-// it is [Scores.Next].
+// Body appends the question as JSON. One token is generated greedily, because engines refuse to generate
+// none; it is [Scores.Next].
 func (q *ScoreQuestion) Body(dst []byte) []byte {
 	switch q.Style {
 	case ScoreSGLang:
@@ -92,9 +89,9 @@ func (q *ScoreQuestion) Body(dst []byte) []byte {
 	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }
 
-// sglangBody asks from the token before the draft on: the entry of the place where SGLang starts is null. What
-// SGLang has of the prompt before it is not computed again. Its salt is called extra_key here, to which its chat endpoint
-// makes a cache_salt.
+// sglangBody requests scores from the last token before the draft on, because the first entry that SGLang
+// returns is null. Cached tokens before it are not computed again. SGLang calls the salt extra_key; its chat
+// endpoint derives it from cache_salt.
 func (q *ScoreQuestion) sglangBody(dst []byte) []byte {
 	dst = append(dst, `{"input_ids":`...)
 	dst = q.ids(dst)
@@ -126,7 +123,7 @@ func (q *ScoreQuestion) ids(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendScheduling ends a body with what steers an engine's cache and its scheduler.
+// appendScheduling ends a body with the fields for an engine's cache and its scheduler.
 func appendScheduling(dst []byte, saltName, salt string, priority *int64) []byte {
 	if salt != "" {
 		dst = append(dst, ',')

@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// Parse reads the answer to the question. Its places are counted from the end, since an engine that had the
-// beginning of the prompt may leave it out; those of the prompt are passed over unread. An error matches [ErrShort],
-// [ErrMisaligned] or, for all else, [ErrScores].
+// Parse reads the answer to the question. Positions are counted from the end, because an engine may omit a
+// cached beginning of the prompt; entries of the prompt are skipped. An error matches [ErrShort],
+// [ErrMisaligned] or, for all others, [ErrScores].
 func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 	p := scoreParser{q: q, cur: borrowCursor(nil), in: borrowCursor(nil), next: -1}
 	defer p.cur.release()
 	defer p.in.release()
 	p.cur.resetLenient(body)
 	if p.cur.kind() != '{' {
-		p.cur.token() // surfaces a syntax error, if it is one
+		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotObject)
 	}
 	for name := range p.cur.object() {
@@ -35,7 +35,7 @@ func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 
 var errNotObject = errors.New("the answer is no JSON object")
 
-// scoreParser walks an answer once with cur, to find where the scores of the draft are, and reads those with in.
+// scoreParser reads an answer once with cur, to find the scores of the draft, and reads those with in.
 type scoreParser struct {
 	q       *ScoreQuestion
 	cur, in *cursor
@@ -47,16 +47,16 @@ type scoreParser struct {
 	cached int
 }
 
-// tail keeps where the last elements of an array are.
+// tail keeps the spans of the last elements of an array.
 type tail struct {
 	last []Span // a ring
-	n    int    // elements seen
+	n    int    // number of elements
 }
 
 // at is the i-th of the elements kept.
 func (t *tail) at(i int) Span { return t.last[(t.n+i)%len(t.last)] }
 
-// tail reads an array. Another value, such as null, leaves what there is.
+// tail reads an array. Another value, such as null, changes nothing.
 func (p *scoreParser) tail(t *tail) {
 	if p.cur.kind() != '[' || len(p.q.Draft) == 0 {
 		p.cur.skip()
@@ -99,7 +99,7 @@ func (p *scoreParser) field(name []byte) {
 	}
 }
 
-// choice reads the first choice, where completions have their scores.
+// choice reads the first choice, which has the scores of completions.
 func (p *scoreParser) choice(read bool) {
 	if !read {
 		p.cur.skip()
@@ -120,7 +120,7 @@ func (p *scoreParser) choice(read bool) {
 	}
 }
 
-// first reads the first of the ids that were generated.
+// first reads the first generated id.
 func (p *scoreParser) first() {
 	for i := range p.cur.array() {
 		raw, _ := p.cur.value()
@@ -140,7 +140,7 @@ func (p *scoreParser) details() {
 	}
 }
 
-// count reads how many tokens of the prompt the engine had.
+// count reads the number of cached prompt tokens.
 func (p *scoreParser) count() {
 	raw, _ := p.cur.value()
 	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 {
@@ -166,7 +166,7 @@ func (p *scoreParser) meta() {
 	}
 }
 
-// tokens reads the scores of the draft, which body has where the tails say.
+// tokens reads the scores of the draft at the positions in the tails.
 func (p *scoreParser) tokens(body []byte) ([]Scored, error) {
 	draft, all := p.q.Draft, len(p.q.Prompt)+len(p.q.Draft)
 	for _, t := range [...]*tail{&p.places, &p.lists} {
@@ -210,7 +210,7 @@ func (p *scoreParser) read(at *place, body []byte, i int) error {
 	return err
 }
 
-// tokenID reads an id as engines write it. It takes no other spelling: text may look like a number.
+// tokenID reads an id in the engines' notation. It accepts no other one, because text may look like a number.
 func tokenID(raw []byte) (int32, bool) {
 	id, err := strconv.ParseInt(string(raw), 10, 32)
 	if err != nil || id < 0 || raw[0] == '+' || raw[0] == '-' || raw[0] == '0' && len(raw) > 1 {
@@ -219,7 +219,7 @@ func tokenID(raw []byte) (int32, bool) {
 	return int32(id), true
 }
 
-// scoreNats reads a logprob: a number that is not above 0 but for rounding, and at least vLLM's stand-in for minus
+// scoreNats reads a logprob: a number at most 0, apart from rounding, and at least vLLM's value for minus
 // infinity.
 func scoreNats(raw []byte) (float64, error) {
 	v, err := strconv.ParseFloat(string(raw), 64)
@@ -229,19 +229,19 @@ func scoreNats(raw []byte) (float64, error) {
 	return max(min(v, 0), noLogprob), nil
 }
 
-// roundedUp is how far above 0 rounding may take a logprob, in nats.
+// roundedUp is the largest accepted rounding error above 0, in nats.
 const roundedUp = 1e-3
 
-// place is what an engine lists at one place of the draft.
+// place is an engine's list at one position of the draft.
 type place struct {
 	own     int32 // the draft's id there
 	found   bool
 	ownNats float64
 	ownText []byte // raw JSON
-	rank    int    // of the draft's own; 0 where it is not told
+	rank    int    // of the draft's own token; 0 if it is not reported
 
 	listed int
-	top    listing   // the likeliest of those listed, the first of equals
+	top    listing   // the most likely listed token, the first of equals
 	tops   []float64 // falling
 }
 
@@ -253,7 +253,7 @@ type listing struct {
 	rank int
 }
 
-// list adds a token that the engine lists. Of the logprobs, the highest that there is room for are kept.
+// list adds a listed token. The highest logprobs that fit are kept.
 func (a *place) list(l listing) {
 	if a.listed == 0 || l.nats > a.top.nats {
 		a.top = l
@@ -320,7 +320,7 @@ func readListing(in *cursor, entry []byte) (l listing, err error) {
 			told = true
 		case "rank":
 			raw, _ := in.value()
-			l.rank, _ = strconv.Atoi(string(raw)) // null is not told
+			l.rank, _ = strconv.Atoi(string(raw)) // null means not reported
 		case "decoded_token":
 			_, at := in.value()
 			l.text = at.Of(entry)
@@ -334,7 +334,8 @@ func readListing(in *cursor, entry []byte) (l listing, err error) {
 	return l, nil
 }
 
-// lists reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of such of the likeliest.
+// lists reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of these of the most
+// likely tokens.
 func (a *place) lists(in *cursor, own, likeliest []byte) error {
 	in.resetLenient(own)
 	l, scored, err := readTuple(in, own)
@@ -369,7 +370,7 @@ func (a *place) lists(in *cursor, own, likeliest []byte) error {
 	return nil
 }
 
-// readTuple reads [logprob, id, text], a part of the entry; scored is false where the logprob is null.
+// readTuple reads [logprob, id, text], a part of the entry; scored is false if the logprob is null.
 func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
 	if in.kind() != '[' {
 		return l, false, fmt.Errorf("%w: a token is %s", ErrScores, kindWord(in.kind()))
@@ -397,9 +398,10 @@ func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
 	return l, scored, nil
 }
 
-// check tells whether the place says what was asked: the draft's own token and the likeliest ones. An engine that
-// ignores how many of them are wanted and lists the draft's own alone would make it the first choice everywhere.
-// With one wanted, its rank gives that away: 1, or, with the ties that vLLM counts, rarely more.
+// check checks that the place has what was requested: the draft's own token and the most likely ones. An
+// engine that ignores the requested number and lists only the draft's own token would make it the first
+// choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's
+// counting of ties rarely more.
 func (a *place) check(wanted int) error {
 	const tied = 2
 	switch {
@@ -413,15 +415,16 @@ func (a *place) check(wanted int) error {
 	return nil
 }
 
-// settle makes the draft's own token the first choice where none is likelier: the order of equals says nothing.
+// settle makes the draft's own token the first choice if none is more likely: the order of equals has no
+// meaning.
 func (a *place) settle() {
 	if a.ownNats >= a.top.nats {
 		a.top = listing{id: a.own, nats: a.ownNats, text: a.ownText}
 	}
 }
 
-// alike reports whether the first choice and the draft's own token differ by white space and case at most. A text
-// that is empty or has replacement characters is of a token that is part of a character: it tells nothing.
+// alike reports whether the first choice and the draft's own token differ only in white space and case. A
+// text that is empty or has replacement characters belongs to a part of a character, and proves nothing.
 func (a *place) alike() bool {
 	if a.top.id == a.own {
 		return true

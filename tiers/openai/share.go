@@ -2,8 +2,8 @@ package openai
 
 import "strconv"
 
-// Documents is the raw value of the field documents, which vLLM's templates print into
-// the prompt; nil where there is none or it is not sent on.
+// Documents is the raw value of the field documents, which vLLM's templates print into the prompt; nil if
+// there is none or it is not forwarded.
 func (r *Request) Documents() []byte {
 	if m, ok := r.member("documents"); ok && !m.drop {
 		return m.value.Of(r.Body)
@@ -11,7 +11,7 @@ func (r *Request) Documents() []byte {
 	return nil
 }
 
-// Choices is how many choices a whole answer to the request has: n for each prompt, whatever best_of is.
+// Choices is the number of choices in a whole answer: n for each prompt, independent of best_of.
 func (r *Request) Choices() int {
 	n, err := strconv.Atoi(string(r.Raw("n")))
 	if err != nil {
@@ -20,9 +20,9 @@ func (r *Request) Choices() int {
 	return n * max(r.prompts, 1)
 }
 
-// Unshareable says why an answer to the request may not serve another one that is identical: "logprobs" were
-// asked for, "output_fields" that only a backend can fill, or "prompt_kind", several prompts in one
-// request. It is "" where the answer may.
+// Unshareable returns why an answer to the request may not serve an identical one: "logprobs" were requested,
+// "output_fields" that only a backend can fill, or "prompt_kind", several prompts in one request. It is "" if
+// the answer may be shared.
 func (r *Request) Unshareable() string {
 	switch {
 	case r.Logprobs:
@@ -35,5 +35,6 @@ func (r *Request) Unshareable() string {
 	return ""
 }
 
-// Sampled reports whether two answers to the request may differ: it is above temperature 0 and names no seed.
+// Sampled reports whether two answers to the request may differ: the temperature is above 0 and there is no
+// seed.
 func (r *Request) Sampled() bool { return r.Temperature > 0 && !r.HasSeed }

@@ -6,19 +6,18 @@ import (
 	"io"
 )
 
-// ErrEventTooLong is returned for a server-sent event beyond the reader's cap.
+// ErrEventTooLong is returned for a server-sent event above the reader's limit.
 var ErrEventTooLong = errors.New("server-sent event is too long")
 
 // Done is the payload that ends a stream.
 const Done = "[DONE]"
 
-// firstRead is what the reader's buffer holds at first: larger than any chunk
-// of one token with its logprobs.
+// firstRead is the initial buffer size: larger than any chunk of one token with its logprobs.
 const firstRead = 8 << 10
 
-// EventReader splits a stream of server-sent events into their data. What it
-// returns does not depend on how the bytes were cut into reads. Lines may end in LF,
-// CR LF or CR; comments and fields other than data are passed over.
+// EventReader splits a stream of server-sent events into their data. The result does not depend on how the
+// bytes were split into reads. Lines may end in LF, CR LF or CR; comments and fields other than data are
+// skipped.
 type EventReader struct {
 	src  io.Reader
 	most int
@@ -29,15 +28,14 @@ type EventReader struct {
 	err        error
 }
 
-// NewEventReader reads events from src; one whose lines exceed most bytes
-// together is refused with [ErrEventTooLong].
+// NewEventReader reads events from src. An event whose lines exceed most bytes together gives
+// [ErrEventTooLong].
 func NewEventReader(src io.Reader, most int) *EventReader {
 	return &EventReader{src: src, most: most, buf: make([]byte, firstRead)}
 }
 
-// Next returns the data of the next event, valid until the next call. The error
-// is io.EOF when the stream ended between events, io.ErrUnexpectedEOF when it
-// ended inside one, else that of the source.
+// Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
+// between events, io.ErrUnexpectedEOF if it ended inside one, else that of the source.
 func (r *EventReader) Next() ([]byte, error) {
 	reads := 0
 	for {
@@ -62,8 +60,8 @@ func (r *EventReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered reports whether another whole event is at hand without reading, so
-// that several events may share one flush.
+// Buffered reports whether another whole event is available without reading, so that several events may share
+// one flush.
 func (r *EventReader) Buffered() bool {
 	var joined []byte
 	for rest := r.buf[r.start:r.end]; ; {
@@ -96,9 +94,8 @@ func (r *EventReader) fill() {
 	r.err = err
 }
 
-// cutEvent finds the first whole event in b: its data (nil when it has none) and
-// the bytes it takes. At the end of the stream (eof) a lone CR still ends a line.
-// Events of one data line, which is what servers send, are returned in
+// cutEvent finds the first whole event in b: its data (nil if it has none) and its length. At the end of the
+// stream (eof) a single CR ends a line, too. Events of one data line, which servers send, are returned in
 // place; others are joined in *joined.
 func cutEvent(b []byte, joined *[]byte, eof bool) (data []byte, size int, ok bool) {
 	found := 0
@@ -129,12 +126,11 @@ func cutEvent(b []byte, joined *[]byte, eof bool) (data []byte, size int, ok boo
 	return nil, 0, false
 }
 
-// cutLine returns the first line of b without its ending, and the bytes it takes
-// with it; 0 when the line's end is not there yet. A CR at the very end of b may
-// be half of CR LF, so it waits for the next byte.
+// cutLine returns the first line of b without its line end, and its length with it; 0 if the line end is
+// missing. A CR at the very end of b may be half of CR LF, so it waits for the next byte.
 func cutLine(b []byte, eof bool) (line []byte, size int) {
 	i := bytes.IndexByte(b, '\n')
-	before := b // a CR alone may end the line earlier
+	before := b // a single CR may end the line earlier
 	if i >= 0 {
 		before = b[:i]
 	}
@@ -154,7 +150,7 @@ func cutLine(b []byte, eof bool) (line []byte, size int) {
 	return nil, 0
 }
 
-// dataField returns the value of a data line. The result is never nil for one.
+// dataField returns the value of a data line, which is never nil.
 func dataField(line []byte) ([]byte, bool) {
 	value, ok := bytes.CutPrefix(line, []byte("data"))
 	if !ok || (len(value) > 0 && value[0] != ':') {

@@ -6,22 +6,20 @@ import (
 	"strconv"
 )
 
-// TokenizePath and DetokenizePath turn text into an engine's ids and back (vLLM).
+// TokenizePath and DetokenizePath convert text to an engine's ids and back (vLLM).
 const (
 	TokenizePath   = "/tokenize"
 	DetokenizePath = "/detokenize"
 )
 
-// TokenizeText is the body that asks for the ids of a piece of text, without the tokens that
-// begin a prompt.
+// TokenizeText is the body that requests the ids of a text, without the tokens that begin a prompt.
 func TokenizeText(model string, text []byte) []byte {
 	b := quote(append(make([]byte, 0, len(text)+96), `{"model":`...), model)
 	b = quote(append(b, `,"prompt":`...), text)
 	return append(b, `,"add_special_tokens":false}`...)
 }
 
-// TokenizePrompt is the body that asks for the ids of the request's prompt as an engine
-// renders it.
+// TokenizePrompt is the body that requests the ids of the request's prompt as an engine renders it.
 func (r *Request) TokenizePrompt(model string) []byte {
 	b := quote(append(make([]byte, 0, len(r.Body)+96), `{"model":`...), model)
 	if r.Kind == Completion {
@@ -37,8 +35,8 @@ func (r *Request) TokenizePrompt(model string) []byte {
 	return append(b, `,"add_generation_prompt":true}`...)
 }
 
-// Rendered reports whether the request says more of how its prompt becomes tokens than
-// TokenizePrompt can pass on.
+// Rendered reports whether the request has fields about rendering its prompt that TokenizePrompt cannot pass
+// on.
 func (r *Request) Rendered() bool {
 	for _, name := range [...]string{"documents", "reasoning_effort", "truncate_prompt_tokens", "add_special_tokens", "prompt_embeds"} {
 		if r.has(name) {
@@ -48,7 +46,7 @@ func (r *Request) Rendered() bool {
 	return false
 }
 
-// maxIDs bounds the ids that are read of one answer.
+// maxIDs bounds the ids in one answer.
 const maxIDs = 4 << 20
 
 // ParseTokens reads the answer to a TokenizeText or TokenizePrompt.
@@ -82,7 +80,7 @@ func ParseTokens(body []byte) (ids []int32, err error) {
 
 var errNoTokens = errors.New("the answer does not have it")
 
-// Detokenize is the body that asks for the text of ids.
+// Detokenize is the body that requests the text of ids.
 func Detokenize(model string, ids []int32) []byte {
 	b := quote(append(make([]byte, 0, 8*len(ids)+64), `{"model":`...), model)
 	b = append(b, `,"tokens":[`...)
@@ -116,8 +114,7 @@ func ParseText(body []byte) (text []byte, err error) {
 	return text, nil
 }
 
-// Named reads the id of an answer, and when it was made, off one of its frames; what a frame
-// does not tell is zero.
+// Named reads the id and the creation time of an answer from one of its frames; missing values are zero.
 func Named(frame []byte) (id string, created int64) {
 	var in cursor
 	in.resetLenient(frame)
@@ -128,7 +125,7 @@ func Named(frame []byte) (id string, created int64) {
 		case key == "id" && len(raw) > 0 && raw[0] == '"':
 			id = string(unquote(nil, raw))
 		case key == "created":
-			created, _ = strconv.ParseInt(string(raw), 10, 64) // 0 where it is no number
+			created, _ = strconv.ParseInt(string(raw), 10, 64) // 0 if it is not a number
 		}
 	}
 	return id, created

@@ -6,13 +6,13 @@ import (
 	"github.com/foregate/foregate/tiers/fields"
 )
 
-// partKey is how the value of a key of a content part is judged.
+// partKey says how the value of a key of a content part is checked.
 type partKey struct {
 	name string
 	mode mode
 }
 
-// partKeys are all keys of [fields.Parts]; a key's place is its bit.
+// partKeys are all keys of [fields.Parts]; the index of a key is its bit.
 var partKeys = []partKey{
 	{"type", modeScalar}, {"text", modeScalar}, {"refusal", modeScalar}, {"thinking", modeScalar}, {"signature", modeScalar},
 	{"closed", modeScalar}, {"detail", modeScalar}, {"id", modeScalar}, {"name", modeScalar}, {"tool_use_id", modeScalar},
@@ -22,7 +22,7 @@ var partKeys = []partKey{
 	{"image_url", modeImage}, {"audio_url", modeAudio}, {"video_url", modeVideo}, {"input_audio", modeSound}, {"source", modeSource},
 }
 
-// keyBits are the places of [partKeys] by name, and partBits the sets of keys that each type may have.
+// keyBits are the indexes in [partKeys] by name, and partBits the sets of keys that each type may have.
 var keyBits, partBits = func() (map[string]int, map[string]uint32) {
 	keys, parts := map[string]int{}, map[string]uint32{}
 	for i, k := range partKeys {
@@ -36,17 +36,17 @@ var keyBits, partBits = func() (map[string]int, map[string]uint32) {
 	return keys, parts
 }()
 
-// freeModes are the members of objects that are no parts, whose values are not free. Those of media are
-// there because a part may also stand where no list of parts is looked for, such as in the documents of a score.
+// freeModes are members of other objects that are not free. Those of media are included because a part may
+// also occur where no list of parts is expected, such as in the documents of a score.
 var freeModes = map[string]mode{
 	"content": modeContent, "output": modeContent, "system": modeContent,
 	"tool_calls": modeSkip, "function_call": modeSkip, "arguments": modeSkip, "annotations": modeSkip,
-	"parsed":    modeSkip, // OpenAI's SDK repeats in it what it read from an answer
+	"parsed":    modeSkip, // OpenAI's SDK copies the parsed answer into it
 	"image_url": modeImage, "audio_url": modeAudio, "video_url": modeVideo, "input_audio": modeSound,
 }
 
-// topModes are the top-level members whose values are not free: what constrains the answer, and what
-// no engine reads. Their meaning is the same on every path that has them.
+// topModes are the top-level members that are not free: constraints of the answer, and fields that no engine
+// reads. Their meaning is the same on every path that has them.
 var topModes = map[string]mode{
 	"metadata": modeSkip, "response_format": modeSkip, "structured_outputs": modeSkip, "text": modeSkip, "tool_choice": modeSkip,
 	"output_format": modeSkip, "output_config": modeSkip,
@@ -54,13 +54,13 @@ var topModes = map[string]mode{
 	"json_schema": modeSkip, "regex": modeSkip, "ebnf": modeSkip, "structural_tag": modeSkip, "logit_bias": modeSkip,
 }
 
-// schemaNames are the members of a tool's definition that hold a schema, or a function with one.
+// schemaNames are the members of a tool's definition that contain a schema, or a function with one.
 var schemaNames = map[string]bool{
 	"function": true, "parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true,
 }
 
-// mediaNames are further names, in lower case, under which engines look for a file or an address. Those that
-// end in url, urls, uri or uris are, too.
+// mediaNames are further names, in lower case, under which engines look for a file or an address. Names that
+// end in url, urls, uri or uris are such names, too.
 var mediaNames = map[string]bool{
 	"image": true, "images": true, "audio": true, "audios": true, "video": true, "videos": true, "file": true, "files": true,
 	"input_image": true, "input_audio": true, "input_video": true, "input_file": true,
@@ -69,14 +69,14 @@ var mediaNames = map[string]bool{
 	"multi_modal_data": true, "multi_modal_uuids": true, "mm_data": true,
 }
 
-// namesMedia reports whether engines may look for media under a name. Case makes no difference here.
+// namesMedia reports whether engines may look for media under a name. It ignores case.
 func namesMedia(name string) bool {
 	lower := strings.ToLower(name)
 	plural := strings.TrimSuffix(lower, "s")
 	return mediaNames[lower] || strings.HasSuffix(plural, "url") || strings.HasSuffix(plural, "uri")
 }
 
-// value judges the value that comes next.
+// value checks the next value.
 func (w *walker) value(m mode) *RequestError {
 	switch m {
 	case modeSkip:
@@ -96,7 +96,7 @@ func (w *walker) value(m mode) *RequestError {
 	return w.objects(false)
 }
 
-// objects judges a value of any kind by its objects, also those in lists: each is a part, or may turn out to be one.
+// objects checks the objects in a value of any kind, also in lists: each is a part, or may be one.
 func (w *walker) objects(parts bool) *RequestError {
 	switch w.cur.kind() {
 	case '{':
@@ -113,7 +113,7 @@ func (w *walker) objects(parts bool) *RequestError {
 	return nil
 }
 
-// named judges the value of a member of an object that may turn out to be a part.
+// named checks the value of a member of an object that may be a part.
 func (w *walker) named(name string) *RequestError {
 	m, known := freeModes[name]
 	switch {
@@ -128,7 +128,7 @@ func (w *walker) named(name string) *RequestError {
 	return w.objects(false)
 }
 
-// outside judges the value of a member of an object that cannot be a part: a message or the request itself.
+// outside checks the value of a member of an object that cannot be a part: a message or the request itself.
 func (w *walker) outside(name string) *RequestError {
 	if freeModes[name].media() {
 		return w.absent()
@@ -136,7 +136,7 @@ func (w *walker) outside(name string) *RequestError {
 	return w.named(name)
 }
 
-// absent refuses a value under a name of media, unless it asks for nothing.
+// absent refuses a value under a name of media, unless it has no effect.
 func (w *walker) absent() *RequestError {
 	raw, _ := w.cur.value()
 	if w.cur.err != nil || harmless(raw) {
@@ -145,12 +145,12 @@ func (w *walker) absent() *RequestError {
 	return w.refuse("unsupported_parameter", "may stand only in a content part of its type")
 }
 
-// object judges an object. A part holds the keys of its type alone. Another object is held to be one, too, when it
-// has media.
+// object checks an object. A part may only have the keys of its type. Another object with media counts as a
+// part, too.
 func (w *walker) object(part bool) *RequestError {
 	var o partKeysSeen
 	for raw := range w.cur.object() {
-		if w.cur.kind() == 'n' { // absent: clients write out all that a part could have
+		if w.cur.kind() == 'n' { // absent: clients write out all members that a part could have
 			w.cur.skip()
 			continue
 		}
@@ -190,17 +190,17 @@ func (w *walker) object(part bool) *RequestError {
 	return nil
 }
 
-// partKeysSeen is what an object held.
+// partKeysSeen is what an object contained.
 type partKeysSeen struct {
 	typ     string // the value of type; "" for none or one that is no string
 	keys    uint32 // bits of partKeys
 	media   bool   // an object that may be a part has a key of media
-	loose   bool   // it has one that was not judged as such, because other objects have the key, too
+	loose   bool   // it has a key of media that was not checked as such, because other objects have the key, too
 	strange bool   // it has a key that no part has
 	other   string // the first of these
 }
 
-// part judges a part that was read.
+// part checks a part after it was read.
 func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
 	extra := o.keys &^ partBits[o.typ]
 	switch {

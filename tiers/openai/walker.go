@@ -7,27 +7,25 @@ import (
 	"strings"
 )
 
-// walker judges the values of a request that the gateway sends on: whatever it lets pass names no
-// address and no file for an engine to open. All scans use it.
-//
-// Media may stand only in content parts: in objects whose type says so, which hold the keys of that
-// type and nothing else, and whose media are data: URIs. What engines never look for media in
-// (schemas, the arguments of tools) is passed over.
+// walker checks the forwarded values of a request, so that none contains an address or a file that an engine
+// would open. All scans use it. Media may only be in content parts: objects with a type of content part,
+// exactly the keys of that type, and data: URIs as media. Values in which engines never look for media
+// (schemas, the arguments of tools) are skipped.
 type walker struct {
 	cur     *cursor
 	body    []byte // that the cursor reads
 	lim     Limits
 	asked   []asked
 	special bool // some part is neither text nor a refusal
-	schemas bool // in the definitions of tools
+	schemas bool // inside the definitions of tools
 }
 
-// mode says how a value is judged.
+// mode says how a value is checked.
 type mode uint8
 
 const (
 	modeFree    mode = iota // any JSON; media only in parts
-	modeSkip                // not looked into
+	modeSkip                // not checked
 	modeContent             // text, a part, or a list of both
 	modeScalar              // no object and no array
 	modeImage               // a data: URI, or an object with one under url
@@ -37,21 +35,21 @@ const (
 	modeSource // {type: base64, media_type, data}
 )
 
-// media reports whether the mode is one of media.
+// media reports whether the mode is for media.
 func (m mode) media() bool { return m >= modeImage }
 
-// asked is something that is refused unless the request's route allows it. The route is known only when the
+// asked is something that is refused unless the request's route allows it. The route is known only after the
 // whole request was read.
 type asked struct {
-	name string // as allow_fields lists it
+	name string // as in allow_fields
 	err  *RequestError
 }
 
-// maxAsked bounds what one request may ask for: more than all fields and types of parts together.
+// maxAsked bounds the number of these per request: more than all fields and types of parts together.
 const maxAsked = 128
 
-// ask notes what the route must allow; the first of each name is kept. Only for that one the refusal is worded:
-// a request may ask a hundred thousand times.
+// ask records what the route must allow; the first of each name is kept. Only for that one an error is made,
+// because a request may contain a hundred thousand.
 func (w *walker) ask(name string, refusal func() *RequestError) {
 	if len(w.asked) == maxAsked || slices.ContainsFunc(w.asked, func(a asked) bool { return a.name == name }) {
 		return
@@ -61,7 +59,7 @@ func (w *walker) ask(name string, refusal func() *RequestError) {
 	}
 }
 
-// allowed returns the error of the first thing asked for that the route of the model does not allow.
+// allowed returns the error of the first recorded item that the model's route does not allow.
 func (w *walker) allowed(model string) *RequestError {
 	if len(w.asked) == 0 {
 		return nil
@@ -81,13 +79,13 @@ func (w *walker) allowed(model string) *RequestError {
 	return nil
 }
 
-// since is where the value stands that was read since the offset of its member's name.
+// since is the span of the last value, which was read since this offset of its member's name.
 func (w *walker) since(offset int) Span {
 	end := int(w.cur.dec.InputOffset())
 	return Span{end - len(bytes.TrimLeft(w.body[offset:end], ": \t\r\n")), end}
 }
 
-// scalar judges a value that may be no object and no array.
+// scalar checks a value that must not be an object or an array.
 func (w *walker) scalar() *RequestError {
 	if k := w.cur.kind(); k == '{' || k == '[' {
 		return w.refuse("invalid_type", "must not be %s", kindWord(k))
@@ -96,19 +94,19 @@ func (w *walker) scalar() *RequestError {
 	return nil
 }
 
-// maxName bounds names of the client's in messages, in bytes.
+// maxName bounds clients' names in messages, in bytes.
 const maxName = 64
 
-// refuse is an error at the value or the name that was read last, with its place and the offset behind it.
+// refuse is an error at the last read value or name, with its location and the offset after it.
 func (w *walker) refuse(code, format string, args ...any) *RequestError {
 	if w.cur.err != nil {
-		return nil // the caller sees the syntax error
+		return nil // the caller reports the syntax error
 	}
 	at := fieldAt(string(w.cur.dec.StackPointer()))
 	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.dec.InputOffset()}, args...)...)
 }
 
-// fieldAt writes a JSON pointer as clients write fields: /messages/0/content is messages[0].content.
+// fieldAt converts a JSON pointer to the clients' notation: /messages/0/content is messages[0].content.
 func fieldAt(pointer string) string {
 	const maxField = 200 // bytes
 	var b strings.Builder

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// wholeVersion is the first byte of an encoded answer. Another one is another form, which nobody reads.
+// wholeVersion is the first byte of an encoded answer. ParseWhole refuses all others.
 const wholeVersion = 1
 
 // errEncoded is returned for bytes that Append did not write.
 var errEncoded = errors.New("not an encoded answer")
 
-// Append appends the answer in a compact form of our own, for ParseWhole: version, kind, usage, and the choices, all
-// numbers as varints and all texts with their length before them.
+// Append encodes the answer in a compact form for ParseWhole: version, kind, usage, and the choices, all
+// numbers as varints and all texts after their length.
 func (w *Whole) Append(dst []byte) []byte {
 	dst = append(dst, wholeVersion, byte(w.Kind))
 	for _, n := range [...]int{w.Usage.Prompt, w.Usage.Completion, w.Usage.Cached, len(w.Choices)} {
@@ -46,7 +46,7 @@ func appendSized[T ~[]byte | ~string](dst []byte, text T) []byte {
 	return append(dst, text...)
 }
 
-// ParseWhole reads what Append wrote, which is an answer of an [Assembler]. All else is an error. The result
+// ParseWhole decodes what Append wrote, an answer of an [Assembler]. Anything else is an error. The result
 // shares memory with b, which must not change afterwards.
 func ParseWhole(b []byte) (*Whole, error) {
 	in := decoder{rest: b}
@@ -71,11 +71,10 @@ func ParseWhole(b []byte) (*Whole, error) {
 	return w, nil
 }
 
-// minChoice is how many bytes the shortest choice has: seven numbers, and "stop".
+// minChoice is the length of the shortest choice in bytes: seven numbers, and "stop".
 const minChoice = 11
 
-// decoder reads the parts of an encoded answer. After what is not such a part it has failed, and gives
-// nothing but zeros.
+// decoder decodes the parts of an encoded answer. After the first error it returns zeros.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -93,7 +92,7 @@ func (d *decoder) byte() byte {
 	return b
 }
 
-// number reads a number from 0 to most in its shortest form.
+// number decodes a number from 0 to most in its shortest form.
 func (d *decoder) number(most int) int {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 || v > uint64(most) || n > 1 && d.rest[n-1] == 0 {
@@ -104,7 +103,7 @@ func (d *decoder) number(most int) int {
 	return int(v)
 }
 
-// sized reads a text, nil where it is empty.
+// sized decodes a text, nil if it is empty.
 func (d *decoder) sized() []byte {
 	n := d.number(len(d.rest))
 	if n > len(d.rest) {
@@ -118,7 +117,7 @@ func (d *decoder) sized() []byte {
 	return text
 }
 
-// known reads a text that is one of some words, or empty.
+// known decodes a text that is one of these words, or empty.
 func (d *decoder) known(words ...string) string {
 	text := d.sized()
 	if len(text) == 0 {
@@ -131,7 +130,7 @@ func (d *decoder) known(words ...string) string {
 	return ""
 }
 
-// choice reads one choice and reports whether it was one.
+// choice decodes one choice and reports success.
 func (d *decoder) choice(c *Choice) bool {
 	null := d.byte()
 	c.Null = null == 1
@@ -146,7 +145,7 @@ func (d *decoder) choice(c *Choice) bool {
 	return !d.failed && null <= 1
 }
 
-// fits reports whether a choice is as an [Assembler] makes it.
+// fits reports whether an [Assembler] can make such a choice.
 func (c *Choice) fits(kind Kind) bool {
 	if c.Finish == "" || c.Stop != nil && !isStop(c.Stop) || (c.As == "") != (len(c.Reasoning) == 0) {
 		return false

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// pieceSize is the most bytes of text in a frame of an answer that is at hand: some eight tokens. A frame's own
-// bytes are 200 and more, so pieces of a token each make a stream six times as long as these do, and longer ones than
-// these save little and no longer read as text that is being written (BenchmarkWholeStream).
+// pieceSize is the maximum length of the text in a frame of a complete answer, in bytes: about eight tokens.
+// A frame adds at least 200 bytes, so a stream with one token per frame would be six times as long. Longer
+// pieces save little and no longer look like text that is being written (BenchmarkWholeStream).
 const pieceSize = 32
 
 // Whole appends a whole answer as one JSON object.
@@ -60,7 +60,7 @@ func appendMessage(dst []byte, c *Choice) []byte {
 	return append(dst, '}')
 }
 
-// appendReasoning appends reasoning as the member, or the two, that it came as.
+// appendReasoning appends reasoning as the one or two members in which it came.
 func appendReasoning(dst []byte, as string, text []byte) []byte {
 	if as == asBoth {
 		dst = append(appendReasoning(dst, asReasoning, text), ',')
@@ -81,8 +81,8 @@ func appendFunction(dst []byte, k *Call) []byte {
 	return append(dst, `,"arguments":`...)
 }
 
-// WholeStream appends all frames of a whole answer, from the role to the terminator, cut at words as a model would
-// give them. Several choices come one after another. The extra object rides on the last frame.
+// WholeStream appends all frames of a whole answer, from the role to the terminator, split at words as by a
+// model. Choices follow each other. The extra object is part of the last frame.
 func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool) []byte {
 	if f.kind == Chat {
 		for i := range w.Choices {
@@ -98,7 +98,8 @@ func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool)
 	return f.done(append(dst, ']'), Ending{Usage: w.Usage, Extra: extra}, withUsage)
 }
 
-// choiceStream appends the frames of a choice, but for the end of the last, which has its last piece of text.
+// choiceStream appends the frames of a choice, without the end of the last one, which has its last piece of
+// text.
 func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 	for rest := c.Reasoning; len(rest) > 0 && f.kind == Chat; {
 		n := pieceEnd(rest)
@@ -121,7 +122,7 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 	return appendFinish(f.choice(dst, index, text), c.Finish, c.Stop)
 }
 
-// callStream appends the frames of a call: first all but its arguments, then these in pieces.
+// callStream appends the frames of a call: first everything except its arguments, then these in pieces.
 func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
 	dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(call), 10)
@@ -138,15 +139,15 @@ func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
 	return dst
 }
 
-// pieceEnd is the length of the next piece of text: whole words where there are spaces, whole
-// characters everywhere. It is at least 1.
+// pieceEnd is the length of the next piece of text: whole words if there are spaces, and always whole
+// characters. It is at least 1.
 func pieceEnd(text []byte) int {
 	if len(text) <= pieceSize {
 		return len(text)
 	}
 	for i := pieceSize; i > 0; i-- {
 		if b := text[i]; b == ' ' || b == '\n' {
-			return i // a word's space comes before it, as tokens have it
+			return i // a token contains the space before its word
 		}
 	}
 	end := pieceSize

@@ -2,10 +2,9 @@ package pressure
 
 import "time"
 
-// Weight says how much a reading taken at time at still counts at now: 1 up to
-// Fresh, falling linearly to 0 at Absent. From Absent on, and for the zero
-// time, known is false. What weighs less than 1 is to be mixed with the pool's
-// mean, because an old reading is no evidence that its backend is idle or full.
+// Weight is how much a reading taken at time at counts at now: 1 up to FreshFor, falling linearly to 0 at
+// UnknownAfter. After that, and for the zero time, known is false. A reading with a weight below 1 must be
+// mixed with the pool's mean, because an old reading does not show that its backend is idle or full.
 func Weight(at, now time.Time, c Config) (weight float64, known bool) {
 	c = c.OrDefaults()
 	age := now.Sub(at)
@@ -20,11 +19,9 @@ func Weight(at, now time.Time, c Config) (weight float64, known bool) {
 	return float64(c.UnknownAfter-age) / float64(c.UnknownAfter-c.FreshFor), true
 }
 
-// Aged says what KV usage a reading still stands for at now: its own, mixed
-// with mean, the pool's mean, by [Weight]. Where known is false, usage is mean
-// and must not be used as a measurement.
-//
-// A mean that is not within 0..1 (nobody has a fresh reading) moves nothing.
+// Aged is the estimated KV usage at now from a reading: its own, mixed with mean, the pool's mean, by
+// [Weight]. If known is false, usage is mean and must not be used as a measurement. A mean outside 0..1
+// (there is no fresh reading) is ignored.
 func Aged(r Reading, mean float64, now time.Time, c Config) (usage float64, known bool) {
 	weight, known := Weight(r.At, now, c)
 	if known && !within(mean, 1) {

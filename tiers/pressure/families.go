@@ -7,10 +7,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families are what an exposition holds, by name.
+// families are the metric families of an exposition, by name.
 type families = map[string]*dto.MetricFamily
 
-// gauge is the value of a gauge or of a series whose type was not told.
+// gauge is the value of a gauge or of a series without a type.
 func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {
 	switch {
 	case m.Gauge != nil:
@@ -22,7 +22,7 @@ func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {
 	}
 }
 
-// number is a label's value where it is a whole number within 1..limit, else 0.
+// number is a label's value if it is an integer within 1..limit, else 0.
 func number(m *dto.Metric, name string, limit int) int {
 	text, _ := label(m, name)
 	n, err := strconv.Atoi(text)

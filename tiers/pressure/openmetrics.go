@@ -16,11 +16,10 @@ const maxBody = 4 << 20
 // openMetrics is the content type of the format that fromOpenMetrics reads.
 const openMetrics = "application/openmetrics-text"
 
-// fromOpenMetrics rewrites an exposition as the older text format, which is all
-// that expfmt reads: counters get their _total, types that it does not know and
-// exemplars go, timestamps become milliseconds. We ask for text, so this is for
-// servers and proxies that answer otherwise. The closing "# EOF" is required,
-// because it is what tells a whole exposition from a cut one.
+// fromOpenMetrics converts an exposition to the older text format, the only one that expfmt reads: counters
+// get their _total, unknown types and exemplars are removed, timestamps become milliseconds. We request text,
+// so this is for servers and proxies that answer otherwise. The final "# EOF" is required, because it
+// distinguishes a complete exposition from a truncated one.
 func fromOpenMetrics(r io.Reader) (io.Reader, error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, maxBody)
@@ -47,18 +46,18 @@ func fromOpenMetrics(r io.Reader) (io.Reader, error) {
 	return &out, nil
 }
 
-// rewrite appends what a line is in the text format.
+// rewrite appends a line in the text format.
 func rewrite(out *bytes.Buffer, line []byte) error {
 	if len(line) == 0 || line[0] != '#' {
 		return rewriteSample(out, line)
 	}
 	words := bytes.Fields(line)
 	if len(words) != 4 || string(words[1]) != "TYPE" {
-		return nil // HELP and UNIT tell us nothing
+		return nil // HELP and UNIT are not needed
 	}
 	switch kind := string(words[3]); kind {
 	case "counter":
-		// The plain name, too: a gauge that claims to be a counter is refused.
+		// Also for the plain name: a gauge that claims to be a counter is refused.
 		fmt.Fprintf(out, "# TYPE %s_total counter\n# TYPE %s counter\n", words[2], words[2])
 	case "gauge", "histogram", "summary":
 		fmt.Fprintf(out, "# TYPE %s %s\n", words[2], kind)
@@ -66,7 +65,7 @@ func rewrite(out *bytes.Buffer, line []byte) error {
 	return nil
 }
 
-// rewriteSample drops a sample's exemplar and rewrites its timestamp.
+// rewriteSample removes a sample's exemplar and converts its timestamp.
 func rewriteSample(out *bytes.Buffer, line []byte) error {
 	at := valueAt(line)
 	words := bytes.Fields(line[at:])

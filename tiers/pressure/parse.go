@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Bounds of what an exposition may claim. They are far above any real server
-// and keep sums and products of readings finite.
+// Bounds of the values in an exposition. They are far above any real server and keep sums and products of
+// readings finite.
 const (
 	maxRequests = 1_000_000        // running or waiting in one engine
 	maxCounter  = 1e18             // of one series
@@ -23,12 +23,10 @@ const (
 	maxOld      = 10 * time.Second // age of an explicit timestamp
 )
 
-// Parse reads one exposition of /metrics, of vLLM's V1 or V0 engine, in the
-// Prometheus text format or OpenMetrics by its content type (an unknown or
-// empty one is read as text). At is set to now.
-//
-// An error anywhere means that nothing of it may be used, and so does the lack
-// of the KV usage. Running, waiting and counters may be absent and are 0 then.
+// Parse parses one exposition of /metrics, of vLLM's V1 or V0 engine, in the Prometheus text format or
+// OpenMetrics by its content type (an unknown or empty one is read as text). At is set to now. After an error
+// nothing of it may be used. A missing KV usage is an error. Running, waiting and counters may be absent and
+// are 0 then.
 func Parse(r io.Reader, contentType string) (Reading, error) {
 	return parse(r, contentType, time.Now())
 }
@@ -43,8 +41,8 @@ func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
 		}
 		in = text
 	}
-	// The zero TextParser panics, hence the constructor. It hands out what it
-	// read before an error; that is dropped with the error.
+	// The zero TextParser panics, so the constructor is needed. It returns what it read before an error; that
+	// is dropped.
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	fams, err := parser.TextToMetricFamilies(in)
 	if err != nil {
@@ -53,8 +51,7 @@ func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
 	return reading(fams, now)
 }
 
-// capped fails once more than left bytes were read, so that a cut-off body
-// cannot pass for a whole one.
+// capped fails if more than left bytes were read, so that a truncated body does not pass for a complete one.
 type capped struct {
 	r    io.Reader
 	left int
@@ -68,7 +65,7 @@ func (c *capped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reading picks what we want out of the families.
+// reading extracts a Reading from the families.
 func reading(fams families, now time.Time) (Reading, error) {
 	out := Reading{At: now}
 	fullest, err := out.addUsage(fams, now)
@@ -89,14 +86,14 @@ func reading(fams families, now time.Time) (Reading, error) {
 	return out, nil
 }
 
-// addUsage finds the KV usage of the fullest engine and returns that engine's
-// label. Where both names are exposed (v0.9.2–v0.10.0) the newer one counts.
+// addUsage finds the KV usage of the fullest engine and returns that engine's label. If both names are
+// exposed (v0.9.2–v0.10.0) the newer one counts.
 func (r *Reading) addUsage(fams families, now time.Time) (engine string, err error) {
 	r.Generation = "v1"
 	fam := fams["vllm:kv_cache_usage_perc"]
 	if fam == nil {
 		fam = fams["vllm:gpu_cache_usage_perc"]
-		r.Generation = "v0" // unless an engine label says otherwise
+		r.Generation = "v0" // unless there is an engine label
 	}
 	if fam == nil {
 		return "", errors.New("no KV usage (vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)")
@@ -128,8 +125,8 @@ func (r *Reading) addUsage(fams families, now time.Time) (engine string, err err
 	return engine, nil
 }
 
-// recent refuses a sample whose explicit timestamp says that it is old. vLLM
-// sends none; something between us that replays an exposition may.
+// recent refuses a sample with an old explicit timestamp. vLLM sends no timestamps; a proxy that replays an
+// exposition may.
 func recent(fam *dto.MetricFamily, m *dto.Metric, now time.Time) error {
 	if m.TimestampMs == nil {
 		return nil
@@ -140,8 +137,8 @@ func recent(fam *dto.MetricFamily, m *dto.Metric, now time.Time) error {
 	return nil
 }
 
-// within tells whether v is a number within 0..limit. It asks what must hold
-// rather than what must not, because every comparison with NaN is false.
+// within reports whether v is a number within 0..limit. The condition is positive because every comparison
+// with NaN is false.
 func within(v, limit float64) bool { return v >= 0 && v <= limit }
 
 // requests sums a count of requests over the engines.
@@ -160,9 +157,8 @@ func requests(fams families, name string) (int, error) {
 	return sum, nil
 }
 
-// addCounters fills the counters. Each is known by several names: Python's
-// client appends _total, some exporters do not, and the prefix cache's were
-// named after the GPU up to v0.9.1.
+// addCounters reads the counters. Each has several names: Python's client appends _total, some exporters do
+// not, and the prefix cache's counters were named after the GPU up to v0.9.1.
 func (r *Reading) addCounters(fams families) error {
 	for _, c := range []struct {
 		into  *float64
@@ -206,7 +202,7 @@ func counter(fams families, names []string) (float64, error) {
 	return 0, nil
 }
 
-// count is how often something happened, by whatever type tells it.
+// count is the number of events, for any metric type.
 func count(m *dto.Metric) float64 {
 	switch {
 	case m.Counter != nil:
@@ -222,10 +218,9 @@ func count(m *dto.Metric) float64 {
 	}
 }
 
-// addCapacity reads block size and number of blocks from the labels of
-// cache_config_info, of the engine that is fullest; where only one engine tells
-// them, that one's. What is missing or absurd stays unknown: the KV usage is
-// worth having without it.
+// addCapacity reads block size and number of blocks from the labels of cache_config_info, of the fullest
+// engine, or if only one engine has them, of that one. Missing or absurd values stay unknown: the KV usage is
+// useful without them.
 func (r *Reading) addCapacity(info *dto.MetricFamily, engine string) {
 	series := info.GetMetric()
 	for _, m := range series {
@@ -236,8 +231,8 @@ func (r *Reading) addCapacity(info *dto.MetricFamily, engine string) {
 		if size == 0 {
 			return
 		}
-		// Hybrid models share blocks between kinds of layers, so that blocks ×
-		// size overstates; newer servers tell the tokens themselves.
+		// Hybrid models share blocks between kinds of layers, so that blocks × size is too high; newer
+		// servers report the tokens themselves.
 		if tokens := number(m, "kv_cache_size_tokens", maxBlock*maxBlocks); tokens > 0 {
 			blocks = min(tokens/size, maxBlocks)
 		}

@@ -1,18 +1,16 @@
-// Package pressure turns what a vLLM server tells of itself into readings: how
-// full its KV cache is, how many requests run and wait, how much it has done.
-//
-// Start at [Scraper], which takes a [Reading], and [Aged], which says what an
-// old one is still worth. Both refuse rather than guess: whatever is malformed,
-// not finite or out of range is no reading at all, because a wrong number that
-// looks idle draws traffic (NaN > 0.85 is false) and one that looks full turns
-// it away. A Reading that was handed out is finite and in range in every field.
+// Package pressure converts the metrics of a vLLM server to readings: how full its KV cache is, how many
+// requests run and wait, and how much it has done. Start at [Scraper], which takes a [Reading], and [Aged],
+// which says what an old one is still worth. Both return an error instead of a guess: a value that is
+// malformed, not finite or out of range makes the whole reading invalid, because a wrong number that looks
+// idle attracts traffic (NaN > 0.85 is false) and one that looks full repels it. Every field of a returned
+// Reading is finite and in range.
 package pressure
 
 import "time"
 
-// Reading is what one scrape of a backend's /metrics told.
+// Reading is the result of one scrape of a backend's /metrics.
 type Reading struct {
-	At      time.Time // when it was taken: the local clock before the scrape was sent
+	At      time.Time // when it was taken: the local time before the scrape was sent
 	KVUsage float64   // 0..1 of the KV cache's blocks held by live requests, of the fullest engine
 	Running int       // requests in the running batches, summed over engines
 	Waiting int       // requests queued inside vLLM, summed over engines
@@ -23,25 +21,25 @@ type Reading struct {
 	Blocks    int // KV blocks
 
 	// Counters since the server's start, summed over engines; 0 when absent.
-	PromptTokens     float64 // prompt tokens whose prefill finished, cached ones included
+	PromptTokens     float64 // prompt tokens with finished prefill, including cached ones
 	GenerationTokens float64 // tokens generated
 	PrefixQueries    float64 // prompt tokens looked up in the prefix cache
 	PrefixHits       float64 // of these, found
-	Preemptions      float64 // requests thrown out of the cache for want of blocks
-	Iterations       float64 // engine steps: stands still while running > 0 in a hung engine
+	Preemptions      float64 // requests evicted from the cache for lack of blocks
+	Iterations       float64 // engine steps: constant while running > 0 in a hung engine
 
 	Generation string // "v1" or "v0", by the metric names seen
 
-	// Ranks are the engines one by one, by their number, where there are several and
-	// each tells all three; at most MaxRanks, else none.
+	// Ranks are the single engines, by number, if there are several and each reports all three values; at
+	// most MaxRanks, else none.
 	Ranks []Rank
 
-	// Answers says that whoever took the reading has seen the engine answer lately,
-	// though these numbers stand still. Nothing in /metrics tells it.
+	// Answers means that the engine has answered recently, although these numbers do not change. It is not
+	// from /metrics; the caller of Scrape sets it.
 	Answers bool
 }
 
-// MaxRanks is how many engines behind one URL are told apart.
+// MaxRanks is the maximum number of engines behind one URL with separate values.
 const MaxRanks = 64
 
 // Rank is one engine's load.
@@ -51,8 +49,8 @@ type Rank struct {
 	Waiting int
 }
 
-// Capacity is how many tokens the fullest engine's KV cache holds; 0 is
-// unknown. One block is vLLM's null block and never holds tokens.
+// Capacity is the number of tokens in the fullest engine's KV cache; 0 is unknown. One block is vLLM's null
+// block and never holds tokens.
 func (r Reading) Capacity() int {
 	if r.Blocks < 2 {
 		return 0
@@ -60,16 +58,16 @@ func (r Reading) Capacity() int {
 	return (r.Blocks - 1) * r.BlockSize
 }
 
-// Config is what an operator may tune of scraping, live.
+// Config is the live configuration of scraping.
 type Config struct {
 	Interval     time.Duration // between two scrapes of one backend (default 500 ms)
 	Timeout      time.Duration // of one scrape, parsing included (default 500 ms)
-	ProbeTimeout time.Duration // for an engine that stands still to give one token (default 500 ms)
-	FreshFor     time.Duration // up to this age a reading counts as it is (default 2 s)
-	UnknownAfter time.Duration // from this age on it says nothing (default 10 s)
+	ProbeTimeout time.Duration // for a stalled engine to generate one token (default 500 ms)
+	FreshFor     time.Duration // up to this age a reading counts fully (default 2 s)
+	UnknownAfter time.Duration // from this age on it is ignored (default 10 s)
 }
 
-// DefaultConfig holds the values that are used where none are set.
+// DefaultConfig returns the default values.
 func DefaultConfig() Config {
 	return Config{
 		Interval:     500 * time.Millisecond,
@@ -80,8 +78,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// OrDefaults replaces what is zero or negative by its default, so that a Config
-// with one field set works.
+// OrDefaults replaces zero or negative values by their defaults, so that a Config with one field set works.
 func (c Config) OrDefaults() Config {
 	d := DefaultConfig()
 	if c.Interval <= 0 {

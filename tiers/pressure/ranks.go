@@ -6,9 +6,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// addRanks tells several engines apart. It runs behind the checks of the three
-// families; engines that are not numbered 0, 1, 2 … stay untold, because a request
-// could not name them.
+// addRanks adds the values of each engine, if there are several. It runs after the checks of the three
+// families. Engines that are not numbered 0, 1, 2 … are left out, because a request could not address them.
 func (r *Reading) addRanks(fams families) {
 	if r.Engines < 2 || r.Engines > MaxRanks {
 		return
@@ -26,8 +25,7 @@ func (r *Reading) addRanks(fams families) {
 	r.Ranks = ranks
 }
 
-// byRank hands each engine's value to set; false says that an engine is missing or
-// is not numbered.
+// byRank passes each engine's value to set; it returns false if an engine is missing or not numbered.
 func byRank(fam *dto.MetricFamily, ranks []Rank, set func(*Rank, float64)) bool {
 	var seen uint64
 	for _, m := range fam.GetMetric() {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Options wires a Scraper. The zero value works.
+// Options configures a Scraper. The zero value works.
 type Options struct {
 	Config func() Config    // live; nil is DefaultConfig
 	Now    func() time.Time // nil is time.Now
@@ -35,30 +35,30 @@ func NewScraper(o Options) *Scraper {
 		o.Now = time.Now
 	}
 	transport := &http.Transport{
-		// A backend is where the operator said; an environment variable must not
-		// send its traffic elsewhere.
+		// The operator configured the backend's address; an environment variable must not redirect its
+		// traffic.
 		Proxy:       nil,
 		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		// vLLM's server closes idle connections after 5 s; being first avoids
-		// writing into one that is just being closed.
+		// vLLM's server closes idle connections after 5 s; closing first avoids writing to one that is just
+		// being closed.
 		IdleConnTimeout:     4 * time.Second,
 		MaxIdleConnsPerHost: 1,
-		// Compressing costs vLLM's event loop time, and a small body that
-		// unpacks to a huge one would cost ours.
+		// Compression takes time of vLLM's event loop, and a small body that decompresses to a huge one would
+		// take ours.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
 		Transport: transport,
-		// A redirect is an answer other than 200 and so an error.
+		// A redirect is a status other than 200 and so an error.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (s *Scraper) Close() { s.client.CloseIdleConnections() }
 
-// StatusError is an answer other than 200.
+// StatusError is a status other than 200.
 type StatusError struct {
 	Method, URL string
 	Code        int
@@ -67,9 +67,8 @@ type StatusError struct {
 // Error names the URL and the code.
 func (e *StatusError) Error() string { return fmt.Sprintf("%s %s: status %d", e.Method, e.URL, e.Code) }
 
-// Scrape takes a reading from baseURL + "/metrics". Its At is the time before
-// the request was sent, so that what we send meanwhile is never taken for
-// included.
+// Scrape takes a reading from baseURL + "/metrics". Its At is the time before the request was sent, so that
+// requests that we send meanwhile never count as included.
 func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
 	defer cancel()
@@ -80,8 +79,8 @@ func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
 		return Reading{}, err
 	}
 	defer closeBody(resp.Body)
-	// The context bounds the parsing too, which can take seconds for a hostile
-	// body: the parser reads a few kilobytes at a time.
+	// The context also bounds the parsing, which can take seconds for a malicious body: the parser reads a
+	// few kilobytes at a time.
 	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, resp.Header.Get("Content-Type"), at)
 	if err != nil {
 		return Reading{}, fmt.Errorf("GET %s: %w", url, err)
@@ -89,8 +88,8 @@ func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
 	return r, nil
 }
 
-// Health asks baseURL + "/health"; nil means that the server says it is well.
-// An answer other than 200 is a *StatusError.
+// Health requests baseURL + "/health"; nil means that the server reports itself healthy. A status other than
+// 200 is a *StatusError.
 func (s *Scraper) Health(ctx context.Context, baseURL string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
 	defer cancel()
@@ -102,8 +101,8 @@ func (s *Scraper) Health(ctx context.Context, baseURL string) error {
 	return nil
 }
 
-// Probe asks for one token of the model, which an engine that hangs does not give;
-// nil means that it came. The context bounds it.
+// Probe requests one token of the model, which a hung engine does not generate; nil means success. The
+// context bounds it.
 func (s *Scraper) Probe(ctx context.Context, baseURL, model string) error {
 	body, err := json.Marshal(map[string]any{"model": model, "prompt": []int{1}, "max_tokens": 1})
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *Scraper) Probe(ctx context.Context, baseURL, model string) error {
 		return err
 	}
 	_, err = io.CopyN(io.Discard, resp.Body, 64<<10)
-	_ = resp.Body.Close() // nothing to be done about it
+	_ = resp.Body.Close() // nothing can be done about an error
 	if err != io.EOF {
 		return fmt.Errorf("POST %s: %w", url, err)
 	}
@@ -150,11 +149,11 @@ func (s *Scraper) do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// closeBody reads a little of what is left, so that the connection can be used
-// again, and no more than that, so that an endless body cannot hold us.
+// closeBody reads a little of the rest, so that the connection can be reused, but not more, so that an
+// endless body cannot block us.
 func closeBody(b io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, b, 4<<10) // best effort: the connection is dropped otherwise
-	_ = b.Close()                         // nothing to be done about it
+	_, _ = io.CopyN(io.Discard, b, 4<<10) // best effort: otherwise the connection is closed
+	_ = b.Close()                         // nothing can be done about an error
 }
 
 // cancelled is a reader that ends with its context.

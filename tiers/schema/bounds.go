@@ -13,18 +13,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Bounds of a schema. The library's time grows with the square of what a schema holds, and
-// faster where it refers into its own middle; within these it is some tenths of a second at worst
+// Bounds of a schema. The library's time grows with the square of a schema's size, and faster with references
+// into its own middle; within these bounds it takes some tenths of a second at worst
 // (TestHostileSchemasTakeNoTime).
 const (
 	maxText    = 128 << 10 // bytes
 	maxValues  = 4096      // JSON values, names not counted
 	maxDepth   = 48        // levels
 	maxRefs    = 256       // references
-	maxIDs     = 8         // schemas inside with an identity of their own
+	maxIDs     = 8         // subschemas with an identity of their own
 	maxPattern = 512       // bytes of one regular expression
 	maxSteps   = 1024      // instructions of one
-	maxProgram = 16 << 10  // instructions of all, some of which are compiled twice
+	maxProgram = 16 << 10  // instructions of all; some are compiled twice
 )
 
 // Bounds of a value that is checked.
@@ -69,7 +69,7 @@ func decodeValue(text []byte) (any, error) {
 	return v, nil
 }
 
-// ofBounds reports what a schema has too much of.
+// ofBounds returns which bound a schema exceeds.
 func ofBounds(doc any) error {
 	c := documentSize{depth: maxDepth, values: maxValues}
 	if top, ok := doc.(map[string]any); ok {
@@ -88,10 +88,10 @@ func ofBounds(doc any) error {
 	return nil
 }
 
-// documentSize counts what a JSON value holds.
+// documentSize counts the elements of a JSON value.
 type documentSize struct {
-	depth, values int  // may be so many
-	refs, ids     int  // were seen
+	depth, values int  // maximum
+	refs, ids     int  // counted
 	old           bool // "id" is an identity
 }
 
@@ -132,7 +132,7 @@ func (c *documentSize) take(v any, depth int) error {
 	return nil
 }
 
-// exact reports whether a number is short enough to reckon with.
+// exact reports whether a number is short enough for exact arithmetic.
 func exact(number string) bool {
 	if len(number) > maxDigits {
 		return false
@@ -145,14 +145,14 @@ func exact(number string) bool {
 	return err == nil && -maxExponent <= power && power <= maxExponent
 }
 
-// patterns compiles the regular expressions of one schema. Go's have no lookaround or
-// references back, and take time linear in the text.
+// patterns compiles the regular expressions of one schema. Go's have no lookaround or back-references, and
+// take time linear in the text.
 type patterns struct{ used int }
 
-// pattern is a regular expression that knows its size.
+// pattern is a regular expression with its size.
 type pattern struct {
 	*regexp.Regexp
-	steps int // instructions: a match takes up to so many for each byte
+	steps int // instructions: a match runs at most this many for each byte
 }
 
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ToolCall is a call that a draft makes.
+// ToolCall is a tool call of a draft.
 type ToolCall struct {
 	Name      string
 	Arguments []byte // as the model wrote them
@@ -15,11 +15,10 @@ type ToolCall struct {
 // maxCalled bounds the text of the schemas that one answer's calls are checked against, in bytes.
 const maxCalled = 2 * maxText
 
-// CheckCalls says whether a draft's calls are what was demanded, "" or a reason: each names
-// a tool that was offered, its arguments are a JSON object of that tool's schema, and there
-// are calls where tool_choice demands them. Tools is the request's array and choice its
-// tool_choice, both as raw JSON; no choice is "auto", or "none" where there are no tools. No
-// calls are fine where none is demanded.
+// CheckCalls checks a draft's calls: "" or a reason. Each must name an offered tool, its arguments must be a
+// JSON object that fits the tool's schema, and there must be calls if tool_choice demands them. tools is the
+// request's array and choice its tool_choice, both as raw JSON; no choice is "auto", or "none" without tools.
+// No calls are valid if none is demanded.
 func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
 	want, ok := readChoice(choice)
 	switch {
@@ -52,7 +51,7 @@ func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason str
 	return ""
 }
 
-// arguments checks those of one call. A tool without a schema takes any object.
+// arguments checks the arguments of one call. A tool without a schema takes any object.
 func (s *Schemas) arguments(text, schema []byte, m *meter) (reason string) {
 	v, err := decodeValue(text)
 	if err != nil && !errors.Is(err, errNotJSON) {
@@ -74,7 +73,7 @@ func (s *Schemas) arguments(text, schema []byte, m *meter) (reason string) {
 	return reason
 }
 
-// readTools is the schema of each tool that is offered.
+// readTools returns the schema of each offered tool.
 func readTools(raw []byte) (schemas map[string]json.RawMessage, ok bool) {
 	if len(raw) == 0 {
 		return nil, true
@@ -92,7 +91,7 @@ func readTools(raw []byte) (schemas map[string]json.RawMessage, ok bool) {
 	schemas = make(map[string]json.RawMessage, len(tools))
 	for _, t := range tools {
 		if t.Type != "" && t.Type != "function" {
-			return nil, false // of another kind, whose calls nobody here knows
+			return nil, false // an unknown kind of tool
 		}
 		schemas[t.Function.Name] = t.Function.Parameters
 	}
@@ -101,9 +100,9 @@ func readTools(raw []byte) (schemas map[string]json.RawMessage, ok bool) {
 
 // choice is what a tool_choice demands.
 type choice struct {
-	none bool     // there may be no calls
-	some bool     // there must be
-	only []string // of these tools; nil is any
+	none bool     // calls are forbidden
+	some bool     // a call is required
+	only []string // allowed tools; nil is any
 }
 
 // named is a tool as a tool_choice names it.
@@ -113,7 +112,7 @@ type named struct {
 	} `json:"function"`
 }
 
-// readChoice reads a tool_choice: a word, one tool by name, or the tools that are allowed.
+// readChoice parses a tool_choice: a word, one tool by name, or the allowed tools.
 func readChoice(raw []byte) (c choice, ok bool) {
 	var word string
 	if len(raw) == 0 || string(raw) == "null" {
@@ -146,9 +145,9 @@ func readChoice(raw []byte) (c choice, ok bool) {
 	return c, false
 }
 
-// CheckFormat says whether a whole answer is of the request's response_format, given as raw
-// JSON: "" or a reason of [Schemas.CheckSchema]. Kinds other than text, json_object and
-// json_schema cannot be checked, which is ReasonUnusable.
+// CheckFormat checks a whole answer against the request's response_format, given as raw JSON: "" or a reason
+// of [Schemas.CheckSchema]. Formats other than text, json_object and json_schema cannot be checked:
+// ReasonUnusable.
 func (s *Schemas) CheckFormat(text, format []byte) (reason string) {
 	if len(format) == 0 || string(format) == "null" {
 		return ""

@@ -6,24 +6,24 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxCost is what one check may cost, in evaluations of a small schema against a small
-// value: at some 0.3 µs each, a tenth of a second. Ordinary ones cost tens or hundreds.
+// maxCost is the maximum cost of one check, in evaluations of a small schema against a small value: at about
+// 0.3 µs each, a tenth of a second. Ordinary checks cost tens or hundreds.
 const maxCost = 1 << 18
 
-// longestChain is how many schemas may apply to one value by way of one another.
+// longestChain is the maximum number of schemas that apply to one value through one another.
 const longestChain = 64
 
-// meter is the remaining budget of a check. The library cannot be interrupted, and takes exponential time for nested
-// alternatives. So the meter walks schema and value before it and takes every branch, which gives an upper bound of the
-// evaluations, and stops when the budget is used up.
+// meter is the remaining budget of a check. The library cannot be interrupted, and takes exponential time for
+// nested alternatives. So the meter first walks schema and value and takes every branch. This gives an upper
+// bound of the evaluations. It stops when the budget is used up.
 type meter struct {
 	left   int
-	uneval bool // a schema asked what others evaluated: from then on, all take notes
+	uneval bool // a schema uses unevaluated…: from then on, all schemas record what they evaluated
 }
 
 func newMeter() *meter { return &meter{left: maxCost} }
 
-// allows reports whether a value can be checked with what is left, and takes it.
+// allows reports whether the rest of the budget is enough to check a value, and subtracts the cost.
 func (m *meter) allows(s *jsonschema.Schema, v any) bool {
 	m.schema(s, v, 0)
 	return m.left >= 0
@@ -31,7 +31,7 @@ func (m *meter) allows(s *jsonschema.Schema, v any) bool {
 
 func (m *meter) spend(n int) { m.left -= n }
 
-// types says of which types a value may be for a schema's "type".
+// types are the types that a schema's "type" allows.
 var types = func() (t struct{ null, boolean, number, text, array, object jsonschema.Types }) {
 	t.null.Add("null")
 	t.boolean.Add("boolean")
@@ -59,8 +59,8 @@ func typeOf(v any) jsonschema.Types {
 	return types.number
 }
 
-// schema counts the evaluation of a value; chain is how many schemas led from the first
-// one that applies to it.
+// schema counts the evaluation of a value; chain is the number of schemas from the first one that applies to
+// it.
 func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
 	if s == nil || m.left < 0 {
 		return
@@ -68,7 +68,7 @@ func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
 	if m.spend(1 + chain/4); s.Bool != nil {
 		return
 	}
-	if chain > longestChain || s.DynamicRef != nil || s.RecursiveRef != nil { // which schema these mean depends on the way to them
+	if chain > longestChain || s.DynamicRef != nil || s.RecursiveRef != nil { // their target depends on the path to them
 		m.left = -1
 		return
 	}
@@ -101,7 +101,7 @@ func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
 	}
 }
 
-// members is how many values a value holds directly.
+// members is the number of direct members of a value.
 func members(v any) int {
 	switch v := v.(type) {
 	case []any:
@@ -126,8 +126,8 @@ func (m *meter) equal(s *jsonschema.Schema, v any) {
 	}
 }
 
-// size is how many values a value holds, itself included, and what its texts add. Finding
-// it out costs, too.
+// size is the number of values in a value, including itself, plus the cost of its texts. Computing it has a
+// cost, too.
 func (m *meter) size(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -149,8 +149,8 @@ func (m *meter) size(v any) int {
 	return n
 }
 
-// format counts the formats, which only old drafts assert. One compiles its text as a
-// regular expression.
+// format counts the formats, which only old drafts check. One of them compiles its text as a regular
+// expression.
 func (m *meter) format(s *jsonschema.Schema, v any) {
 	text, ok := v.(string)
 	if s.Format == nil || !ok {
@@ -161,7 +161,7 @@ func (m *meter) format(s *jsonschema.Schema, v any) {
 	}
 }
 
-// match counts a regular expression's run over a text.
+// match counts the run of a regular expression over a text.
 func (m *meter) match(re jsonschema.Regexp, text string) {
 	steps := maxSteps
 	if p, ok := re.(pattern); ok {

@@ -1,8 +1,9 @@
-// Package schema checks a draft against the client's own JSON Schemas: the arguments of tool calls, and answers with a
-// response_format. Start at [Schemas].
+// Package schema checks a draft against the client's own JSON Schemas: the arguments of tool calls, and
+// answers with a response_format. Start at [Schemas].
 //
-// Schemas come from clients and are untrusted: nothing is loaded, and what would take long to compile or to check is not
-// checked. The result is then [ReasonUnusable]: the draft is rejected and the target answers.
+// Schemas come from clients and are untrusted: nothing is loaded from outside, and a schema that would take
+// long to compile or to check is not checked. The result is then [ReasonUnusable]: the draft is rejected and
+// the target answers.
 package schema
 
 import (
@@ -15,29 +16,29 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Why a draft is not what was demanded.
+// Why a draft does not fit the request.
 const (
-	ReasonInvalid   = "invalid_json"    // JSON was asked for, and this is none
-	ReasonMismatch  = "schema_mismatch" // it is JSON, but not of that schema
-	ReasonUnusable  = "schema_unusable" // the schema does not compile, or costs too much to check
-	ReasonNoCall    = "call_missing"    // a call was demanded, and there is none
-	ReasonUnknown   = "call_unknown"    // a tool is called that was not offered, or not the one demanded
-	ReasonArguments = "call_arguments"  // a call's arguments are no JSON object, or not of the tool's schema
+	ReasonInvalid   = "invalid_json"    // it is not JSON
+	ReasonMismatch  = "schema_mismatch" // it is JSON, but does not fit the schema
+	ReasonUnusable  = "schema_unusable" // the schema does not compile, or is too expensive to check
+	ReasonNoCall    = "call_missing"    // a call is required, and there is none
+	ReasonUnknown   = "call_unknown"    // a call of a tool that is not offered, or not the required one
+	ReasonArguments = "call_arguments"  // a call's arguments are not a JSON object, or do not fit the tool's schema
 )
 
-// What all schemas that are kept may have together: so many bytes of text take 50 MB at
-// worst, compiled (where each is nothing but names). An instruction of a regular expression
-// counts as a byte.
+// Bounds of all cached schemas together: this many bytes of text take 50 MB at worst, compiled (if they
+// consist of names only). An instruction of a regular expression counts as a byte.
 const (
 	maxKept      = 512
 	maxKeptBytes = 512 << 10
 )
 
-// Schemas keeps compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value is ready.
+// Schemas caches compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value
+// is ready.
 type Schemas struct {
 	mu    sync.Mutex
 	byKey map[key]*list.Element // of *entry
-	order list.List             // the latest used first
+	order list.List             // most recently used first
 	bytes int                   // the sizes of all in order
 }
 
@@ -53,7 +54,7 @@ type entry struct {
 	err  error
 }
 
-// compiled is the schema of a text.
+// compiled returns the compiled schema of a text.
 func (s *Schemas) compiled(text []byte) (*jsonschema.Schema, error) {
 	if len(text) > maxText {
 		return nil, errTooBig
@@ -67,7 +68,7 @@ func (s *Schemas) compiled(text []byte) (*jsonschema.Schema, error) {
 	return e.sch, e.err
 }
 
-// grow counts what an entry turned out to have beside its text.
+// grow adds an entry's size besides its text.
 func (s *Schemas) grow(e *entry, by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *Schemas) grow(e *entry, by int) {
 	}
 }
 
-// trim lets the schemas go that were used longest ago.
+// trim removes the least recently used schemas.
 func (s *Schemas) trim() {
 	for s.order.Len() > maxKept || s.bytes > maxKeptBytes {
 		old, _ := s.order.Remove(s.order.Back()).(*entry)
@@ -105,7 +106,7 @@ func (s *Schemas) entry(k key, size int) *entry {
 	return e
 }
 
-// root is what a schema is called while it is compiled. It can be neither a file nor an address.
+// root is the name of a schema during compilation. It can be neither a file nor an address.
 const root = "urn:foregate:schema"
 
 // errRemote is returned for schemas that refer to others.
@@ -116,7 +117,7 @@ type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
-// compile compiles a schema within bounds of size.
+// compile compiles a schema within the bounds.
 func compile(text []byte, p *patterns) (sch *jsonschema.Schema, err error) {
 	defer func() {
 		if what := recover(); what != nil {
@@ -139,10 +140,10 @@ func compile(text []byte, p *patterns) (sch *jsonschema.Schema, err error) {
 	return c.Compile(root)
 }
 
-// check says whether a value is of a schema, "" or a reason, and takes its cost from the meter.
+// check checks a value against a schema, "" or a reason, and subtracts its cost from the meter.
 func check(sch *jsonschema.Schema, v any, m *meter) (reason string) {
 	defer func() {
-		if recover() != nil { // a library that was asked something strange: the target answers
+		if recover() != nil { // a library error on strange input: the target answers
 			reason = ReasonUnusable
 		}
 	}()
@@ -155,8 +156,8 @@ func check(sch *jsonschema.Schema, v any, m *meter) (reason string) {
 	return ""
 }
 
-// CheckSchema says whether a text is JSON of a schema: "", [ReasonInvalid],
-// [ReasonMismatch] or [ReasonUnusable].
+// CheckSchema checks that a text is JSON that fits a schema: "", [ReasonInvalid], [ReasonMismatch] or
+// [ReasonUnusable].
 func (s *Schemas) CheckSchema(text, schema []byte) (reason string) {
 	v, err := decodeValue(text)
 	switch {

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Dial bounds how long a connection to a backend may take to come up.
+// Dial bounds the time to connect to a backend.
 type Dial struct {
-	Connect time.Duration // timeout.connect: until the backend's machine has accepted it
-	TLS     time.Duration // timeout.tls: for the handshake after that, of an https backend
+	Connect time.Duration // timeout.connect: until the TCP connection is established
+	TLS     time.Duration // timeout.tls: for the TLS handshake after that
 }
 
-// DefaultDial holds the values that are used where none are set.
+// DefaultDial returns the default values.
 func DefaultDial() Dial { return Dial{Connect: time.Second, TLS: 2 * time.Second} }
 
-// dialer opens connections to backends; its bounds are read anew for each.
+// dialer opens connections to backends; its bounds are read for each one.
 type dialer struct{ bounds func() Dial }
 
-// now returns the bounds in force. What is zero or negative is the default.
+// now returns the bounds in force. Zero and negative values mean the default.
 func (d dialer) now() Dial {
 	b := DefaultDial()
 	if d.bounds == nil {
@@ -43,8 +43,8 @@ func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return nd.DialContext(ctx, network, addr)
 }
 
-// dialTLS opens a connection and shakes hands. http.Transport's own bound of the
-// handshake cannot be changed while it runs.
+// dialTLS opens a connection and does the TLS handshake. http.Transport's own bound of the handshake cannot
+// be changed while it runs.
 func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -58,15 +58,14 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	defer cancel()
 	conn := tls.Client(raw, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
 	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = raw.Close() // the handshake's error says more
+		_ = raw.Close() // the handshake's error is more useful
 		return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
 	}
 	return conn, nil
 }
 
-// NewTransport is the client side of the gateway: connections are kept for
-// less than the 5 s after which vLLM closes idle ones, nothing is decompressed, no
-// proxy is asked and no redirect followed.
+// NewTransport is the gateway's HTTP transport to engines: idle connections are kept for less than the 5 s
+// after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed.
 func NewTransport() *http.Transport { return newTransport(dialer{}) }
 
 func newTransport(d dialer) *http.Transport {

@@ -15,7 +15,7 @@ const (
 	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
 )
 
-// encode is a call as an engine reads it: where it is posted to, and its body.
+// encode returns the path and the body of a call.
 func encode(call engine.Call) (path string, body []byte) {
 	switch c := call.(type) {
 	case *engine.Relay:
@@ -59,23 +59,23 @@ func encode(call engine.Call) (path string, body []byte) {
 	panic(fmt.Sprintf("upstream: no such call: %T", call))
 }
 
-// set gives a member of a request a value, as JSON.
+// set sets a member of a request to a JSON value.
 func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
 
-// drop takes a member out of a request.
+// drop removes a member of a request.
 func drop(name string) openai.Edit { return openai.Edit{Name: name} }
 
-// number gives a member of a request a number.
+// number sets a member of a request to an integer.
 func number(name string, n int) openai.Edit {
 	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
 }
 
-// fraction gives a member of a request a number that need not be whole.
+// fraction sets a member of a request to a number.
 func fraction(name string, f float64) openai.Edit {
 	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
 }
 
-// termEdits tell an engine the terms of a call.
+// termEdits are the edits for the terms of a call.
 func termEdits(t *engine.Terms) []openai.Edit {
 	edits := append(make([]openai.Edit, 0, 16), openai.Edit{Name: "model", Value: openai.Quote(t.Model)})
 	if t.Salt != "" {
@@ -87,7 +87,7 @@ func termEdits(t *engine.Terms) []openai.Edit {
 	return edits
 }
 
-// streamEdits make a request one for a stream without stop strings.
+// streamEdits request a stream without stop strings.
 func streamEdits(t *engine.Terms, options string) []openai.Edit {
 	return append(termEdits(t), set("stream", "true"), set("stream_options", options), drop("stop"), drop("include_stop_str_in_output"))
 }
@@ -109,7 +109,7 @@ func draftBody(c *engine.Draft) []byte {
 	return apply(c.Request, 256, append(edits, logprobs(c.Request.Kind, 5)...))
 }
 
-// logprobs ask for those of each token and of so many alternatives.
+// logprobs requests the logprobs of each token and of this many alternatives.
 func logprobs(kind openai.Kind, top int) []openai.Edit {
 	if kind == openai.Completion {
 		return []openai.Edit{number("logprobs", top)}
@@ -122,13 +122,12 @@ func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) []byte {
 	return apply(r, 256, append(edits, more...))
 }
 
-// apply is the request's body with edits, which make it so many bytes longer at most, about.
+// apply returns the request's body with edits, which make it at most about longer bytes longer.
 func apply(r *openai.Request, longer int, edits []openai.Edit) []byte {
 	return r.Apply(make([]byte, 0, len(r.Body)+longer), edits...)
 }
 
-// textBody asks to carry on behind a text. A chat is told it as the assistant's message, which is
-// not over.
+// textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
 func textBody(c *engine.ContinueText) []byte {
 	edits := streamEdits(&c.Terms, countedStream)
 	if c.MaxTokens > 0 {
@@ -151,7 +150,7 @@ func firstBlockBody(c *engine.FirstBlock) []byte {
 		number("max_tokens", c.MaxTokens), set("return_token_ids", "true"))
 }
 
-// listedBody names the law to the last field, so that no default of the engine's changes it.
+// listedBody sets every sampling field explicitly, so that no default of the engine changes the distribution.
 func listedBody(c *engine.DraftListed) []byte {
 	edits := append(termEdits(&c.Terms), set("stream", "false"), drop("stream_options"),
 		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
@@ -160,8 +159,7 @@ func listedBody(c *engine.DraftListed) []byte {
 	return apply(c.Request, 512, append(edits, logprobs(c.Request.Kind, plan.SampledTop)...))
 }
 
-// idsBody begins the body of a completion behind ids, as the request samples; its last brace is
-// missing.
+// idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.
 func idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
 	b := append(make([]byte, 0, 512+8*(len(prompt)+len(answer))), `{"model":`...)
 	b = append(b, openai.Quote(t.Model)...)

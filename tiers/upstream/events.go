@@ -11,14 +11,14 @@ import (
 
 const maxEvent = 1 << 20 // bytes of one server-sent event
 
-// events is an answer that comes as server-sent events.
+// events is an answer as server-sent events.
 type events struct {
 	httpExchange
 	reader   *openai.EventReader
 	parser   openai.ChunkParser
-	held     *openai.Chunk // the first, read while opening
+	held     *openai.Chunk // the first, read by Open
 	finishes engine.FinishTracker
-	came     int64 // bytes of the events so far
+	came     int64 // bytes of the events received
 }
 
 func (s *events) begin() (err error) {
@@ -52,7 +52,7 @@ func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
 // Buffered implements [engine.Stream].
 func (s *events) Buffered() bool { return s.held != nil || s.reader.Buffered() }
 
-// read reads up to the next event that says something.
+// read reads the next event with content.
 func (s *events) read() (*openai.Chunk, error) {
 	for {
 		c, err := s.readEvent()
@@ -65,7 +65,7 @@ func (s *events) read() (*openai.Chunk, error) {
 func (s *events) readEvent() (*openai.Chunk, error) {
 	data, err := s.reader.Next()
 	if err == io.EOF {
-		return nil, io.ErrUnexpectedEOF // the terminator is owed
+		return nil, io.ErrUnexpectedEOF // the terminator is missing
 	}
 	if err != nil {
 		return nil, err

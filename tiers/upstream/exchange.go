@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	drainWait   = 50 * time.Millisecond // for the end of a body behind its terminator
-	maxTail     = 4 << 10               // bytes behind a terminator; a body that has more is closed
-	staleWithin = time.Second / 4       // a kept connection that was closed while it was idle breaks so soon
+	drainWait   = 50 * time.Millisecond // for the end of a body after its terminator
+	maxTail     = 4 << 10               // bytes after a terminator; a longer rest closes the connection
+	staleWithin = time.Second / 4       // if a reused connection breaks so soon, it was closed while idle
 )
 
 // httpExchange is one running attempt: the request, its deadlines and the response. The types that embed it read the
@@ -24,24 +24,24 @@ type httpExchange struct {
 	options *Options
 	attempt *engine.Attempt
 
-	parent context.Context // of who asked
+	parent context.Context // the caller's
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	trace  httptrace.ClientTrace
-	timer  *time.Timer // of the silence; runs only while something is awaited
+	timer  *time.Timer // idle timer; runs only during waits
 
 	begun    time.Time // when it was sent
-	kept     bool      // its connection had been used before
+	kept     bool      // its connection was reused
 	resp     *http.Response
 	bound    usageBound
-	finished bool // the terminator was seen: little is left, and the connection may be used again
+	finished bool // the terminator was received: little is left, and the connection may be reused
 	closed   bool
 }
 
 // answer is an exchange with one of three ways to read its answer.
 type answer interface {
 	engine.Stream
-	// begin reads an answer with status 200 up to its first byte, or all of one in one piece.
+	// begin reads an answer with status 200 up to its first byte, or completely if it is not a stream.
 	begin() error
 }
 
@@ -54,7 +54,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 		defer timer.Stop()
 	}
 	opened := false
-	defer func() { // it may panic, too
+	defer func() { // also after a panic
 		if !opened {
 			x.Close()
 		}
@@ -69,7 +69,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	return nil
 }
 
-// send makes the request, and has an answer with status 200 begun.
+// send sends the request, and calls begin for an answer with status 200.
 func (x *httpExchange) send(a answer) error {
 	path, body := encode(x.attempt.Call)
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
@@ -115,7 +115,7 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-var jsonType = []string{typeJSON} // never changed
+var jsonType = []string{typeJSON} // read-only
 
 // await starts the idle timer of the exchange.
 func (x *httpExchange) await() {
@@ -152,6 +152,6 @@ func (x *httpExchange) Close() {
 	}
 	x.cancel(context.Canceled)
 	if x.resp != nil {
-		_ = x.resp.Body.Close() // nothing is owed to a body that is given up
+		_ = x.resp.Body.Close() // errors of an abandoned body do not matter
 	}
 }

@@ -39,7 +39,7 @@ func transportKind(parent, own context.Context, err error) engine.FailureKind {
 		return engine.Stalled
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
-		return engine.Exhausted // no fault of the backend's
+		return engine.Exhausted // not the backend's fault
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns),
 		errors.As(err, &op) && op.Op == "dial":
 		return engine.Refused
@@ -66,7 +66,7 @@ func statusKind(status int) engine.FailureKind {
 
 // refusal returns the failure of a response with a status other than 200.
 func refusal(resp *http.Response) *engine.Failure {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is good enough
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is enough
 	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)

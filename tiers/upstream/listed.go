@@ -30,7 +30,7 @@ type listedAnswer struct {
 	} `json:"choices"`
 }
 
-// parseListed reads the alternatives at each of so many places of the first choice. The error matches
+// parseListed reads the alternatives at this many positions of the first choice. The error matches
 // [engine.ErrListed].
 func parseListed(body []byte, places int) ([][]accept.Token, error) {
 	var a listedAnswer
@@ -79,12 +79,13 @@ func namedID(name string) (int32, error) {
 	return int32(id), nil
 }
 
-// bounded is a logprob within what engines write: −9999 stands for minus infinity, and rounding may take one above 0.
+// bounded is a logprob within the engines' range: −9999 means minus infinity, and rounding may give a value
+// above 0.
 func bounded(lp float64) accept.Nats { return accept.Nats(math.Min(math.Max(lp, -9999), 0)) }
 
-// parseScored reads so many likeliest tokens at the place of each id from a score's answer, whose own
-// shape was checked before. Engines list the id itself in any case: where it is one more, it is left out, since
-// what is listed must not hang on which token was drafted. The error matches [engine.ErrListed].
+// parseScored reads the top most likely tokens at the position of each id from a score's answer, whose form
+// was checked before. Engines always list the id itself. If it is an additional one, it is left out, because
+// the list must not depend on which token was drafted. The error matches [engine.ErrListed].
 func parseScored(body []byte, ids []int32, top int) ([][]accept.Token, error) {
 	type places []json.RawMessage
 	var a struct {
@@ -125,8 +126,8 @@ func parseScored(body []byte, ids []int32, top int) ([][]accept.Token, error) {
 	return out, nil
 }
 
-// parseDraws reads the choices of an answer of one token each, of which so many were asked for. The
-// error matches [engine.ErrListed].
+// parseDraws reads the choices of an answer of one token each; asked is the requested number. The error
+// matches [engine.ErrListed].
 func parseDraws(body []byte, asked int) ([]engine.Draw, error) {
 	var a listedAnswer
 	if err := json.Unmarshal(body, &a); err != nil {

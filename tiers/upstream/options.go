@@ -7,15 +7,15 @@ import (
 
 const defaultMaxBody = 16 << 20 // bytes
 
-// Options make a Client.
+// Options configure a Client.
 type Options struct {
 	Transport http.RoundTripper // nil is NewTransport, with Dial
 	Dial      func() Dial       // live, for the default Transport; nil is DefaultDial
-	MaxBody   int64             // bytes of an answer in one piece; 0 is 16 MiB
+	MaxBody   int64             // of an answer that is not a stream; 0 is 16 MiB
 	Now       func() time.Time  // nil is time.Now
 }
 
-// complete fills in what is not set.
+// complete sets the defaults.
 func (o Options) complete() Options {
 	if o.Transport == nil {
 		o.Transport = newTransport(dialer{o.Dial})

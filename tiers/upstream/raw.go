@@ -10,18 +10,18 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// maxRead is how much of an answer that passes through is read at once, in bytes.
+// maxRead is the size of one read of a forwarded answer, in bytes.
 const maxRead = 32 << 10
 
-// raw is an answer that is passed through byte by byte.
+// raw is an answer that is forwarded byte by byte.
 type raw struct {
 	httpExchange
 	into  *engine.Forwarded
 	meter *openai.Meter
 	buf   []byte
 	chunk openai.Chunk
-	held  int  // bytes in buf, read while opening
-	ended bool // all of the body was read
+	held  int  // bytes in buf, read by Open
+	ended bool // the whole body was read
 }
 
 func (s *raw) begin() error {
@@ -33,7 +33,7 @@ func (s *raw) begin() error {
 	s.meter = openai.NewMeter(s.into.Events)
 	size := int64(maxRead)
 	if length := s.resp.ContentLength; length >= 0 {
-		size = min(size, length+1) // one more, so that the read that fills it also finds the end
+		size = min(size, length+1) // one more, so that the last read also finds the end
 	}
 	s.buf = make([]byte, size)
 	s.held, err = s.read()
@@ -73,7 +73,7 @@ func (s *raw) read() (int, error) {
 	return n, nil
 }
 
-// measure updates the token counts by the bytes that are passed on now.
+// measure updates the token counts with the bytes that are forwarded now.
 func (s *raw) measure() {
 	s.meter.Take(s.chunk.Raw)
 	came := int64(inOnePiece)
@@ -87,12 +87,12 @@ func (s *raw) measure() {
 	s.into.Used = u
 }
 
-// typeStream is the media type of events that pass through.
+// typeStream is the media type of forwarded events.
 const typeStream = typeEvents + "; charset=utf-8"
 
-// passable returns the media type of an answer to pass through: JSON or an event stream, by constants of the gateway.
-// Any other type is a fault of the backend: its tokens could not be counted, and a browser might take it for a page of
-// the gateway's origin.
+// passable returns the media type of a forwarded answer: JSON or an event stream, from constants of the
+// gateway. Any other type is a fault of the backend: its tokens could not be counted, and a browser might
+// treat it as a page of the gateway's origin.
 func passable(h http.Header) (string, error) {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)

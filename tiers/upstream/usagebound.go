@@ -2,16 +2,16 @@ package upstream
 
 import "github.com/foregate/foregate/tiers/openai"
 
-// usageBound is the largest usage that a call can have. Limits, metrics, receipts, costs and audits use values within
-// it.
+// usageBound is the largest possible usage of a call. Limits, metrics, receipts, costs and audits use values
+// within it.
 type usageBound struct {
 	sent   []byte // the call's body
-	prompt int    // tokens that its prompts can have; 0 goes by sent
-	answer int    // tokens that its answer can have
+	prompt int    // maximum for its prompts; 0: derived from sent
+	answer int    // maximum for its answer
 
-	searched bool // sent was looked through: what follows is known
-	most     int  // tokens that sent can have
-	hides    bool // what comes may lack tokens that were made
+	searched bool // sent was searched: the next fields are known
+	most     int  // maximum tokens in sent
+	hides    bool // the answer may omit generated tokens
 }
 
 // inOnePiece tells clamp that the answer is not a stream.
@@ -36,7 +36,7 @@ func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 	return can.Clamp(u)
 }
 
-// search looks the body through, once and only where it may matter.
+// search searches the body, once and only if it may matter.
 func (b *usageBound) search() {
 	if !b.searched {
 		b.searched, b.most, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)

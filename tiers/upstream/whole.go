@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// whole is an answer in one piece. It is read and checked in Open, so that a bad one can still be retried on another
-// backend.
+// whole is an answer that is not a stream. It is read and checked in Open, so that an invalid one can still
+// be retried on another backend.
 type whole struct{ httpExchange }
 
 func (s *whole) begin() error {
@@ -89,7 +89,7 @@ func (s *whole) take(body []byte) (err error) {
 
 var errNoChoices = errors.New("an answer without choices")
 
-// relayed checks an answer that goes to the client as it is.
+// relayed checks an answer that goes to the client unchanged.
 func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	a, err := openai.ParseAnswer(body)
 	switch {
@@ -107,7 +107,7 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	return nil
 }
 
-// drafted reads an answer that is judged.
+// drafted parses an answer that is judged.
 func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
 	if *into, err = openai.ParseDraftAnswer(body); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
 	return nil
 }
 
-// block reads a few tokens of an answer.
+// block parses a few tokens of an answer.
 func (s *whole) block(into *engine.Block, body []byte) error {
 	parser := openai.ChunkParser{Judged: true, NoTop: true}
 	c, err := parser.Parse(body)
@@ -129,7 +129,7 @@ func (s *whole) block(into *engine.Block, body []byte) error {
 	return nil
 }
 
-// scoredListed reads a score with the likeliest tokens of each place.
+// scoredListed parses a score with the most likely tokens of each position.
 func scoredListed(q *openai.ScoreQuestion, body []byte) ([][]accept.Token, error) {
 	if _, err := q.Parse(body); err != nil {
 		return nil, err

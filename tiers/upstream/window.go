@@ -14,8 +14,8 @@ const (
 	maxCard  = 1 << 20         // bytes of one
 )
 
-// ContextWindow reads a model's context length, in tokens and more than 0, off the card that the backend at
-// a base URL has of it.
+// ContextWindow reads a model's context length, in tokens and above 0, from the model card at a backend's
+// base URL.
 func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, cardWait)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package evidencetest makes evidence for tests, by opening and closing audits as the cascade does.
+// Package evidencetest makes evidence for tests by opening and closing audits, as the cascade does.
 package evidencetest
 
 import (
@@ -30,7 +30,7 @@ func New(client redis.UniversalClient) *Audits {
 	}
 }
 
-// Learn gives scores without outcomes, evenly from 0 to 1.
+// Learn adds scores without outcomes, evenly from 0 to 1.
 func (a *Audits) Learn(t testing.TB, k risk.Key, n int) {
 	t.Helper()
 	for i := range n {
@@ -40,7 +40,7 @@ func (a *Audits) Learn(t testing.TB, k risk.Key, n int) {
 	}
 }
 
-// Audit makes n audits of drafts within the region, of which every so many is bad; 0 is none.
+// Audit makes n audits of drafts within the region; every badEvery-th is bad, 0 is none.
 func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 	t.Helper()
 	for i := range n {
@@ -71,13 +71,13 @@ func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	return fate
 }
 
-// Key is a key of the rules that these tests have.
+// Key returns a key with the rules of these tests.
 func Key(route, length, cohort string) risk.Key {
 	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: cohort}
 }
 
-// Mixed has a key of each state: certified with an audit under way, uncertified, learning,
-// infeasible, and a lot that is kept apart.
+// Mixed makes a key of each state: certified with an audit in progress, uncertified, learning, infeasible,
+// and a cohort with evidence of its own.
 func (a *Audits) Mixed(t testing.TB) {
 	t.Helper()
 	certified := Key("chat", "to_1k", "conf")
@@ -96,12 +96,12 @@ func (a *Audits) Mixed(t testing.TB) {
 	a.Audit(t, infeasible, 40, 2)
 }
 
-// Drafted notes drafts of a warm-up, of which so many were the answer.
+// Drafted records n drafts of a warm-up, of which served were the answer.
 func (a *Audits) Drafted(k risk.Key, n, served int) {
 	a.Book.Drafted(k, n, served)
 }
 
-// Warm makes audits of drafts that a warm-up served, of which the first so many are bad.
+// Warm makes audits of drafts that a warm-up served, of which the first bad ones are bad.
 func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
 	t.Helper()
 	for i := range n {
