@@ -14,7 +14,7 @@ var errEvidence = &problem{status: http.StatusServiceUnavailable, retryable: tru
 	Message: "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.", Type: "server_error", Code: "evidence_away",
 }}
 
-// RiskState is the state of the promise for one kind of request.
+// RiskState is the state of the guarantee for one kind of request.
 type RiskState string
 
 // The states.
@@ -25,7 +25,7 @@ const (
 	RiskInherits    RiskState = "inherits"    // it has no certificate, and uses that of the whole route
 	RiskUncertified RiskState = "uncertified" // not enough audits yet: the target answers
 	RiskLearning    RiskState = "learning"    // scores are collected to choose the thresholds: the target answers
-	RiskInfeasible  RiskState = "infeasible"  // audits show that no threshold keeps the promise: the target answers
+	RiskInfeasible  RiskState = "infeasible"  // audits show that no threshold keeps the guarantee: the target answers
 )
 
 // WarmupView is the first period of a kind of request, in which drafts may be served before anything is
@@ -46,7 +46,7 @@ type WarmupView struct {
 	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since its start; null if not known, and when it is over
 }
 
-// RiskAdvice helps to set a promise for an infeasible kind of request.
+// RiskAdvice helps to set a guarantee for an infeasible kind of request.
 type RiskAdvice struct {
 	Audits   int     `json:"audits"` // at the strictest threshold
 	Bad      int     `json:"bad"`
@@ -61,7 +61,7 @@ type RiskAdvice struct {
 	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
 }
 
-// RiskView is the evidence about one kind of request and cohort, as GET /admin/risk returns it: the promise,
+// RiskView is the evidence about one kind of request and cohort, as GET /admin/risk returns it: the guarantee,
 // whether it is kept, and the number of audits behind it. Shares are 0 … 1. Null means not known or not
 // applicable.
 type RiskView struct {
@@ -71,7 +71,7 @@ type RiskView struct {
 	State        RiskState `json:"state"`
 	Summary      string    `json:"summary"` // the state in one line, for people: drafts served, audit results, what to do, remaining time
 
-	MaxWrongRate     float64 `json:"max_wrong_rate"`    // promise: the target would have refused at most this share of the served drafts …
+	MaxWrongRate     float64 `json:"max_wrong_rate"`    // guarantee: the target would have refused at most this share of the served drafts …
 	ErrorProbability float64 `json:"error_probability"` // … except with this probability
 
 	OperatingIndex int      `json:"operating_index"` // number of certified thresholds, from the strictest; 0: nothing is served
@@ -101,7 +101,7 @@ type RiskView struct {
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
-// RiskSummary is the state of a route's promise in one line of GET /admin/status.
+// RiskSummary is the state of a route's guarantee in one line of GET /admin/status.
 type RiskSummary struct {
 	Route            string  `json:"route"`
 	MaxWrongRate     float64 `json:"max_wrong_rate"`
@@ -109,7 +109,7 @@ type RiskSummary struct {
 	Classes          int     `json:"classes"`    // kinds of request, each with its own evidence
 	Certified        int     `json:"certified"`  // of these, with a threshold of their own
 	Inherited        int     `json:"inherited"`  // that use the threshold of the whole route
-	Infeasible       int     `json:"infeasible"` // for which audits show that no threshold keeps the promise
+	Infeasible       int     `json:"infeasible"` // for which audits show that no threshold keeps the guarantee
 	Warned           int     `json:"warned"`     // with a suspected drift
 
 	Main *RiskView `json:"main"` // the kind with the most drafts and audits, of those in use; null if there is none

@@ -51,8 +51,8 @@ func (a *App) EnginesKnown() bool {
 	return true
 }
 
-// Promises returns the state of each route's promise, at most ten seconds old.
-func (a *App) Promises() []gateway.RiskSummary { return a.risks.Promises() }
+// Guarantees returns the state of each route's guarantee, at most ten seconds old.
+func (a *App) Guarantees() []gateway.RiskSummary { return a.risks.Guarantees() }
 
 // Backends returns the ids of a pool's backends; none for an unknown pool.
 func (a *App) Backends(pool string) []string {

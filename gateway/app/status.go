@@ -31,7 +31,7 @@ func (i inspector) Status() gateway.Status {
 		})
 	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
-	s.Risk = i.risks.Promises()
+	s.Risk = i.risks.Guarantees()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {
 		if b.State != "closed" {

@@ -143,7 +143,7 @@ type Tenant struct {
 	Concurrent  int      // requests in progress; 0 is unlimited
 
 	AllowLowScoreUnderPressure bool // it may get drafts below the threshold while the target is short of KV memory
-	PerTenantEvidence          bool // the promise about drafts holds for its requests alone, with their own evidence
+	PerTenantEvidence          bool // the guarantee about drafts holds for its requests alone, with their own evidence
 }
 
 // Limits bound one request, and all requests together.

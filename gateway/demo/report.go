@@ -10,20 +10,20 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// promiseEvery is the time between two lines about an unchanged promise.
-const promiseEvery = 15 * time.Second
+// guaranteeInterval is the time between two lines about an unchanged promise.
+const guaranteeInterval = 15 * time.Second
 
-// promiseReport prints the state of the demo route's promise.
-type promiseReport struct {
+// guaranteeReport prints the state of the demo route's promise.
+type guaranteeReport struct {
 	say   func(line string)
 	state gateway.RiskState // last printed state
 	at    time.Time
 }
 
-// tell prints the state of the promises: at once if it has changed, otherwise every 15 seconds.
-func (r *promiseReport) tell(promises []gateway.RiskSummary, now time.Time) {
-	for _, p := range promises {
-		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < promiseEvery {
+// tell prints the state of the guarantees: at once if it has changed, otherwise every 15 seconds.
+func (r *guaranteeReport) tell(guarantees []gateway.RiskSummary, now time.Time) {
+	for _, p := range guarantees {
+		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < guaranteeInterval {
 			continue
 		}
 		r.state, r.at = p.Main.State, now
@@ -36,7 +36,7 @@ func (d *demo) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var last totals
-	promise := promiseReport{say: func(text string) { _, _ = fmt.Fprintln(d.Stdout, text) }}
+	guarantee := guaranteeReport{say: func(text string) { _, _ = fmt.Fprintln(d.Stdout, text) }}
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,7 +48,7 @@ func (d *demo) report(ctx context.Context) {
 		_, _ = fmt.Fprintf(d.Stdout, "%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
 			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
 		last = now
-		promise.tell(d.replicas[0].Promises(), time.Now())
+		guarantee.tell(d.replicas[0].Guarantees(), time.Now())
 	}
 }
 

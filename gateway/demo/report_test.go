@@ -10,7 +10,7 @@ import (
 
 func TestTheDemonstrationTellsAChangeOfThePromiseAtOnceAndTheRestNowAndThen(t *testing.T) {
 	var said []string
-	r := promiseReport{say: func(line string) { said = append(said, line[len("          guarantee of r: "):]) }}
+	r := guaranteeReport{say: func(line string) { said = append(said, line[len("          guarantee of r: "):]) }}
 	at := time.Unix(1000, 0)
 	stands := func(after time.Duration, state gateway.RiskState, says string) {
 		r.tell([]gateway.RiskSummary{{Route: "r", Main: &gateway.RiskView{State: state, Summary: says}}}, at.Add(after))

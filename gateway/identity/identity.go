@@ -38,7 +38,7 @@ type Tenant struct {
 	RPM, TPM                   int        // requests and tokens per minute; 0 is unlimited
 	Concurrent                 int        // requests in progress; 0 is unlimited
 	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of KV memory
-	PerTenantEvidence          bool       // the promise about drafts holds for its requests alone
+	PerTenantEvidence          bool       // the guarantee about drafts holds for its requests alone
 }
 
 // Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The

@@ -14,7 +14,7 @@ func describe(v *gateway.RiskView, w timeToCertify, advice string) string {
 	case gateway.RiskWarmup:
 		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + display.Duration(v.Warmup.SecondsLeft) + " at the latest"
 	case gateway.RiskStopped:
-		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the promise; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
+		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the guarantee; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	case gateway.RiskCertified:
 		return fmt.Sprintf("certified: serves about %s of the drafts, of which less than %s are wrong", display.Percent(v.Acceptance), display.Percent(v.Bound))
 	case gateway.RiskInherits:

@@ -1,4 +1,4 @@
-// Package riskview describes the state of the promise for each kind of request in the operators' words: its
+// Package riskview describes the state of the guarantee for each kind of request in the operators' words: its
 // phase, the results of audits, and the time until a first certificate. A [Viewer] makes these views from
 // states of the evidence; a [Watcher] does it for a running replica, and logs each change of phase.
 package riskview
@@ -160,8 +160,8 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 	return found
 }
 
-// promisesOf summarizes states, one line per route, with the main kind of each.
-func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
+// guaranteesOf summarizes states, one line per route, with the main kind of each.
+func guaranteesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
 	lines := gateway.RiskSummaries(views)
 	for i := range lines {
 		lines[i].Main = mainOf(lines[i].Route, known, views)

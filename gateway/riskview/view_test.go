@@ -79,7 +79,7 @@ func TestAPromiseFitsOneLineOfTheStatus(t *testing.T) {
 	s := &Watcher{config: riskConfig, now: time.Now}
 	s.last.Store(&known)
 	var got []string
-	for _, p := range s.Promises() {
+	for _, p := range s.Guarantees() {
 		got = append(got, p.Route+": "+display.GuaranteeText(p))
 	}
 	want := []string{

@@ -137,10 +137,10 @@ func (s *Watcher) Views(ctx context.Context) ([]gateway.RiskView, error) {
 	return s.viewer().Views(known), nil
 }
 
-// Promises summarizes the states, at most ten seconds old, one line per route (gateway.Status).
-func (s *Watcher) Promises() []gateway.RiskSummary {
+// Guarantees summarizes the states, at most ten seconds old, one line per route (gateway.Status).
+func (s *Watcher) Guarantees() []gateway.RiskSummary {
 	known := s.States()
-	return promisesOf(known, s.viewer().Views(known))
+	return guaranteesOf(known, s.viewer().Views(known))
 }
 
 // Inherited counts each route's kinds of request that use the threshold of the whole route

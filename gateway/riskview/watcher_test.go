@@ -103,7 +103,7 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	v := onlyView(t, configured(a, riskConfig("")))
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
 		!strings.HasPrefix(v.Summary, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
-		!strings.Contains(v.Summary, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		!strings.Contains(v.Summary, "too many for the guarantee; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
 		t.Errorf("%s: %q", v.State, v.Summary)
 	}
 }
@@ -157,7 +157,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		}
 		s := configured(a, riskConfig(""))
 		s.last.Store(&known)
-		got := s.Promises()
+		got := s.Guarantees()
 		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.TrafficClass || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}

@@ -27,13 +27,13 @@ func drafts() board {
 					q(`histogram_quantile(0.5, sum by (le) (rate(foregate_verification_seconds_bucket{R}[r])))`, "P50"), q(`histogram_quantile(0.95, sum by (le) (rate(foregate_verification_seconds_bucket{R}[r])))`, "P95")),
 				areas("Carried on by another backend", "reqps", "Answers that were taken over in the middle, by why.", q(`sum by (reason) (rate(foregate_midstream_failovers_total{R}[r]))`, "{{reason}}")),
 			}},
-			{"The promise (modes risk and shadow)", []panel{
+			{"The guarantee (modes risk and shadow)", []panel{
 				lines("Proven bound", "percentunit", "Of the drafts served, what the target would refuse is proven to be less than this; 1 while nothing is proven, and nothing is served then.",
-					q(`max by (route, traffic_class, cohort) (foregate_risk_upper_bound{R})`, "{{route}} {{traffic_class}} {{cohort}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "promised")).size(12, 8),
+					q(`max by (route, traffic_class, cohort) (foregate_risk_upper_bound{R})`, "{{route}} {{traffic_class}} {{cohort}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
 				lines("What audits say", "percentunit", "The same share among the audits, and the interval that holds it at every moment.",
 					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate{R})`, "{{route}} {{traffic_class}} {{cohort}}"),
 					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate_lower{R})`, "{{route}} {{traffic_class}} {{cohort}} at least"),
-					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} {{cohort}} at most"), q(`max(foregate_risk_max_wrong_rate{R})`, "promised")).size(12, 8),
+					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} {{cohort}} at most"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
 				lines("Thresholds certified", "short", "The strictest first; 0: no draft is served.", q(`max by (route, traffic_class, cohort) (foregate_risk_certified_thresholds{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
 				lines("On the way to an alarm of drift", "percentunit", "At 1 all certificates are taken back.", q(`max by (route, traffic_class, cohort) (foregate_risk_drift_level{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8).over(0.5, 0.9),
 				lines("Acceptance to expect", "percentunit", "Share of the drafts that the operating threshold accepted when it was placed.", q(`max by (route, traffic_class, cohort) (foregate_risk_expected_acceptance{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
@@ -46,7 +46,7 @@ func drafts() board {
 				areas("Drafts of warm-ups", "cpm", "A minute. Those served are no part of the promise.",
 					q(`60 * sum(max by (route, traffic_class, cohort) (rate(foregate_risk_warmup_drafts_total{R}[r])))`, "made"), q(`60 * sum(max by (route, traffic_class, cohort) (rate(foregate_risk_warmup_served_total{R}[r])))`, "served")).size(8, 8),
 				lines("Wrong among those served", "percentunit", "Share of the audited drafts that warm-ups served.",
-					q(`max by (route, traffic_class, cohort) (foregate_risk_warmup_wrong_rate{R})`, "{{route}} {{traffic_class}} {{cohort}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "promised")).size(8, 8),
+					q(`max by (route, traffic_class, cohort) (foregate_risk_warmup_wrong_rate{R})`, "{{route}} {{traffic_class}} {{cohort}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(8, 8),
 			}},
 			{"Audits", []panel{
 				areas("Audits by outcome", "cpm", "A minute. good and bad are evidence; lost counts as bad.", q(`60 * sum by (label) (rate(foregate_audits_total{R}[r]))`, "{{label}}")),

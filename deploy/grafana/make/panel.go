@@ -199,7 +199,7 @@ var colours = map[string][][2]string{
 	"{{verdict}}":  {{"accepted", "green"}, {"rejected", "red"}, {"bypassed", "#808080"}},
 	"{{priority}}": {{"high", "red"}, {"normal", "yellow"}, {"low", "#808080"}},
 	"objective":    {{"objective", "red"}},
-	"promised":     {{"promised", "red"}},
+	"limit":        {{"limit", "red"}},
 }
 
 // overrides give such names their colours.
