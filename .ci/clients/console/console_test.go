@@ -83,7 +83,7 @@ func phaseTold(t *testing.T, b *browser, d *demoWorld) {
 	p.until("the overview tells the phase", `document.querySelector('[data-test=guarantee-summary]')?.textContent.length > 20`)
 	p.turn("#/risk")
 	row := `document.querySelector('[data-test=risk-row][data-cohort=conf]:not([data-class^="all."])')`
-	p.until("the page of the promise tells the phase and what the warm-up served", `['warmup', 'certified', 'infeasible', 'stopped'].includes(`+row+`?.dataset.state) && `+
+	p.until("the page of the guarantee tells the phase and what the warm-up served", `['warmup', 'certified', 'infeasible', 'stopped'].includes(`+row+`?.dataset.state) && `+
 		row+`.querySelector('[data-test=risk-summary]').textContent.length > 20 && /of [\d,]+ drafts?/.test(`+row+`.textContent)`)
 }
 
@@ -164,8 +164,8 @@ func receiptOpens(t *testing.T, b *browser, d *demoWorld) {
 		const lane = el.parentElement.getBoundingClientRect(), bar = el.getBoundingClientRect();
 		return {kind: el.dataset.kind, at: (bar.left - lane.left) / lane.width, wide: bar.width / lane.width};
 	})`)
-	most := want.MS.Whole
-	for _, try := range want.Tries {
+	most := want.MS.Total
+	for _, try := range want.Attempts {
 		most = max(most, want.MS.Began+try.AtMS+try.MS)
 	}
 	for _, c := range want.Checks {
@@ -175,7 +175,7 @@ func receiptOpens(t *testing.T, b *browser, d *demoWorld) {
 		most = max(most, want.MS.Began+want.Verdict.AtMS)
 	}
 	const near = 0.02 // of the lane; short bars have a least width, to be seen
-	for _, try := range want.Tries {
+	for _, try := range want.Attempts {
 		found := false
 		for _, bar := range bars {
 			found = found || (bar.Kind == try.Role && math.Abs(bar.At-(want.MS.Began+try.AtMS)/most) < near && math.Abs(bar.Wide-try.MS/most) < near)

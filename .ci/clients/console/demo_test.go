@@ -114,12 +114,16 @@ type receiptTold struct {
 	ID   string
 	Tier string
 	Code int
-	MS   struct{ Began, Cache, Limits, Whole float64 }
+	MS   struct {
+		Began         float64 `json:"cascade_start"`
+		Cache, Limits float64
+		Total         float64
+	}
 
 	Verdict *struct {
 		AtMS float64 `json:"at_ms"`
 	}
-	Tries []struct {
+	Attempts []struct {
 		Role string
 		AtMS float64 `json:"at_ms"`
 		MS   float64 `json:"ms"`
@@ -138,7 +142,7 @@ func (d *demoWorld) receiptOf(tiers ...string) (r receiptTold) {
 		_, text := programs.Get(d.t, d.Admin+"/admin/receipts?n=100")
 		for line := range strings.Lines(text) {
 			var next receiptTold
-			if json.Unmarshal(bytes.TrimSpace([]byte(line)), &next) == nil && slices.Contains(tiers, next.Tier) && next.Code == http.StatusOK && len(next.Tries) > 0 && len(next.Tries) >= len(r.Tries) {
+			if json.Unmarshal(bytes.TrimSpace([]byte(line)), &next) == nil && slices.Contains(tiers, next.Tier) && next.Code == http.StatusOK && len(next.Attempts) > 0 && len(next.Attempts) >= len(r.Attempts) {
 				r = next
 			}
 		}
