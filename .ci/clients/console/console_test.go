@@ -469,6 +469,6 @@ drain: {delay: 0s, grace: 1s}
 	})
 	for _, hash := range []string{"#/overview", "#/settings"} {
 		p.turn(hash)
-		p.until(hash+" tells of the file", `/File not in force tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
+		p.until(hash+" tells of the file", `/File not applied tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
 	}
 }
