@@ -43,7 +43,7 @@ var badValues = []string{
 // status is what of /admin/status is looked at.
 type status struct {
 	Settings struct {
-		Refused  []struct{ Name, Value string }
+		Rejected []struct{ Name, Value string }
 		Switches []string
 	}
 }
@@ -116,7 +116,7 @@ func poisoned(ctx context.Context, w *Testbed) error {
 		return err
 	}
 	w.Until(ctx, time.Second, "nothing is refused any more", func() bool {
-		return !slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return len(g.status(ctx).Settings.Refused) > 0 })
+		return !slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return len(g.status(ctx).Settings.Rejected) > 0 })
 	})
 	w.Note("%d settings, %d values; shown by all within %v, %d of %d times; at most %d log lines each time", len(before), times, round(worst), times, times, lines)
 	return nil
@@ -126,7 +126,7 @@ func poisoned(ctx context.Context, w *Testbed) error {
 func (w *Testbed) shown(ctx context.Context) (values []string) {
 	for _, g := range w.Gateways {
 		value := "none"
-		for _, r := range g.status(ctx).Settings.Refused {
+		for _, r := range g.status(ctx).Settings.Rejected {
 			if r.Name == "shed.low" {
 				value = "refused: " + r.Value
 			}
@@ -140,7 +140,7 @@ func (w *Testbed) shown(ctx context.Context) (values []string) {
 func (w *Testbed) refuse(ctx context.Context, names map[string]string) bool {
 	for _, g := range w.Gateways {
 		m, err := g.Metrics(ctx)
-		if err != nil || len(g.status(ctx).Settings.Refused) < len(names) {
+		if err != nil || len(g.status(ctx).Settings.Rejected) < len(names) {
 			return false
 		}
 		for name := range names {
@@ -183,8 +183,8 @@ func switchedOff(ctx context.Context, w *Testbed) error {
 		return err
 	}
 	for _, g := range w.Gateways {
-		if s := g.status(ctx).Settings; len(s.Switches) == 0 || len(s.Refused) != 1 {
-			w.Fail("gateway %d shows the switches %q, refused %v", g.Number, s.Switches, s.Refused)
+		if s := g.status(ctx).Settings; len(s.Switches) == 0 || len(s.Rejected) != 1 {
+			w.Fail("gateway %d shows the switches %q, refused %v", g.Number, s.Switches, s.Rejected)
 		}
 	}
 	if err := step("all shed", map[string]string{"low": Shed, "normal": Shed, "high": Shed}, "shed.allow_high", "yes"); err != nil {

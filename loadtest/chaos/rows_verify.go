@@ -147,7 +147,7 @@ func (w *Testbed) toldClosed(ctx context.Context) {
 		return w.every(func(g *Gateway) bool { why, _ := scoring(ctx, g); return why != "" })
 	})
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, "status", "--admin", w.Gateways[0].Admin()).Output()
-	if err != nil || !strings.Contains(string(out), "NO SCORING") {
+	if err != nil || !strings.Contains(string(out), "SCORING PAUSED") {
 		w.Fail("foregate status does not say that nothing is scored: %v", err)
 	}
 	w.Note("told after %v", round(took))
