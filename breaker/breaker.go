@@ -265,8 +265,8 @@ func (s *Set) Retain(pool string, backends []string) {
 	for _, b := range backends {
 		s.entry(machine.Key{Pool: pool, Backend: b})
 	}
-	gone, changed := s.retain(pool, backends)
-	for _, k := range gone {
+	removedKeys, changed := s.retain(pool, backends)
+	for _, k := range removedKeys {
 		s.metrics.forget(k)
 	}
 	if changed {
@@ -275,7 +275,7 @@ func (s *Set) Retain(pool string, backends []string) {
 }
 
 // retain returns the deleted breakers, and whether anything has changed.
-func (s *Set) retain(pool string, backends []string) (gone []machine.Key, changed bool) {
+func (s *Set) retain(pool string, backends []string) (removedKeys []machine.Key, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, had := *s.entries.Load(), 0
@@ -291,16 +291,16 @@ func (s *Set) retain(pool string, backends []string) (gone []machine.Key, change
 	kept := maps.Clone(old)
 	for k := range old {
 		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
-			gone = append(gone, k)
+			removedKeys = append(removedKeys, k)
 			delete(kept, k)
 		}
 	}
 	if s.link != nil {
-		s.removed = append(s.removed, gone[:min(len(gone), maxGone-len(s.removed))]...)
+		s.removed = append(s.removed, removedKeys[:min(len(removedKeys), maxRemovedKeys-len(s.removed))]...)
 	}
 	s.entries.Store(&kept)
 	s.eject(pool, time.Now())
-	return gone, true
+	return removedKeys, true
 }
 
 // entry returns the breaker of k, a new one if there is none.
@@ -327,11 +327,11 @@ func (s *Set) entry(k machine.Key) *entry {
 
 // State is one breaker as a status page shows it.
 type State struct {
-	Pool    string
-	Backend string
-	State   string        // "closed", "half-open" or "open"
-	Left    time.Duration // remaining open time; of a half-open one, the remaining time of its trial
-	Alone   bool          // not closed here, but closed for the fleet
+	Pool      string
+	Backend   string
+	State     string        // "closed", "half-open" or "open"
+	Remaining time.Duration // remaining open time; of a half-open one, the remaining time of its trial
+	Alone     bool          // not closed here, but closed for the fleet
 }
 
 // States returns all breakers by pool and backend.
@@ -342,7 +342,7 @@ func (s *Set) States() []State {
 	for k, e := range entries {
 		var v machine.Verdict
 		s.locked(func() { v = e.Verdict(now) })
-		out = append(out, State{Pool: k.Pool, Backend: k.Backend, State: v.Display.String(), Left: v.Left, Alone: v.Alone})
+		out = append(out, State{Pool: k.Pool, Backend: k.Backend, State: v.Display.String(), Remaining: v.Remaining, Alone: v.Alone})
 	}
 	slices.SortFunc(out, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend))

@@ -64,13 +64,13 @@ func TestFiveFaultsOpenAndOneSuccessAfterTheOpenTimeCloses(t *testing.T) {
 		_, err := s.Allow("big", "a")
 		refused, ok := errors.AsType[*machine.OpenError](err)
 		if !ok || !errors.Is(err, machine.ErrOpen) || refused.Backend != "a" ||
-			refused.Left < 8*time.Second || refused.Left > 12*time.Second {
+			refused.Remaining < 8*time.Second || refused.Remaining > 12*time.Second {
 			t.Fatalf("got %v", err)
 		}
 		if want := "backend a (pool big) is open for another"; !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
-		time.Sleep(refused.Left - 1)
+		time.Sleep(refused.Remaining - 1)
 		wantOpen(t, s, true)
 		time.Sleep(time.Nanosecond)
 		wantOpen(t, s, false)
@@ -265,7 +265,7 @@ func TestOpenTimesAreSpread(t *testing.T) {
 		least, most := time.Hour, time.Duration(0)
 		for range 200 {
 			tell(t, s, 5, errBad)
-			left := s.States()[0].Left
+			left := s.States()[0].Remaining
 			least, most = min(least, left), max(most, left)
 			time.Sleep(left)
 			tell(t, s, 1, nil)
@@ -400,7 +400,7 @@ func (h *history) check() {
 		return
 	}
 	states := h.s.States()
-	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > machine.MaxTrial {
+	if len(states) != 1 || states[0].State == "closed" || states[0].Remaining <= 0 || states[0].Remaining > machine.MaxTrial {
 		h.t.Fatalf("step %d: shut, but %+v", h.step, states)
 	}
 }

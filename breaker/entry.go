@@ -46,7 +46,7 @@ func (e *entry) publish(v *machine.Verdict, base time.Time) {
 		until = int64(v.Until.Sub(base))
 	}
 	e.broken.Store(until)
-	if v.Spared {
+	if v.EjectionCapped {
 		until = 0
 	}
 	e.shut.Store(until)

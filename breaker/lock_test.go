@@ -122,11 +122,11 @@ func TestAnOutcomeThatComesLateDoesNotShortenTheOpenTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		tell(t, s, 5, errBad)
-		left := s.States()[0].Left
+		left := s.States()[0].Remaining
 		time.Sleep(6 * time.Second) // gobreaker's time-out is 5 s, and the open time 8 s at least
 		late.Report(nil)
 		wantOpen(t, s, true)
-		if got := s.States()[0]; got.State != "open" || got.Left != left-6*time.Second {
+		if got := s.States()[0]; got.State != "open" || got.Remaining != left-6*time.Second {
 			t.Errorf("%+v after 6 of %v", got, left)
 		}
 		time.Sleep(left - 6*time.Second)

@@ -311,7 +311,7 @@ func (w *twoWorlds) compare(t *testing.T, when string) {
 	now := time.Now()
 	for _, s := range w.real.States() {
 		v := w.lab.Verdict(s.Pool, s.Backend, now)
-		if got := (State{Pool: s.Pool, Backend: s.Backend, State: v.Display.String(), Left: v.Left, Alone: v.Alone}); got != s {
+		if got := (State{Pool: s.Pool, Backend: s.Backend, State: v.Display.String(), Remaining: v.Remaining, Alone: v.Alone}); got != s {
 			t.Fatalf("%s: the gateway has %+v, the lab %+v", when, s, got)
 		}
 	}

@@ -29,8 +29,8 @@ const (
 	maxEager = 128
 	// goneAfter is how long the key of a removed backend is kept: far longer than its content is valid, in
 	// case other replicas still have the backend.
-	goneAfter = 10 * time.Minute
-	maxGone   = 1024
+	goneAfter      = 10 * time.Minute
+	maxRemovedKeys = 1024
 	// maxProbes bounds this replica's probes in progress.
 	maxProbes = 32
 )
@@ -128,11 +128,11 @@ func (l *loop) tick(ctx context.Context) {
 	entries := *s.entries.Load()
 	pipe := s.link.scripts.Pipeline()
 	syncs := l.queueSyncs(ctx, pipe, entries, time.Now())
-	others, gone := l.queueOthers(ctx, pipe, time.Now())
+	others, removedKeys := l.queueOthers(ctx, pipe, time.Now())
 	if pipe.Len() > 0 {
 		err := s.link.send(ctx, pipe)
 		if err != nil {
-			s.retryExpiry(gone)
+			s.retryExpiry(removedKeys)
 		}
 		if ctx.Err() != nil {
 			return
@@ -211,7 +211,7 @@ func (s *Set) news(e *entry, now time.Time) news {
 
 // queueOthers queues the other commands: this replica's heartbeat, and the expiry of removed backends' keys,
 // but not while Redis is unavailable.
-func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.Time) (cmds []redis.Cmder, gone []machine.Key) {
+func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.Time) (cmds []redis.Cmder, removedKeys []machine.Key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
 		l.beat = now
@@ -221,19 +221,19 @@ func (l *loop) queueOthers(ctx context.Context, pipe redis.Pipeliner, now time.T
 		return cmds, nil
 	}
 	s.mu.Lock()
-	gone, s.removed = s.removed, nil
+	removedKeys, s.removed = s.removed, nil
 	s.mu.Unlock()
-	for _, k := range gone {
+	for _, k := range removedKeys {
 		cmds = append(cmds, pipe.PExpire(ctx, redisKey(k), goneAfter))
 	}
-	return cmds, gone
+	return cmds, removedKeys
 }
 
 // retryExpiry queues removed backends' keys for expiry again, as many as the limit allows.
-func (s *Set) retryExpiry(gone []machine.Key) {
+func (s *Set) retryExpiry(removedKeys []machine.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removed = append(s.removed, gone[:min(len(gone), max(0, maxGone-len(s.removed)))]...)
+	s.removed = append(s.removed, removedKeys[:min(len(removedKeys), max(0, maxRemovedKeys-len(s.removed)))]...)
 }
 
 // received processes Redis' state of a breaker, and reports whether Redis knows it.
@@ -264,9 +264,9 @@ func (l *loop) received(c syncCall, now time.Time) bool {
 }
 
 // wrongKeyError is an error of Redis about a key.
-type wrongKeyError struct{ said string }
+type wrongKeyError struct{ reply string }
 
-func (e *wrongKeyError) Error() string { return e.said }
+func (e *wrongKeyError) Error() string { return e.reply }
 
 // viewOf parses the reply of the script sync that arrived at now. Values out of range count as closed, or
 // over.
@@ -278,8 +278,8 @@ func viewOf(cmd *redis.Cmd, now time.Time) (machine.View, error) {
 	if len(rest) != 1 {
 		return machine.View{}, errors.New("a script's reply has another shape")
 	}
-	if said, _ := rest[0].(string); said != "" {
-		return machine.View{}, &wrongKeyError{said}
+	if reply, _ := rest[0].(string); reply != "" {
+		return machine.View{}, &wrongKeyError{reply}
 	}
 	v := machine.View{Cut: n[4] == 1, At: now}
 	left := time.Duration(0)

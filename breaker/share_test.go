@@ -55,7 +55,7 @@ func TestSixFaultsOnAnIdleBackendOpenItForAll(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		for i, m := range all {
-			if s := m.state("a"); s.State != "open" || s.Alone || !m.Open("big", "a") || s.Left > 2200*time.Millisecond {
+			if s := m.state("a"); s.State != "open" || s.Alone || !m.Open("big", "a") || s.Remaining > 2200*time.Millisecond {
 				t.Errorf("replica %d: %+v", i, s)
 			}
 		}

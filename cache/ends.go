@@ -84,11 +84,11 @@ func (f *Generation) number() int {
 func (f *Generation) want() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wanted = true
+	f.hasFollower = true
 }
 
 func (f *Generation) isWanted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.wanted
+	return f.hasFollower
 }

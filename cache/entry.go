@@ -67,52 +67,52 @@ func appendEntry(b []byte, e *Entry) []byte {
 
 // parseEntry is the inverse of appendEntry. The answer, at most most bytes, references b. The errors are
 // ErrForeign and ErrDamaged.
-func parseEntry(b []byte, most int) (*Entry, error) {
+func parseEntry(b []byte, maxSize int) (*Entry, error) {
 	switch {
 	case len(b) == 0:
 		return nil, ErrDamaged
 	case b[0] != entryVersion:
 		return nil, ErrForeign
 	}
-	r := reader{left: b[1:]}
+	r := reader{rest: b[1:]}
 	e := &Entry{
 		Created: time.UnixMilli(r.signed()),
 		Tier:    r.word(), Acceptance: r.word(), Finish: r.word(),
 		Prompt: r.count(), Accepted: r.count(), Target: r.count(),
 		USD: math.Float64frombits(r.eight()),
 	}
-	if r.bad || !e.sound() || len(r.left) > most {
+	if r.bad || !e.sound() || len(r.rest) > maxSize {
 		return nil, ErrDamaged
 	}
-	e.Answer = r.left[:len(r.left):len(r.left)]
+	e.Answer = r.rest[:len(r.rest):len(r.rest)]
 	return e, nil
 }
 
 // reader decodes an entry's fields. After the first error it returns zeros.
 type reader struct {
-	left []byte
+	rest []byte
 	bad  bool
 }
 
 func (r *reader) take(n int) []byte {
-	if n <= 0 || n > len(r.left) {
+	if n <= 0 || n > len(r.rest) {
 		r.bad = r.bad || n != 0
 		return nil
 	}
-	taken := r.left[:n]
-	r.left = r.left[n:]
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
 	return taken
 }
 
 func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.left)
+	v, n := binary.Varint(r.rest)
 	r.bad = r.bad || n <= 0
 	r.take(n)
 	return v
 }
 
 func (r *reader) count() int {
-	v, n := binary.Uvarint(r.left)
+	v, n := binary.Uvarint(r.rest)
 	r.bad = r.bad || n <= 0 || v > maxTokens
 	r.take(n)
 	return int(min(v, maxTokens))

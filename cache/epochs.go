@@ -35,19 +35,19 @@ var (
 
 // purgeState is what this replica knows of purges.
 type purgeState struct {
-	known   atomic.Pointer[knownEpochs] // nil before the first good reading
-	doubted bool                        // the last reading failed; used by one goroutine
-	told    bool                        // a refusal was logged; used by the same
-	lost    bool                        // the last reading lacked known fields; used by the same
-	denied  bool                        // lost fields may not be restored; used by the same
+	reading       atomic.Pointer[epochReading] // nil before the first good reading
+	doubted       bool                         // the last reading failed; used by one goroutine
+	refusalLogged bool                         // a refusal was logged; used by the same
+	lost          bool                         // the last reading lacked known fields; used by the same
+	denied        bool                         // lost fields may not be restored; used by the same
 }
 
-// knownEpochs is a good reading, merged with earlier ones. It is immutable.
-type knownEpochs struct {
-	asked   time.Time // start of the reading
-	all     uint64
-	tenants map[string]uint64
-	routes  map[string]uint64
+// epochReading is a good reading, merged with earlier ones. It is immutable.
+type epochReading struct {
+	requestedAt time.Time // start of the reading
+	all         uint64
+	tenants     map[string]uint64
+	routes      map[string]uint64
 }
 
 // Epochs returns the epochs of a tenant's requests to a route. ok is false if purges could not be read for
@@ -57,8 +57,8 @@ func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 	if s.control == nil {
 		return Epochs{}, true
 	}
-	k := s.purges.known.Load()
-	if k == nil || s.now().Sub(k.asked) > maxEpochAge {
+	k := s.purges.reading.Load()
+	if k == nil || s.now().Sub(k.requestedAt) > maxEpochAge {
 		return Epochs{}, false
 	}
 	return Epochs{All: k.all, Tenant: k.tenants[tenant], Route: k.routes[route]}, true
@@ -83,17 +83,17 @@ func (s *Store) readEpochs(ctx context.Context) {
 	next, err := s.askEpochs(ctx)
 	p.doubted = err != nil
 	if err == nil {
-		p.known.Store(next)
-		if p.told {
-			p.told = false
+		p.reading.Store(next)
+		if p.refusalLogged {
+			p.refusalLogged = false
 			s.log.Info().Msg("purges of the cache are heard again")
 		}
 		return
 	}
 	if wrongHash(err) {
 		s.metrics.refused.add(refusedEpochs)
-		if !p.told {
-			p.told = true
+		if !p.refusalLogged {
+			p.refusalLogged = true
 			s.log.Warn().Err(err).Str("key", keyEpochs).Msg("purges of the cache cannot be heard, so it is not used: purge everything to mend it")
 		}
 	}
@@ -102,14 +102,14 @@ func (s *Store) readEpochs(ctx context.Context) {
 // askEpochs makes one reading. Lost fields are restored first. If that fails, the reading is useless without
 // the field of all, because that may have been a purge. If a script may not write it, the field counts as
 // absent.
-func (s *Store) askEpochs(ctx context.Context) (*knownEpochs, error) {
-	p, asked := &s.purges, s.now()
-	was := p.known.Load()
+func (s *Store) askEpochs(ctx context.Context) (*epochReading, error) {
+	p, requestedAt := &s.purges, s.now()
+	was := p.reading.Load()
 	hash, err := s.readHash(ctx)
 	if err != nil {
 		return nil, err
 	}
-	next, err := was.merge(hash, asked)
+	next, err := was.merge(hash, requestedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *Store) askEpochs(ctx context.Context) (*knownEpochs, error) {
 	p.lost = true
 	restored, err := s.restore(ctx, lost)
 	if err == nil {
-		return was.merge(restored, asked)
+		return was.merge(restored, requestedAt)
 	}
 	if _, said := hash[fieldAll]; said || p.denied {
 		return next, nil
@@ -187,7 +187,7 @@ func isDenied(err error) bool {
 
 // missing returns the arguments of the script that restores known fields that a hash lacks; nil if there are
 // none.
-func (k *knownEpochs) missing(hash map[string]string) []any {
+func (k *epochReading) missing(hash map[string]string) []any {
 	args := []any{maxEpochs, k.all}
 	if saysLess(hash, fieldAll, k.all) {
 		return args // everything is purged, including the rest
@@ -218,11 +218,11 @@ func wrongHash(err error) bool {
 
 // merge combines known epochs with another reading. An epoch never decreases: a missing or lower field keeps
 // its known value, unless everything was purged since, which starts a new hash. The error is errEpochs.
-func (k *knownEpochs) merge(hash map[string]string, asked time.Time) (*knownEpochs, error) {
+func (k *epochReading) merge(hash map[string]string, requestedAt time.Time) (*epochReading, error) {
 	if len(hash) > maxEpochs {
 		return nil, fmt.Errorf("%w: %d fields", errEpochs, len(hash))
 	}
-	next := &knownEpochs{asked: asked, tenants: map[string]uint64{}, routes: map[string]uint64{}}
+	next := &epochReading{requestedAt: requestedAt, tenants: map[string]uint64{}, routes: map[string]uint64{}}
 	for field, value := range hash {
 		epoch, err := strconv.ParseUint(value, 10, 64)
 		if err != nil || epoch > maxEpoch {
@@ -261,7 +261,7 @@ func carry(now, was map[string]uint64) {
 }
 
 // purgeAll purges everything.
-func (k *knownEpochs) purgeAll() {
+func (k *epochReading) purgeAll() {
 	for _, epochs := range []map[string]uint64{k.tenants, k.routes} {
 		for _, epoch := range epochs {
 			k.all = max(k.all, epoch)

@@ -86,12 +86,12 @@ func TestWhatIsNoHashOfPurgesLeavesTheLastGoodOneForASecond(t *testing.T) {
 			if _, ok := s.Epochs("a", "m"); ok {
 				t.Errorf("%s: believed for longer than a second", name)
 			}
-			if got := s.Stats().Refused[refusedEpochs]; got != 3 || !s.purges.told {
-				t.Errorf("%s: counted %d times, told %t", name, got, s.purges.told)
+			if got := s.Stats().Refused[refusedEpochs]; got != 3 || !s.purges.refusalLogged {
+				t.Errorf("%s: counted %d times, told %t", name, got, s.purges.refusalLogged)
 			}
 			purge(t, raw, Scope{})
 			s.readEpochs(ctx)
-			if e, ok := s.Epochs("a", "m"); !ok || e.All <= 5 || s.purges.told {
+			if e, ok := s.Epochs("a", "m"); !ok || e.All <= 5 || s.purges.refusalLogged {
 				t.Errorf("%s: a purge of everything does not mend it: %+v, %t", name, e, ok)
 			}
 		}
@@ -102,7 +102,7 @@ func TestAReplicaThatCannotHearPurgesKnowsItAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{control: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), now: time.Now}
 		defer func() { _ = s.control.Close() }()
-		s.purges.known.Store(&knownEpochs{asked: time.Now(), all: 3})
+		s.purges.reading.Store(&epochReading{requestedAt: time.Now(), all: 3})
 		time.Sleep(maxEpochAge)
 		if _, ok := s.Epochs("a", "m"); !ok {
 			t.Error("too early")
@@ -115,7 +115,7 @@ func TestAReplicaThatCannotHearPurgesKnowsItAfterASecond(t *testing.T) {
 }
 
 func TestEpochsStayBoundedAndNeverRepeatWhateverHandsDo(t *testing.T) {
-	var k *knownEpochs
+	var k *epochReading
 	seen := map[uint64]bool{} // of All with which tenant x was unknown after it had been known
 	for i := range 40 {
 		hash := map[string]string{"all": "9"}
@@ -158,7 +158,7 @@ func FuzzEpochs(f *testing.F) {
 		return hash
 	}
 	f.Fuzz(func(t *testing.T, first, second, tenant, route string) {
-		var none *knownEpochs
+		var none *epochReading
 		a, err := none.merge(read(first), time.Time{})
 		if err != nil {
 			if a != nil || !errors.Is(err, errEpochs) {

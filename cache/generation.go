@@ -50,27 +50,27 @@ type Generation struct {
 	owner *Generations
 	id    GenerationID
 
-	mu          sync.Mutex
-	changed     world.Signal // set at the next change; nil while nobody waits
-	later       later        // signals to send after the lock is released
-	stage       stage
-	attempt     int    // number of attempts so far
-	text        []byte // of the answer so far: append-only, so that parts of it can be shared
-	opaque      bool   // the answer is more than text: only the whole can be shared
-	claimed     bool   // a client has received some of this attempt's answer, or will now: it is made here
-	entry       *Entry
-	err         error
-	failed      int           // failed attempts
-	lostLeaders int           // lost leaders
-	subscribers int           // requests that still want the answer
-	gone        chan struct{} // closed when no request wants it any more
-	dead        bool
+	mu            sync.Mutex
+	changed       world.Signal // set at the next change; nil while nobody waits
+	later         later        // signals to send after the lock is released
+	stage         stage
+	attempt       int    // number of attempts so far
+	text          []byte // of the answer so far: append-only, so that parts of it can be shared
+	opaque        bool   // the answer is more than text: only the whole can be shared
+	claimed       bool   // a client has received some of this attempt's answer, or will now: it is made here
+	entry         *Entry
+	err           error
+	failed        int           // failed attempts
+	lostLeaders   int           // lost leaders
+	subscribers   int           // requests that still want the answer
+	noSubscribers chan struct{} // closed when no request wants it any more
+	dead          bool
 
-	wanted    bool // another replica follows
-	published int  // bytes of text that were published
-	pieces    int  // number of published pieces
-	muted     bool // nothing more is published: it is unknown what has arrived
-	cancel    context.CancelCauseFunc
+	hasFollower bool // another replica follows
+	published   int  // bytes of text that were published
+	pieces      int  // number of published pieces
+	muted       bool // nothing more is published: it is unknown what has arrived
+	cancel      context.CancelCauseFunc
 }
 
 // Subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
@@ -212,7 +212,7 @@ func (s *Subscriber) look() (Event, bool) {
 		f.attempt++
 		said := f.text
 		f.text, f.opaque, f.claimed, f.published, f.pieces, f.muted = nil, false, false, 0, 0, false
-		return Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, said: said[:wholeRunes(said):len(said)]}}, true
+		return Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}, true
 	}
 	if !f.id.Stream || f.opaque {
 		return Event{}, false
@@ -254,7 +254,7 @@ func (s *Subscriber) Depart() {
 	if f.owner.subscribers[f.id.Key.tenant]--; f.owner.subscribers[f.id.Key.tenant] == 0 {
 		delete(f.owner.subscribers, f.id.Key.tenant)
 	}
-	if f.subscribers == 0 && (f.stage != ledHere || !f.wanted) {
+	if f.subscribers == 0 && (f.stage != ledHere || !f.hasFollower) {
 		f.owner.abandon(f)
 	}
 }
@@ -268,7 +268,7 @@ func (s *Subscriber) Shared() bool {
 	if !s.departed {
 		others--
 	}
-	return others > 0 || f.wanted
+	return others > 0 || f.hasFollower
 }
 
 // depends reports whether another replica makes the answer, in the same attempt.

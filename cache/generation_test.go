@@ -25,8 +25,8 @@ func allGone(t testing.TB, fs *Generations) {
 	t.Helper()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if len(fs.all) > 0 || len(fs.held) > 0 {
-		t.Errorf("%d generations and %d leases are left behind", len(fs.all), len(fs.held))
+	if len(fs.all) > 0 || len(fs.leasesHeld) > 0 {
+		t.Errorf("%d generations and %d leases are left behind", len(fs.all), len(fs.leasesHeld))
 	}
 }
 

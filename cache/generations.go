@@ -34,7 +34,7 @@ type Generations struct {
 	mu          sync.Mutex
 	all         map[GenerationID]*Generation
 	subscribers map[[16]byte]int       // by tenant
-	held        map[*Generation]*Lease // led with a lease
+	leasesHeld  map[*Generation]*Lease // led with a lease
 	ended       []ending
 	tails       int  // number of generations followed from other replicas
 	closed      bool // no other replica may be followed: Run does not run
@@ -79,7 +79,7 @@ func NewGenerations(o GenerationOptions) *Generations {
 	}
 	return &Generations{
 		o: o, scripts: leaseScripts(o.Redis), log: o.Logger, poke: make(chan struct{}, 1),
-		all: map[GenerationID]*Generation{}, subscribers: map[[16]byte]int{}, held: map[*Generation]*Lease{},
+		all: map[GenerationID]*Generation{}, subscribers: map[[16]byte]int{}, leasesHeld: map[*Generation]*Lease{},
 		closed: true,
 	}
 }
@@ -94,7 +94,7 @@ func (fs *Generations) Join(id GenerationID) *Subscriber {
 	}
 	f := fs.all[id]
 	if f == nil {
-		f = &Generation{owner: fs, id: id, gone: make(chan struct{})}
+		f = &Generation{owner: fs, id: id, noSubscribers: make(chan struct{})}
 		fs.all[id] = f
 	}
 	f.mu.Lock()
@@ -144,7 +144,7 @@ func (fs *Generations) abandon(f *Generation) {
 		return
 	}
 	f.dead = true
-	close(f.gone)
+	close(f.noSubscribers)
 	if f.cancel != nil {
 		f.later.cancel, f.later.why = f.cancel, context.Canceled
 	}
@@ -169,7 +169,7 @@ func (fs *Generations) hold(l *Leader, lease *Lease) bool {
 	if !l.makes() {
 		return false
 	}
-	fs.held[l.generation] = lease
+	fs.leasesHeld[l.generation] = lease
 	return true
 }
 
@@ -184,8 +184,8 @@ func (fs *Generations) end(f *Generation, e *Entry, kept bool) {
 
 // giveBack is end with fs.mu held.
 func (fs *Generations) giveBack(f *Generation, e *Entry, kept bool) {
-	lease := fs.held[f]
-	delete(fs.held, f)
+	lease := fs.leasesHeld[f]
+	delete(fs.leasesHeld, f)
 	if e != nil {
 		fs.drop(f)
 	}
@@ -285,7 +285,7 @@ func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis
 // beats renews the leases.
 func (fs *Generations) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
-	held := maps.Clone(fs.held)
+	held := maps.Clone(fs.leasesHeld)
 	fs.mu.Unlock()
 	if len(held) == 0 {
 		return nil
@@ -312,25 +312,25 @@ func (fs *Generations) lose(f *Generation, lease *Lease) {
 	fs.mu.Lock()
 	f.mu.Lock()
 	defer fs.unlock(f)
-	if fs.held[f] != lease {
+	if fs.leasesHeld[f] != lease {
 		return
 	}
-	delete(fs.held, f)
-	f.wanted = false
+	delete(fs.leasesHeld, f)
+	f.hasFollower = false
 	if f.stage == ledHere && f.subscribers == 0 {
 		fs.abandon(f)
 	}
 }
 
 // follows records whether another replica follows, under the lease that a generation still has.
-func (fs *Generations) follows(f *Generation, lease *Lease, wanted bool) {
+func (fs *Generations) follows(f *Generation, lease *Lease, hasFollower bool) {
 	fs.mu.Lock()
 	f.mu.Lock()
 	defer fs.unlock(f)
-	if fs.held[f] != lease {
+	if fs.leasesHeld[f] != lease {
 		return
 	}
-	if f.wanted = wanted; wanted {
+	if f.hasFollower = hasFollower; hasFollower {
 		return
 	}
 	f.published, f.pieces = 0, 0 // the next follower gets it from the beginning
@@ -349,7 +349,7 @@ type sent struct {
 // pieces publishes the text that followers do not have yet.
 func (fs *Generations) pieces(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
-	held := maps.Clone(fs.held)
+	held := maps.Clone(fs.leasesHeld)
 	fs.mu.Unlock()
 	replies := map[*Generation]sent{}
 	for f, lease := range held {
@@ -367,18 +367,18 @@ func (fs *Generations) pieces(ctx context.Context, pipe redis.Pipeliner) func() 
 	}
 	return func() {
 		for f, s := range replies {
-			f.told(s)
+			f.handleSent(s)
 		}
 	}
 }
 
 // tells reports whether there is text to publish; f.mu is held.
 func (f *Generation) tells() bool {
-	return f.wanted && f.stage == ledHere && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
+	return f.hasFollower && f.stage == ledHere && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
 }
 
-// told processes the result of publishing a piece.
-func (f *Generation) told(s sent) {
+// handleSent processes the result of publishing a piece.
+func (f *Generation) handleSent(s sent) {
 	n, err := s.reply.Int()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -387,7 +387,7 @@ func (f *Generation) told(s sent) {
 	case err != nil: // unknown whether it arrived: later text would leave a gap or repeat a piece
 		f.muted = true
 	case n == unfollowed:
-		f.wanted = false // the next heartbeat reports whether anyone else wants it
+		f.hasFollower = false // the next heartbeat reports whether anyone else wants it
 	case n == 1:
 		f.published = s.upTo
 		f.pieces++

@@ -66,7 +66,7 @@ func peerAt(t testing.TB, addr string) *peer {
 		redistest.Within(t, 5*time.Second, "answers are kept and leases given back", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return len(p.held) == 0
+			return len(p.leasesHeld) == 0
 		})
 		p.stop()
 		allGone(t, p.Generations)

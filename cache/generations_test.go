@@ -217,13 +217,13 @@ func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
 		second.lease = own
 		second.Begin(func(error) {})
 		second.Append([]byte("one two"))
-		f.told(piece) // the reply was under way
+		f.handleSent(piece) // the reply was under way
 		fs.follows(f, old, true)
 		fs.lose(f, old)
-		if f.published != 0 || f.pieces != 0 || f.wanted {
+		if f.published != 0 || f.pieces != 0 || f.hasFollower {
 			t.Error("what the first attempt published is the second's")
 		}
-		if len(fs.ended) != 1 || fs.ended[0].lease != old || fs.held[f] != own {
+		if len(fs.ended) != 1 || fs.ended[0].lease != old || fs.leasesHeld[f] != own {
 			t.Error("it was not the first attempt's lease that was given back")
 		}
 		second.Complete(wholeOf("one two"), nil)

@@ -8,14 +8,14 @@ import "context"
 type Leader struct {
 	generation *Generation
 	attempt    int
-	said       []byte
+	sentBefore []byte
 	lease      *Lease // the requested lease; nil for none
 	follows    bool   // the generation uses another replica's answer; guarded by Generation.mu
 }
 
 // Sent returns the text of an earlier attempt that other subscribers may have sent to their clients. It is
 // read-only.
-func (l *Leader) Sent() []byte { return l.said }
+func (l *Leader) Sent() []byte { return l.sentBefore }
 
 // makes reports whether this leader must still make the answer; the generation's mu is held.
 func (l *Leader) makes() bool {
@@ -50,7 +50,7 @@ func (l *Leader) Begin(cancel context.CancelCauseFunc) {
 		f.later.cancel, f.later.why = cancel, context.Canceled
 		fallthrough
 	default:
-		f.cancel, f.wanted = cancel, false
+		f.cancel, f.hasFollower = cancel, false
 	}
 	f.unlock()
 	if l.lease != nil && l.lease.taken {

@@ -29,8 +29,8 @@ type Lease struct {
 // crowded reports whether other requests here wait for the same answer.
 func (l *Lease) crowded() bool { return l != nil && l.leader != nil && l.leader.crowded() }
 
-// heard tells the leader a result that came after its look-up. It reports whether that is useful.
-func (l *Lease) heard(late *Lease) bool {
+// notifyLeader tells the leader a result that came after its look-up. It reports whether that is useful.
+func (l *Lease) notifyLeader(late *Lease) bool {
 	return l != nil && l.leader != nil && l.leader.elected(late)
 }
 
@@ -108,9 +108,9 @@ type piece struct {
 
 // delivery is the result of a follower's read.
 type delivery struct {
-	pieces []piece
-	cursor string // of the last element
-	held   bool   // the holder still has the lease, and its stream exists
+	pieces     []piece
+	cursor     string // of the last element
+	leaseValid bool   // the holder still has the lease, and its stream exists
 }
 
 // maxRead is the maximum number of elements per read.
@@ -142,7 +142,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 
 // deliveryOf parses the elements after the cursor.
 func (l *Lease) deliveryOf(cursor string, held bool, stream []redis.XMessage) delivery {
-	out := delivery{cursor: cursor, held: held || len(stream) == maxRead} // there may be more to read first
+	out := delivery{cursor: cursor, leaseValid: held || len(stream) == maxRead} // there may be more to read first
 	for _, m := range stream {
 		out.cursor = m.ID
 		if p, ok := l.pieceOf(m.Values); ok {

@@ -17,11 +17,11 @@ import (
 type local struct {
 	hearing atomic.Pointer[hearing] // nil while there is no subscription
 
-	mu     sync.Mutex
-	most   int64 // bytes
-	bytes  int64 // of the copies
-	copies map[[32]byte]*held
-	ends   held // of the ring of all copies: next was used last, prev is evicted next
+	mu       sync.Mutex
+	maxBytes int64 // bytes
+	bytes    int64 // of the copies
+	copies   map[[32]byte]*localCopy
+	ends     localCopy // of the ring of all copies: next was used last, prev is evicted next
 
 	last    uint64          // number of the last subscription
 	flushes uint64          // how often everything was forgotten
@@ -38,8 +38,8 @@ const (
 	// is lost.
 	buckets = 1024
 
-	// heldOverhead is about the memory of a copy besides its entry's own bytes.
-	heldOverhead = 400
+	// localCopyOverhead is about the memory of a copy besides its entry's own bytes.
+	localCopyOverhead = 400
 )
 
 // hearing is a subscription to invalidations.
@@ -48,13 +48,13 @@ type hearing struct {
 	upTo   time.Time // everything that Redis sent before then has been processed
 }
 
-// held is a copy in the ring.
-type held struct {
-	next, prev   *held
+// localCopy is a copy in the ring.
+type localCopy struct {
+	next, prev   *localCopy
 	key          Key
 	entry        *Entry
 	size         int64
-	asked        time.Time // when Redis was asked
+	requestedAt  time.Time // when Redis was asked
 	until        time.Time // when the entry itself expires
 	subscription uint64    // active when Redis was asked; 0 is none
 }
@@ -62,15 +62,15 @@ type held struct {
 // ticket allows one copy of a value that is requested from Redis afterwards. It need not be used.
 type ticket struct {
 	key          Key
-	asked        time.Time
+	requestedAt  time.Time
 	subscription uint64
 	flushes      uint64
 	forgets      uint64
 }
 
 // newLocal holds copies of at most most bytes in total; none if most is not positive.
-func newLocal(most int64) *local {
-	l := &local{most: most, copies: map[[32]byte]*held{}}
+func newLocal(maxSize int64) *local {
+	l := &local{maxBytes: maxSize, copies: map[[32]byte]*localCopy{}}
 	l.ends.next, l.ends.prev = &l.ends, &l.ends
 	return l
 }
@@ -94,8 +94,8 @@ func (l *local) get(k Key, now time.Time) (*Entry, bool) {
 }
 
 // good reports whether a copy may be served now.
-func (c *held) good(heard *hearing, now time.Time) bool {
-	known := c.asked
+func (c *localCopy) good(heard *hearing, now time.Time) bool {
+	known := c.requestedAt
 	if heard != nil && heard.number == c.subscription && heard.upTo.After(known) {
 		known = heard.upTo
 	}
@@ -106,7 +106,7 @@ func (c *held) good(heard *hearing, now time.Time) bool {
 func (l *local) reserve(k Key, now time.Time) ticket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := ticket{key: k, asked: now, flushes: l.flushes, forgets: l.forgets[bucket(k.name)]}
+	t := ticket{key: k, requestedAt: now, flushes: l.flushes, forgets: l.forgets[bucket(k.name)]}
 	if heard := l.hearing.Load(); heard != nil {
 		t.subscription = heard.number
 	}
@@ -117,22 +117,22 @@ func (l *local) reserve(k Key, now time.Time) ticket {
 // forgotten since the ticket was issued, if a later ticket's copy exists, or if the entry is larger than the
 // whole limit.
 func (l *local) fill(t ticket, e *Entry, until time.Time) {
-	size := heldOverhead + int64(len(e.Tier)+len(e.Acceptance)+len(e.Finish)+cap(e.Answer))
+	size := localCopyOverhead + int64(len(e.Tier)+len(e.Acceptance)+len(e.Finish)+cap(e.Answer))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if size > l.most || t.flushes != l.flushes || t.forgets != l.forgets[bucket(t.key.name)] {
+	if size > l.maxBytes || t.flushes != l.flushes || t.forgets != l.forgets[bucket(t.key.name)] {
 		return
 	}
 	if old := l.copies[t.key.name]; old != nil {
-		if old.asked.After(t.asked) {
+		if old.requestedAt.After(t.requestedAt) {
 			return
 		}
 		l.drop(old)
 	}
-	for l.bytes+size > l.most {
+	for l.bytes+size > l.maxBytes {
 		l.drop(l.ends.prev)
 	}
-	c := &held{key: t.key, entry: e, size: size, asked: t.asked, until: until, subscription: t.subscription}
+	c := &localCopy{key: t.key, entry: e, size: size, requestedAt: t.requestedAt, until: until, subscription: t.subscription}
 	l.copies[t.key.name] = c
 	l.bytes += size
 	l.link(c)
@@ -163,13 +163,13 @@ func (l *local) forgetAll() {
 	l.bytes = 0
 }
 
-// heard reports that a subscription to invalidations is active, and that everything that Redis sent before at
+// confirmSubscription reports that a subscription to invalidations is active, and that everything that Redis sent before at
 // has been passed to forget. The first call after lost begins a new subscription, which must be active by
 // then: it covers values that are requested from now on. The reply to a PING proves this for the time when
 // the PING was sent. Redis sends the invalidations of one turn of its event loop at the end of the turn,
 // after that turn's replies. But each reply of a turn shows the data as of the beginning of the turn, before
 // its changes. Only the goroutine that reads invalidations may call heard and lost.
-func (l *local) heard(at time.Time) {
+func (l *local) confirmSubscription(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := hearing{number: l.last, upTo: at}
@@ -193,14 +193,14 @@ func (l *local) holds() (entries int, bytes int64) {
 	return len(l.copies), l.bytes
 }
 
-func (l *local) link(c *held) {
+func (l *local) link(c *localCopy) {
 	c.prev, c.next = &l.ends, l.ends.next
 	c.prev.next, c.next.prev = c, c
 }
 
-func (c *held) unlink() { c.prev.next, c.next.prev = c.next, c.prev }
+func (c *localCopy) unlink() { c.prev.next, c.next.prev = c.next, c.prev }
 
-func (l *local) drop(c *held) {
+func (l *local) drop(c *localCopy) {
 	c.unlink()
 	delete(l.copies, c.key.name)
 	l.bytes -= c.size

@@ -52,10 +52,10 @@ func TestACopyIsNeverServedAfterItsOwnEnd(t *testing.T) {
 
 func TestACopyLivesAsLongAsInvalidationsAreHeard(t *testing.T) {
 	l := newLocal(1 << 20)
-	l.heard(at(0))
+	l.confirmSubscription(at(0))
 	l.fill(l.reserve(keyNo(1), at(time.Millisecond)), copyOf("a"), never)
-	l.heard(at(time.Hour))
-	l.heard(at(time.Minute)) // late, and no step back
+	l.confirmSubscription(at(time.Hour))
+	l.confirmSubscription(at(time.Minute)) // late, and no step back
 	wantCopy(t, l, keyNo(1), at(time.Hour+time.Second), "a")
 	wantCopy(t, l, keyNo(1), at(time.Hour+time.Second+1), "")
 }
@@ -64,33 +64,33 @@ func TestACopyFromBeforeASubscriptionIsNotCoveredByIt(t *testing.T) {
 	t.Run("none before", func(t *testing.T) {
 		l := newLocal(1 << 20)
 		l.fill(l.reserve(keyNo(1), at(0)), copyOf("a"), never)
-		l.heard(at(time.Second + 1))
+		l.confirmSubscription(at(time.Second + 1))
 		wantCopy(t, l, keyNo(1), at(time.Second+1), "")
 	})
 	t.Run("another before", func(t *testing.T) {
 		l := newLocal(1 << 20)
-		l.heard(at(0))
+		l.confirmSubscription(at(0))
 		l.fill(l.reserve(keyNo(1), at(0)), copyOf("a"), never)
 		l.lost()
-		l.heard(at(time.Second + 1))
+		l.confirmSubscription(at(time.Second + 1))
 		wantCopy(t, l, keyNo(1), at(time.Second+1), "")
 	})
 	t.Run("it began while Redis was asked", func(t *testing.T) {
 		l := newLocal(1 << 20)
 		ticket := l.reserve(keyNo(1), at(0))
-		l.heard(at(time.Millisecond))
+		l.confirmSubscription(at(time.Millisecond))
 		l.fill(ticket, copyOf("a"), never)
-		l.heard(at(time.Second + 1))
+		l.confirmSubscription(at(time.Second + 1))
 		wantCopy(t, l, keyNo(1), at(time.Second+1), "")
 	})
 }
 
 func TestALostSubscriptionLeavesCopiesWithWhenRedisWasAsked(t *testing.T) {
 	l := newLocal(1 << 20)
-	l.heard(at(0))
+	l.confirmSubscription(at(0))
 	l.fill(l.reserve(keyNo(1), at(0)), copyOf("old"), never)
 	l.fill(l.reserve(keyNo(2), at(time.Minute)), copyOf("new"), never)
-	l.heard(at(time.Minute))
+	l.confirmSubscription(at(time.Minute))
 	l.lost()
 	wantCopy(t, l, keyNo(1), at(time.Minute), "")
 	wantCopy(t, l, keyNo(2), at(time.Minute+time.Second), "new")
@@ -102,7 +102,7 @@ func TestAnInvalidationWhileRedisIsAskedWins(t *testing.T) {
 		"of all":     func(l *local) { l.forgetAll() },
 	} {
 		l := newLocal(1 << 20)
-		l.heard(at(0))
+		l.confirmSubscription(at(0))
 		ticket := l.reserve(keyNo(1), at(0))
 		invalidate(l)
 		l.fill(ticket, copyOf("old"), never)
@@ -155,7 +155,7 @@ func TestACopyIsFoundByTheWholeKey(t *testing.T) {
 }
 
 func TestTheCopyUsedLongestAgoMakesRoom(t *testing.T) {
-	size := int64(heldOverhead + 1)
+	size := int64(localCopyOverhead + 1)
 	l := newLocal(3 * size)
 	for n := range 3 {
 		l.fill(l.reserve(keyNo(n), at(0)), copyOf(strconv.Itoa(n)), never)
@@ -175,12 +175,12 @@ func TestTheCopyUsedLongestAgoMakesRoom(t *testing.T) {
 }
 
 func TestNoRoomHoldsNothing(t *testing.T) {
-	for _, most := range []int64{0, -1} {
-		l := newLocal(most)
+	for _, maxSize := range []int64{0, -1} {
+		l := newLocal(maxSize)
 		l.fill(l.reserve(keyNo(1), at(0)), &Entry{}, never)
 		wantCopy(t, l, keyNo(1), at(0), "")
 		if n, _ := l.holds(); n != 0 {
-			t.Errorf("%d copies in %d bytes", n, most)
+			t.Errorf("%d copies in %d bytes", n, maxSize)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (w *localModel) fill() {
 	}
 	i := w.r.IntN(len(w.asking))
 	if q := w.asking[i]; q.version >= 0 {
-		w.askedAt[q.version*len(w.versions)+q.key] = q.ticket.asked.Sub(at(0))
+		w.askedAt[q.version*len(w.versions)+q.key] = q.ticket.requestedAt.Sub(at(0))
 		w.l.fill(q.ticket, copyOf(strconv.Itoa(q.version)), never)
 		w.asking = slices.Delete(w.asking, i, i+1)
 	} else if w.r.IntN(4) == 0 {
@@ -274,7 +274,7 @@ func (w *localModel) deliver(n int) {
 	for ; n > 0 && len(w.wire) > 0; n-- {
 		switch e := w.wire[0]; e.key {
 		case -1:
-			w.l.heard(at(e.sent))
+			w.l.confirmSubscription(at(e.sent))
 		default:
 			w.l.forget(keyNo(e.key).Name())
 			w.told[e.key] = e.version
@@ -321,7 +321,7 @@ func (w *localModel) look(key int) {
 func TestACopyIsNeverServedASecondAfterItWasReplacedWhateverHappens(t *testing.T) {
 	var hits, tracked int
 	for seed := range uint64(whole(200)) {
-		w := &localModel{t: t, r: rand.New(rand.NewPCG(seed, 6)), l: newLocal(3 * (heldOverhead + 8)), replaced: map[int]time.Duration{}, askedAt: map[int]time.Duration{}}
+		w := &localModel{t: t, r: rand.New(rand.NewPCG(seed, 6)), l: newLocal(3 * (localCopyOverhead + 8)), replaced: map[int]time.Duration{}, askedAt: map[int]time.Duration{}}
 		for range 5000 {
 			if w.step(); t.Failed() {
 				t.Fatalf("seed %d", seed)
@@ -335,7 +335,7 @@ func TestACopyIsNeverServedASecondAfterItWasReplacedWhateverHappens(t *testing.T
 }
 
 func TestCopiesMayBeUsedByManyAtOnce(t *testing.T) {
-	l := newLocal(20 * (heldOverhead + 8))
+	l := newLocal(20 * (localCopyOverhead + 8))
 	keys := make([]Key, 50)
 	for i := range keys {
 		keys[i] = keyNo(i)
@@ -360,21 +360,21 @@ func TestCopiesMayBeUsedByManyAtOnce(t *testing.T) {
 		})
 	}
 	for step := range whole(1000) {
-		if l.heard(at(time.Duration(step) * time.Millisecond)); step%100 == 0 {
+		if l.confirmSubscription(at(time.Duration(step) * time.Millisecond)); step%100 == 0 {
 			l.lost()
 			l.forgetAll()
 		}
 	}
 	all.Wait()
-	if n, bytes := l.holds(); bytes > l.most || n > 20 || bytes < int64(n)*heldOverhead {
-		t.Errorf("%d copies of %d bytes, most is %d", n, bytes, l.most)
+	if n, bytes := l.holds(); bytes > l.maxBytes || n > 20 || bytes < int64(n)*localCopyOverhead {
+		t.Errorf("%d copies of %d bytes, most is %d", n, bytes, l.maxBytes)
 	}
 }
 
 // benchLocal has n copies.
 func benchLocal(n int) (l *local, keys []Key) {
 	l = newLocal(1 << 30)
-	l.heard(at(0))
+	l.confirmSubscription(at(0))
 	for i := range n {
 		keys = append(keys, keyNo(i))
 		l.fill(l.reserve(keys[i], at(0)), entryNo(i, 2000), never)

@@ -91,7 +91,7 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 				if own != nil {
 					own.Holder, own.taken = late.holder, late.found == FoundLead
 				}
-				if !lease.heard(own) && late.found == FoundLead {
+				if !lease.notifyLeader(own) && late.found == FoundLead {
 					_ = own.end(ctx, s.redis, 0, nil).Err() // otherwise it expires
 				}
 			},
@@ -127,8 +127,8 @@ func makeRoom() {
 func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	name := k.Name()
 	for range 2 {
-		asked := s.now()
-		t := s.local.reserve(k, asked)
+		requestedAt := s.now()
+		t := s.local.reserve(k, requestedAt)
 		reply, err := s.eval(ctx, name, lease)
 		if err != nil {
 			return sight{}, err
@@ -142,7 +142,7 @@ func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) 
 		s.metrics.read.Add(float64(len(reply.value)))
 		e, err := s.sealer.Open(k, []byte(reply.value), s.maxAnswer())
 		if err == nil {
-			s.local.fill(t, e, asked.Add(reply.left))
+			s.local.fill(t, e, requestedAt.Add(reply.ttl))
 			return sight{found: FoundHit, entry: e}, nil
 		}
 		// A good value that was written in between is deleted, too. That costs one generation; sending the
@@ -183,7 +183,7 @@ func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, err
 type reply struct {
 	found  Found
 	value  string
-	left   time.Duration // remaining lifetime of the value
+	ttl    time.Duration // remaining lifetime of the value
 	holder string
 	odd    string // why an existing value was ignored
 }
@@ -203,9 +203,9 @@ func parseReply(list []any) (reply, error) {
 	switch r.found {
 	case FoundHit:
 		r.value = text
-		r.left = copyFor // without an expiry, which we never write
+		r.ttl = copyFor // without an expiry, which we never write
 		if n >= 0 {
-			r.left = time.Duration(min(n, maxTTL.Milliseconds())) * time.Millisecond
+			r.ttl = time.Duration(min(n, maxTTL.Milliseconds())) * time.Millisecond
 		}
 		return r, nil
 	case FoundFollow:
@@ -235,8 +235,8 @@ const refusalLogInterval = time.Minute
 // refuse counts a value that is ignored. It is logged at most once a minute, because there may be many.
 func (s *Store) refuse(key, why string) {
 	s.metrics.refused.add(why)
-	now, last := s.now().UnixNano(), s.told.Load()
-	if now-last < int64(refusalLogInterval) || !s.told.CompareAndSwap(last, now) {
+	now, last := s.now().UnixNano(), s.refusalLoggedAt.Load()
+	if now-last < int64(refusalLogInterval) || !s.refusalLoggedAt.CompareAndSwap(last, now) {
 		return
 	}
 	s.log.Warn().Str("key", key).Str("reason", why).

@@ -257,7 +257,7 @@ func FuzzParseReply(f *testing.F) {
 			}
 			return
 		}
-		if len(list) != 3 || r.left < 0 || r.left > maxTTL || len(r.holder) > maxHolder || (r.found == FoundFollow) != (r.holder != "") {
+		if len(list) != 3 || r.ttl < 0 || r.ttl > maxTTL || len(r.holder) > maxHolder || (r.found == FoundFollow) != (r.holder != "") {
 			t.Errorf("%+v", r)
 		}
 		if r.found != FoundHit && r.value != "" {

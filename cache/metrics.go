@@ -122,11 +122,11 @@ func (r *reasons) all() map[string]uint64 {
 }
 
 // labelled returns the counts of a name, or those of others if there are too many names.
-func labelled[T any](all map[string]*T, name string, most int) *T {
+func labelled[T any](all map[string]*T, name string, maxSize int) *T {
 	if c, ok := all[name]; ok {
 		return c
 	}
-	if len(all) >= most || !utf8.ValidString(name) { // invalid as a label
+	if len(all) >= maxSize || !utf8.ValidString(name) { // invalid as a label
 		name = others
 	}
 	c, ok := all[name]

@@ -69,8 +69,8 @@ func (s Scope) Check() error {
 }
 
 // named reports whether a name is short enough and consists of letters, digits and the given marks.
-func named(name string, most int, marks string) bool {
-	return len(name) <= most && !strings.ContainsFunc(name, func(c rune) bool {
+func named(name string, maxSize int, marks string) bool {
+	return len(name) <= maxSize && !strings.ContainsFunc(name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
 	})
 }

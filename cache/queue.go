@@ -65,8 +65,8 @@ func (q *queue) join(w write, now time.Time) (dropped string) {
 	}
 }
 
-// left removes a write from the queue's counts.
-func (q *queue) left(w write) {
+// release removes a write from the queue's counts.
+func (q *queue) release(w write) {
 	q.mu.Lock()
 	q.bytes -= len(w.entry.Answer)
 	q.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Store) write(ctx context.Context) {
 // finish stores one entry, or counts why not.
 func (s *Store) finish(ctx context.Context, w write) {
 	defer w.then()
-	s.queue.left(w)
+	s.queue.release(w)
 	if dropped := s.keep(ctx, w); dropped != "" {
 		s.metrics.dropped.add(dropped)
 	}

@@ -136,12 +136,12 @@ func (s *Sealer) Seal(k Key, e *Entry) []byte {
 
 // Open is the inverse of Seal. A value that is damaged, foreign, of another version, or whose answer has more
 // than most bytes is an error, ErrForeign or ErrDamaged. The result shares no memory with value.
-func (s *Sealer) Open(k Key, value []byte, most int) (*Entry, error) {
-	plain, err := s.open(k, labelEntry, value, maxHead+most)
+func (s *Sealer) Open(k Key, value []byte, maxSize int) (*Entry, error) {
+	plain, err := s.open(k, labelEntry, value, maxHead+maxSize)
 	if err != nil {
 		return nil, err
 	}
-	return parseEntry(plain, most)
+	return parseEntry(plain, maxSize)
 }
 
 // SealBytes seals a piece that belongs to a key, such as a part of an answer in progress; label says which
@@ -152,8 +152,8 @@ func (s *Sealer) SealBytes(k Key, label string, piece []byte) []byte {
 
 // OpenBytes is the inverse of SealBytes, with the same label. A result of more than most bytes is an error;
 // the errors are Open's.
-func (s *Sealer) OpenBytes(k Key, label string, value []byte, most int) ([]byte, error) {
-	return s.open(k, labelPiece+label, value, most)
+func (s *Sealer) OpenBytes(k Key, label string, value []byte, maxSize int) ([]byte, error) {
+	return s.open(k, labelPiece+label, value, maxSize)
 }
 
 // seal makes a value: magic, version, length of the key id, key id, nonce, ciphertext, tag.
@@ -168,7 +168,7 @@ func (s *Sealer) seal(k Key, label string, text []byte) []byte {
 }
 
 // open is the inverse of seal, for texts of at most most bytes.
-func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, error) {
+func (s *Sealer) open(k Key, label string, value []byte, maxSize int) ([]byte, error) {
 	if len(value) < headerLen || string(value[:len(magic)]) != magic || value[len(magic)] != version {
 		return nil, ErrForeign
 	}
@@ -180,14 +180,14 @@ func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, erro
 	switch {
 	case with == nil:
 		return nil, ErrForeign
-	case len(value)-end > sealedBy+minPlain+most: // compression never adds bytes
+	case len(value)-end > sealedBy+minPlain+maxSize: // compression never adds bytes
 		return nil, ErrDamaged
 	}
 	plain, err := with.aead(&k).Open(nil, nil, value[end:], bound(value[:end], &k, label))
 	if err != nil {
 		return nil, ErrDamaged
 	}
-	return unpack(plain, most)
+	return unpack(plain, maxSize)
 }
 
 // aead is the cipher with an entry's key. Its nonces are random and precede the ciphertext.
@@ -228,20 +228,20 @@ func pack(text []byte) []byte {
 }
 
 // unpack is the inverse of pack, for texts of at most most bytes: longer ones are not decompressed.
-func unpack(plain []byte, most int) ([]byte, error) {
+func unpack(plain []byte, maxSize int) ([]byte, error) {
 	if len(plain) < minPlain {
 		return nil, ErrDamaged
 	}
 	text := plain[1:]
 	switch plain[0] {
 	case kept:
-		if len(text) > most {
+		if len(text) > maxSize {
 			return nil, ErrDamaged
 		}
 		return text, nil
 	case compressed:
 		n, err := s2.DecodedLen(text)
-		if err != nil || n > most {
+		if err != nil || n > maxSize {
 			return nil, ErrDamaged
 		}
 		text, err = s2.Decode(nil, text)

@@ -330,20 +330,20 @@ func FuzzOpen(f *testing.F) {
 		f.Add(s.Seal(k, entryNo(n, n)))
 		f.Add(appendEntry(nil, entryNo(n, n)))
 	}
-	const most = 1 << 12
+	const maxSize = 1 << 12
 	f.Fuzz(func(t *testing.T, foreign []byte) {
-		if _, err := s.Open(k, foreign, most); err != nil {
+		if _, err := s.Open(k, foreign, maxSize); err != nil {
 			refused(t, err, "as a value")
 		}
-		e, err := parseEntry(foreign, most)
+		e, err := parseEntry(foreign, maxSize)
 		if err != nil {
 			refused(t, err, "as an entry")
 			return
 		}
-		if len(e.Answer) > most {
-			t.Errorf("an answer of %d bytes, more than %d", len(e.Answer), most)
+		if len(e.Answer) > maxSize {
+			t.Errorf("an answer of %d bytes, more than %d", len(e.Answer), maxSize)
 		}
-		again, err := parseEntry(appendEntry(nil, e), most)
+		again, err := parseEntry(appendEntry(nil, e), maxSize)
 		if err != nil || !reflect.DeepEqual(e, again) {
 			t.Errorf("what opened does not encode to the same: %+v and %+v, error %v", e, again, err)
 		}
@@ -356,15 +356,15 @@ func FuzzOpenBytes(f *testing.F) {
 	f.Add(s.SealBytes(k, "1", []byte("piece")))
 	f.Add(pack(bytes.Repeat([]byte("again "), 12)))
 	f.Add([]byte("piece"))
-	const most = 1 << 12
+	const maxSize = 1 << 12
 	f.Fuzz(func(t *testing.T, foreign []byte) {
-		if _, err := s.OpenBytes(k, "1", foreign, most); err != nil {
+		if _, err := s.OpenBytes(k, "1", foreign, maxSize); err != nil {
 			refused(t, err, "as a value")
 		}
-		if piece, err := unpack(foreign, most); err != nil {
+		if piece, err := unpack(foreign, maxSize); err != nil {
 			refused(t, err, "as a text")
-		} else if len(piece) > most {
-			t.Errorf("a piece of %d bytes, more than %d", len(piece), most)
+		} else if len(piece) > maxSize {
+			t.Errorf("a piece of %d bytes, more than %d", len(piece), maxSize)
 		}
 	})
 }

@@ -46,16 +46,16 @@ type Options struct {
 
 // Store reads and writes answers. It is safe for concurrent use. Run must run.
 type Store struct {
-	redis    redis.UniversalClient
-	control  redis.UniversalClient
-	tracking *redis.Client // nil: copies live one second
-	budget   func() time.Duration
-	maxEntry func() int
-	sealer   *Sealer
-	log      zerolog.Logger
-	now      func() time.Time
-	metrics  *metrics
-	told     atomic.Int64 // last log line about a refused value, in Unix nanoseconds
+	redis           redis.UniversalClient
+	control         redis.UniversalClient
+	tracking        *redis.Client // nil: copies live one second
+	budget          func() time.Duration
+	maxEntry        func() int
+	sealer          *Sealer
+	log             zerolog.Logger
+	now             func() time.Time
+	metrics         *metrics
+	refusalLoggedAt atomic.Int64 // last log line about a refused value, in Unix nanoseconds
 
 	scripts   *script.Runner // of look-ups
 	asker     *lookup.Client

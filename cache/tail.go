@@ -44,7 +44,7 @@ func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.gone:
+		case <-f.noSubscribers:
 			return
 		case <-tick.C:
 		}
@@ -73,7 +73,7 @@ func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 			f.hear(attempt, text)
 			next++
 		}
-		if !got.held {
+		if !got.leaseValid {
 			return // without an end: the holder is dead
 		}
 	}

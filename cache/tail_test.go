@@ -394,7 +394,7 @@ func FuzzWhatAFollowerReads(f *testing.F) {
 		got := l.deliveryOf("0-1", false, []redis.XMessage{
 			{ID: "1-1", Values: odd}, {ID: "1-2"}, {ID: "1-3", Values: map[string]any{"t": holder, "n": n, field: string(value)}},
 		})
-		if got.held || got.cursor != "1-3" || len(got.pieces) > 1 || len(got.pieces) == 1 && holder != l.Holder {
+		if got.leaseValid || got.cursor != "1-3" || len(got.pieces) > 1 || len(got.pieces) == 1 && holder != l.Holder {
 			t.Fatalf("read %+v", got)
 		}
 		for _, p := range got.pieces {

@@ -86,9 +86,9 @@ func (s *Store) subscribe(ctx context.Context) error {
 		return refusedError{err}
 	}
 	for err == nil && ctx.Err() == nil {
-		asked := s.now()
+		requestedAt := s.now()
 		if err = inBackground(ctx, func(ctx context.Context) error { return conn.Ping(ctx).Err() }); err == nil {
-			s.local.heard(asked)
+			s.local.confirmSubscription(requestedAt)
 			rest(ctx, pingEvery)
 		}
 	}

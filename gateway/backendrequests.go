@@ -52,13 +52,13 @@ func query(raw string, known []string) (url.Values, error) {
 }
 
 // count reads the parameter n, a number from 1 to most; the default is some.
-func count(q url.Values, some, most int) (int, error) {
+func count(q url.Values, some, maximum int) (int, error) {
 	if !q.Has("n") {
 		return some, nil
 	}
 	n, err := strconv.Atoi(q.Get("n"))
-	if err != nil || n < 1 || n > most {
-		return 0, badParam("n", fmt.Sprintf("want a whole number, 1 … %d", most))
+	if err != nil || n < 1 || n > maximum {
+		return 0, badParam("n", fmt.Sprintf("want a whole number, 1 … %d", maximum))
 	}
 	return n, nil
 }

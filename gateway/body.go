@@ -124,10 +124,10 @@ func (b bodyReader) grow(body []byte, claimed int64) ([]byte, error) {
 // nextBuffer returns the size of the next buffer of a body: have bytes have arrived, and the client claims
 // claimed bytes, −1 if unknown. After maxUnproved bytes the buffer gets the whole length at once; without a
 // claim it doubles. It has one byte more than the body, so that the last read finds the end.
-func nextBuffer(have, claimed, most int64) int64 {
+func nextBuffer(have, claimed, maximum int64) int64 {
 	switch {
 	case claimed < 0:
-		return min(max(minBuffer, 2*have), most+1)
+		return min(max(minBuffer, 2*have), maximum+1)
 	case have < minBuffer:
 		return min(claimed+1, minBuffer)
 	case have < maxUnproved:

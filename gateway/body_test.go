@@ -9,22 +9,22 @@ import (
 )
 
 func TestABufferGrowsByWhatHasCome(t *testing.T) {
-	const most = 4 << 20
+	const maximum = 4 << 20
 	for _, tc := range []struct{ have, claimed, want int64 }{
-		{0, 0, 1}, {0, 100, 101}, {0, minBuffer, minBuffer}, {0, most, minBuffer}, {0, 1 << 62, minBuffer},
-		{minBuffer, 10_000, 10_001}, {minBuffer, most, maxUnproved}, {maxUnproved, most, most + 1}, {maxUnproved, 65537, 65538},
-		{0, -1, minBuffer}, {minBuffer, -1, 2 * minBuffer}, {maxUnproved, -1, 2 * maxUnproved}, {3 << 20, -1, most + 1},
+		{0, 0, 1}, {0, 100, 101}, {0, minBuffer, minBuffer}, {0, maximum, minBuffer}, {0, 1 << 62, minBuffer},
+		{minBuffer, 10_000, 10_001}, {minBuffer, maximum, maxUnproved}, {maxUnproved, maximum, maximum + 1}, {maxUnproved, 65537, 65538},
+		{0, -1, minBuffer}, {minBuffer, -1, 2 * minBuffer}, {maxUnproved, -1, 2 * maxUnproved}, {3 << 20, -1, maximum + 1},
 	} {
-		if got := nextBuffer(tc.have, tc.claimed, most); got != tc.want {
+		if got := nextBuffer(tc.have, tc.claimed, maximum); got != tc.want {
 			t.Errorf("%d of %d have come: %d, want %d", tc.have, tc.claimed, got, tc.want)
 		}
 	}
 }
 
 func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
-	const most = 1 << 20
+	const maximum = 1 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := bodyReader{max: most, timeouts: DefaultTimeouts()}.read(http.NewResponseController(w), r)
+		body, err := bodyReader{max: maximum, timeouts: DefaultTimeouts()}.read(http.NewResponseController(w), r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
@@ -32,7 +32,7 @@ func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 		_, _ = w.Write(body)
 	}))
 	defer srv.Close()
-	for _, size := range []int{0, 1, maxUnproved - 1, maxUnproved, maxUnproved + 1, 5*maxUnproved + 7, most, most + 1} {
+	for _, size := range []int{0, 1, maxUnproved - 1, maxUnproved, maxUnproved + 1, 5*maxUnproved + 7, maximum, maximum + 1} {
 		sent := bytes.Repeat([]byte("abcdefg"), size/7+1)[:size]
 		for name, body := range map[string]io.Reader{"told": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
 			resp, err := http.Post(srv.URL, "application/json", body)
@@ -41,7 +41,7 @@ func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 			}
 			got, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
-			if ok := resp.StatusCode == http.StatusOK; err != nil || ok != (size <= most) || ok && !bytes.Equal(got, sent) {
+			if ok := resp.StatusCode == http.StatusOK; err != nil || ok != (size <= maximum) || ok && !bytes.Equal(got, sent) {
 				t.Errorf("%d bytes, %s: status %d, %d bytes back, %v", size, name, resp.StatusCode, len(got), err)
 			}
 		}

@@ -140,7 +140,7 @@ func TestManyIdenticalRequestsCostOneGeneration(t *testing.T) {
 		calls := up.calls.Load()
 		q := question{content: fmt.Sprint("together ", stream), stream: stream}
 		var all sync.WaitGroup
-		answers := make([]said, many)
+		answers := make([]clientResult, many)
 		for i := range answers {
 			all.Go(func() { answers[i] = b.say(t.Context(), q) })
 		}
@@ -171,10 +171,10 @@ func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 		calls := up.calls.Load()
 		q := question{content: fmt.Sprint("leaving ", stream), stream: stream}
 		leaderCtx, leave := context.WithCancel(t.Context())
-		leader := make(chan said, 1)
+		leader := make(chan clientResult, 1)
 		go func() { leader <- b.say(leaderCtx, q) }()
 		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == calls+1 })
-		follower := make(chan said, 1)
+		follower := make(chan clientResult, 1)
 		go func() { follower <- b.say(t.Context(), q) }()
 		soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 		up.step <- struct{}{}
@@ -215,7 +215,7 @@ func TestOneOfThoseWhoWaitTriesAgainAfterAFailure(t *testing.T) {
 	b := startCached(t, up.URL, k, nil)
 	const many = 50
 	var all sync.WaitGroup
-	answers := make([]said, many)
+	answers := make([]clientResult, many)
 	up.status.Store(500)
 	for i := range answers {
 		all.Go(func() { answers[i] = b.say(t.Context(), question{}) })
@@ -254,7 +254,7 @@ func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
 	const body = `{"model":"llama-3","stream":true,"temperature":0,"messages":[{"role":"user","content":"What is it?"}]}`
 	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
-	follower := make(chan said, 1)
+	follower := make(chan clientResult, 1)
 	go func() { follower <- b.say(t.Context(), question{stream: true}) }()
 	soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 	close(up.step)
@@ -270,7 +270,7 @@ func TestAnswersThatAreNotKeptAreSharedAllTheSame(t *testing.T) {
 		b := startCached(t, up.URL, k, nil)
 		calls := up.calls.Load()
 		var all sync.WaitGroup
-		answers := make([]said, 20)
+		answers := make([]clientResult, 20)
 		for i := range answers {
 			all.Go(func() { answers[i] = b.say(t.Context(), question{stream: stream}) })
 		}

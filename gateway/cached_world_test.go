@@ -197,8 +197,8 @@ func hears(t *testing.T, s *cache.Store) {
 	})
 }
 
-// said is what a client makes of an answer.
-type said struct {
+// clientResult is what a client makes of an answer.
+type clientResult struct {
 	code    int
 	header  http.Header
 	text    string
@@ -229,7 +229,7 @@ type question struct {
 	sampling string // fields; "" is temperature 0
 }
 
-func (b *cacheBench) say(ctx context.Context, q question) said {
+func (b *cacheBench) say(ctx context.Context, q question) clientResult {
 	if q.content == "" {
 		q.content = "What is it?"
 	}
@@ -240,7 +240,7 @@ func (b *cacheBench) say(ctx context.Context, q question) said {
 	body := fmt.Sprintf(`{"model":"llama-3","stream":%t,%s,"messages":[{"role":"user","content":%s}]%s}`, q.stream, q.sampling, content, q.more)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
-		return said{message: err.Error()}
+		return clientResult{message: err.Error()}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	for name, value := range q.header {
@@ -248,9 +248,9 @@ func (b *cacheBench) say(ctx context.Context, q question) said {
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
-		return said{message: err.Error(), broken: true}
+		return clientResult{message: err.Error(), broken: true}
 	}
-	out := said{code: resp.StatusCode, header: resp.Header}
+	out := clientResult{code: resp.StatusCode, header: resp.Header}
 	raw, err := rest(resp)
 	out.broken = err != nil
 	if resp.StatusCode != http.StatusOK {
@@ -275,7 +275,7 @@ func (b *cacheBench) say(ctx context.Context, q question) said {
 	return out
 }
 
-func (s *said) take(raw []byte) bool {
+func (s *clientResult) take(raw []byte) bool {
 	var c struct {
 		ID      string
 		Choices []struct {
@@ -306,7 +306,7 @@ func (s *said) take(raw []byte) bool {
 }
 
 // fine checks a whole answer and what the cache had to do with it.
-func (s said) fine(t *testing.T, what, text, cached string) {
+func (s clientResult) fine(t *testing.T, what, text, cached string) {
 	t.Helper()
 	if s.code != http.StatusOK || s.broken || !s.done || s.finish == "" {
 		t.Fatalf("%s: %+v", what, s)

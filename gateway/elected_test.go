@@ -64,7 +64,7 @@ func TestIdenticalRequestsAtTwoReplicasAreAnsweredOnceThoughRedisIsLate(t *testi
 		up.step = make(chan struct{})
 		g := make(gate)
 		replicas := []*cacheBench{startGated(t, up.URL, k, g), startGated(t, up.URL, k, g)}
-		answers := make([]said, 2*each)
+		answers := make([]clientResult, 2*each)
 		var all sync.WaitGroup
 		began := time.Now()
 		for i := range answers {
@@ -94,7 +94,7 @@ func TestARequestThatHearsLateThatAnotherReplicaAnswersItGivesItsOwnGenerationUp
 		up.step = make(chan struct{})
 		g := make(gate)
 		one, two := startCached(t, up.URL, k, nil), startGated(t, up.URL, k, g)
-		first, second := make(chan said, 1), make(chan said, 1)
+		first, second := make(chan clientResult, 1), make(chan clientResult, 1)
 		go func() { first <- one.say(t.Context(), question{stream: stream}) }()
 		soon(t, "one replica answers", func() bool { return up.calls.Load() == 1 })
 		go func() { second <- two.say(t.Context(), question{stream: stream}) }()
@@ -117,7 +117,7 @@ func TestAGenerationThatIsGivenUpForAnotherReplicasIsNoneOfTheTenantsRequests(t 
 	g := make(gate)
 	limited := func(o *Options) { o.Identity = who }
 	one, two := startCached(t, up.URL, k, limited), startGatedWith(t, up.URL, k, g, limited)
-	first, second := make(chan said, 1), make(chan said, 1)
+	first, second := make(chan clientResult, 1), make(chan clientResult, 1)
 	go func() { first <- one.say(t.Context(), question{}) }()
 	soon(t, "one replica answers", func() bool { return up.calls.Load() == 1 })
 	go func() { second <- two.say(t.Context(), question{}) }()
@@ -138,7 +138,7 @@ func TestAFollowerThatCannotBeContinuedHearsThatAtOnce(t *testing.T) {
 		up.step, up.cut = make(chan struct{}), make(chan struct{})
 		up.pieces = func(string) []string { return []string{fmt.Sprint("Answer ", up.calls.Load()), " is this."} }
 		b := startCached(t, up.URL, k, nil)
-		leader, third := make(chan said, 1), make(chan said, 1)
+		leader, third := make(chan clientResult, 1), make(chan clientResult, 1)
 		go func() { leader <- b.say(t.Context(), question{stream: true}) }()
 		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 		follower := b.opened(t)
@@ -169,7 +169,7 @@ func TestAFollowerThatLeadsHearsThatTheReplicaEnds(t *testing.T) {
 	up.step, up.cut = make(chan struct{}), make(chan struct{})
 	up.pieces = func(string) []string { return []string{"The answer", " is this."} }
 	b := startCached(t, up.URL, k, nil)
-	leader := make(chan said, 1)
+	leader := make(chan clientResult, 1)
 	go func() { leader <- b.say(t.Context(), question{stream: true}) }()
 	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 	follower := b.opened(t)

@@ -249,9 +249,9 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) 
 // clip bounds external text for a message or a log field.
 func clip(s string) string { return clipTo(s, 128) }
 
-func clipTo(s string, most int) string {
-	if len(s) > most {
-		return s[:most] + "…"
+func clipTo(s string, maximum int) string {
+	if len(s) > maximum {
+		return s[:maximum] + "…"
 	}
 	return s
 }
@@ -264,7 +264,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		d := shed.Decision
 		g.metrics.shed.WithLabelValues(d.Class.String(), d.Pool, d.Reason).Inc()
 	}
-	if left(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server also ends the context when it cannot read a body
+	if clientLeft(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server also ends the context when it cannot read a body
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}

@@ -95,14 +95,14 @@ func normalizeAddress(raw string) (base, address string) {
 
 // backendNames lists backends as pool/id for a message, at most twenty.
 func backendNames(views []Backend) string {
-	const most = 20
+	const maximum = 20
 	names := make([]string, 0, len(views))
 	for _, v := range views {
 		names = append(names, v.Pool+"/"+v.ID)
 	}
 	slices.Sort(names)
-	if len(names) > most {
-		names = append(names[:most], "…")
+	if len(names) > maximum {
+		names = append(names[:maximum], "…")
 	}
 	if len(names) == 0 {
 		return "none"

@@ -27,9 +27,9 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 
 // admittedRequest is a request whose body was read.
 type admittedRequest struct {
-	body  []byte
-	held  *upload.Body // its memory and slot
-	leave func()       // releases everything that it holds; the handler calls it at the end
+	body        []byte
+	reservation *upload.Body // its memory and slot
+	leave       func()       // releases everything that it holds; the handler calls it at the end
 }
 
 // enter does everything before the actual work: identity, slots, body.
@@ -45,26 +45,26 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return nil, err
 	}
-	held, err := g.uploads.Begin(l.Caller.Tenant, r.ContentLength)
+	reservation, err := g.uploads.Begin(l.Caller.Tenant, r.ContentLength)
 	if err != nil {
 		unplace()
 		return nil, err
 	}
-	leave := func() { held.Release(); unplace() }
+	leave := func() { reservation.Release(); unplace() }
 	defer func() {
 		if e == nil { // it was refused, or it panicked
 			leave()
 		}
 	}()
-	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), held.Charge}.take(w, r)
+	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), reservation.Charge}.take(w, r)
 	if err == nil {
-		err = held.Received()
+		err = reservation.Received()
 	}
 	if err != nil {
 		return nil, err
 	}
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
-	return &admittedRequest{body, held, leave}, nil
+	return &admittedRequest{body, reservation, leave}, nil
 }
 
 // identify returns the sender of r, and keeps its connection open when connections are scarce.
@@ -106,7 +106,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = body.Model
 		return g.pipeline.Answer(r.Context(), pipeline.Request{
-			Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header), Retainer: in.held,
+			Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header), Retainer: in.reservation,
 		}, g.open(l, w, r, body.Stream), &l.Record)
 	}
 }
@@ -193,5 +193,7 @@ func traceparent(t string) bool {
 	return true
 }
 
-// left reports whether the request's client has disconnected.
-func left(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDraining }
+// clientLeft reports whether the request's client has disconnected.
+func clientLeft(ctx context.Context) bool {
+	return ctx.Err() != nil && context.Cause(ctx) != errDraining
+}

@@ -38,18 +38,18 @@ func setRateLimitHeaders(h http.Header, s limits.Status) {
 // requests.
 func limitProblem(e *limits.Error) *problem {
 	p := &problem{status: http.StatusTooManyRequests, retryable: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
-	most, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
+	maximum, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
 	case e.NeverFits:
 		p.retryable = false
-		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + most +
+		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + maximum +
 			" tokens per minute. Shorten the prompt or lower max_tokens; a retry cannot help."
 		return p
 	case e.Limit == limits.Concurrency:
 		p.body.Type = string(limits.Requests)
-		p.body.Message = "Too many requests under way: the limit is " + most + " at once."
+		p.body.Message = "Too many requests under way: the limit is " + maximum + " at once."
 	default:
-		p.body.Message = "Rate limit reached: the limit is " + most + " " + string(e.Limit) + " per minute."
+		p.body.Message = "Rate limit reached: the limit is " + maximum + " " + string(e.Limit) + " per minute."
 	}
 	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never earlier, and spread
 	p.retryable = p.retry <= maxObeyed

@@ -224,8 +224,8 @@ func TestABackendCannotBillMoreThanCanBe(t *testing.T) {
 				t.Fatalf("%s, %s: %d %s", c.path, usage, r.status, r.body)
 			}
 			v := b.used(t, "acme", 1)
-			if most := uint64(len(body)) + 5000; v.Prompt > most || v.Completion > c.made {
-				t.Errorf("%s, %s, %s: %d and %d tokens, want at most %d and %d", c.path, c.members, usage, v.Prompt, v.Completion, most, c.made)
+			if maximum := uint64(len(body)) + 5000; v.Prompt > maximum || v.Completion > c.made {
+				t.Errorf("%s, %s, %s: %d and %d tokens, want at most %d and %d", c.path, c.members, usage, v.Prompt, v.Completion, maximum, c.made)
 			}
 		}
 	}

@@ -123,14 +123,14 @@ func (r *receipts) add(f keptReceipt) {
 }
 
 // last returns at most n wanted receipts, the newest last.
-func (r *receipts) last(n int, wanted func(*keptReceipt) bool) []keptReceipt {
+func (r *receipts) last(n int, filter func(*keptReceipt) bool) []keptReceipt {
 	r.mu.Lock()
 	all := make([]keptReceipt, 0, min(r.n, keptReceipts))
 	for i := range cap(all) {
 		all = append(all, r.ring[(r.n-1-i)%keptReceipts])
 	}
 	r.mu.Unlock()
-	out := slices.DeleteFunc(all, func(f keptReceipt) bool { return !wanted(&f) })
+	out := slices.DeleteFunc(all, func(f keptReceipt) bool { return !filter(&f) })
 	out = out[:min(n, len(out))]
 	slices.Reverse(out)
 	return out
@@ -167,7 +167,7 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	n, wanted, err := g.receiptQuery(q)
+	n, filter, err := g.receiptQuery(q)
 	if err != nil {
 		writeProblem(w, problemOf(err))
 		return
@@ -176,7 +176,7 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTimeout)) // net/http always supports it
 	lines := bufio.NewWriterSize(w, 64<<10)
-	for _, f := range g.receipts.last(n, wanted) {
+	for _, f := range g.receipts.last(n, filter) {
 		if _, err := lines.Write(append(f.encode(), '\n')); err != nil {
 			return // the client has disconnected
 		}
@@ -185,7 +185,7 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 }
 
 // receiptQuery parses how many receipts are wanted, and which.
-func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*keptReceipt) bool, err error) {
+func (g *Gateway) receiptQuery(q url.Values) (n int, filter func(*keptReceipt) bool, err error) {
 	if n, err = count(q, defaultReceipts, keptReceipts); err != nil {
 		return 0, nil, err
 	}

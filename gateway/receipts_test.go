@@ -42,7 +42,7 @@ func wholeReceipt() keptReceipt {
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, CheckPolicy: accept.CheckDoubtful, Scorer: plan.ScorerIDs, Block: 4,
-				Estimate: economy.Estimate{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
+				Estimate: economy.Estimate{Prompt: 300, Output: 150, Holdback: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
 			Tries: []dispatch.Try{
 				{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
 				{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: dispatch.RoleScore, At: 300 * time.Millisecond, Took: 61234567},

@@ -244,7 +244,7 @@ func planOf(p *plan.Plan) *planJSON {
 	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
-			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
+			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
 			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
 			ExtraTTFT: milliseconds(s.ExtraTTFT), Explored: s.Explored,
 		}

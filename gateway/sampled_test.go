@@ -27,11 +27,11 @@ func sampling(adjust func(*cache.Config)) func(*Options) {
 }
 
 // atOnce asks the same several times at the same time, lets the backend answer once so many are there, and returns the answers.
-func (b *cacheBench) atOnce(t *testing.T, up *speaker, q question, many, generations int) []said {
+func (b *cacheBench) atOnce(t *testing.T, up *speaker, q question, many, generations int) []clientResult {
 	t.Helper()
 	calls := up.calls.Load()
 	up.step = make(chan struct{})
-	answers := make([]said, many)
+	answers := make([]clientResult, many)
 	var all sync.WaitGroup
 	for i := range answers {
 		all.Go(func() { answers[i] = b.say(t.Context(), q) })
@@ -64,7 +64,7 @@ func targetOf(t *testing.T, backend string, mode plan.Mode) *tiers.Cascade {
 	return c
 }
 
-func differing(answers []said) int {
+func differing(answers []clientResult) int {
 	texts := map[string]bool{}
 	for _, s := range answers {
 		texts[s.text] = true

@@ -47,11 +47,11 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, g.actionProblem(err))
 		return
 	}
-	var said struct{ Token string }
-	if json.Unmarshal(body, &said) != nil {
-		said.Token = ""
+	var payload struct{ Token string }
+	if json.Unmarshal(body, &payload) != nil {
+		payload.Token = ""
 	}
-	o := g.guard.operators.Authenticate(said.Token)
+	o := g.guard.operators.Authenticate(payload.Token)
 	if err := maySignIn(o); err != nil {
 		g.log.Warn().Str("operator", caller{operator: o}.name()).Str("remote", r.RemoteAddr).Str("error", problemOf(err).body.Code).
 			Msg("sign-in at the console refused")

@@ -119,12 +119,12 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 	out = make([]TenantView, 0, len(listed))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	wanted := map[string]bool{}
+	filter := map[string]bool{}
 	for _, l := range listed {
-		wanted[l.Tenant] = true
+		filter[l.Tenant] = true
 	}
 	for id, v := range t.byID {
-		if wanted[id] {
+		if filter[id] {
 			continue
 		}
 		v.list(TenantView{})

@@ -35,8 +35,8 @@ func TestABodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
 				o.Timeouts = func(string) Timeouts { return Timeouts{BodyStart: time.Minute, Body: time.Minute, Write: time.Minute} }
 			})
 			at := l.addr(g).String()
-			held := make([]net.Conn, l.places)
-			for i := range held {
+			reservation := make([]net.Conn, l.places)
+			for i := range reservation {
 				from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))} // one address has half of an admin listener
 				conn, err := (&net.Dialer{LocalAddr: from}).DialContext(t.Context(), "tcp", at)
 				if err != nil {
@@ -46,9 +46,9 @@ func TestABodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
 				if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", l.path); err != nil {
 					t.Fatal(err)
 				}
-				held[i] = conn
+				reservation[i] = conn
 			}
-			for _, conn := range held {
+			for _, conn := range reservation {
 				_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {

@@ -101,7 +101,7 @@ func backendsOf(p *pool.Pool) func() []probe.Backend {
 }
 
 // marked fails unless an answer is told to be a warm-up's.
-func (s said) marked(t *testing.T, what string) {
+func (s clientResult) marked(t *testing.T, what string) {
 	t.Helper()
 	if s.code != 200 || s.broken || s.extra["tier"] != "draft" || s.extra["phase"] != "warmup" {
 		t.Fatalf("%s: %+v", what, s)
@@ -167,7 +167,7 @@ func TestADraftOfAWarmupWhoseAuditFailedOrWasLostIsNeverKept(t *testing.T) {
 func TestThoseWhoShareADraftOfAWarmupAreToldSo(t *testing.T) {
 	b, k, w, _ := startWarming(t, 0)
 	var wg sync.WaitGroup
-	answers := make([]said, 6)
+	answers := make([]clientResult, 6)
 	for i := range answers {
 		wg.Go(func() { answers[i] = b.say(t.Context(), question{more: `,"max_tokens":24`, stream: i%2 == 0}) })
 	}

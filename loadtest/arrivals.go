@@ -19,13 +19,13 @@ type pacer struct {
 	every float64 // seconds
 	rows  []row   // of a trace
 
-	next   int     // conversations walked past
-	last   float64 // when conversation next−1 begins
-	gaps   uint64  // drawn
-	single float64 // when the next one outside of bursts begins
-	rush   float64 // when the next burst does
-	left   int     // of the burst that has begun
-	rushed bool    // conversation next−1 is of a burst
+	next           int     // conversations walked past
+	last           float64 // when conversation next−1 begins
+	gaps           uint64  // drawn
+	single         float64 // when the next one outside of bursts begins
+	rush           float64 // when the next burst does
+	burstRemaining int     // of the burst that has begun
+	rushed         bool    // conversation next−1 is of a burst
 }
 
 // newPacer scales the scenario's arrivals by load.
@@ -40,7 +40,7 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 }
 
 func (p *pacer) reset() {
-	p.next, p.last, p.gaps, p.left = 0, 0, 0, 0
+	p.next, p.last, p.gaps, p.burstRemaining = 0, 0, 0, 0
 	p.rush = math.Inf(1)
 	if p.kind == Bursts && p.every > 0 {
 		p.rush = p.every
@@ -101,15 +101,15 @@ func (p *pacer) walk(i int) (time.Duration, bool) {
 
 // step returns when the next one begins.
 func (p *pacer) step() float64 {
-	if p.left > 0 {
-		p.left--
+	if p.burstRemaining > 0 {
+		p.burstRemaining--
 		return p.last
 	}
 	p.rushed = p.rush <= p.single
 	if p.rushed {
 		at := p.rush
 		p.rush += p.every
-		p.left = p.burst - 1
+		p.burstRemaining = p.burst - 1
 		return at
 	}
 	at := p.single

@@ -34,9 +34,9 @@ type Outcome struct {
 	DraftTokens  int // of the answer, from the draft
 	TargetTokens int // of the answer, from the target
 
-	Drafted int  // tokens that the draft made, kept or not
-	Asked   bool // the target was asked about the draft
-	Scored  int  // tokens that it computed for that, prompt and draft
+	Drafted       int  // tokens that the draft made, kept or not
+	TargetChecked bool // the target was asked about the draft
+	Scored        int  // tokens that it computed for that, prompt and draft
 
 	Audited bool    // the draft was judged to its end, whatever became of it
 	Score   float64 // which a judge gives all of it, nats
@@ -95,7 +95,7 @@ type Result struct {
 // Retry is when refused requests were told to come back (Retry-After), and when one of
 // their class that came was let in. Medians, in seconds, of refusals after which one was;
 // zero where nobody was refused.
-type Retry struct{ Told, True, Ratio float64 }
+type Retry struct{ RetryAfter, True, Ratio float64 }
 
 // Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
 type Row struct {
@@ -119,7 +119,7 @@ type Row struct {
 	HighLost   int     `json:"high_lost"`        // of priority high: errors and shed
 	LowShed    int     `json:"low_shed"`         // of priority low
 
-	RetryTold  float64 `json:"retry_told_s,omitempty"`    // Retry-After of refusals, the median
+	RetryAfter float64 `json:"retry_told_s,omitempty"`    // Retry-After of refusals, the median
 	RetryTrue  float64 `json:"retry_true_s,omitempty"`    // until one of their class came that was let in, the median
 	RetryRatio float64 `json:"retry_told_true,omitempty"` // of each refusal the one ÷ the other, the median
 
@@ -138,11 +138,11 @@ type Row struct {
 	Identical       float64 `json:"identical_rate"`    // of the answers that were checked
 	CacheHitRate    float64 `json:"cache_hit_rate"`    // (cached + coalesced) ÷ answered
 
-	Guarded float64 `json:"guarded_share,omitempty"`      // answers that were not drafted because it would not have paid
-	Asked   float64 `json:"checked_share,omitempty"`      // of the judged drafts, those that the target was asked about
-	Scored  float64 `json:"scored_share,omitempty"`       // tokens that it computed for that ÷ tokens of prompts and answers
-	AUROC   float64 `json:"auroc,omitempty"`              // chance that a draft that the target stands by scores higher than another
-	Model   float64 `json:"model_usd_per_mtok,omitempty"` // what usd_per_mtok should be by the formulas
+	Guarded      float64 `json:"guarded_share,omitempty"`      // answers that were not drafted because it would not have paid
+	CheckedShare float64 `json:"checked_share,omitempty"`      // of the judged drafts, those that the target was asked about
+	Scored       float64 `json:"scored_share,omitempty"`       // tokens that it computed for that ÷ tokens of prompts and answers
+	AUROC        float64 `json:"auroc,omitempty"`              // chance that a draft that the target stands by scores higher than another
+	Model        float64 `json:"model_usd_per_mtok,omitempty"` // what usd_per_mtok should be by the formulas
 
 	DraftGPUSeconds  float64 `json:"draft_gpu_seconds"`
 	TargetGPUSeconds float64 `json:"target_gpu_seconds"`

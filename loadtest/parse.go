@@ -88,7 +88,7 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 	duration.Duration(&s.Duration, time.Second, maxDuration)
 	warmup := b.At("warmup")
 	warmup.Duration(&s.Warmup, 0, maxDuration)
-	if warmup.Given() && s.Duration > 0 && s.Warmup >= s.Duration {
+	if warmup.IsSet() && s.Duration > 0 && s.Warmup >= s.Duration {
 		warmup.Fail("leaves nothing to measure; want less than the duration, %s", yamlfile.Short(s.Duration))
 	}
 	b.At("deadline").Duration(&s.Deadline, time.Second, maxDuration)
@@ -126,16 +126,16 @@ func (r *reading) belongs(arrivals, prompts, tenants yamlfile.Value) {
 	known := func(id string) bool {
 		return id == "" || slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.ID == id })
 	}
-	if arrivals.Given() && !known(s.Arrivals.Tenant) {
+	if arrivals.IsSet() && !known(s.Arrivals.Tenant) {
 		arrivals.Fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
 	}
 	for _, p := range s.Prompts {
-		if prompts.Given() && !known(p.Tenant) {
+		if prompts.IsSet() && !known(p.Tenant) {
 			prompts.Fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
 		}
 	}
 	for _, t := range s.Tenants {
-		if tenants.Given() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
+		if tenants.IsSet() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
 			tenants.Fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
 		}
 	}
@@ -153,7 +153,7 @@ func (r *reading) variant(p yamlfile.Value) {
 	name := b.Need("name", "a few words")
 	readLine(name, &c.Name, 64)
 	for i, other := range r.s.Cases {
-		if name.Given() && other.Name == c.Name {
+		if name.IsSet() && other.Name == c.Name {
 			name.Fail("is already that of compare[%d]", i)
 			break
 		}
@@ -169,7 +169,7 @@ func (r *reading) variant(p yamlfile.Value) {
 	r.target(b.At("target"), &c)
 	oracle := b.At("oracle")
 	oracle.Number(&c.Oracle, 0.001, 0.999)
-	if oracle.Given() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
+	if oracle.IsSet() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
 		oracle.Fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
 	}
 	readSettings(b.At("settings"), c.Settings)
@@ -179,7 +179,7 @@ func (r *reading) variant(p yamlfile.Value) {
 
 // load reads how many times the arrivals a case has.
 func (r *reading) load(p yamlfile.Value, c *Case) {
-	if !p.Given() {
+	if !p.IsSet() {
 		return
 	}
 	p.Number(&c.Load, 0.001, 1000)

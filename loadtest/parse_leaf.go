@@ -107,17 +107,17 @@ func readSpread(p yamlfile.Value, to *Spread, lo, hi float64) {
 		return
 	}
 	switch {
-	case p50.Given() != p95.Given():
+	case p50.IsSet() != p95.IsSet():
 		p.Fail("a lognormal needs both p50 and p95")
-	case !p50.Given() && (!low.Given() || !high.Given()):
+	case !p50.IsSet() && (!low.IsSet() || !high.IsSet()):
 		p.Fail("want a number, {min, max} or {p50, p95}")
-	case high.Given() && s.Max < s.Min:
+	case high.IsSet() && s.Max < s.Min:
 		high.Fail("is below min; want at least %v", s.Min)
-	case p50.Given() && s.P95 < s.P50:
+	case p50.IsSet() && s.P95 < s.P50:
 		p95.Fail("is below p50; want at least %v", s.P50)
-	case p50.Given() && s.Min > s.P50:
+	case p50.IsSet() && s.Min > s.P50:
 		low.Fail("is above p50; want at most %v", s.P50)
-	case p50.Given() && high.Given() && s.Max < s.P50:
+	case p50.IsSet() && high.IsSet() && s.Max < s.P50:
 		high.Fail("is below p50; want at least %v", s.P50)
 	default:
 		*to = s

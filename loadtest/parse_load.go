@@ -46,10 +46,10 @@ func (r *reading) day(b *yamlfile.Fields) {
 	low, high := b.Need("low", "the rate per second at its quietest"), b.Need("high", "the rate per second at its busiest")
 	low.Number(&a.Lowest, 0, maxPerSecond)
 	high.Number(&a.PerSecond, 0.001, maxPerSecond)
-	if a.Every = maxDuration; b.At("length").Given() {
+	if a.Every = maxDuration; b.At("length").IsSet() {
 		b.At("length").Duration(&a.Every, time.Second, maxDuration)
 	}
-	if low.Given() && high.Given() && a.Lowest > a.PerSecond {
+	if low.IsSet() && high.IsSet() && a.Lowest > a.PerSecond {
 		low.Fail("is above high; want at most %v", a.PerSecond)
 	}
 	b.Done()
@@ -68,7 +68,7 @@ func (r *reading) trace(b *yamlfile.Fields) {
 // be left out.
 func (r *reading) prompts(b *yamlfile.Fields) {
 	s := r.s
-	if s.Arrivals.Kind == Replay && !b.At("prompts").Given() {
+	if s.Arrivals.Kind == Replay && !b.At("prompts").IsSet() {
 		s.Prompts = []Prompt{{Name: Replay, Weight: 1, Stream: true,
 			Turns: Spread{Fixed: 1}, Question: Spread{Fixed: 1}}}
 		return
@@ -116,11 +116,11 @@ func (r *reading) prompt(p yamlfile.Value) {
 	b.At("stream").Bool(&x.Stream)
 	if r.s.Arrivals.Kind == Replay {
 		for _, f := range []yamlfile.Value{system, context, question, turns, think, repeat, standing, output, limit} {
-			if f.Given() {
+			if f.IsSet() {
 				f.Fail("contradicts arrivals.trace, which says it; remove it")
 			}
 		}
-	} else if b.Opened() && !question.Given() {
+	} else if b.Opened() && !question.IsSet() {
 		b.Need("question", "tokens of each user message, such as 40 or {p50: 30, p95: 120}")
 	}
 	b.Done()
@@ -129,7 +129,7 @@ func (r *reading) prompt(p yamlfile.Value) {
 
 // catalogue reads what is said again and again.
 func (r *reading) catalogue(p yamlfile.Value, x *Prompt) {
-	if !p.Given() {
+	if !p.IsSet() {
 		return
 	}
 	c := &x.Catalogue
@@ -148,7 +148,7 @@ func (r *reading) catalogue(p yamlfile.Value, x *Prompt) {
 
 // shared reads text that several conversations begin with.
 func (r *reading) shared(p yamlfile.Value, to *Shared) {
-	if !p.Given() {
+	if !p.IsSet() {
 		return
 	}
 	b := p.Fields()
@@ -162,7 +162,7 @@ func (r *reading) shared(p yamlfile.Value, to *Shared) {
 		per.Fail("needs users; want arrivals.closed, or false")
 	case to.PerUser && to.Variants > 0:
 		variants.Fail("contradicts per_user; want one of them")
-	case zipf.Given() && to.Zipf > 0 && to.Variants == 0:
+	case zipf.IsSet() && to.Zipf > 0 && to.Variants == 0:
 		zipf.Fail("needs variants to choose from; want variants of 1 or more")
 	}
 	b.Done()
@@ -196,7 +196,7 @@ func (r *reading) tenant(p yamlfile.Value) {
 		}
 	}
 	b.At("weight").Number(&x.Weight, 0, 1e6)
-	if pr := b.At("priority"); pr.Given() {
+	if pr := b.At("priority"); pr.IsSet() {
 		x.Priority = map[string]float64{}
 		c := pr.Fields()
 		sum := 0.0
@@ -204,7 +204,7 @@ func (r *reading) tenant(p yamlfile.Value) {
 			w := 0.0
 			f := c.At(name)
 			f.Number(&w, 0, 1e6)
-			if f.Given() {
+			if f.IsSet() {
 				x.Priority[name] = w
 			}
 			sum += w

@@ -11,7 +11,7 @@ import (
 
 // draft lays the draft pool of the file over a case's; none takes it away.
 func (r *reading) draft(p yamlfile.Value, c *Case) {
-	if !p.Given() {
+	if !p.IsSet() {
 		return
 	}
 	if p.IsScalar() {
@@ -43,13 +43,13 @@ func freshPool(model string) Pool {
 
 // readPool lays the fields that are given over to.
 func readPool(p yamlfile.Value, to *Pool) {
-	if !p.Given() {
+	if !p.IsSet() {
 		return
 	}
 	b := p.Fields()
 	profile := b.At("profile")
 	readID(profile, &to.Profile)
-	if b.Opened() && to.Profile == "" && !profile.Given() {
+	if b.Opened() && to.Profile == "" && !profile.IsSet() {
 		profile.Fail("missing; want a profile of the simulator, such as a10g-8b")
 	}
 	b.At("count").Whole(&to.Count, 1, maxBackends)
@@ -77,7 +77,7 @@ func (r *reading) fault(p yamlfile.Value) {
 	var f Fault
 	at := b.Need("at", "a duration from the start")
 	at.Duration(&f.At, 0, maxDuration)
-	if at.Given() && r.s.Duration > 0 && f.At >= r.s.Duration {
+	if at.IsSet() && r.s.Duration > 0 && f.At >= r.s.Duration {
 		at.Fail("is after the last arrival; want less than the duration, %s", yamlfile.Short(r.s.Duration))
 	}
 	b.At("for").Duration(&f.For, 0, maxDuration)
@@ -85,7 +85,7 @@ func (r *reading) fault(p yamlfile.Value) {
 	pool.Choice(&f.Pool, "draft", "target")
 	backend := b.Need("backend", "a number from 0, or all")
 	readBackend(backend, &f.Backend)
-	if b.At("drift").Given() {
+	if b.At("drift").IsSet() {
 		r.drifts(f, pool, backend)
 	} else {
 		r.exists(f, pool, backend)
@@ -94,7 +94,7 @@ func (r *reading) fault(p yamlfile.Value) {
 	kind, ok := b.One("die", "slow", "status", "hang", "metrics", "kv_usage", "drift")
 	rate := b.At("rate")
 	rate.Number(&f.Rate, 0, 1)
-	if ok && kind != "status" && rate.Given() {
+	if ok && kind != "status" && rate.IsSet() {
 		rate.Fail("belongs to status alone; remove it")
 	}
 	if ok {
@@ -158,7 +158,7 @@ func (r *reading) exists(f Fault, pool, backend yamlfile.Value) {
 			in = fmt.Sprintf(" in case %q", c.Name)
 		}
 		switch n := c.backends(f.Pool); {
-		case !pool.Given() || !backend.Given() || f.Pool == "":
+		case !pool.IsSet() || !backend.IsSet() || f.Pool == "":
 		case n == 0:
 			pool.Fail("there is no %s pool%s; want a pool that every case has", f.Pool, in)
 			return
@@ -173,7 +173,7 @@ func (r *reading) exists(f Fault, pool, backend yamlfile.Value) {
 // use for it.
 func (r *reading) drifts(f Fault, pool, backend yamlfile.Value) {
 	switch {
-	case !pool.Given() || !backend.Given() || f.Pool == "":
+	case !pool.IsSet() || !backend.IsSet() || f.Pool == "":
 	case f.Pool != "draft" || f.Backend >= 0:
 		pool.Fail("a drift is of the draft pool and of all its backends; want pool: draft, backend: all")
 	case !slices.ContainsFunc(r.s.Cases, func(c Case) bool { return c.Draft != nil }):

@@ -65,7 +65,7 @@ func promises(cases []measured) []section {
 	line := func(name string, u unit, good int, of func(m measured) float64) metric {
 		return metric{name, u, good, of, nil}
 	}
-	list := told(cases,
+	list := presentMetrics(cases,
 		line("Answers by the draft", percent, 1, func(m measured) float64 { return m.Served }),
 		line("Wrong of these", percent, -1, func(m measured) float64 { return m.UnverifiedWrong }),
 		line("… before the drift", percent, -1, func(m measured) float64 { return m.WrongBefore }),

@@ -118,9 +118,9 @@ func compose(p [2]passage) opening {
 // shelf keeps openings that are asked for again and again, up to a size: half
 // of it young, and what was young before.
 type shelf struct {
-	mu         sync.Mutex
-	most, size int // bytes, of young
-	young, old map[[2]passage]opening
+	mu             sync.Mutex
+	maxBytes, size int // bytes, of young
+	young, old     map[[2]passage]opening
 }
 
 // get returns the opening of key, which write makes when it is not there.
@@ -134,7 +134,7 @@ func (s *shelf) get(key [2]passage, write func([2]passage) opening) opening {
 	if o, ok = s.old[key]; !ok {
 		o = write(key)
 	}
-	if s.young == nil || s.size+len(o.content) > s.most/2 {
+	if s.young == nil || s.size+len(o.content) > s.maxBytes/2 {
 		s.old, s.young, s.size = s.young, map[[2]passage]opening{}, 0
 	}
 	s.young[key] = o

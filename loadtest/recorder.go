@@ -48,13 +48,13 @@ func NewRecorder(warmup time.Duration) *Recorder {
 type tally struct {
 	Requests, Answered, Shed, Errors, Cached, Coalesced int
 
-	Accepted, Rejected          int
-	PromptTokens                int // of answered requests
-	DraftTokens, TargetTokens   int // of answers
-	Delivered                   int // tokens of answers that ended after the warm-up, whenever they began
-	Checked, Identical          int
-	CheckedAccepts, WrongAccept int // accepted from the draft, and checked
-	Guarded, Asked, Scored      int // kept from the draft; drafts that the target was asked about; tokens for that
+	Accepted, Rejected             int
+	PromptTokens                   int // of answered requests
+	DraftTokens, TargetTokens      int // of answers
+	Delivered                      int // tokens of answers that ended after the warm-up, whenever they began
+	Checked, Identical             int
+	CheckedAccepts, WrongAccept    int // accepted from the draft, and checked
+	Guarded, TargetChecked, Scored int // kept from the draft; drafts that the target was asked about; tokens for that
 
 	Unverified, WrongUnverified eras // answers of the draft that the target was not asked about; of them those that it would have refused
 }
@@ -146,8 +146,8 @@ func (r *Recorder) judged(o Outcome) {
 	if o.Acceptance == "bypassed" && (o.Reason == "no_saving" || o.Reason == "ttft") {
 		r.t.Guarded++
 	}
-	if o.Asked {
-		r.t.Asked++
+	if o.TargetChecked {
+		r.t.TargetChecked++
 	}
 	r.t.Scored += o.Scored
 	switch o.Acceptance {

@@ -137,8 +137,8 @@ func metrics(cases []measured) []section {
 			{"High: TTFT p99", millis, -1, func(m measured) float64 { return m.HighTTFT99 }, high},
 			{"High: shed or failed", counted, -1, func(m measured) float64 { return float64(m.HighLost) }, high},
 			{"Low: shed", counted, 0, func(m measured) float64 { return float64(m.LowShed) }, low},
-		}, told(cases,
-			metric{"Retry-After, told", seconds, 0, func(m measured) float64 { return m.RetryTold }, nil},
+		}, presentMetrics(cases,
+			metric{"Retry-After, told", seconds, 0, func(m measured) float64 { return m.RetryAfter }, nil},
 			metric{"Retry-After, true", seconds, 0, func(m measured) float64 { return m.RetryTrue }, nil},
 			metric{"Told ÷ true", plain, 0, func(m measured) float64 { return m.RetryRatio }, nil},
 		)...)},
@@ -148,10 +148,10 @@ func metrics(cases []measured) []section {
 			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
 			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
 		}...)},
-		{"Money", append(money(), told(cases, metric{"The same by the formulas", dollars, 0, func(m measured) float64 { return m.Model }, nil})...)},
-		{"Acceptance and quality", append(quality(), told(cases,
+		{"Money", append(money(), presentMetrics(cases, metric{"The same by the formulas", dollars, 0, func(m measured) float64 { return m.Model }, nil})...)},
+		{"Acceptance and quality", append(quality(), presentMetrics(cases,
 			metric{"Kept from the draft", percent, 0, func(m measured) float64 { return m.Guarded }, nil},
-			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.Asked }, nil},
+			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.CheckedShare }, nil},
 			metric{"Tokens scored", percent, 0, func(m measured) float64 { return m.Scored }, nil},
 			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
 		)...)},
@@ -169,8 +169,8 @@ func cached(cases []measured) []metric {
 	return out
 }
 
-// told are those of some metrics that at least one case has.
-func told(cases []measured, list ...metric) []metric {
+// presentMetrics are those of some metrics that at least one case has.
+func presentMetrics(cases []measured, list ...metric) []metric {
 	return slices.DeleteFunc(list, func(x metric) bool {
 		return !slices.ContainsFunc(cases, func(m measured) bool { return x.of(m) > 0 })
 	})

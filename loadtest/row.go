@@ -27,7 +27,7 @@ func (r *Result) row(s summary) Row {
 		CacheHitRate:    ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
 	}
 	row.Guarded = ratio(float64(s.Guarded), float64(s.Answered))
-	row.Asked = ratio(float64(s.Asked), float64(s.Accepted+s.Rejected))
+	row.CheckedShare = ratio(float64(s.TargetChecked), float64(s.Accepted+s.Rejected))
 	row.Scored = ratio(float64(s.Scored), tokens+float64(s.PromptTokens))
 	row.AUROC, row.Model = s.AUROC, r.ModelUSDPerMTok
 	for _, g := range s.Priorities {
@@ -38,7 +38,7 @@ func (r *Result) row(s summary) Row {
 			row.LowShed = g.Shed
 		}
 	}
-	row.RetryTold, row.RetryTrue, row.RetryRatio = finite(r.Retry.Told), finite(r.Retry.True), finite(r.Retry.Ratio)
+	row.RetryAfter, row.RetryTrue, row.RetryRatio = finite(r.Retry.RetryAfter), finite(r.Retry.True), finite(r.Retry.Ratio)
 	r.promised(&row, &s)
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))

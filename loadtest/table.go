@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	tableWidth = 120 // characters
-	nameLeast  = 13  // of a case's name, before it is broken into lines
-	nameMost   = 28
+	tableWidth   = 120 // characters
+	minNameWidth = 13  // of a case's name, before it is broken into lines
+	maxNameWidth = 28
 )
 
 // Table is the report as aligned text: a line for each metric, a column for each
@@ -31,7 +31,7 @@ func (r *Report) Table() string {
 		return b.String() + "\nNo case was run.\n"
 	}
 	labels := labels(cases)
-	columns := columns(cases, min(max((tableWidth-labels.width)/len(cases)-2, nameLeast), nameMost))
+	columns := columns(cases, min(max((tableWidth-labels.width)/len(cases)-2, minNameWidth), maxNameWidth))
 	for _, part := range parts(labels.width, columns) {
 		fmt.Fprintln(b)
 		beside(b, labels, part)
@@ -56,15 +56,15 @@ func (r *Report) Table() string {
 // column is what is printed under one heading. A text that is a section's name
 // stands above the lines that follow.
 type column struct {
-	head  []string
-	cells []string // as many in all columns
-	width int
-	left  bool // aligned
+	head      []string
+	cells     []string // as many in all columns
+	width     int
+	alignLeft bool // aligned
 }
 
 // labels is the column of names.
 func labels(cases []measured) column {
-	c := column{left: true}
+	c := column{alignLeft: true}
 	for _, s := range metrics(cases) {
 		c.cells = append(c.cells, "", strings.ToUpper(s.name))
 		for _, m := range s.metrics {
@@ -80,7 +80,7 @@ func labels(cases []measured) column {
 func columns(cases []measured, name int) []column {
 	out := []column{}
 	for i, m := range cases {
-		values, ratios := column{}, column{left: true}
+		values, ratios := column{}, column{alignLeft: true}
 		for _, s := range metrics(cases) {
 			values.cells = append(values.cells, "", "")
 			ratios.cells = append(ratios.cells, "", "")
@@ -119,7 +119,7 @@ func (c *column) join(o column) {
 // pad fills a text up to the column's width.
 func (c *column) pad(s string) string {
 	space := strings.Repeat(" ", max(c.width-utf8.RuneCountInString(s), 0))
-	if c.left {
+	if c.alignLeft {
 		return s + space
 	}
 	return space + s
@@ -129,13 +129,13 @@ func (c *column) pad(s string) string {
 // can be, each with the first column.
 func parts(labels int, columns []column) [][]column {
 	first, rest := columns[0], columns[1:]
-	least := 0
-	for left := rest; len(left) > 0; least++ {
+	minimum := 0
+	for left := rest; len(left) > 0; minimum++ {
 		left = left[fitting(labels, first.width, left):]
 	}
 	out := [][]column{}
-	for ; len(rest) > 0; least-- {
-		even := (len(rest) + max(least, 1) - 1) / max(least, 1)
+	for ; len(rest) > 0; minimum-- {
+		even := (len(rest) + max(minimum, 1) - 1) / max(minimum, 1)
 		n := min(even, fitting(labels, first.width, rest))
 		out = append(out, slices.Concat([]column{first}, rest[:n]))
 		rest = rest[n:]

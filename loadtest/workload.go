@@ -66,7 +66,7 @@ func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 	}
 	w := &Workload{
 		s: s, seed: draw(0).of(seed), tenants: s.Tenants, only: c.Only,
-		popular: byRank(repeatWindow, 1), openings: shelf{most: maxShelf},
+		popular: byRank(repeatWindow, 1), openings: shelf{maxBytes: maxShelf},
 	}
 	var rows []row
 	switch a := s.Arrivals; a.Kind {

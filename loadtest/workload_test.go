@@ -253,12 +253,12 @@ tenants: [{id: a}, {id: b, weight: 3}]`, share))
 		if got := float64(repeats) / n; math.Abs(got-share) > 0.03 {
 			t.Errorf("%.3f repeat, want %v", got, share)
 		}
-		most := 0
+		maximum := 0
 		for _, c := range counts {
-			most = max(most, c)
+			maximum = max(maximum, c)
 		}
-		if most*10 < repeats/10 {
-			t.Errorf("the most popular is repeated %d times of %d; want a few that are popular", most, repeats)
+		if maximum*10 < repeats/10 {
+			t.Errorf("the most popular is repeated %d times of %d; want a few that are popular", maximum, repeats)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func TestAChoiceWithoutWeightIsNeverMade(t *testing.T) {
 }
 
 func TestTheShelfOfSharedTextIsBounded(t *testing.T) {
-	made, s := 0, shelf{most: 10_000}
+	made, s := 0, shelf{maxBytes: 10_000}
 	write := func(p [2]passage) opening {
 		made++
 		return opening{content: text(1, p[0].number, 100)}
@@ -399,8 +399,8 @@ func TestACataloguesShareOfTheConversationsIsSaidAgainWordForWord(t *testing.T) 
 	if len(again) != 2*30 || math.Abs(float64(sum)/n-0.4) > 0.03 {
 		t.Errorf("%d conversations are said again, %d times of %d; want 60, and 40 %%", len(again), sum, n)
 	}
-	if most := again[len(again)-1]; most < 8*again[0] {
-		t.Errorf("the most popular is said %d times, the least %d; want about as 30 to 1", most, again[0])
+	if maximum := again[len(again)-1]; maximum < 8*again[0] {
+		t.Errorf("the most popular is said %d times, the least %d; want about as 30 to 1", maximum, again[0])
 	}
 }
 

@@ -17,8 +17,8 @@ type watched struct{}
 
 // OnPanic returns a context whose goroutines report their panics to told, which must be safe for concurrent
 // use.
-func OnPanic(ctx context.Context, told func(error)) context.Context {
-	return context.WithValue(ctx, watched{}, told)
+func OnPanic(ctx context.Context, handler func(error)) context.Context {
+	return context.WithValue(ctx, watched{}, handler)
 }
 
 // Recover must be deferred at the start of a goroutine. It reports a panic to the function of the context and
@@ -28,8 +28,8 @@ func Recover(ctx context.Context) {
 	if what == nil {
 		return
 	}
-	if told, ok := ctx.Value(watched{}).(func(error)); ok {
-		told(fmt.Errorf("panic: %v\n%s", what, debug.Stack()))
+	if handler, ok := ctx.Value(watched{}).(func(error)); ok {
+		handler(fmt.Errorf("panic: %v\n%s", what, debug.Stack()))
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 
 func TestWorkThatPanicsIsDoneAgainASecondLaterAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []error
+		var handler []error
 		began, runs := time.Now(), 0
-		KeepRunning(OnPanic(t.Context(), func(err error) { told = append(told, err) }), func(context.Context) {
+		KeepRunning(OnPanic(t.Context(), func(err error) { handler = append(handler, err) }), func(context.Context) {
 			if runs++; runs <= 2 {
 				panic("of a loop")
 			}
@@ -20,8 +20,8 @@ func TestWorkThatPanicsIsDoneAgainASecondLaterAndTold(t *testing.T) {
 		if took := time.Since(began); runs != 3 || took != 2*pause {
 			t.Errorf("%d runs in %v", runs, took)
 		}
-		if len(told) != 2 || !strings.HasPrefix(told[0].Error(), "panic: of a loop\n") {
-			t.Errorf("told %v", told)
+		if len(handler) != 2 || !strings.HasPrefix(handler[0].Error(), "panic: of a loop\n") {
+			t.Errorf("told %v", handler)
 		}
 	})
 }

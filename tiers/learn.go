@@ -33,7 +33,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err err
 	c.costs.Learn(trafficClassOf(r.Body, r.Plan), economy.Outcome{
 		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Cohort != accept.CohortPressure,
 		Prompt: o.Prompt, Output: o.Accepted + o.Target,
-		Held: o.Drafted, Salvaged: o.Accepted,
+		Holdback: o.Drafted, Salvaged: o.Accepted,
 		FirstByte: o.First, TargetFirst: first,
 	})
 }
@@ -57,7 +57,7 @@ func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err err
 // recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
 func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	p := c.pricesOf(r.Route)
-	if !p.Known() {
+	if !p.Complete() {
 		return
 	}
 	prompt, output := float64(o.Prompt), float64(o.Accepted+o.Target)

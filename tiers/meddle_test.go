@@ -135,7 +135,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 		}
 		var out collector
 		_, err = r.cascade.Answer(ctx, Request{Body: req, ID: "x"}, &out)
-		if f, ok := errors.AsType[*engine.Failure](err); ctx.Err() != nil && (!ok || f.Kind != engine.Gone) {
+		if f, ok := errors.AsType[*engine.Failure](err); ctx.Err() != nil && (!ok || f.Kind != engine.ClientGone) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -70,15 +70,15 @@ func (b *Breaker) renew(cfg Config, now time.Time) {
 
 // Call is one request that asks the breaker for permission.
 type Call struct {
-	local   Local  // nil: its outcome does not count here
-	report  Report // the local breaker's; nil after it was used
-	ending  Report // the same, after the end of the call
-	givenUp Report // that of the trial that this call replaces
-	trial   bool
-	late    bool    // it ended so late that the local breaker would drop its outcome
-	version Version // of the local breaker when the call began
-	period  uint64  // of the breaker when the call began
-	at      time.Time
+	local          Local  // nil: its outcome does not count here
+	report         Report // the local breaker's; nil after it was used
+	ending         Report // the same, after the end of the call
+	replacedReport Report // that of the trial that this call replaces
+	trial          bool
+	late           bool    // it ended so late that the local breaker would drop its outcome
+	version        Version // of the local breaker when the call began
+	period         uint64  // of the breaker when the call began
+	at             time.Time
 }
 
 // Ask begins a call, if the verdict permits it. Then call [Call.Enter], outside any lock, and
@@ -93,8 +93,8 @@ func (b *Breaker) Ask(c *Call, cfg Config, now time.Time) Verdict {
 	case Pass:
 		c.local = b.local
 	case Trial:
-		c.local, c.trial, c.givenUp = b.local, true, b.dropTrial()
-		b.trial, b.facts.Own.Trial = c, now.Add(MaxTrial)
+		c.local, c.trial, c.replacedReport = b.local, true, b.dropTrial()
+		b.trial, b.facts.Own.TrialDeadline = c, now.Add(MaxTrial)
 	}
 	return v
 }
@@ -104,15 +104,15 @@ func (b *Breaker) dropTrial() (left Report) {
 	if b.trial != nil {
 		left, b.trial.report = b.trial.report, nil
 	}
-	b.trial, b.facts.Own.Trial = nil, time.Time{}
+	b.trial, b.facts.Own.TrialDeadline = nil, time.Time{}
 	return left
 }
 
 // Enter asks the local breaker. If settled is false, [Breaker.Entered] must be called.
 func (c *Call) Enter(now time.Time) (report Report, settled bool) {
-	if c.givenUp != nil {
-		c.givenUp.Report(Neutral, now) // no evidence either way
-		c.givenUp = nil
+	if c.replacedReport != nil {
+		c.replacedReport.Report(Neutral, now) // no evidence either way
+		c.replacedReport = nil
 	}
 	if c.local == nil {
 		return nil, true
@@ -135,7 +135,7 @@ func (b *Breaker) Entered(c *Call, report Report) (entered bool) {
 	if v := c.local.Version(); c.local == b.local && v.State() == HalfOpen {
 		b.trial, c.trial = c, true // as planned, or because the state has changed since Ask
 		b.version, c.version = v, v
-		b.facts.Own = Own{State: HalfOpen, Trial: c.at.Add(MaxTrial), Cut: b.facts.Own.Cut}
+		b.facts.Own = Own{State: HalfOpen, TrialDeadline: c.at.Add(MaxTrial), Cut: b.facts.Own.Cut}
 	}
 	return true
 }
@@ -267,7 +267,7 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 	case Open:
 		m.Lasts = b.lasts
 		if v.ByFleet {
-			m.Lasts = v.Left
+			m.Lasts = v.Remaining
 		}
 	}
 	return v, m
@@ -284,7 +284,7 @@ func (b *Breaker) Refusal(v Verdict) error {
 	if v.Decision != Refuse { // the local breaker has refused: another call was faster
 		return &OpenError{Key: b.Key, Probing: true}
 	}
-	return &OpenError{Key: b.Key, Left: v.Left, Probing: v.Probing}
+	return &OpenError{Key: b.Key, Remaining: v.Remaining, Probing: v.Probing}
 }
 
 // Ramped is when the breaker last closed; zero is never.

@@ -129,8 +129,8 @@ var ErrOpen = errors.New("breaker open")
 // OpenError says which breaker refused and for how long.
 type OpenError struct {
 	Key
-	Left    time.Duration // until it may be tried; an upper bound while Probing
-	Probing bool          // it is being tested, or will be immediately
+	Remaining time.Duration // until it may be tried; an upper bound while Probing
+	Probing   bool          // it is being tested, or will be immediately
 }
 
 // Error includes the numbers.
@@ -139,7 +139,7 @@ func (e *OpenError) Error() string {
 		return fmt.Sprintf("breaker of backend %s (pool %s) is half-open and being tried", e.Backend, e.Pool)
 	}
 	return fmt.Sprintf("breaker of backend %s (pool %s) is open for another %s",
-		e.Backend, e.Pool, e.Left.Round(time.Millisecond))
+		e.Backend, e.Pool, e.Remaining.Round(time.Millisecond))
 }
 
 // Is matches ErrOpen.

@@ -28,14 +28,14 @@ func Eject(pool []*Breaker, size int) (changed []*Breaker) {
 	slices.SortFunc(candidates, func(a, b *Breaker) int {
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.Backend, b.Backend))
 	})
-	most := min(size*maxEjectionPercent/100, len(candidates))
-	for _, b := range candidates[most:] {
+	maxEjected := min(size*maxEjectionPercent/100, len(candidates))
+	for _, b := range candidates[maxEjected:] {
 		if b.facts.MayEject {
 			b.facts.MayEject = false
 			changed = append(changed, b)
 		}
 	}
-	for _, b := range candidates[:most] {
+	for _, b := range candidates[:maxEjected] {
 		if !b.facts.MayEject {
 			b.facts.MayEject = true
 			changed = append(changed, b)

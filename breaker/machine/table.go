@@ -27,10 +27,10 @@ const (
 
 // Own is this replica's own breaker.
 type Own struct {
-	State State
-	Until time.Time // when an open one may be tested
-	Trial time.Time // when the trial in progress expires; zero is none
-	Cut   bool      // the last fault: it could not be reached
+	State         State
+	Until         time.Time // when an open one may be tested
+	TrialDeadline time.Time // when the trial in progress expires; zero is none
+	Cut           bool      // the last fault: it could not be reached
 }
 
 // View is the fleet's state of a backend, as last received. Its times are this process' own, measured from
@@ -85,7 +85,7 @@ func (o *Own) row(now time.Time) ownRow {
 		return ownClosed
 	case o.State == Open && now.Before(o.Until):
 		return ownOpen
-	case now.Before(o.Trial):
+	case now.Before(o.TrialDeadline):
 		return ownTried
 	}
 	return ownDue
@@ -186,11 +186,11 @@ var table = [...][7]cell{
 
 // Verdict is the result of evaluating facts.
 type Verdict struct {
-	Decision Decision
-	Left     time.Duration // until the breaker may be tried; an upper bound while Probing
-	Probing  bool
-	Until    time.Time // requests are refused until then, without new information and without max ejection
-	Spared   bool      // max ejection lets them pass anyway
+	Decision       Decision
+	Remaining      time.Duration // until the breaker may be tried; an upper bound while Probing
+	Probing        bool
+	Until          time.Time // requests are refused until then, without new information and without max ejection
+	EjectionCapped bool      // max ejection lets them pass anyway
 
 	Display   State // state on a status page
 	Shown     State // state in logs and transition counters
@@ -222,8 +222,8 @@ func Combine(f *Facts, now time.Time) Verdict {
 		v.ByFleet, v.Shown, v.Unreached = true, f.Fleet.State, f.Fleet.Cut
 	}
 	if c.decision == Refuse {
-		v.Left, v.Until = f.left(row, col, now), f.until()
-		if v.Spared = !f.MayEject && !v.Unreached; v.Spared {
+		v.Remaining, v.Until = f.remaining(row, col, now), f.until()
+		if v.EjectionCapped = !f.MayEject && !v.Unreached; v.EjectionCapped {
 			v.Decision = Spare
 		}
 	}
@@ -235,15 +235,15 @@ func Combine(f *Facts, now time.Time) Verdict {
 	return v
 }
 
-// left is the remaining time of a refusal.
-func (f *Facts) left(row ownRow, col fleetColumn, now time.Time) time.Duration {
+// remaining is the remaining time of a refusal.
+func (f *Facts) remaining(row ownRow, col fleetColumn, now time.Time) time.Duration {
 	switch {
 	case col >= fleetOpen:
 		return max(f.Fleet.Until.Sub(now), 0)
 	case row == ownOpen:
 		return f.Own.Until.Sub(now)
 	case row == ownTried:
-		return f.Own.Trial.Sub(now)
+		return f.Own.TrialDeadline.Sub(now)
 	}
 	return f.probedUntil().Sub(now)
 }
@@ -253,7 +253,7 @@ func (f *Facts) until() time.Time {
 	until := f.Fleet.Refuses()
 	if f.Own.State != Closed {
 		// Probes, or a newer view, come first: no request tests it before.
-		for _, t := range [...]time.Time{f.probedUntil(), f.Own.Until, f.Own.Trial} {
+		for _, t := range [...]time.Time{f.probedUntil(), f.Own.Until, f.Own.TrialDeadline} {
 			if t.After(until) {
 				until = t
 			}

@@ -22,9 +22,9 @@ var owns = []struct {
 	{"open", Own{State: Open, Until: in(3 * second)}},
 	{"due", Own{State: Open, Until: noon}},
 	{"due, half-open", Own{State: HalfOpen, Until: in(-second)}},
-	{"tried", Own{State: HalfOpen, Until: in(-second), Trial: in(40 * second)}},
-	{"tried, about to be half-open", Own{State: Open, Until: noon, Trial: in(MaxTrial)}},
-	{"given up", Own{State: HalfOpen, Until: in(-61 * second), Trial: noon}},
+	{"tried", Own{State: HalfOpen, Until: in(-second), TrialDeadline: in(40 * second)}},
+	{"tried, about to be half-open", Own{State: Open, Until: noon, TrialDeadline: in(MaxTrial)}},
+	{"given up", Own{State: HalfOpen, Until: in(-61 * second), TrialDeadline: noon}},
 }
 
 // fleets are its columns. Where the fleet rules, what it comes to is here.
@@ -74,7 +74,7 @@ var byOwn = map[string][3]string{
 func (v *Verdict) String() string {
 	s := [...]string{"pass", "trial", "refuse", "spare"}[v.Decision]
 	if v.Decision == Refuse || v.Decision == Spare {
-		s += " " + v.Left.String()
+		s += " " + v.Remaining.String()
 	}
 	if v.Probing {
 		s += " probing"
@@ -132,10 +132,10 @@ func TestMaxEjectionSparesWhatAnswered(t *testing.T) {
 				if cut := map[bool]bool{false: f.Own.Cut, true: f.Fleet.Cut}[with.ByFleet]; want == Refuse && !cut {
 					want = Spare
 				}
-				if without.Decision != want || without.Spared != (want == Spare) {
-					t.Errorf("own %s, fleet %s, cut %b: %s, spared %v", row.name, col.name, i, &without, without.Spared)
+				if without.Decision != want || without.EjectionCapped != (want == Spare) {
+					t.Errorf("own %s, fleet %s, cut %b: %s, spared %v", row.name, col.name, i, &without, without.EjectionCapped)
 				}
-				without.Decision, without.Spared = with.Decision, with.Spared
+				without.Decision, without.EjectionCapped = with.Decision, with.EjectionCapped
 				if with != without {
 					t.Errorf("own %s, fleet %s: more than the decision has changed: %s and %s", row.name, col.name, &with, &without)
 				}
@@ -182,7 +182,7 @@ func TestUntilIsWhenARefusalEnds(t *testing.T) {
 	ends := 0
 	for range 30_000 {
 		f := Facts{
-			Own:   Own{State: State(rng.IntN(3)), Until: at(4 * second), Trial: at(4 * second)},
+			Own:   Own{State: State(rng.IntN(3)), Until: at(4 * second), TrialDeadline: at(4 * second)},
 			Fleet: View{State: State(rng.IntN(3)), Until: at(4 * second), At: at(3 * second)}, Looked: at(3 * second), MayEject: true,
 		}
 		switch f.Own.State { // as they are kept

@@ -109,9 +109,9 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFlags) ([]byte, error) 
 
 // refusalMessage is why an admin listener refuses, in its own words where it has some.
 func refusalMessage(body []byte) string {
-	var said struct{ Error struct{ Message string } }
-	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
+	var result struct{ Error struct{ Message string } }
+	if json.Unmarshal(body, &result) != nil || result.Error.Message == "" {
 		return "is that the admin listener of a replica?"
 	}
-	return display.Clip(said.Error.Message, 300)
+	return display.Clip(result.Error.Message, 300)
 }

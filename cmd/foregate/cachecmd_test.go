@@ -110,7 +110,7 @@ func TestAPurgeFromTheCommandLineTellsWhatItDid(t *testing.T) {
 	for _, c := range []struct {
 		args      []string
 		field     string
-		said      string
+		result    string
 		here, own int // keys that are left
 	}{
 		{[]string{"-c", one, "--tenant", "acme"}, "tenant:acme", "purged tenant acme: " + live + "15 answers were deleted\n", 16, 31},
@@ -126,7 +126,7 @@ func TestAPurgeFromTheCommandLineTellsWhatItDid(t *testing.T) {
 		keeps(t, here)
 		keeps(t, there)
 		status, out, errs := call(t, append([]string{"cache", "purge"}, c.args...)...)
-		if status != 0 || out != c.said || errs != "" {
+		if status != 0 || out != c.result || errs != "" {
 			t.Errorf("%v: status %d: %s%s", c.args, status, out, errs)
 		}
 		if got := m.HGet("foregate:{fg}:epochs", c.field); len(got) < 16 {

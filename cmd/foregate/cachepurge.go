@@ -63,7 +63,7 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	case at.Kind == config.KindEmbedded:
 		return c.throughAdmin(e, file, scope)
 	}
-	client, err := stores.OpenPatient(at.Endpoint)
+	client, err := stores.OpenForOperator(at.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (c *cachePurgeCmd) answers(control redis.UniversalClient, f *config.File) (
 	if ep.Kind == config.KindNone || ep.Kind == config.KindEmbedded {
 		return nil, nil, fmt.Errorf("redis.cache_url is %s, which nobody else reaches", ep.Kind)
 	}
-	client, err := stores.OpenPatient(ep)
+	client, err := stores.OpenForOperator(ep)
 	if err != nil {
 		return nil, nil, err
 	}

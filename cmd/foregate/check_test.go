@@ -120,9 +120,9 @@ routes: [{model: m, target: p}]
 	if _, err := app.New(t.Context(), app.Options{File: file, Stores: store, Logger: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
-	said := log.String()
-	if strings.Count(said, "settings are not readable") != 1 || strings.Count(said, `"warn"`) != 1 || !strings.Contains(said, `"redis":"single `+m.Addr()+`"`) ||
-		!strings.Contains(said, "defaults are in force until they are") || strings.Contains(said, "hunter2") {
-		t.Errorf("got %s", said)
+	result := log.String()
+	if strings.Count(result, "settings are not readable") != 1 || strings.Count(result, `"warn"`) != 1 || !strings.Contains(result, `"redis":"single `+m.Addr()+`"`) ||
+		!strings.Contains(result, "defaults are in force until they are") || strings.Contains(result, "hunter2") {
+		t.Errorf("got %s", result)
 	}
 }

@@ -18,7 +18,7 @@ type demoWorld struct {
 	requests, base string // URLs: where requests are taken, and of the admin listener
 	link           string // that signs in at the console
 
-	said *apptest.Log // what it has printed
+	log  *apptest.Log // what it has printed
 	stop func() error // interrupts it, once, and says how it ended
 }
 
@@ -40,13 +40,13 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 		t.Fatal(err)
 	}
 	_ = in.Close() // the child has its own
-	d := &demoWorld{t: t, cmd: cmd, said: &apptest.Log{}}
+	d := &demoWorld{t: t, cmd: cmd, log: &apptest.Log{}}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		buf := make([]byte, 4096)
 		for {
 			n, err := out.Read(buf)
-			d.said.Write(buf[:n])
+			d.log.Write(buf[:n])
 			if err != nil {
 				return
 			}
@@ -63,7 +63,7 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 	})
 	t.Cleanup(func() {
 		if err := d.stop(); err != nil {
-			t.Errorf("the demo ended with %v\n%s", err, d.said.String())
+			t.Errorf("the demo ended with %v\n%s", err, d.log.String())
 		}
 	})
 	apptest.Within(t, startWait, "the demo says where its console is", func() bool {
@@ -75,7 +75,7 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 
 // told is what follows a label in what the demo has printed, "" before.
 func (d *demoWorld) told(label string) string {
-	for line := range strings.Lines(d.said.String()) {
+	for line := range strings.Lines(d.log.String()) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label+" "); ok && strings.HasSuffix(line, "\n") {
 			return strings.TrimSpace(rest)
 		}

@@ -23,7 +23,7 @@ func TestWhatTheDemonstrationPrintsToOperateItWorks(t *testing.T) {
 		t.Helper()
 		var found []string
 		apptest.Within(t, startWait, pattern+" is printed", func() bool {
-			found = regexp.MustCompile(pattern).FindStringSubmatch(d.said.String())
+			found = regexp.MustCompile(pattern).FindStringSubmatch(d.log.String())
 			return found != nil
 		})
 		return found

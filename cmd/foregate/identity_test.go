@@ -36,8 +36,8 @@ func keySetOf(t *testing.T, tenant string) (set, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
-	return set, said + "." + enc(ed25519.Sign(key, []byte(said)))
+	result := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
+	return set, result + "." + enc(ed25519.Sign(key, []byte(result)))
 }
 
 func TestCheckReadsWhatTheIdentitySectionNames(t *testing.T) {

@@ -122,7 +122,7 @@ func TestTheDemonstrationAnswersAndStops(t *testing.T) {
 		t.Errorf("the demo answers %s", body)
 	}
 	apptest.Eventually(t, "the demo reports its traffic", func() bool {
-		return strings.Contains(d.said.String(), "accepted")
+		return strings.Contains(d.log.String(), "accepted")
 	})
 	if status, page := apptest.Get(t, d.base+"/metrics"); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
 		t.Errorf("metrics: status %d", status)
@@ -130,9 +130,9 @@ func TestTheDemonstrationAnswersAndStops(t *testing.T) {
 	began := time.Now()
 	err := d.stop()
 	if took := time.Since(began); err != nil || took > 8*time.Second {
-		t.Errorf("the demo ended with %v after %v:\n%s", err, took, d.said.String())
+		t.Errorf("the demo ended with %v after %v:\n%s", err, took, d.log.String())
 	}
-	if strings.Contains(d.said.String(), "DATA RACE") {
-		t.Errorf("the demo races:\n%s", d.said.String())
+	if strings.Contains(d.log.String(), "DATA RACE") {
+		t.Errorf("the demo races:\n%s", d.log.String())
 	}
 }

@@ -80,9 +80,9 @@ func (p *server) watch(stderr io.Reader, wait func() error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		_, _ = p.log.Write(line) // never fails
-		var said struct{ Message, Listen, Admin string }
-		if json.Unmarshal(line, &said) == nil && said.Message == "serving" {
-			p.addr, p.base, p.admin = said.Listen, "http://"+said.Listen, "http://"+said.Admin
+		var result struct{ Message, Listen, Admin string }
+		if json.Unmarshal(line, &result) == nil && result.Message == "serving" {
+			p.addr, p.base, p.admin = result.Listen, "http://"+result.Listen, "http://"+result.Admin
 			close(p.serving)
 		}
 		if err != nil {

@@ -61,7 +61,7 @@ func TestARedisThatReturnsEmptyIsFilledAgain(t *testing.T) {
 	p.obeys(t, n.raw, 450*time.Millisecond)
 	n.kill()
 	apptest.Eventually(t, "they are alone", func() bool { return p.mode("local") })
-	if known := p.replicas[0].Fleet.Known(); known != 2 {
+	if known := p.replicas[0].Fleet.Replicas(); known != 2 {
 		t.Errorf("alone, a replica knows of %d", known)
 	}
 	n.start(t)

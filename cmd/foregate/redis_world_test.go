@@ -156,17 +156,17 @@ func gaps(t *testing.T, look func()) (widest func() time.Duration) {
 	go func() {
 		tick := time.NewTicker(4 * pollEvery)
 		defer tick.Stop()
-		most, last := time.Duration(0), time.Now()
+		maximum, last := time.Duration(0), time.Now()
 		for {
 			select {
 			case <-stop:
-				told <- most
+				told <- maximum
 				return
 			case <-tick.C:
 			}
 			look()
 			now := time.Now()
-			most, last = max(most, now.Sub(last)), now
+			maximum, last = max(maximum, now.Sub(last)), now
 		}
 	}()
 	end := sync.OnceValue(func() time.Duration { close(stop); return <-told })

@@ -50,14 +50,14 @@ func (f redisFlags) openEvidence(e *env) (*evidenceClient, error) {
 // rule is what is promised of a route, by the settings as they were read.
 func (b *evidenceClient) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
 
-// known reads all states, those of a route, or of all where it is "". A route that neither the
+// readStates reads all states, those of a route, or of all where it is "". A route that neither the
 // configuration nor any state knows is an error.
-func (b *evidenceClient) known(route string) ([]evidence.Known, error) {
+func (b *evidenceClient) readStates(route string) ([]evidence.KeyState, error) {
 	all, err := b.book.All(b.ctx)
 	if err != nil || route == "" {
 		return all, err
 	}
-	there := slices.DeleteFunc(slices.Clone(all), func(k evidence.Known) bool { return k.Key.Route != route })
+	there := slices.DeleteFunc(slices.Clone(all), func(k evidence.KeyState) bool { return k.Key.Route != route })
 	if len(there) == 0 {
 		return nil, b.unknown(route, riskview.Routes(all))
 	}

@@ -174,7 +174,7 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	elsewhere.enter("risk import", file)
 	elsewhere.enter("risk import --route code", file)
 	elsewhere.enter("risk reset --route chat --yes")
-	elsewhere.enter("risk import", auditsFile(t, trial(1200)))
+	elsewhere.enter("risk import", auditsFile(t, auditEntries(1200)))
 	elsewhere.enter("risk show --route chat")
 	elsewhere.enter("risk import", filepath.Join(filepath.Dir(file), "nowhere.jsonl"))
 	o.b.WriteString(elsewhere.b.String())
@@ -308,7 +308,7 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := stores.OpenPatient(ep)
+	client, err := stores.OpenForOperator(ep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +316,9 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	return evidencetest.New(client)
 }
 
-// trial are audits of all drafts of a route, made before it served any: the better a score, the
+// auditEntries are audits of all drafts of a route, made before it served any: the better a score, the
 // more of them are good.
-func trial(n int) []evidence.LogEntry {
+func auditEntries(n int) []evidence.LogEntry {
 	all := pastAudits(n)
 	for i := range all {
 		if all[i].Label = auditlog.Good; i%10 == 9 {

@@ -40,13 +40,13 @@ func (c *riskImportCmd) Run(e *env) error {
 		if route := batch.Key.Route; b.routes != nil && !slices.Contains(b.routes, route) {
 			return b.unknown(route, nil)
 		}
-		said, err := importer.Import(b.ctx, batch)
+		result, err := importer.Import(b.ctx, batch)
 		if errors.Is(err, evidence.ErrAway) {
 			_, _ = fmt.Fprintf(e.stderr, "note: of %s, %d were done\n", display.Count(len(batches), "kind of request", "kinds of request"), i)
 			return err
 		}
 		refused = refused || err != nil && !errors.Is(err, evidence.ErrNothingNew)
-		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, said) // whoever reads may be gone
+		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, result) // whoever reads may be gone
 	}
 	if refused {
 		return errSilent

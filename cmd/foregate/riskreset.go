@@ -26,11 +26,11 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
-	known, err := b.known(c.Route)
+	known, err := b.readStates(c.Route)
 	if err != nil {
 		return err
 	}
-	known = slices.DeleteFunc(known, func(k evidence.Known) bool {
+	known = slices.DeleteFunc(known, func(k evidence.KeyState) bool {
 		return c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass || c.Cohort != "" && k.Key.Cohort != c.Cohort
 	})
 	if len(known) == 0 {

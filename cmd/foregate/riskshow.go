@@ -94,7 +94,7 @@ func (c *riskShowCmd) read(e *env) ([]gateway.RiskView, error) {
 		return nil, err
 	}
 	defer b.close()
-	known, err := b.known("")
+	known, err := b.readStates("")
 	if err != nil {
 		return nil, err
 	}

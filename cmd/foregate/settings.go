@@ -64,7 +64,7 @@ func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 	case config.KindEmbedded:
 		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
 	}
-	if d.client, err = stores.OpenPatient(ep); err != nil {
+	if d.client, err = stores.OpenForOperator(ep); err != nil {
 		return nil, err
 	}
 	d.Store = settings.NewStore(d.client, d.routes)

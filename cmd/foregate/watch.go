@@ -37,8 +37,8 @@ func (w *watch) Decode(ctx *kong.DecodeContext) error {
 	}
 	text := fmt.Sprint(ctx.Scan.Pop().Value)
 	seconds, err := strconv.ParseFloat(text, 64)
-	if least, most := minWatchInterval.Seconds(), maxWatchInterval.Seconds(); err != nil || math.IsNaN(seconds) || seconds < least || seconds > most {
-		return fmt.Errorf("want seconds, %g … %g, got %q", least, most, text)
+	if minimum, maximum := minWatchInterval.Seconds(), maxWatchInterval.Seconds(); err != nil || math.IsNaN(seconds) || seconds < minimum || seconds > maximum {
+		return fmt.Errorf("want seconds, %g … %g, got %q", minimum, maximum, text)
 	}
 	*w = watch(seconds * float64(time.Second))
 	return nil
@@ -90,11 +90,11 @@ func (c *statusCmd) look(e *env, at *url.URL, out *display.Screen) {
 	}
 	switch {
 	case c.JSON && err != nil:
-		said := struct {
+		result := struct {
 			Error string `json:"error"`
 			At    string `json:"at"`
 		}{err.Error(), time.Now().UTC().Format(time.RFC3339)}
-		if err := json.NewEncoder(out).Encode(said); err != nil { // text can always be encoded
+		if err := json.NewEncoder(out).Encode(result); err != nil { // text can always be encoded
 			_, _ = fmt.Fprintln(out, err)
 		}
 	case c.JSON:

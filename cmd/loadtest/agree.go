@@ -21,10 +21,10 @@ type agreeCmd struct {
 	Redis    string        `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
 }
 
-// apart is how many standard errors two means may differ by. With five seeds of each
+// maxStandardErrors is how many standard errors two means may differ by. With five seeds of each
 // kind, chance alone passes it about once in sixty columns (Student's t, 8 degrees
 // of freedom).
-const apart = 3
+const maxStandardErrors = 3
 
 // Run measures both ways and compares column by column.
 func (c *agreeCmd) Run(e *env) error {
@@ -49,9 +49,9 @@ func (c *agreeCmd) Run(e *env) error {
 		agree = agree && ok
 	}
 	if !agree {
-		return fmt.Errorf("live and virtual differ by more than %d standard errors in the columns marked so", apart)
+		return fmt.Errorf("live and virtual differ by more than %d standard errors in the columns marked so", maxStandardErrors)
 	}
-	e.say("Live and virtual agree: no column differs by more than %d standard errors.\n", apart)
+	e.say("Live and virtual agree: no column differs by more than %d standard errors.\n", maxStandardErrors)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func compare(live, virtual []reflect.Value) (text string, ok bool) {
 		case noise == 0:
 			off, mark = math.Inf(1), "  differs"
 		default:
-			if off = (v - a) / noise; math.Abs(off) > apart {
+			if off = (v - a) / noise; math.Abs(off) > maxStandardErrors {
 				mark = "  differs"
 			}
 		}

@@ -9,9 +9,9 @@ import (
 
 // gatewayBinary finds the gateway: where it was said to be, beside this program,
 // or in PATH.
-func gatewayBinary(said string) (string, error) {
-	if said != "" {
-		return filepath.Abs(said) // an empty folder in PATH is nobody's wish
+func gatewayBinary(override string) (string, error) {
+	if override != "" {
+		return filepath.Abs(override) // an empty folder in PATH is nobody's wish
 	}
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), "foregate")

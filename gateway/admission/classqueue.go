@@ -37,14 +37,14 @@ func (q *classQueue) join(w *Ticket) {
 
 // minServedTokens is the lowest count of all tenants.
 func (q *classQueue) minServedTokens() float64 {
-	least := math.Inf(1)
+	minimum := math.Inf(1)
 	for _, t := range q.tenants {
-		least = min(least, t.servedTokens)
+		minimum = min(minimum, t.servedTokens)
 	}
-	if math.IsInf(least, 1) {
+	if math.IsInf(minimum, 1) {
 		return 0
 	}
-	return least
+	return minimum
 }
 
 // first returns the next request, nil if none waits.

@@ -224,7 +224,7 @@ func TestWhoLeavesIsTakenOutAndHearsNothing(t *testing.T) {
 func TestTheLowestClassThatWaitsGetsTheRoomOfTheNextEveryTwoSeconds(t *testing.T) {
 	for class, next := range map[identity.Priority]float64{low: 0.95, normal: 1} {
 		q := newQueued(t)
-		q.mem.places, q.mem.least = -1, next // there is room, but by what answers will grow to only for the next class
+		q.mem.places, q.mem.minimum = -1, next // there is room, but by what answers will grow to only for the next class
 		for i := range 10 {
 			q.wait(class, "t", fmt.Sprint(i), 100)
 		}
@@ -238,14 +238,14 @@ func TestTheLowestClassThatWaitsGetsTheRoomOfTheNextEveryTwoSeconds(t *testing.T
 		if got := strings.Join(q.order, " "); got != "0 1 2 3 4" {
 			t.Errorf("%s: in 12 s: %q", class, got)
 		}
-		q.mem.least = next + 0.01
+		q.mem.minimum = next + 0.01
 		for range 100 {
 			q.serve(50 * time.Millisecond)
 		}
 		if len(q.order) != 5 {
 			t.Errorf("%s got room that the next class has not: %q", class, q.order)
 		}
-		q.mem.least = next
+		q.mem.minimum = next
 		q.serve(50 * time.Millisecond)
 		if len(q.order) != 6 {
 			t.Errorf("%s: %q", class, q.order)

@@ -24,7 +24,7 @@ type memory struct {
 	places  int           // requests that it still takes; −1 is any number
 	waiting int           // that it tells
 	wait    time.Duration // that it foresees
-	least   float64       // limit for which there is room by what answers will grow to
+	minimum float64       // limit for which there is room by what answers will grow to
 	asked   []pool.Admission
 }
 
@@ -34,7 +34,7 @@ func (m *memory) try(l pool.Admission) error {
 	switch {
 	case l.MaxUsage > 0 && m.usage >= l.MaxUsage, l.MaxQueue > 0 && m.waiting > l.MaxQueue:
 		return e
-	case l.MaxUsage > 0 && (m.places == 0 || l.MaxUsage < m.least):
+	case l.MaxUsage > 0 && (m.places == 0 || l.MaxUsage < m.minimum):
 		e.Peak = l.MaxUsage + 0.01
 		return e
 	case m.places > 0:

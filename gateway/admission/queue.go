@@ -322,7 +322,7 @@ func (l *Queue) Leave(w *Ticket) bool { return l.waiting[w.rank()].leave(w) }
 // limit is what w may ask of a backend. While it may still wait it is patient: it waits for
 // room where it is warm as long as that costs less than to go elsewhere.
 func (w *Ticket) limit(limit float64, now time.Time) pool.Admission {
-	at := pool.Admission{MaxUsage: limit, MaxQueue: w.Config.queue(w.Class), Now: !w.Config.Forecast, Patient: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
+	at := pool.Admission{MaxUsage: limit, MaxQueue: w.Config.queue(w.Class), Now: !w.Config.Forecast, CanWaitForWarm: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
 	if !w.warmWaitSince.IsZero() {
 		at.Waited = now.Sub(w.warmWaitSince)
 	}

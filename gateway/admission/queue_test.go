@@ -107,7 +107,7 @@ func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 	b.enter(high, "t", nil)
 	b.cfg.Forecast = false
 	b.enter(normal, "t", nil)
-	want := []pool.Admission{{MaxUsage: 0.85, MaxQueue: 7, Patient: true}, {MaxUsage: 1, Patient: true}, {MaxUsage: 0.95, Now: true, Patient: true}}
+	want := []pool.Admission{{MaxUsage: 0.85, MaxQueue: 7, CanWaitForWarm: true}, {MaxUsage: 1, CanWaitForWarm: true}, {MaxUsage: 0.95, Now: true, CanWaitForWarm: true}}
 	for i, l := range b.mem.asked {
 		if l != want[i] {
 			t.Errorf("asked %+v, want %+v", l, want[i])

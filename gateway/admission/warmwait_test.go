@@ -20,7 +20,7 @@ func (w *warmth) try(l pool.Admission) error {
 	switch {
 	case !w.full:
 		w.went = "warm"
-	case l.Patient:
+	case l.CanWaitForWarm:
 		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.5, FreeElsewhere: true}
 	default:
 		w.went = "elsewhere"
@@ -94,7 +94,7 @@ func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) 
 			t.Errorf("%s: it went %s", name, warm.went)
 		}
 		for i, l := range warm.asked {
-			if i > 0 && l.Patient && (l.Waited < warm.asked[i-1].Waited || l.Waited > 16*time.Second) {
+			if i > 0 && l.CanWaitForWarm && (l.Waited < warm.asked[i-1].Waited || l.Waited > 16*time.Second) {
 				t.Errorf("%s: asked %v after %v", name, l.Waited, warm.asked[i-1].Waited)
 			}
 		}

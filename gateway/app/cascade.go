@@ -52,7 +52,7 @@ func (a *App) makeCascade() (err error) {
 	a.cascade, err = tiers.New(tiers.Options{
 		Routes: routes, Upstream: engines, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: engines.ContextWindow, Capabilities: a.prober.Capabilities,
-		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Known, UnderPressure: a.shortOf,
+		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
 	})
 	return err
 }

@@ -17,7 +17,7 @@ func (a *App) makeConsole() {
 func (a *App) facts() console.ReplicaState {
 	shed := a.Settings.Snapshot().Global().Admission
 	return console.ReplicaState{
-		Replicas:       a.Fleet.Known(),
+		Replicas:       a.Fleet.Replicas(),
 		ShedThresholds: map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
 	}
 }

@@ -125,5 +125,5 @@ func (a *App) drafting() []gateway.DraftView {
 // typicalShape is a typical chat request under this mode.
 func typicalShape(cfg plan.Config) economy.Shape {
 	whole := cfg.Mode != plan.ModeConfidence
-	return economy.Shape{Prompt: typicalRequests[0].prompt, Held: cfg.HoldbackTokens, Whole: whole, Scored: whole}
+	return economy.Shape{Prompt: typicalRequests[0].prompt, Holdback: cfg.HoldbackTokens, Whole: whole, Scored: whole}
 }

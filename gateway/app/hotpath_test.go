@@ -183,9 +183,9 @@ func TestAdmissionLimitsAndBreakersAskRedisOnceAtMostAndForALimitPerMinuteOnly(t
 	}
 	bad := &engine.Failure{Kind: engine.Reset, Pool: "t", Backend: "127.0.0.1-1", Err: errors.New("reset")}
 	for _, tc := range []struct {
-		name        string
-		do          func() error
-		least, most int64
+		name             string
+		do               func() error
+		minimum, maximum int64
 	}{
 		{"no limit", func() error { return h.all(t.Context(), limits.Limit{}) }, 0, 0},
 		{"so many at once", func() error { return h.all(t.Context(), limits.Limit{Concurrent: 100}) }, 0, 0},
@@ -198,8 +198,8 @@ func TestAdmissionLimitsAndBreakersAskRedisOnceAtMostAndForALimitPerMinuteOnly(t
 				t.Fatalf("%s: %v", tc.name, err)
 			}
 		}
-		if n := c.n.Load() - before; n < tc.least || n > tc.most {
-			t.Errorf("%s: %d round trips for %d requests, want %d to %d", tc.name, n, requests, tc.least, tc.most)
+		if n := c.n.Load() - before; n < tc.minimum || n > tc.maximum {
+			t.Errorf("%s: %d round trips for %d requests, want %d to %d", tc.name, n, requests, tc.minimum, tc.maximum)
 		}
 	}
 	if h.broken(nil) == nil {
@@ -237,15 +237,15 @@ drain: {delay: 0s, grace: 1s}
 	apptest.Eventually(t, "the limiter has loaded its script", func() bool { return request.n.Load() > 0 })
 	asks(t, r, "counted's key") // which loads it again where it is first
 	for _, tc := range []struct {
-		key         string
-		least, most int64
+		key              string
+		minimum, maximum int64
 	}{{"free's key", 0, 0}, {"counted's key", 1, requests}} {
 		before := request.n.Load()
 		for range requests {
 			asks(t, r, tc.key)
 		}
-		if n := request.n.Load() - before; n < tc.least || n > tc.most {
-			t.Errorf("%s: %d round trips for %d requests, want %d to %d", tc.key, n, requests, tc.least, tc.most)
+		if n := request.n.Load() - before; n < tc.minimum || n > tc.maximum {
+			t.Errorf("%s: %d round trips for %d requests, want %d to %d", tc.key, n, requests, tc.minimum, tc.maximum)
 		}
 	}
 }

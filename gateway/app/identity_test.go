@@ -22,10 +22,10 @@ const canary = "canary-5f2c7a9be1d34c60a8f1b2c3d4e5f607"
 
 // signer says who calls, as a load balancer does.
 func signer(tenant, priority, method, path string, expires time.Time) string {
-	said := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
+	configured := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
 	mac := hmac.New(sha256.New, []byte(canary))
-	_, _ = fmt.Fprintf(mac, "%s\n%s\n%s", said, method, path)
-	return said + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	_, _ = fmt.Fprintf(mac, "%s\n%s\n%s", configured, method, path)
+	return configured + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // keySetOf is the key set with this one key, and a token that it signed.
@@ -38,8 +38,8 @@ func keySetOf(t *testing.T, tenant string) (set, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
-	return set, said + "." + enc(ed25519.Sign(key, []byte(said)))
+	configured := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
+	return set, configured + "." + enc(ed25519.Sign(key, []byte(configured)))
 }
 
 // identified is a gateway over recording backends with this identity section.
@@ -134,10 +134,10 @@ func quiet(t *testing.T, g *guarded, tenant, class string, secrets ...string) {
 			return strings.Contains(line, fmt.Sprintf("%q:%q", "tenant", tenant)) && strings.Contains(line, fmt.Sprintf("%q:%q", "priority", class))
 		})
 	})
-	said := g.Log.String() + g.Metrics(t)
+	configured := g.Log.String() + g.Metrics(t)
 	for _, s := range secrets {
-		if strings.Contains(said, s) {
-			t.Errorf("a secret is told: %s", said)
+		if strings.Contains(configured, s) {
+			t.Errorf("a secret is told: %s", configured)
 		}
 	}
 }

@@ -28,13 +28,13 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 // routePrices returns the prices of tokens at a route's pools: configured ones, else those that the pools
 // have learned. It is called once for every request that may be drafted.
 func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) func() economy.Prices {
-	said := configuredPrices(f, rt)
+	configured := configuredPrices(f, rt)
 	draft, target := pools[rt.Draft], pools[rt.Target]
-	if said.Known() || draft == nil || target == nil {
-		return func() economy.Prices { return said }
+	if configured.Complete() || draft == nil || target == nil {
+		return func() economy.Prices { return configured }
 	}
 	return func() economy.Prices {
-		p := said
+		p := configured
 		fill(&p.DraftPrefill, &p.DraftDecode, draft)
 		fill(&p.TargetPrefill, &p.TargetDecode, target)
 		return p
@@ -76,7 +76,7 @@ func economyWarnings(f *config.File) []string {
 		}
 		p := configuredPrices(f, rt)
 		switch {
-		case p.Known():
+		case p.Complete():
 			if w := losingRequests(rt, p); w != "" {
 				out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
 			}
@@ -99,7 +99,7 @@ func economyWarnings(f *config.File) []string {
 func losingRequests(rt config.Route, p economy.Prices) string {
 	var loses []string
 	for _, r := range typicalRequests {
-		served := economy.BreakEven(p, economy.Shape{Prompt: r.prompt, Held: defaultHoldback}, float64(r.output))
+		served := economy.BreakEven(p, economy.Shape{Prompt: r.prompt, Holdback: defaultHoldback}, float64(r.output))
 		if served <= 1 {
 			continue
 		}

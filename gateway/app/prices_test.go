@@ -88,10 +88,10 @@ func TestPricesAreThoseOfTheFileAndElseWhatPoolsLearn(t *testing.T) {
 		t.Errorf("before anything is learned: got %+v", p)
 	}
 	learn(t, pools["small"], &now)
-	if p := prices(); !p.Known() || math.Abs(p.DraftPrefill/(0.001/2000)-1) > .05 || p.DraftDecode != 0.001/500 {
+	if p := prices(); !p.Complete() || math.Abs(p.DraftPrefill/(0.001/2000)-1) > .05 || p.DraftDecode != 0.001/500 {
 		t.Errorf("got %+v, want a draft's prompt at %g", p, 0.001/2000)
 	}
-	if p := routePrices(f, f.Routes[1], pools)(); p.Known() {
+	if p := routePrices(f, f.Routes[1], pools)(); p.Complete() {
 		t.Errorf("a route without a draft has prices %+v", p)
 	}
 	if strings.Contains(strings.Join(warnings(f, nil), " "), "plain") {

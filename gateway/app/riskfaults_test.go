@@ -45,8 +45,8 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	})
 	e := w.sound(t, k)
 	t.Logf("%d audits were dropped; of %d booked %d were lost", dropped(), e.Audits, len(lost))
-	if most := 16 * len(w.replicas); len(lost) > most {
-		t.Errorf("%d audits were lost, at most %d were under way", len(lost), most)
+	if maximum := 16 * len(w.replicas); len(lost) > maximum {
+		t.Errorf("%d audits were lost, at most %d were under way", len(lost), maximum)
 	}
 
 	w.set(t, "risk.on_stale", "last")

@@ -278,7 +278,7 @@ func (w *riskFleet) key(t *testing.T) (k risk.Key) {
 	return k
 }
 
-func (w *riskFleet) known(t *testing.T) []evidence.Known {
+func (w *riskFleet) known(t *testing.T) []evidence.KeyState {
 	t.Helper()
 	known, err := w.eyes.Book.All(t.Context())
 	if err != nil {
@@ -443,8 +443,8 @@ func (w *riskFleet) sound(t *testing.T, k risk.Key) risk.Epoch {
 			t.Errorf("index %d has %d audits, %d bad, %d not closed", j+1, e.N[j], e.K[j], e.O[j])
 		}
 	}
-	if most := slices.Max(e.O[:]); most > pending || len(s.Grid) == 1 && most != pending {
-		t.Errorf("%d are not closed, %d are under way", most, pending)
+	if maximum := slices.Max(e.O[:]); maximum > pending || len(s.Grid) == 1 && maximum != pending {
+		t.Errorf("%d are not closed, %d are under way", maximum, pending)
 	}
 	return e
 }

@@ -35,7 +35,7 @@ func (i inspector) Status() gateway.Status {
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {
 		if b.State != "closed" {
-			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Left.Seconds(), OpenHereOnly: b.Alone})
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Remaining.Seconds(), OpenHereOnly: b.Alone})
 		}
 	}
 	s.Shedding = []gateway.SheddingView{}

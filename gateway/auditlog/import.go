@@ -83,7 +83,7 @@ func (im Importer) take(ctx context.Context, b *Batch, rule risk.Rule) (result, 
 		return result{taken, false, other}, err
 	}
 	var s risk.State
-	if i := slices.IndexFunc(all, func(k evidence.Known) bool { return k.Key == b.Key }); i >= 0 {
+	if i := slices.IndexFunc(all, func(k evidence.KeyState) bool { return k.Key == b.Key }); i >= 0 {
 		s = all[i].State
 	}
 	taken, err := rehearse(&s, rule, b.entries)
@@ -91,7 +91,7 @@ func (im Importer) take(ctx context.Context, b *Batch, rule risk.Rule) (result, 
 }
 
 // others reports whether all evidence of a key's route belongs to other models or rules than the key's.
-func others(all []evidence.Known, key risk.Key) bool {
+func others(all []evidence.KeyState, key risk.Key) bool {
 	some := false
 	for i := range all {
 		if k := all[i].Key; k.Route == key.Route {
@@ -111,7 +111,7 @@ func rehearse(s *risk.State, rule risk.Rule, entries []evidence.LogEntry) (evide
 	var past []risk.PastAudit
 	for _, e := range inOrder {
 		if s.Version != 0 && e.Version == s.Version {
-			im.Known++
+			im.Duplicates++
 			continue
 		}
 		past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
@@ -150,7 +150,7 @@ func (b *Batch) describe(r result, err error, rule risk.Rule) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{r.Known, "known already"}, {r.Older, "older than there is room for"}, {r.Outside, "outside of every threshold"}} {
+	}{{r.Duplicates, "known already"}, {r.Older, "older than there is room for"}, {r.Outside, "outside of every threshold"}} {
 		if part.n > 0 {
 			text += fmt.Sprintf("; %d %s", part.n, part.what)
 		}

@@ -128,7 +128,7 @@ func parseLine(text []byte) (line, error) {
 			return l, fmt.Errorf("%s: is null", name)
 		}
 		if err := json.Unmarshal(raw, target); err != nil {
-			return l, fmt.Errorf("%s: want %s", name, wanted(name))
+			return l, fmt.Errorf("%s: want %s", name, describeField(name))
 		}
 	}
 	if _, err := d.Token(); err != nil {
@@ -148,8 +148,8 @@ func parseLine(text []byte) (line, error) {
 // fieldNames are the fields of a line, in order.
 var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
 
-// wanted describes the valid values of a field.
-func wanted(name string) string {
+// describeField describes the valid values of a field.
+func describeField(name string) string {
 	switch name {
 	case "when":
 		return "a time such as 2006-01-02T15:04:05Z"
@@ -185,7 +185,7 @@ func (l *line) check() error {
 	}
 	for _, name := range fieldNames {
 		if !fine[name] {
-			return fmt.Errorf("%s: want %s", name, wanted(name))
+			return fmt.Errorf("%s: want %s", name, describeField(name))
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func readRate(to *float64, v yamlfile.Value) {
 	switch v.Number(&x, 0, maxTokensPerSecond); {
 	case x < minRate:
 		v.Fail("must be above 0; want %g … %g, or leave it out where it is not known", minRate, float64(maxTokensPerSecond))
-	case v.Given():
+	case v.IsSet():
 		*to = x
 	}
 }
@@ -190,9 +190,9 @@ func poolNames(f *File) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	const most = 20
-	if len(names) > most {
-		names = append(names[:most], "…")
+	const maxNames = 20
+	if len(names) > maxNames {
+		names = append(names[:maxNames], "…")
 	}
 	if len(names) == 0 {
 		return "none"

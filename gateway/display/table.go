@@ -29,9 +29,9 @@ func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // Write prints the aligned cells. Text that is too long for the terminal is wrapped within its column.
 func (t *Table) Write(w io.Writer) {
-	most := t.MaxWidth
-	if most == 0 {
-		most = 40
+	maxWidth := t.MaxWidth
+	if maxWidth == 0 {
+		maxWidth = 40
 	}
 	var widths []int
 	for _, row := range t.rows {
@@ -39,7 +39,7 @@ func (t *Table) Write(w io.Writer) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			if n := utf8.RuneCountInString(cell); n <= most {
+			if n := utf8.RuneCountInString(cell); n <= maxWidth {
 				widths[i] = max(widths[i], n)
 			}
 		}
@@ -137,12 +137,12 @@ func Columns(w io.Writer) int {
 }
 
 // Clip makes s printable and limits it to most characters, for user input in messages.
-func Clip(s string, most int) string {
+func Clip(s string, maxWidth int) string {
 	s = Printable(s)
-	if utf8.RuneCountInString(s) <= most {
+	if utf8.RuneCountInString(s) <= maxWidth {
 		return s
 	}
-	return string([]rune(s)[:max(most-1, 0)]) + "…"
+	return string([]rune(s)[:max(maxWidth-1, 0)]) + "…"
 }
 
 // Printable replaces terminal control characters.

@@ -25,10 +25,10 @@ import (
 func Example_sign() {
 	secret := []byte("0123456789abcdef0123456789abcdef") // the second word of its line in identity.signing_keys_file
 	sign := func(req *http.Request, tenant, priority string, expires time.Time) {
-		said := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
+		signedPart := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
 		mac := hmac.New(sha256.New, secret)
-		fmt.Fprintf(mac, "%s\n%s\n%s", said, req.Method, req.URL.EscapedPath())
-		req.Header.Set("X-Identity", said+";sig="+base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
+		fmt.Fprintf(mac, "%s\n%s\n%s", signedPart, req.Method, req.URL.EscapedPath())
+		req.Header.Set("X-Identity", signedPart+";sig="+base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
 	}
 	req, _ := http.NewRequest(http.MethodPost, "http://gateway/v1/chat/completions", nil)
 	sign(req, "acme", "high", time.Unix(1_800_000_060, 0)) // time.Now().Add(time.Minute)

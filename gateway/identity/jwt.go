@@ -129,11 +129,11 @@ func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority,
 	if !valid(tenant, maxIdentity) {
 		return "", Low, refused("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")
 	}
-	given, ok := claims[t.PriorityClaim]
+	claim, ok := claims[t.PriorityClaim]
 	if !ok {
 		return tenant, Normal, nil
 	}
-	class, _ := given.(string)
+	class, _ := claim.(string)
 	if ceiling, err = ParsePriority(class); err != nil {
 		return "", Low, refused("the token's priority is not low, normal or high")
 	}

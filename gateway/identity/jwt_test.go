@@ -324,8 +324,8 @@ func FuzzToken(f *testing.F) {
 		enc := base64.RawURLEncoding
 		claims, err1 := enc.DecodeString(parts[1])
 		signature, err2 := enc.DecodeString(parts[2])
-		said := parts[0] + "." + enc.EncodeToString(claims) // base64 has several spellings; the claims are what counts
-		if err1 != nil || err2 != nil || !ed25519.Verify(public, []byte(said), signature) {
+		signedPart := parts[0] + "." + enc.EncodeToString(claims) // base64 has several spellings; the claims are what counts
+		if err1 != nil || err2 != nil || !ed25519.Verify(public, []byte(signedPart), signature) {
 			t.Errorf("%q is believed: %+v", auth, c)
 		}
 		if !valid(c.Tenant, 64) || c.Priority > High {

@@ -62,27 +62,27 @@ func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 
 // assertion is a parsed X-Identity.
 type assertion struct {
-	tenant   string
-	priority Priority
-	expires  int64 // Unix seconds
-	keyID    string
-	said     string // the value before ";sig="
-	mac      [sha256.Size]byte
+	tenant     string
+	priority   Priority
+	expires    int64 // Unix seconds
+	keyID      string
+	signedPart string // the value before ";sig="
+	mac        [sha256.Size]byte
 }
 
 // parseAssertion parses the value of X-Identity. Nothing in it may be trusted before the HMAC was compared.
 func parseAssertion(value string) (a assertion, ok bool) {
-	said, mac, ok := strings.Cut(value, ";sig=")
+	signedPart, mac, ok := strings.Cut(value, ";sig=")
 	if !ok || len(mac) != oneSpelling.EncodedLen(sha256.Size) {
 		return a, false
 	}
-	a.said = said
+	a.signedPart = signedPart
 	var buf [sha256.Size]byte
 	if n, err := oneSpelling.Decode(buf[:], []byte(mac)); err != nil || n != sha256.Size {
 		return a, false
 	}
 	a.mac = buf
-	tenant, rest, ok := field(said, "v1;t=")
+	tenant, rest, ok := field(signedPart, "v1;t=")
 	if !ok || !valid(tenant, maxIdentity) {
 		return a, false
 	}
@@ -128,7 +128,7 @@ func (r *Resolver) bySignature(t *table, req *http.Request, name string) (claim,
 	if secret == nil {
 		return claim{}, unsigned("the key is not known")
 	}
-	mac := sign(secret, a.said, req.Method, req.URL.EscapedPath())
+	mac := sign(secret, a.signedPart, req.Method, req.URL.EscapedPath())
 	if !hmac.Equal(mac, a.mac[:]) {
 		return claim{}, unsigned("the signature does not fit this request")
 	}
@@ -163,9 +163,9 @@ func assertionHeader(h http.Header) (string, error) {
 func notAssertion(c rune) bool { return c != ';' && c != '=' && !harmless(c) }
 
 // sign returns the HMAC of an assertion about a request.
-func sign(secret []byte, said, method, path string) []byte {
+func sign(secret []byte, signedPart, method, path string) []byte {
 	text := make([]byte, 0, 256)
-	text = append(text, said...)
+	text = append(text, signedPart...)
 	text = append(text, '\n')
 	text = append(text, method...)
 	text = append(text, '\n')

@@ -51,10 +51,10 @@ func setSecrets(t testing.TB, r *Resolver, secrets ...string) {
 }
 
 // stamp signs what is said for a request, as the package comment tells.
-func stamp(secret, said, method, path string) string {
+func stamp(secret, signedPart, method, path string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(said + "\n" + method + "\n" + path))
-	return "X-Identity: " + said + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	mac.Write([]byte(signedPart + "\n" + method + "\n" + path))
+	return "X-Identity: " + signedPart + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 const chat = "/v1/chat/completions" // where request sends its requests
@@ -71,7 +71,7 @@ func until(d time.Duration) string {
 
 func TestASignatureNamesTenantAndPriority(t *testing.T) {
 	r := signedResolver(t, secretOne, secretTwo)
-	post := func(said string) string { return stamp(secretOne, said, http.MethodPost, chat) }
+	post := func(signedPart string) string { return stamp(secretOne, signedPart, http.MethodPost, chat) }
 	for _, tc := range []struct {
 		name string
 		req  *http.Request
@@ -120,7 +120,7 @@ func TestAQueryAndEscapesLeaveTheSignedPathAsItArrived(t *testing.T) {
 func TestSpoofingASignatureFails(t *testing.T) {
 	r := signedResolver(t, secretOne)
 	good := stamp(secretOne, say("acme", "low"), http.MethodPost, chat)
-	signed := func(said string) string { return stamp(secretOne, said, http.MethodPost, chat) }
+	signed := func(signedPart string) string { return stamp(secretOne, signedPart, http.MethodPost, chat) }
 	raised := strings.Replace(good, "p=low", "p=high", 1)
 	type try struct {
 		name  string
@@ -181,15 +181,15 @@ func TestSpoofingASignatureFails(t *testing.T) {
 
 // holdsNoSecret checks that what is said holds neither a secret of these tests
 // nor a signature that a client sent.
-func holdsNoSecret(t *testing.T, said string, lines ...string) {
+func holdsNoSecret(t *testing.T, signedPart string, lines ...string) {
 	t.Helper()
-	if strings.Contains(said, "canary") {
-		t.Errorf("%q holds a part of a secret", said)
+	if strings.Contains(signedPart, "canary") {
+		t.Errorf("%q holds a part of a secret", signedPart)
 	}
 	for _, l := range lines {
 		for _, part := range strings.FieldsFunc(l, func(c rune) bool { return strings.ContainsRune(" ;=.,", c) }) {
-			if len(part) > 12 && strings.Contains(said, part) {
-				t.Errorf("%q repeats what the client sent", said)
+			if len(part) > 12 && strings.Contains(signedPart, part) {
+				t.Errorf("%q repeats what the client sent", signedPart)
 			}
 		}
 	}
@@ -291,8 +291,8 @@ func TestSecretsThatCannotProtectAreRefused(t *testing.T) {
 // method and path, whatever is sent.
 func FuzzSigned(f *testing.F) {
 	r := signedResolver(f, secretOne)
-	for _, said := range []string{say("acme", "low"), say("gamma", "high"), until(-time.Hour), "v1;t=;p=;exp=;kid=", "v1;t=a;p=low;exp=1;kid=k1;x=y"} {
-		f.Add(strings.TrimPrefix(stamp(secretOne, said, http.MethodPost, chat), "X-Identity: "), http.MethodPost, chat)
+	for _, signedPart := range []string{say("acme", "low"), say("gamma", "high"), until(-time.Hour), "v1;t=;p=;exp=;kid=", "v1;t=a;p=low;exp=1;kid=k1;x=y"} {
+		f.Add(strings.TrimPrefix(stamp(secretOne, signedPart, http.MethodPost, chat), "X-Identity: "), http.MethodPost, chat)
 	}
 	f.Add("v1;t=a;p=low;exp=+1;kid=k1;sig=", "", "")
 	f.Add("\x00;\xff", "GET", "/a\nb")
@@ -307,11 +307,11 @@ func FuzzSigned(f *testing.F) {
 			}
 			return
 		}
-		said := value[:strings.LastIndex(value, ";sig=")]
-		if stamp(secretOne, said, method, req.URL.EscapedPath()) != "X-Identity: "+value {
+		signedPart := value[:strings.LastIndex(value, ";sig=")]
+		if stamp(secretOne, signedPart, method, req.URL.EscapedPath()) != "X-Identity: "+value {
 			t.Errorf("%q is believed for %s %s", value, method, path)
 		}
-		if !strings.HasPrefix(said, "v1;t="+c.Tenant+";p=") || !valid(c.Tenant, 64) || c.Priority > High {
+		if !strings.HasPrefix(signedPart, "v1;t="+c.Tenant+";p=") || !valid(c.Tenant, 64) || c.Priority > High {
 			t.Errorf("%q gives %+v", value, c)
 		}
 	})

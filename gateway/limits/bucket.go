@@ -58,13 +58,13 @@ func (l Limit) local(n int) rates {
 func (w rate) burst() float64 { return w.burstSlack + 1 }
 
 // localLevel converts the shared level to the level of one of n replicas.
-func localLevel(owed float64, there, here rate, n int) float64 {
-	return math.Max(0, here.burst()-(there.burst()-owed)/float64(max(n, 1)))
+func localLevel(debt float64, there, here rate, n int) float64 {
+	return math.Max(0, here.burst()-(there.burst()-debt)/float64(max(n, 1)))
 }
 
 // sharedLevel converts the level of one of n replicas to a shared level, at most a burst.
-func sharedLevel(owed float64, there, here rate, n int) float64 {
-	return math.Max(0, math.Min(there.burst(), there.burst()-float64(max(n, 1))*(here.burst()-owed)))
+func sharedLevel(debt float64, there, here rate, n int) float64 {
+	return math.Max(0, math.Min(there.burst(), there.burst()-float64(max(n, 1))*(here.burst()-debt)))
 }
 
 // slots is the number of concurrent requests that one of n replicas admits.
@@ -77,11 +77,11 @@ func (l Limit) slots(n int) int {
 const epsilon = 1e-6
 
 // wait is the time until the next request is admitted at this level; 0 is now.
-func (w rate) wait(owed float64) time.Duration {
-	if w.perMinute <= 0 || owed <= w.burstSlack+epsilon {
+func (w rate) wait(debt float64) time.Duration {
+	if w.perMinute <= 0 || debt <= w.burstSlack+epsilon {
 		return 0
 	}
-	return minutes((owed - w.burstSlack) / w.perMinute)
+	return minutes((debt - w.burstSlack) / w.perMinute)
 }
 
 // bucket is a level that drains with time. The zero value is empty.
@@ -92,7 +92,7 @@ type bucket struct {
 
 // drain updates the level to now. A clock that steps back drains nothing.
 func (b *bucket) drain(w rate, now time.Time) {
-	b.level = math.Min(b.level, maxOwed*w.perMinute)
+	b.level = math.Min(b.level, maxDebt*w.perMinute)
 	if passed := now.Sub(b.at); passed > 0 {
 		b.level = math.Max(0, b.level-passed.Minutes()*w.perMinute)
 		b.at = now
@@ -101,7 +101,7 @@ func (b *bucket) drain(w rate, now time.Time) {
 
 // add charges n; a negative n is a refund.
 func (b *bucket) add(w rate, n float64) {
-	b.level = math.Max(0, math.Min(b.level+n, maxOwed*w.perMinute))
+	b.level = math.Max(0, math.Min(b.level+n, maxDebt*w.perMinute))
 }
 
 // Window is a tenant's state for one limit.
@@ -112,28 +112,28 @@ type Window struct {
 }
 
 // requestWindow says how many requests are admitted at once.
-func requestWindow(limit int, w rate, owed float64) Window {
-	v := window(limit, w, owed)
-	if limit > 0 && owed <= w.burstSlack+epsilon {
-		v.Remaining = min(limit, int(w.burstSlack-owed+epsilon)+1)
+func requestWindow(limit int, w rate, debt float64) Window {
+	v := window(limit, w, debt)
+	if limit > 0 && debt <= w.burstSlack+epsilon {
+		v.Remaining = min(limit, int(w.burstSlack-debt+epsilon)+1)
 	}
 	return v
 }
 
 // tokenWindow says how large an admitted request may be.
-func tokenWindow(limit int, w rate, owed float64) Window {
-	v := window(limit, w, owed)
-	if owed <= w.burstSlack+epsilon {
-		v.Remaining = max(0, limit-int(math.Ceil(owed)))
+func tokenWindow(limit int, w rate, debt float64) Window {
+	v := window(limit, w, debt)
+	if debt <= w.burstSlack+epsilon {
+		v.Remaining = max(0, limit-int(math.Ceil(debt)))
 	}
 	return v
 }
 
-func window(limit int, w rate, owed float64) Window {
+func window(limit int, w rate, debt float64) Window {
 	if limit <= 0 {
 		return Window{}
 	}
-	return Window{Limit: limit, Reset: minutes(owed / w.perMinute)}
+	return Window{Limit: limit, Reset: minutes(debt / w.perMinute)}
 }
 
 func minutes(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }

@@ -12,15 +12,15 @@ import (
 )
 
 // maxInAMinute is the most admissions in any minute of a run.
-func maxInAMinute(at []time.Time) (most int) {
+func maxInAMinute(at []time.Time) (maxSlots int) {
 	from := 0
 	for i, t := range at {
 		for t.Sub(at[from]) >= time.Minute {
 			from++
 		}
-		most = max(most, i-from+1)
+		maxSlots = max(maxSlots, i-from+1)
 	}
-	return most
+	return maxSlots
 }
 
 // offer has the replicas asked in turn, so often a minute, for so long. It returns when they
@@ -75,8 +75,8 @@ func TestThreeReplicasTogetherAdmitTheLimitInEveryMinute(t *testing.T) {
 				const minutes = 3
 				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, minutes*time.Minute, nil)
 				tolerance := max(0.02, 4/float64(c)) // a burst of four is more than 2 % of a small limit
-				if most := maxInAMinute(at); float64(most) > float64(c)*(1+tolerance) {
-					t.Errorf("%d in one minute", most)
+				if maxSlots := maxInAMinute(at); float64(maxSlots) > float64(c)*(1+tolerance) {
+					t.Errorf("%d in one minute", maxSlots)
 				}
 				if got := float64(len(at)) / minutes; got < 0.95*float64(c) || got > float64(c)*(1+tolerance) {
 					t.Errorf("%v a minute", got)
@@ -92,8 +92,8 @@ func TestTokensAreAdmittedUpToTheLimitInEveryMinute(t *testing.T) {
 		const tokens, c, minutes = 500, 200_000, 4
 		a := Request{Tenant: "acme", Limit: Limit{TPM: c, RPM: 10_000}, Tokens: tokens}
 		at := offer(t, fleet, a, 3*c/tokens, minutes*time.Minute, nil)
-		if most := maxInAMinute(at) * tokens; float64(most) > 1.05*c+tokens {
-			t.Errorf("%d tokens in one minute", most)
+		if maxSlots := maxInAMinute(at) * tokens; float64(maxSlots) > 1.05*c+tokens {
+			t.Errorf("%d tokens in one minute", maxSlots)
 		}
 		if got := float64(len(at)*tokens) / minutes; got < 0.95*c || got > 1.02*c {
 			t.Errorf("%v tokens a minute", got)
@@ -110,8 +110,8 @@ func TestWithoutRedisThreeReplicasAdmitNoMoreThanTheLimit(t *testing.T) {
 				o.Dialer = refuse
 				fleet := []*replica{join(t, o, 3), join(t, o, 3), join(t, o, 3)}
 				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 4*time.Minute, nil)
-				if most := maxInAMinute(at); most > c {
-					t.Errorf("%d in one minute", most)
+				if maxSlots := maxInAMinute(at); maxSlots > c {
+					t.Errorf("%d in one minute", maxSlots)
 				}
 				if len(at) < c*4*85/100 {
 					t.Errorf("only %d in four minutes", len(at))
@@ -147,8 +147,8 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 						m.FlushAll()
 					}
 				})
-				if most := maxInAMinute(at); most > c*102/100 {
-					t.Errorf("%d in one minute", most)
+				if maxSlots := maxInAMinute(at); maxSlots > c*102/100 {
+					t.Errorf("%d in one minute", maxSlots)
 				}
 				if len(at) < 3*c*95/100 {
 					t.Errorf("only %d in three minutes", len(at))

@@ -89,9 +89,9 @@ func TestNoMinuteSeesMoreThanTheLimitAndItsBurstHoweverOftenRedisGoes(t *testing
 				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, run, func(passed time.Duration) { reach(spells(passed)) })
 				slices.SortFunc(at, time.Time.Compare)
 				// Three of a small limit are its burst; two come from replicas that differ by one request each.
-				most, least := max(c*102/100, c+3+2), int(float64(c)*run.Minutes()*0.93)
-				if got := maxInAMinute(at); got > most {
-					t.Errorf("%d in one minute, more than %d", got, most)
+				maxSlots, least := max(c*102/100, c+3+2), int(float64(c)*run.Minutes()*0.93)
+				if got := maxInAMinute(at); got > maxSlots {
+					t.Errorf("%d in one minute, more than %d", got, maxSlots)
 				}
 				if len(at) < least {
 					t.Errorf("only %d, less than %d", len(at), least)
@@ -106,14 +106,14 @@ func TestHandingDownAndUpMakesNoRoom(t *testing.T) {
 	for _, c := range []int{6, 60, 300, 1200, 100_000} {
 		for _, n := range []int{1, 2, 3, 10} {
 			there, here := Limit{RPM: c}.shared().requests, Limit{RPM: c}.local(n).requests
-			for owed := 0.0; owed <= 2*there.burst(); owed += there.burst() / 16 {
-				down := localLevel(owed, there, here, n)
-				room, was := float64(n)*(here.burst()-down), there.burst()-owed
+			for debt := 0.0; debt <= 2*there.burst(); debt += there.burst() / 16 {
+				down := localLevel(debt, there, here, n)
+				room, was := float64(n)*(here.burst()-down), there.burst()-debt
 				if room > was+epsilon || down < 0 {
 					t.Errorf("limit %d, %d replicas: %v rooms of %v", c, n, room, was)
 				}
-				if up := sharedLevel(down, there, here, n); up < min(owed, there.burst())-epsilon || up > there.burst() {
-					t.Errorf("limit %d, %d replicas: of %v owed, %v came back", c, n, owed, up)
+				if up := sharedLevel(down, there, here, n); up < min(debt, there.burst())-epsilon || up > there.burst() {
+					t.Errorf("limit %d, %d replicas: of %v owed, %v came back", c, n, debt, up)
 				}
 			}
 		}

@@ -59,13 +59,13 @@ func FuzzKey(f *testing.F) {
 		if (err != nil) != text {
 			t.Errorf("a text is %t, and the error %v", text, err)
 		}
-		if got.requests > maxOwed*600 || got.tokens > maxOwed*60_000 {
+		if got.requests > maxDebt*600 || got.tokens > maxDebt*60_000 {
 			t.Errorf("%q %q %q %q: %+v", at, requests, tokens, high, got)
 		}
 		if text {
 			return
 		}
-		m.SetTime(time.Now().Add(maxOwed*time.Minute + time.Second))
+		m.SetTime(time.Now().Add(maxDebt*time.Minute + time.Second))
 		if ttl := m.TTL(key); ttl > expiry || got.refused == "" && ttl <= 0 {
 			t.Errorf("%q %q %q %q: the key expires after %v", at, requests, tokens, high, ttl)
 		}

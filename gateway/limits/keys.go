@@ -17,11 +17,11 @@ const keyLimit = "foregate:{fg}:limit:"
 const keyProbe = keyLimit + "/probe"
 
 const (
-	// maxOwed is the maximum level of a bucket, in minutes of its limit: a wrong charge is forgotten after
+	// maxDebt is the maximum level of a bucket, in minutes of its limit: a wrong charge is forgotten after
 	// that time.
-	maxOwed = 2
+	maxDebt = 2
 	// expiry is longer than the longest drain.
-	expiry = (maxOwed + 1) * time.Minute
+	expiry = (maxDebt + 1) * time.Minute
 )
 
 // The script uses one key.

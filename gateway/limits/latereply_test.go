@@ -28,8 +28,8 @@ func belated(t *testing.T, test func(t *testing.T, r *replica, m *miniredis.Mini
 	})
 }
 
-// owed is what Redis has of a tenant, as fields of its hash.
-func owed(m *miniredis.Miniredis, tenant string) [3]string {
+// debt is what Redis has of a tenant, as fields of its hash.
+func debt(m *miniredis.Miniredis, tenant string) [3]string {
 	key := keyLimit + tenant
 	return [3]string{m.HGet(key, "r"), m.HGet(key, "t"), m.HGet(key, "h")}
 }
@@ -55,7 +55,7 @@ func TestAChargeThatWasToldTooLateIsSettledByWhatWasUsed(t *testing.T) {
 				}
 				late(0)
 				time.Sleep(flushInterval + time.Millisecond)
-				if got := owed(m, "acme"); got[1] != "0.000000" { // 100 of 1,000 a second
+				if got := debt(m, "acme"); got[1] != "0.000000" { // 100 of 1,000 a second
 					t.Errorf("%s tokens are owed for 100", got[1])
 				}
 			})
@@ -71,12 +71,12 @@ func TestAChargeThatWasToldTooLateIsGivenBackWhereThisReplicaRefused(t *testing.
 		late(tooLate)
 		r.refused(t, a)
 		time.Sleep(tooLate)
-		if got := owed(m, "acme"); got[0] == "" {
+		if got := debt(m, "acme"); got[0] == "" {
 			t.Fatal("nothing was charged")
 		}
 		late(0)
 		time.Sleep(flushInterval + time.Millisecond)
-		if got := owed(m, "acme"); got != [3]string{"0.000000", "0.000000", "0.000000"} {
+		if got := debt(m, "acme"); got != [3]string{"0.000000", "0.000000", "0.000000"} {
 			t.Errorf("%s requests, %s tokens, %s of priority high are owed for one that was refused", got[0], got[1], got[2])
 		}
 	})
@@ -98,7 +98,7 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 					g.Settle(-1)
 				}
 				time.Sleep(tooLate)
-				if got := owed(m, "acme"); got[2] != "1.000000" {
+				if got := debt(m, "acme"); got[2] != "1.000000" {
 					t.Fatalf("%s of priority high are charged", got[2])
 				}
 				if !before {
@@ -106,7 +106,7 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 				}
 				late(0)
 				time.Sleep(flushInterval + time.Millisecond)
-				if got := owed(m, "acme"); got[2] != "0.000000" {
+				if got := debt(m, "acme"); got[2] != "0.000000" {
 					t.Errorf("%s of priority high are owed for one that was demoted", got[2])
 				}
 			})
@@ -137,7 +137,7 @@ func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 		late(0)
 		redistest.Within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		time.Sleep(flushInterval + time.Millisecond)
-		if got := owed(m, "acme"); got[1] != "0.000000" {
+		if got := debt(m, "acme"); got[1] != "0.000000" {
 			t.Errorf("%s tokens are owed for 100", got[1])
 		}
 	})
@@ -152,7 +152,7 @@ func TestARefundThatWaitedForRedisIsLessByWhatHasDrainedMeanwhile(t *testing.T) 
 		redistest.Within(t, 20*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		r.ask(t, a)
 		time.Sleep(flushInterval + time.Millisecond)
-		if got, err := strconv.ParseFloat(owed(m, "acme")[1], 64); err != nil || got < 29_000 {
+		if got, err := strconv.ParseFloat(debt(m, "acme")[1], 64); err != nil || got < 29_000 {
 			t.Errorf("%v tokens are owed for 30,000, %v", got, err)
 		}
 	})

@@ -174,7 +174,7 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	budget := &l.unknownRetries
-	if t := l.tenants.known(tenant); t != nil {
+	if t := l.tenants.find(tenant); t != nil {
 		budget = &t.retries
 	} else if !retry {
 		budget.first(now)

@@ -97,26 +97,26 @@ func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
 			g.Settle(used) // does nothing
 			time.Sleep(flushInterval + time.Millisecond)
 		}
-		owed := func() time.Duration {
+		debt := func() time.Duration {
 			return r.refused(t, Request{Tenant: "acme", Limit: limit, Tokens: 1}).Status.Tokens.Reset.Round(100 * time.Millisecond)
 		}
 		settle(1000, 500)
-		if got := owed(); got != 4700*time.Millisecond {
+		if got := debt(); got != 4700*time.Millisecond {
 			t.Errorf("half was given back, and %v are owed", got)
 		}
 		time.Sleep(time.Minute)
 		settle(1000, 2000)
-		if got := owed(); got != 19700*time.Millisecond {
+		if got := debt(); got != 19700*time.Millisecond {
 			t.Errorf("as much again was charged, and %v are owed", got)
 		}
 		time.Sleep(time.Minute)
 		settle(1000, -1)
-		if got := owed(); got != 9700*time.Millisecond {
+		if got := debt(); got != 9700*time.Millisecond {
 			t.Errorf("the estimate stood, and %v are owed", got)
 		}
 		time.Sleep(time.Minute)
 		settle(1000, 1<<40)
-		if got := owed(); got > maxOwed*time.Minute {
+		if got := debt(); got > maxDebt*time.Minute {
 			t.Errorf("%v are owed", got)
 		}
 	})
@@ -204,8 +204,8 @@ func TestHighBeyondItsShareIsDemoted(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		if low, most := minutes*120, minutes*120+30; high < low || high > most {
-			t.Errorf("%d of %d stayed high, want %d to %d", high, let, low, most)
+		if low, maxSlots := minutes*120, minutes*120+30; high < low || high > maxSlots {
+			t.Errorf("%d of %d stayed high, want %d to %d", high, let, low, maxSlots)
 		}
 		if got := int(testutil.ToFloat64(r.metrics.demoted)); got != let-high {
 			t.Errorf("%d counted", got)
@@ -231,7 +231,7 @@ func TestAChangedLimitCountsAtOnce(t *testing.T) {
 		}
 		r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
 		r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 6000}})
-		if e := r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxOwed*time.Minute {
+		if e := r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxDebt*time.Minute {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -390,7 +390,7 @@ func TestBucketsOfAClockThatStepsBackLetNobodyInForFree(t *testing.T) {
 
 func TestEveryLawKeepsItsPromise(t *testing.T) {
 	for _, c := range []float64{1, 2, 3, 5, 10, 30, 60, 100, 200, 600, 1e4, 1e6} {
-		if most, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > most+epsilon || s < 0 {
+		if maxSlots, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > maxSlots+epsilon || s < 0 {
 			t.Errorf("limit %v: %v in a minute", c, c+s)
 		}
 		for _, n := range []int{1, 2, 3, 10} {

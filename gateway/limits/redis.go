@@ -89,7 +89,7 @@ type unsynced struct{ requests, tokens, minRequests, minTokens float64 }
 func scriptArgs(w rates, n charge) []any {
 	return []any{
 		w.requests.perMinute, w.requests.burstSlack, w.tokens.perMinute, w.tokens.burstSlack, w.high.perMinute, w.high.burstSlack,
-		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxOwed, expiry.Milliseconds(),
+		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxDebt, expiry.Milliseconds(),
 		n.unsynced.requests, n.unsynced.tokens, n.minRequests, n.minTokens,
 	}
 }

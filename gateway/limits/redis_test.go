@@ -47,9 +47,9 @@ func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
 	}
 	wg.Wait()
 	const burst = c / 50
-	least, most := c*(2*time.Second).Minutes()+burst, c*time.Since(begun).Minutes()+burst
-	if got := float64(let.Load()); got < 0.85*least || got > 1.02*most { // a machine that stalls lets some of it pass unused
-		t.Errorf("%v let in, want %v to %v", got, least, most)
+	least, maxSlots := c*(2*time.Second).Minutes()+burst, c*time.Since(begun).Minutes()+burst
+	if got := float64(let.Load()); got < 0.85*least || got > 1.02*maxSlots { // a machine that stalls lets some of it pass unused
+		t.Errorf("%v let in, want %v to %v", got, least, maxSlots)
 	}
 }
 
@@ -99,12 +99,12 @@ func TestCorrectionsAreBatched(t *testing.T) {
 		t.Errorf("%d round trips for %d corrections", got, n)
 	}
 	for i := range n {
-		if owed, err := raw.HGet(t.Context(), fmt.Sprint(keyLimit, "t", i), "t").Float64(); err != nil || owed != 0 {
-			t.Fatalf("tenant %d owes %v, %v", i, owed, err)
+		if debt, err := raw.HGet(t.Context(), fmt.Sprint(keyLimit, "t", i), "t").Float64(); err != nil || debt != 0 {
+			t.Fatalf("tenant %d owes %v, %v", i, debt, err)
 		}
 	}
 	ttl, err := raw.PTTL(t.Context(), keyLimit+"t0").Result()
-	if err != nil || ttl <= maxOwed*time.Minute || ttl > expiry {
+	if err != nil || ttl <= maxDebt*time.Minute || ttl > expiry {
 		t.Errorf("the key expires after %v, %v", ttl, err)
 	}
 }

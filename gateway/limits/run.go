@@ -28,8 +28,8 @@ type correction struct {
 	kept time.Time // since when it waits for an unavailable Redis; zero: it does not
 }
 
-// left is what remains of a correction: a charge drains also while its refund waits.
-func (c correction) left(now time.Time) amounts {
+// remaining is what remains of a correction: a charge drains also while its refund waits.
+func (c correction) remaining(now time.Time) amounts {
 	if c.kept.IsZero() {
 		return c.amounts
 	}
@@ -138,7 +138,7 @@ func (l *Limiter) flush(ctx context.Context) {
 	if l.asker.Away() {
 		for name, c := range all {
 			c.amounts = c.refunds()
-			if c.left(now) == (amounts{}) {
+			if c.remaining(now) == (amounts{}) {
 				l.metrics.dropped.Inc()
 				continue
 			}
@@ -151,7 +151,7 @@ func (l *Limiter) flush(ctx context.Context) {
 	}
 	part := make(map[string]correction, min(len(all), flushBatch))
 	for name, c := range all {
-		c.amounts, c.kept = c.left(now), time.Time{}
+		c.amounts, c.kept = c.remaining(now), time.Time{}
 		part[name] = c
 		if len(part) == flushBatch {
 			l.settle(ctx, part)

@@ -27,8 +27,8 @@ type tenants struct {
 	recent list.List // of *tenant, the most recent first
 }
 
-// known returns a tenant, nil if it is not among the recent ones.
-func (ts *tenants) known(name string) *tenant {
+// find returns a tenant, nil if it is not among the recent ones.
+func (ts *tenants) find(name string) *tenant {
 	if e, ok := ts.byName[name]; ok {
 		return e.Value.(*tenant)
 	}
@@ -70,8 +70,8 @@ func (t *tenant) acquireSlot(a Request, replicas int) *Error {
 	if a.Limit.Concurrent <= 0 {
 		return nil
 	}
-	if most := a.Limit.slots(replicas); t.slotsUsed >= most {
-		return &Error{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: 1, Wait: time.Second}
+	if maxSlots := a.Limit.slots(replicas); t.slotsUsed >= maxSlots {
+		return &Error{Tenant: a.Tenant, Limit: Concurrency, Max: maxSlots, Requested: 1, Wait: time.Second}
 	}
 	t.slotsUsed++
 	return nil

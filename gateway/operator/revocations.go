@@ -117,14 +117,14 @@ func (e *revocations) exchange(ctx context.Context, now func() time.Time) error 
 	t := now()
 	all := e.add(theirs, t)
 	_, err = e.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		var lacks []redis.Z
+		var missing []redis.Z
 		for id, over := range all.expiries {
 			if _, known := theirs[id]; !known {
-				lacks = append(lacks, redis.Z{Score: float64(over), Member: id})
+				missing = append(missing, redis.Z{Score: float64(over), Member: id})
 			}
 		}
-		if len(lacks) > 0 {
-			p.ZAdd(ctx, keyRevoked, lacks...)
+		if len(missing) > 0 {
+			p.ZAdd(ctx, keyRevoked, missing...)
 		}
 		if first := max(all.floor, t.Add(-maxSkew).Unix()); len(read) > 0 && int64(read[0].Score) < first || len(read) == maxRevoked {
 			p.ZRemRangeByScore(ctx, keyRevoked, "-inf", "("+strconv.FormatInt(first, 10))

@@ -45,16 +45,16 @@ func (s *Set) BeginSession(o *Operator) Session {
 // Session returns the session of a cookie's value; ok is false if it is invalid or has ended.
 func (s *Set) Session(value string) (found Session, ok bool) {
 	text, sum, _ := strings.Cut(value, ".")
-	said, err := encoding.DecodeString(text)
-	if err != nil || len(said) < headBytes {
+	decoded, err := encoding.DecodeString(text)
+	if err != nil || len(decoded) < headBytes {
 		return Session{}, false
 	}
-	o := s.named(string(said[headBytes:]))
-	given, err := encoding.DecodeString(sum)
-	if err != nil || o == nil || !hmac.Equal(given, mac(o.key, "session", text)) {
+	o := s.named(string(decoded[headBytes:]))
+	signature, err := encoding.DecodeString(sum)
+	if err != nil || o == nil || !hmac.Equal(signature, mac(o.key, "session", text)) {
 		return Session{}, false
 	}
-	found = Session{Operator: o, Value: value, id: encoding.EncodeToString(said[8:headBytes]), expires: int64(binary.BigEndian.Uint64(said))}
+	found = Session{Operator: o, Value: value, id: encoding.EncodeToString(decoded[8:headBytes]), expires: int64(binary.BigEndian.Uint64(decoded))}
 	if s.now().Unix() >= found.expires || s.revocations.has(found) {
 		return Session{}, false
 	}

@@ -96,8 +96,8 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 		return false, nil
 	}
 	f.count(result, nil)
-	if gone := cmp.Or(to.close(), ctx.Err()); err == nil {
-		err = gone // others have its answer
+	if closeErr := cmp.Or(to.close(), ctx.Err()); err == nil {
+		err = closeErr // others have its answer
 	}
 	return true, err
 }

@@ -78,12 +78,12 @@ func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			ctx, leave := context.WithCancelCause(t.Context())
-			leader, gone := b.begin(question{stream: stream, ctx: ctx})
+			leader, closeErr := b.begin(question{stream: stream, ctx: ctx})
 			synctest.Wait()
 			follower, done := b.begin(question{stream: stream})
 			synctest.Wait()
 			leave(errLeft)
-			<-gone
+			<-closeErr
 			<-done
 			if leader.err == nil {
 				t.Error("the leader has an answer")

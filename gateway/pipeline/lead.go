@@ -75,8 +75,8 @@ type leaderSink struct {
 	leader     *cache.Leader
 	subscriber Subscriber
 
-	detached AsyncClient // nil: writes wait for the client
-	gone     error       // the client's error before it was detached
+	detached  AsyncClient // nil: writes wait for the client
+	clientErr error       // the client's error before it was detached
 }
 
 var _ tiers.Sink = (*leaderSink)(nil)
@@ -92,14 +92,14 @@ func (s *leaderSink) Begin(h tiers.Head) error {
 // Write implements tiers.Sink.
 func (s *leaderSink) Write(p []byte) error {
 	switch {
-	case s.gone != nil:
+	case s.clientErr != nil:
 		return nil
 	case s.detached == nil && !s.subscriber.Shared():
 		err := s.sink.Write(p)
 		if err == nil || !s.subscriber.Shared() {
 			return err
 		}
-		s.gone = err
+		s.clientErr = err
 		return nil
 	case s.detached == nil:
 		s.detached = s.Detach()
@@ -111,7 +111,7 @@ func (s *leaderSink) Write(p []byte) error {
 // close waits until the client has received everything, or accepts no more; then it returns the reason.
 func (s *leaderSink) close() error {
 	if s.detached == nil {
-		return s.gone
+		return s.clientErr
 	}
 	return s.detached.Close()
 }

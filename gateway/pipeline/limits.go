@@ -148,6 +148,6 @@ func worked(rc *receipt.Receipt) bool {
 		if t.Role == dispatch.RoleTokenize {
 			return false
 		}
-		return t.Failed == "" || t.Failed == engine.Gone || t.Failed == engine.Expired
+		return t.Failed == "" || t.Failed == engine.ClientGone || t.Failed == engine.Expired
 	})
 }

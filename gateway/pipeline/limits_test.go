@@ -22,7 +22,7 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 		{"the whole answer", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
 		{"broken off before its usage", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}, TargetTokens: 4}, 14},
 		{"passed through", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}}, -1},
-		{"the client hung up before the first byte", &receipt.Receipt{Tries: []dispatch.Try{failed, {Failed: engine.Gone}}}, -1},
+		{"the client hung up before the first byte", &receipt.Receipt{Tries: []dispatch.Try{failed, {Failed: engine.ClientGone}}}, -1},
 		{"its time was over before the first byte", &receipt.Receipt{Tries: []dispatch.Try{{Failed: engine.Expired}}}, -1},
 		{"nothing but its tokens were counted", &receipt.Receipt{Tries: []dispatch.Try{{Role: dispatch.RoleTokenize}, failed}}, 0},
 	} {

@@ -18,7 +18,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	q.count(result, e)
 	q.record.Entry = e
-	if !q.share.known {
+	if !q.share.fromRecent {
 		q.p.recent.keep(q.Caller.Tenant, q.Body.Request, &q.share.parts, q.share.key)
 	}
 	now := q.p.o.World.Now()

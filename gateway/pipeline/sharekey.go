@@ -12,11 +12,11 @@ import (
 
 // shareKey is the key of a shareable answer, with what the key promises about the answer.
 type shareKey struct {
-	key       cache.Key
-	parts     cache.Parts // of the key, without the request
-	plan      plan.Plan   // from which the key was made
-	cacheable bool        // answers may be read and stored
-	known     bool        // the key is remembered
+	key        cache.Key
+	parts      cache.Parts // of the key, without the request
+	plan       plan.Plan   // from which the key was made
+	cacheable  bool        // answers may be read and stored
+	fromRecent bool        // the key is remembered
 }
 
 // make computes the key of a request. It returns false if the cache is not used.
@@ -32,7 +32,7 @@ func (p *shareKey) make(q *request) bool {
 	}
 	p.parts.Draft, p.parts.Target = o.ServedModels(q.Route.Model)
 	p.parts.Epochs, p.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
-	if p.key, p.known = q.Body.recent.keyOf(&p.parts); p.known {
+	if p.key, p.fromRecent = q.Body.recent.keyOf(&p.parts); p.fromRecent {
 		return true
 	}
 	whole := p.parts

@@ -23,7 +23,7 @@ const (
 type Rates map[risk.Key]float64
 
 // RatesOf measures the rates in the log.
-func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.Known, now time.Time) (Rates, error) {
+func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.KeyState, now time.Time) (Rates, error) {
 	type count struct {
 		version int64
 		next    float64 // threshold

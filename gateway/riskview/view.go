@@ -33,7 +33,7 @@ type Viewer struct {
 }
 
 // Views returns the states as operators see them, in their order.
-func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
+func (l Viewer) Views(known []evidence.KeyState) []gateway.RiskView {
 	views := make([]gateway.RiskView, len(known))
 	inherits := inheriting(known, l.Config)
 	for i := range known {
@@ -42,7 +42,7 @@ func (l Viewer) Views(known []evidence.Known) []gateway.RiskView {
 	return views
 }
 
-func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
+func (l Viewer) view(k *evidence.KeyState, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
 		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k, inherits),
@@ -71,7 +71,7 @@ func (l Viewer) view(k *evidence.Known, inherits bool) gateway.RiskView {
 
 // phase is the state of a kind of request: by the threshold of its route if it inherits that, otherwise by
 // its own evidence.
-func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
+func (l Viewer) phase(k *evidence.KeyState, inherits bool) gateway.RiskState {
 	v, w := k.State.View(k.Rule), &k.State.Warmup
 	switch {
 	case inherits:
@@ -91,7 +91,7 @@ func (l Viewer) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 }
 
 // warmup is the state of a kind's warm-up; nil if there was none.
-func (l Viewer) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState) *gateway.WarmupView {
+func (l Viewer) warmup(k *evidence.KeyState, c *plan.Config, phase gateway.RiskState) *gateway.WarmupView {
 	w := &k.State.Warmup
 	if w.Began == 0 {
 		return nil
@@ -141,7 +141,7 @@ func adviceView(a risk.Advice) *gateway.RiskAdvice {
 
 // inheriting returns the keys without a certified threshold whose requests use the threshold of their whole
 // route: the same models and rules, all lengths.
-func inheriting(known []evidence.Known, config func(route string) *plan.Config) map[risk.Key]bool {
+func inheriting(known []evidence.KeyState, config func(route string) *plan.Config) map[risk.Key]bool {
 	serving := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
@@ -161,7 +161,7 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 }
 
 // guaranteesOf summarizes states, one line per route, with the main kind of each.
-func guaranteesOf(known []evidence.Known, views []gateway.RiskView) []gateway.RiskSummary {
+func guaranteesOf(known []evidence.KeyState, views []gateway.RiskView) []gateway.RiskSummary {
 	lines := gateway.RiskSummaries(views)
 	for i := range lines {
 		lines[i].Main = mainOf(lines[i].Route, known, views)
@@ -171,7 +171,7 @@ func guaranteesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Ri
 
 // mainOf is the view of a route's kind of request with the most drafts and audits, of those in use; nil if
 // there is none.
-func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
+func mainOf(route string, known []evidence.KeyState, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
 		return k.Route == route && k.Cohort == OwnCohort && !strings.HasPrefix(k.TrafficClass, WholePrefix)
 	}
@@ -182,21 +182,21 @@ func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gat
 		}
 	}
 	var best *gateway.RiskView
-	most := -1
+	maxSamples := -1
 	for i := range known {
 		k := &known[i]
 		if !own(k.Key) || last.Sub(k.Seen) > inUse {
 			continue
 		}
-		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].ScoresLearned; n > most {
-			best, most = &views[i], n
+		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].ScoresLearned; n > maxSamples {
+			best, maxSamples = &views[i], n
 		}
 	}
 	return best
 }
 
 // Routes are the routes of states, sorted.
-func Routes(known []evidence.Known) []string {
+func Routes(known []evidence.KeyState) []string {
 	var routes []string
 	for i := range known {
 		routes = append(routes, known[i].Key.Route)

@@ -40,7 +40,7 @@ type Watcher struct {
 	log    zerolog.Logger
 	now    func() time.Time
 
-	last    atomic.Pointer[[]evidence.Known]
+	last    atomic.Pointer[[]evidence.KeyState]
 	counted atomic.Pointer[Rates] // nil before the first request for views
 
 	mu       sync.Mutex         // one measurement at a time
@@ -77,7 +77,7 @@ func (s *Watcher) Run(ctx context.Context) error {
 }
 
 // logChanges logs the phases at the start, and later their changes.
-func (s *Watcher) logChanges(known []evidence.Known) {
+func (s *Watcher) logChanges(known []evidence.KeyState) {
 	views := s.viewer().Views(known)
 	var lines []phaseLine
 	if s.logged {
@@ -88,16 +88,16 @@ func (s *Watcher) logChanges(known []evidence.Known) {
 		}
 	}
 	s.logged, s.logViews = true, views
-	told := 0
+	written := 0
 	for _, l := range lines {
 		if !s.config(l.route).Mode.Audited() {
 			continue
 		}
-		if told++; told <= maxPhaseLines {
+		if written++; written <= maxPhaseLines {
 			l.write(s.log)
 		}
 	}
-	if more := told - maxPhaseLines; more > 0 {
+	if more := written - maxPhaseLines; more > 0 {
 		s.log.Info().Int("kinds", more).Msg("more kinds of request changed their phase; foregate risk show tells of all")
 	}
 }
@@ -112,7 +112,7 @@ func (s *Watcher) viewer() Viewer {
 }
 
 // States returns all states, at most ten seconds old (evidence.NewCollector).
-func (s *Watcher) States() []evidence.Known {
+func (s *Watcher) States() []evidence.KeyState {
 	if known := s.last.Load(); known != nil {
 		return *known
 	}
@@ -145,7 +145,7 @@ func (s *Watcher) Guarantees() []gateway.RiskSummary {
 
 // Inherited counts each route's kinds of request that use the threshold of the whole route
 // (evidence.NewCollector).
-func (s *Watcher) Inherited(known []evidence.Known) map[string]int {
+func (s *Watcher) Inherited(known []evidence.KeyState) map[string]int {
 	of := map[string]int{}
 	for i := range known {
 		of[known[i].Key.Route] += 0
@@ -157,7 +157,7 @@ func (s *Watcher) Inherited(known []evidence.Known) map[string]int {
 }
 
 // Phases returns the phases of all states (evidence.NewCollector).
-func (s *Watcher) Phases(known []evidence.Known) map[risk.Key]string {
+func (s *Watcher) Phases(known []evidence.KeyState) map[risk.Key]string {
 	of, inherits, l := make(map[risk.Key]string, len(known)), inheriting(known, s.config), s.viewer()
 	for i := range known {
 		k := &known[i]

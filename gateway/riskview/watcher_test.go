@@ -213,7 +213,7 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 			return on(route)
 		}
 		k := evidencetest.Key("chat", "to_1k", "conf")
-		told := func(want ...string) {
+		written := func(want ...string) {
 			t.Helper()
 			time.Sleep(readInterval)
 			synctest.Wait()
@@ -232,16 +232,16 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 			}
 		}
 		go func() { _ = s.Run(t.Context()) }()
-		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
+		written(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.Drafted(k, 9, 3)
 		a.Learn(t, k, risk.GridScores)
-		told(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
-		told()
+		written(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		written()
 		a.Audit(t, k, 300, 3)
-		told(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
-		told()
+		written(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		written()
 		a.Audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
-		told()
+		written()
 	})
 }
 

@@ -133,7 +133,7 @@ func TestAHashOfMegabytesHurtsOnce(t *testing.T) {
 		var read counter
 		c := client(s.addr, read.dial)
 		defer func() { _ = c.Close() }()
-		fill := patient(s.addr)
+		fill := longTimeoutClient(s.addr)
 		defer func() { _ = fill.Close() }()
 		var log logbook
 		w := New(Options{Redis: c, Logger: zerolog.New(&log)})

@@ -56,7 +56,7 @@ func TestOnlyWhatWentWithTheDataStaysInForce(t *testing.T) {
 // wipe loses all that a server has; what stays, or comes back, is written at once.
 func (s store) wipe(t *testing.T, then map[string]map[string]string) {
 	t.Helper()
-	c := patient(s.addr)
+	c := longTimeoutClient(s.addr)
 	defer func() { _ = c.Close() }()
 	_, err := c.TxPipelined(context.Background(), func(p redis.Pipeliner) error {
 		p.Del(context.Background(), Key, MarkerKey, LossKey, LogKey)
@@ -73,7 +73,7 @@ func (s store) wipe(t *testing.T, then map[string]map[string]string) {
 // hash is a hash as it is.
 func (s store) hash(t *testing.T, key string) map[string]string {
 	t.Helper()
-	c := patient(s.addr)
+	c := longTimeoutClient(s.addr)
 	defer func() { _ = c.Close() }()
 	h, err := c.HGetAll(context.Background(), key).Result()
 	if err != nil {
@@ -91,7 +91,7 @@ func (s store) watchers(t *testing.T, n int) (*Store, []*Watcher) {
 	for i := range all {
 		all[i] = s.watcher(t, nil)
 	}
-	c := patient(s.addr)
+	c := longTimeoutClient(s.addr)
 	t.Cleanup(func() { _ = c.Close() })
 	return NewStore(c, []string{"m"}), all
 }
@@ -215,7 +215,7 @@ func TestALossThatIsAcceptedIsAChangeInTheLog(t *testing.T) {
 func TestWhoDeletesTheLastSettingOnPurposeIsObeyed(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
-		c := patient(s.addr)
+		c := longTimeoutClient(s.addr)
 		defer func() { _ = c.Close() }()
 		for what, del := range map[string]func(){
 			"HDEL": func() { s.del("speculation.mode") },
@@ -401,7 +401,7 @@ func TestALossThatCannotBeToldIsLoggedOnce(t *testing.T) {
 		poll(t, w, w)
 		log.forget()
 		s.wipe(t, nil)
-		c := patient(s.addr)
+		c := longTimeoutClient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
 		c.Set(t.Context(), LossKey, "no hash", 0)
 		poll(t, w, w, w)
@@ -422,9 +422,9 @@ func TestALossThatCannotBeToldIsLoggedOnce(t *testing.T) {
 func TestALossThatIsTooLargeToTellIsForbidden(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		s.watchers(t, 0)
-		c := patient(s.addr)
+		c := longTimeoutClient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
-		g := lossDetector{redis: c, known: knownState{loss: &dataLoss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
+		g := lossDetector{redis: c, lastKnown: knownState{loss: &dataLoss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
 		if err := g.publish(t.Context(), knownState{}, readState{}); err == nil || !strings.Contains(err.Error(), LossKey) {
 			t.Errorf("%v", err)
 		}

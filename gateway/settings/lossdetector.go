@@ -23,7 +23,7 @@ var markScript = script.New(markText)
 // belongs to one goroutine at a time.
 type lossDetector struct {
 	redis         redis.UniversalClient
-	known         knownState
+	lastKnown     knownState
 	lossPublished bool // the last read found a published loss in Redis
 }
 
@@ -33,7 +33,7 @@ type lossDetector struct {
 func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, err error) {
 	pipe := g.redis.Pipeline()
 	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
-	told := pipe.HGet(ctx, LossKey, lossField)
+	recorded := pipe.HGet(ctx, LossKey, lossField)
 	_, _ = pipe.Exec(ctx) // each result is checked below
 	values, err := marker.Result()
 	switch {
@@ -41,22 +41,22 @@ func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, 
 		f.mark = parseMark(values[0], values[1])
 	case refuses(err):
 		forbidden = forbids(MarkerKey, err)
-		f.mark = g.known.mark
+		f.mark = g.lastKnown.mark
 	default:
 		return readState{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
 	}
-	if text, err := told.Result(); err == nil {
+	if text, err := recorded.Result(); err == nil {
 		f.publishedLoss, _ = parseLoss(text) // an invalid one is overwritten or deleted
 	}
-	g.lossPublished = told.Err() == nil
+	g.lossPublished = recorded.Err() == nil
 	return f, forbidden, nil
 }
 
 // update computes the settings in force from what was read, and publishes it for the other replicas, unless
 // that is forbidden. It returns why a loss cannot be found or published here.
 func (g *lossDetector) update(ctx context.Context, f readState, forbidden error) error {
-	before := g.known
-	g.known = before.merge(f)
+	before := g.lastKnown
+	g.lastKnown = before.merge(f)
 	if forbidden != nil {
 		return forbidden
 	}
@@ -67,15 +67,15 @@ func (g *lossDetector) update(ctx context.Context, f readState, forbidden error)
 // means that writing is forbidden.
 func (g *lossDetector) publish(ctx context.Context, before knownState, f readState) error {
 	forbidden := g.publishLoss(ctx, f)
-	if !g.known.shouldCount(before, f) {
+	if !g.lastKnown.shouldCount(before, f) {
 		return forbidden
 	}
 	m, err := g.countChange(ctx, before.mark)
 	switch {
 	case err == nil && m.id != "":
-		g.known.mark = m
+		g.lastKnown.mark = m
 	case f.mark.id == "": // not created: Redis may have been emptied since the hash was read; the next read finds out
-		g.known.mark = before.mark
+		g.lastKnown.mark = before.mark
 	}
 	if err != nil && refuses(err) {
 		return forbids(MarkerKey, err)
@@ -87,16 +87,16 @@ func (g *lossDetector) publish(ctx context.Context, before knownState, f readSta
 func (g *lossDetector) publishLoss(ctx context.Context, f readState) error {
 	var err error
 	switch {
-	case g.known.loss != nil && f.publishedLoss == nil:
+	case g.lastKnown.loss != nil && f.publishedLoss == nil:
 		var text []byte
-		if text, err = json.Marshal(g.known.loss); err != nil {
+		if text, err = json.Marshal(g.lastKnown.loss); err != nil {
 			return err
 		}
 		if len(text) > maxLoss {
 			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, maxLoss, len(text))
 		}
 		err = g.redis.HSet(ctx, LossKey, lossField, text).Err()
-	case g.known.loss == nil && g.lossPublished:
+	case g.lastKnown.loss == nil && g.lossPublished:
 		err = g.redis.Del(ctx, LossKey).Err()
 	}
 	if err != nil && refuses(err) {
@@ -124,7 +124,9 @@ func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, er
 }
 
 // lost returns the settings that are in force although Redis has lost them.
-func (g *lossDetector) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
+func (g *lossDetector) lost(fields map[string]string) []Change {
+	return g.lastKnown.loss.pending(fields)
+}
 
 // refuses reports whether Redis will always refuse the same command.
 func refuses(err error) bool {

@@ -15,19 +15,19 @@ const maxShown = 64
 func show(s string) string { return showTo(s, maxShown) }
 
 // showTo is show with another limit in bytes.
-func showTo(s string, most int) string {
+func showTo(s string, maxLen int) string {
 	const mark = "…"
 	var b strings.Builder
 	for _, r := range s {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			r = '?'
 		}
-		if b.Len()+utf8.RuneLen(r) <= most {
+		if b.Len()+utf8.RuneLen(r) <= maxLen {
 			b.WriteRune(r)
 			continue
 		}
 		kept := b.String()
-		for len(kept) > most-len(mark) {
+		for len(kept) > maxLen-len(mark) {
 			_, last := utf8.DecodeLastRuneInString(kept)
 			kept = kept[:len(kept)-last]
 		}
@@ -59,10 +59,10 @@ func near(name string, known []string) string {
 	if name == "" || len(name) > maxShown {
 		return ""
 	}
-	best, least := "", 3
+	best, minDistance := "", 3
 	for _, k := range known {
-		if d := distance(name, k); d < least && d < len(k) {
-			best, least = k, d
+		if d := distance(name, k); d < minDistance && d < len(k) {
+			best, minDistance = k, d
 		}
 	}
 	if best == "" {

@@ -153,7 +153,7 @@ func (p *patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func TestAReadThatWasLateOnceIsNotLateForEver(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.HSet(Key, shedLow, "0.7")
-	c := patient(m.Addr())
+	c := longTimeoutClient(m.Addr())
 	defer func() { _ = c.Close() }()
 	p := &patience{}
 	c.AddHook(p)

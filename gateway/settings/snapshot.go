@@ -169,7 +169,7 @@ func (b *builder) field(name, value string, routes []string) {
 }
 
 func (b *builder) refuse(name, value, reason string) {
-	if _, told := b.refused[name]; !told {
+	if _, recorded := b.refused[name]; !recorded {
 		b.refused[name] = RejectedValue{show(name), showValue(value), reason}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // desks runs a test with a store on miniredis and, when REDIS_ADDR is set, on Redis.
 func desks(t *testing.T, test func(t *testing.T, s *Store, c *redis.Client)) {
 	run := func(t *testing.T, addr string) {
-		c := patient(addr)
+		c := longTimeoutClient(addr)
 		t.Cleanup(func() { _ = c.Close() })
 		wipe := func() { c.Del(context.Background(), Key); c.Del(context.Background(), LogKey) }
 		wipe()
@@ -364,7 +364,7 @@ func TestAChangeWhoseAnswerDoesNotComeIsLookedAt(t *testing.T) {
 				if !c.made {
 					u.before = func() {}
 				}
-				own := patient(client.Options().Addr)
+				own := longTimeoutClient(client.Options().Addr)
 				t.Cleanup(func() { _ = own.Close() })
 				own.AddHook(u)
 				r, err := NewStore(own, nil).Set(t.Context(), anne, hash("shed.low=0.7", "timeout.stream_idle=5s"), nil)

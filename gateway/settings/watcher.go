@@ -143,7 +143,7 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 	if err != nil {
 		return err
 	}
-	if w.lossDetector.known.mustReread(f.mark) {
+	if w.lossDetector.lastKnown.mustReread(f.mark) {
 		if *c, err = w.reader.read(ctx); err != nil {
 			return fmt.Errorf("settings: read %s again: %w", Key, err)
 		}
@@ -154,7 +154,7 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 	read := c.fields
 	f.fields = read
 	forbidden = w.lossDetector.update(ctx, f, forbidden)
-	c.fields = w.lossDetector.known.fields
+	c.fields = w.lossDetector.lastKnown.fields
 	lost := w.lossDetector.lost(read)
 	before := w.Lost()
 	w.lost.Store(&lost)

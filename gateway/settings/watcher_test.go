@@ -31,8 +31,8 @@ func client(addr string, dial func(ctx context.Context, network, addr string) (n
 	})
 }
 
-// patient is a client of the test's own, which a busy machine does not hurry.
-func patient(addr string) *redis.Client {
+// longTimeoutClient is a client of the test's own, which a busy machine does not hurry.
+func longTimeoutClient(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 }
 
@@ -108,7 +108,7 @@ func stores(t *testing.T, test func(t *testing.T, s store)) {
 		if addr == "" {
 			t.Skip("REDIS_ADDR is not set")
 		}
-		c := patient(addr)
+		c := longTimeoutClient(addr)
 		t.Cleanup(func() { _ = c.Close() })
 		wipe := func() { c.Del(context.Background(), Key) }
 		wipe()

@@ -149,7 +149,7 @@ func (o *opener) openSettings() error {
 		o.stores.Settings = o.stores.Control
 		return nil
 	}
-	client, err := openPatient(ep, o.passwords)
+	client, err := openForOperator(ep, o.passwords)
 	if err != nil {
 		return err
 	}
@@ -184,17 +184,17 @@ func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// OpenPatient connects for an operator's command: like a replica, but with timeouts of seconds.
-func OpenPatient(ep config.Endpoint) (c redis.UniversalClient, err error) {
+// OpenForOperator connects for an operator's command: like a replica, but with timeouts of seconds.
+func OpenForOperator(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	files, err := readPasswords(ep)
 	if err != nil {
 		return nil, err
 	}
-	return openPatient(ep, files)
+	return openForOperator(ep, files)
 }
 
-// openPatient uses passwords that were read before.
-func openPatient(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+// openForOperator uses passwords that were read before.
+func openForOperator(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
 	at, err := files.options(ep)
 	if err != nil {
 		return nil, err

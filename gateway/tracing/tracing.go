@@ -130,11 +130,11 @@ func (t *Tracer) Begin(h http.Header) *gateway.Trace {
 // parentOf returns the trace context of a request; it is invalid if there is none, if there are two, or if it
 // is malformed.
 func parentOf(h http.Header) trace.SpanContext {
-	told := h["Traceparent"]
-	if len(told) != 1 {
+	parents := h["Traceparent"]
+	if len(parents) != 1 {
 		return trace.SpanContext{}
 	}
-	carrier := propagation.MapCarrier{"traceparent": told[0]}
+	carrier := propagation.MapCarrier{"traceparent": parents[0]}
 	if state := strings.Join(h["Tracestate"], ","); len(state) <= maxState {
 		carrier["tracestate"] = state
 	}

@@ -77,8 +77,8 @@ func (g *Gate) mayBegin(h *holding, claimed int64) *Error {
 }
 
 // refusal returns judge's decision as an error, nil if it is granted.
-func (q quota) refusal(held, n int64, share, all Reason) *Error {
-	switch q.judge(held, n) {
+func (q quota) refusal(inUse, n int64, share, all Reason) *Error {
+	switch q.judge(inUse, n) {
 	case overShare:
 		return &Error{Reason: share, Limit: q.total}
 	case spent:

@@ -19,12 +19,12 @@ const (
 )
 
 // judge decides whether a tenant that holds held may take n more.
-func (q quota) judge(held, n int64) verdict {
-	left, others := q.total-q.used-n, q.used-held
+func (q quota) judge(inUse, n int64) verdict {
+	left, others := q.total-q.used-n, q.used-inUse
 	switch {
-	case left >= 0 && (held == 0 || held+n <= maxShareFactor*left):
+	case left >= 0 && (inUse == 0 || inUse+n <= maxShareFactor*left):
 		return granted
-	case held == 0 || others > held+n:
+	case inUse == 0 || others > inUse+n:
 		return spent
 	}
 	return overShare

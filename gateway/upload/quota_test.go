@@ -7,8 +7,8 @@ import (
 
 func TestATenantMayHoldTwiceWhatIsFree(t *testing.T) {
 	for _, tc := range []struct {
-		total, used, held, n int64
-		want                 verdict
+		total, used, inUse, n int64
+		want                  verdict
 	}{
 		{1, 0, 0, 1, granted}, {1, 1, 0, 1, spent}, {1, 1, 1, 1, overShare},
 		{90, 0, 0, 90, granted}, {90, 0, 0, 91, spent}, // nobody else holds anything
@@ -17,8 +17,8 @@ func TestATenantMayHoldTwiceWhatIsFree(t *testing.T) {
 		{90, 60, 10, 20, spent}, {90, 60, 10, 10, granted}, {90, 60, 30, 1, granted}, {90, 72, 36, 1, overShare}, // two fifths
 		{90, 90, 30, 1, spent}, {90, 89, 89, 1, overShare},
 	} {
-		if got := (quota{tc.total, tc.used}).judge(tc.held, tc.n); got != tc.want {
-			t.Errorf("%d of %d used, of that %d by the tenant, %d more: %d, want %d", tc.used, tc.total, tc.held, tc.n, got, tc.want)
+		if got := (quota{tc.total, tc.used}).judge(tc.inUse, tc.n); got != tc.want {
+			t.Errorf("%d of %d used, of that %d by the tenant, %d more: %d, want %d", tc.used, tc.total, tc.inUse, tc.n, got, tc.want)
 		}
 	}
 }
@@ -28,12 +28,12 @@ func TestHoweverManyTakeAllTheyCanSomethingIsLeft(t *testing.T) {
 	const total = 10_000
 	for k := 1; k <= 20; k++ {
 		q := quota{total: total}
-		held := make([]int64, k)
+		inUse := make([]int64, k)
 		for progress := true; progress; {
 			progress = false
-			for i := range held {
-				if q.judge(held[i], 1) == granted {
-					held[i]++
+			for i := range inUse {
+				if q.judge(inUse[i], 1) == granted {
+					inUse[i]++
 					q.used++
 					progress = true
 				}
@@ -56,24 +56,24 @@ func FuzzNobodyGetsMoreThanThereIs(f *testing.F) {
 			return
 		}
 		dice := rand.New(rand.NewPCG(seed, 0))
-		q, held := quota{total: total}, make([]int64, tenants)
+		q, inUse := quota{total: total}, make([]int64, tenants)
 		for range 500 {
 			i, n := dice.IntN(tenants), 1+dice.Int64N(total)
 			if dice.IntN(3) == 0 { // it gives some back
-				n = min(n, held[i])
-				held[i] -= n
+				n = min(n, inUse[i])
+				inUse[i] -= n
 				q.used -= n
 				continue
 			}
 			free := total - q.used
-			v := q.judge(held[i], n)
+			v := q.judge(inUse[i], n)
 			switch {
-			case v == granted && (n > free || held[i] > 0 && held[i]+n > maxShareFactor*(free-n)):
-				t.Fatalf("%d granted to one that holds %d, with %d free", n, held[i], free)
-			case v != granted && held[i] == 0 && n <= free:
+			case v == granted && (n > free || inUse[i] > 0 && inUse[i]+n > maxShareFactor*(free-n)):
+				t.Fatalf("%d granted to one that holds %d, with %d free", n, inUse[i], free)
+			case v != granted && inUse[i] == 0 && n <= free:
 				t.Fatalf("%d of %d free refused to one that holds nothing", n, free)
 			case v == granted:
-				held[i] += n
+				inUse[i] += n
 				q.used += n
 			}
 		}

@@ -33,8 +33,8 @@ func (f *File) value(path string, n *yaml.Node) Value {
 	return v
 }
 
-// Given tells whether the field is in the file, well or badly.
-func (v Value) Given() bool { return v.node != nil }
+// IsSet tells whether the field is in the file, well or badly.
+func (v Value) IsSet() bool { return v.node != nil }
 
 // Path is the field's, such as pools.big.backends[0].
 func (v Value) Path() string { return v.path }
@@ -61,9 +61,9 @@ func (v Value) Sound() bool { return v.file.Sound(v.path) }
 // asked for.
 type Fields struct {
 	Value
-	entries map[string]*entry
-	names   []string // as they stand in the file
-	known   []string // as they were asked for
+	entries    map[string]*entry
+	names      []string // as they stand in the file
+	validNames []string // as they were asked for
 }
 
 // entry is a field that the file gives.
@@ -120,8 +120,8 @@ func (b *Fields) Names() []string { return b.names }
 
 // At returns a field that may be given.
 func (b *Fields) At(name string) Value {
-	if !slices.Contains(b.known, name) {
-		b.known = append(b.known, name)
+	if !slices.Contains(b.validNames, name) {
+		b.validNames = append(b.validNames, name)
 	}
 	e, ok := b.entries[name]
 	if !ok {
@@ -136,7 +136,7 @@ func (b *Fields) At(name string) Value {
 // Need returns a field that must be given.
 func (b *Fields) Need(name, want string) Value {
 	v := b.At(name)
-	if b.entries != nil && !v.Given() {
+	if b.entries != nil && !v.IsSet() {
 		v.Fail("missing; want %s", want)
 	}
 	return v
@@ -147,7 +147,7 @@ func (b *Fields) One(names ...string) (name string, ok bool) {
 	for _, n := range names {
 		v := b.At(n)
 		switch {
-		case !v.Given():
+		case !v.IsSet():
 		case ok:
 			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.entries[name].line, strings.Join(names, ", "))
 		default:
@@ -163,8 +163,8 @@ func (b *Fields) One(names ...string) (name string, ok bool) {
 // Done notes the fields that nobody asked for.
 func (b *Fields) Done() {
 	for _, name := range b.names {
-		if !slices.Contains(b.known, name) {
-			b.file.Fail(b.pathOf(name), "unknown field; known here: %s", strings.Join(slices.Sorted(slices.Values(b.known)), ", "))
+		if !slices.Contains(b.validNames, name) {
+			b.file.Fail(b.pathOf(name), "unknown field; known here: %s", strings.Join(slices.Sorted(slices.Values(b.validNames)), ", "))
 		}
 	}
 }

@@ -27,8 +27,8 @@ var (
 
 // Answer is what has come of one answer. The zero value is ready.
 type Answer struct {
-	Begun   func()          // called at the first line or with the body; nil: nobody is told
-	Heard   func(piece int) // called after each piece of text, from 1 on; nil: nobody is told
+	OnStart func()          // called at the first line or with the body; nil: nobody is told
+	OnText  func(piece int) // called after each piece of text, from 1 on; nil: nobody is told
 	MaxText int             // bytes that are kept of the text; 0 is no bound
 
 	Text     strings.Builder
@@ -42,8 +42,8 @@ type Answer struct {
 	Usage    *Usage        // nil: not told
 	Gateway  *Gateway      // nil: not told
 
-	begun bool
-	spoke time.Time // when the last piece came
+	started bool
+	spoke   time.Time // when the last piece came
 }
 
 // Usage is the OpenAI API's.
@@ -129,10 +129,10 @@ func (a *Answer) Whole(r io.Reader) error {
 
 // begin tells of the first byte.
 func (a *Answer) begin() {
-	if !a.begun && a.Begun != nil {
-		a.Begun()
+	if !a.started && a.OnStart != nil {
+		a.OnStart()
 	}
-	a.begun = true
+	a.started = true
 }
 
 // event takes up the data of one event.
@@ -189,8 +189,8 @@ func (a *Answer) say(text string) {
 	if a.MaxText == 0 || a.Text.Len()+len(text) <= a.MaxText {
 		a.Text.WriteString(text)
 	}
-	if a.Heard != nil {
-		a.Heard(a.Pieces)
+	if a.OnText != nil {
+		a.OnText(a.Pieces)
 	}
 }
 

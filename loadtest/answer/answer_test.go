@@ -31,7 +31,7 @@ func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)
 	}
 	var heard []int
-	a := Answer{Heard: func(n int) { heard = append(heard, n) }}
+	a := Answer{OnText: func(n int) { heard = append(heard, n) }}
 	if err := a.Stream(strings.NewReader(piece("") + piece("the sea") + piece(" is") + "data: [DONE]\n\n")); err != nil || a.Dones != 1 {
 		t.Fatal(err, a.Dones)
 	}

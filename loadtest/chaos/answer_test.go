@@ -40,10 +40,10 @@ func TestWhatBecameOfAStreamHasOneName(t *testing.T) {
 
 func TestAStreamThatIsResetIsCutSilentlyUnlessAnErrorWasTold(t *testing.T) {
 	reset := iotest.ErrReader(errors.New("connection reset"))
-	for said, want := range map[string]string{word: CutSilent, word + finish + done: CutSilent, word + broken: ErrorEvent} {
+	for reported, want := range map[string]string{word: CutSilent, word + finish + done: CutSilent, word + broken: ErrorEvent} {
 		a := &answer.Answer{MaxText: maxAnswer}
-		if got, _ := readStream(a, io.MultiReader(strings.NewReader(said), reset)); got != want {
-			t.Errorf("%q and a reset: %s, want %s", said, got, want)
+		if got, _ := readStream(a, io.MultiReader(strings.NewReader(reported), reset)); got != want {
+			t.Errorf("%q and a reset: %s, want %s", reported, got, want)
 		}
 	}
 }

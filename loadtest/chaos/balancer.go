@@ -30,9 +30,9 @@ type rotation struct {
 	failing time.Time // the first check that failed since the last time in turn; zero: none
 }
 
-// heard takes one check up. window is how long it was from the first check that failed, when
+// recordCheck takes one check up. window is how long it was from the first check that failed, when
 // this one brings the gateway back in turn, else 0.
-func (r *rotation) heard(ok bool, at time.Time) (in bool, window time.Duration) {
+func (r *rotation) recordCheck(ok bool, at time.Time) (in bool, window time.Duration) {
 	switch {
 	case ok == !r.out:
 		r.against = 0
@@ -117,7 +117,7 @@ func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rot
 	for {
 		ready := g.Ready(ctx)
 		if ctx.Err() == nil {
-			in, window := r.heard(ready, time.Now())
+			in, window := r.recordCheck(ready, time.Now())
 			g.OutOfTurn.Store(!in)
 			seen.note(g.Number, len(w.Gateways), in, window)
 		}

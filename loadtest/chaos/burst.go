@@ -37,12 +37,12 @@ const (
 // sharing is a world for rows of what identical requests share: targets alone, so that one
 // generation is one request to a simulator, and slow enough to be met under way.
 func sharing() Setup {
-	return Setup{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.lookup_timeout": patientLook}}
+	return Setup{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.lookup_timeout": longLookupTimeout}}
 }
 
-// patientLook is a budget within which Redis answers on machines that do other things, too:
+// longLookupTimeout is a budget within which Redis answers on machines that do other things, too:
 // these rows count generations, and a lookup that was late costs one.
-const patientLook = "500ms"
+const longLookupTimeout = "500ms"
 
 // cached is what X-Cache says of an outcome.
 func (o *Outcome) cached() string { return o.Header.Get("X-Cache") }
@@ -126,11 +126,11 @@ func (w *Testbed) generations() (n int) {
 	return n
 }
 
-// atMost checks a number of generations, and notes it.
-func (w *Testbed) atMost(ctx context.Context, what string, made, most int) {
+// checkMaxGenerations checks a number of generations, and notes it.
+func (w *Testbed) checkMaxGenerations(ctx context.Context, what string, made, maximum int) {
 	w.Note("%s: %d generations", what, made)
-	if made > most {
-		w.Fail("%s: %d generations, promised %d; lookups %v", what, made, most, w.lookups(ctx))
+	if made > maximum {
+		w.Fail("%s: %d generations, promised %d; lookups %v", what, made, maximum, w.lookups(ctx))
 	}
 }
 
@@ -149,8 +149,8 @@ func (w *Testbed) lookups(ctx context.Context) (out []string) {
 	return out
 }
 
-// begun waits until the targets were asked for more than before.
-func (w *Testbed) begun(ctx context.Context, before int) error {
+// waitForGeneration waits until the targets were asked for more than before.
+func (w *Testbed) waitForGeneration(ctx context.Context, before int) error {
 	if err := process.Poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
 		return fmt.Errorf("no generation has begun: %w", err)
 	}

@@ -79,7 +79,7 @@ func TestAnObserverHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 }
 
 func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
-	ask := func(h *heard, n int, salt string) {
+	ask := func(h *saltRecorder, n int, salt string) {
 		h.hear(http.Header{}, fmt.Appendf(nil, `{"cache_salt":%q,"user":%q}`, salt, tenantName(n%manyTenants)))
 	}
 	for name, c := range map[string]struct {
@@ -92,15 +92,15 @@ func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
 		"none":         {func(int) string { return "" }, true},
 		"the client's": {func(n int) string { return fmt.Sprint(guessedSalt, n%manyTenants) }, true},
 	} {
-		h := &heard{salts: map[string]map[string]bool{}}
+		h := &saltRecorder{salts: map[string]map[string]bool{}}
 		h.hear(http.Header{}, []byte(`{"prompt":"a probe"}`))
 		for n := range 2 * manyTenants {
 			ask(h, n, c.salt(n))
 		}
 		var w Testbed
 		h.judge(&w)
-		if (len(w.failures) > 0) != c.bad || h.asked != 2*manyTenants {
-			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.failures)
+		if (len(w.failures) > 0) != c.bad || h.requests != 2*manyTenants {
+			t.Errorf("%s: %d asked, broken %q", name, h.requests, w.failures)
 		}
 	}
 }

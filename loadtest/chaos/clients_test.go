@@ -15,10 +15,10 @@ func TestAnSDKWaitsAsItIsToldAndGivesUpWhereItIsTold(t *testing.T) {
 		return h
 	}
 	for name, c := range map[string]struct {
-		o           Outcome
-		try         int
-		again       bool
-		least, most time.Duration
+		o                Outcome
+		try              int
+		again            bool
+		minimum, maximum time.Duration
 	}{
 		"shed, and told when":        {Outcome{Kind: Shed, Header: header("Retry-After", "3")}, 0, true, 3 * time.Second, 3 * time.Second},
 		"told a time beyond obeying": {Outcome{Kind: Limited, Header: header("Retry-After", "90")}, 1, true, 750 * time.Millisecond, time.Second},
@@ -29,7 +29,7 @@ func TestAnSDKWaitsAsItIsToldAndGivesUpWhereItIsTold(t *testing.T) {
 		"an answer":                  {Outcome{Kind: Answered}, 0, false, 0, 0},
 	} {
 		pause, again := sdkWaits(&c.o, c.try)
-		if again != c.again || pause < c.least || pause > c.most {
+		if again != c.again || pause < c.minimum || pause > c.maximum {
 			t.Errorf("%s: %v, %v", name, pause, again)
 		}
 	}

@@ -34,7 +34,7 @@
 //
 // The bound of a time is the promise plus 250 ms plus five times the delay of this process' timers
 // ([TimerLag]). Latencies may also vary as much as before the fault. Rows of a slow Redis are held to its
-// budget without the 250 ms, by the gateways' receipts (heldToBudget).
+// budget without the 250 ms, by the gateways' receipts (withinRedisBudget).
 //
 // Run guarantees that everything it started has ended when it returns: processes are stopped by their id and
 // waited for, listeners are closed, goroutines have ended. On Linux children end even if this process is

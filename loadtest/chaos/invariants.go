@@ -82,8 +82,8 @@ func (w *Testbed) invariants(ctx context.Context, quiet int) {
 			w.Fail("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
 				i, is.goroutines, was.goroutines, is.heap/1e6, was.heap/1e6, err)
 		}
-		if lines, most := g.Lines()-was.lines, freeLines+quiet*w.injections+w.due; lines > most {
-			w.Fail("gateway %d logged %d lines beside access records, at most %d are due", i, lines, most)
+		if lines, maximum := g.Lines()-was.lines, freeLines+quiet*w.injections+w.due; lines > maximum {
+			w.Fail("gateway %d logged %d lines beside access records, at most %d are due", i, lines, maximum)
 		}
 	}
 }

@@ -58,26 +58,26 @@ type Request struct {
 	Prompt   string // "" is a short one, different each time
 	Header   http.Header
 	Fields   map[string]any  // more of the body, or instead of what it has
-	Heard    func(chunk int) // of a stream: called after each piece of text, from 1 on
+	OnText   func(chunk int) // of a stream: called after each piece of text, from 1 on
 }
 
 // Outcome is what became of one.
 type Outcome struct {
-	Kind    string
-	Detail  string // of an error
-	Phase   string // in which it was sent
-	Gateway int
-	Stream  bool
-	Class   string // its priority
-	Prompt  string // that it asked; "" is one of its own
-	Most    int    // tokens that it asked for
-	At      time.Time
-	First   time.Duration // from when it was due to the first byte of the answer's body
-	Total   time.Duration // to its end
-	Silence time.Duration // the longest between two pieces of a stream's text
-	Text    string        // of the answer, as far as it came
-	Tokens  int           // that its usage tells; 0 is none
-	Header  http.Header   // of the answer; nil when there was none
+	Kind      string
+	Detail    string // of an error
+	Phase     string // in which it was sent
+	Gateway   int
+	Stream    bool
+	Class     string // its priority
+	Prompt    string // that it asked; "" is one of its own
+	MaxTokens int    // tokens that it asked for
+	At        time.Time
+	First     time.Duration // from when it was due to the first byte of the answer's body
+	Total     time.Duration // to its end
+	Silence   time.Duration // the longest between two pieces of a stream's text
+	Text      string        // of the answer, as far as it came
+	Tokens    int           // that its usage tells; 0 is none
+	Header    http.Header   // of the answer; nil when there was none
 }
 
 // Load sends requests at a steady rate, whatever is outstanding, to the gateways in
@@ -236,7 +236,7 @@ func (r *Request) body(load, n int) []byte {
 // send sends one request and waits for the answer's end.
 func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	id := fmt.Sprintf("chaos-%d-%d-%d", l.number, n, l.serial.Add(1))
-	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, Prompt: r.Prompt, Most: r.Tokens, At: time.Now()}
+	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, Prompt: r.Prompt, MaxTokens: r.Tokens, At: time.Now()}
 	defer func() { o.Total = time.Since(o.At) }()
 	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(l.number, n))) //nolint:noctx // the client has a time limit
 	if err != nil {
@@ -257,7 +257,7 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
-	a := &answer.Answer{Begun: func() { o.First = time.Since(o.At) }, Heard: r.Heard, MaxText: maxAnswer}
+	a := &answer.Answer{OnStart: func() { o.First = time.Since(o.At) }, OnText: r.OnText, MaxText: maxAnswer}
 	defer func() { o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence }()
 	switch {
 	case resp.StatusCode != http.StatusOK:

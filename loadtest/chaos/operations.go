@@ -35,27 +35,27 @@ type accounting struct {
 	sample         string        // of an answer in other words
 }
 
-// asked is what an answer of a simulator follows from, at temperature 0.
-type asked struct {
-	prompt string
-	most   int // tokens
+// question is what an answer of a simulator follows from, at temperature 0.
+type question struct {
+	prompt    string
+	maxTokens int // tokens
 }
 
-// said is an answer's text, with the tokens that its usage tells.
-type said struct {
+// engineAnswer is an answer's text, with the tokens that its usage tells.
+type engineAnswer struct {
 	text   string
 	tokens int
 }
 
 // take counts outcomes; truths are the answers that the engines give.
-func (t *accounting) take(all []Outcome, truths map[asked]said) {
+func (t *accounting) take(all []Outcome, truths map[question]engineAnswer) {
 	t.requests += len(all)
 	for i := range all {
 		o := &all[i]
 		switch o.Kind {
 		case Answered:
 			t.silence = max(t.silence, o.Silence)
-			truth, known := truths[asked{o.Prompt, o.Most}]
+			truth, known := truths[question{o.Prompt, o.MaxTokens}]
 			if !known || o.Text != truth.text || o.Tokens != truth.tokens {
 				t.other++
 				t.sample = fmt.Sprintf("%q of %d tokens for %q of %d", tail(o.Text), o.Tokens, tail(truth.text), truth.tokens)
@@ -82,10 +82,10 @@ func (t *accounting) take(all []Outcome, truths map[asked]said) {
 func tail(text string) string { return text[max(0, len(text)-60):] }
 
 // questions are the different ones among outcomes that were answered.
-func questions(all []Outcome) (out []asked) {
-	seen := map[asked]bool{}
+func questions(all []Outcome) (out []question) {
+	seen := map[question]bool{}
 	for i := range all {
-		q := asked{all[i].Prompt, all[i].Most}
+		q := question{all[i].Prompt, all[i].MaxTokens}
 		if all[i].Kind == Answered && !seen[q] {
 			seen[q] = true
 			out = append(out, q)
@@ -98,7 +98,7 @@ func questions(all []Outcome) (out []asked) {
 const askers = 8
 
 // truths asks a simulator of its own, without a gateway, what the engines of an operation say.
-func truths(ctx context.Context, all []asked) (map[asked]said, error) {
+func truths(ctx context.Context, all []question) (map[question]engineAnswer, error) {
 	s, err := vllmsim.New(vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: 1000})
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func truths(ctx context.Context, all []asked) (map[asked]said, error) {
 		return nil, err
 	}
 	defer func() { _ = s.Close() }() // nobody asks it any more
-	out, errs := make([]said, len(all)), make([]error, len(all))
+	out, errs := make([]engineAnswer, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
 	for first := range min(askers, len(all)) {
 		asking.Go(func() {
@@ -117,7 +117,7 @@ func truths(ctx context.Context, all []asked) (map[asked]said, error) {
 		})
 	}
 	asking.Wait()
-	answers := map[asked]said{}
+	answers := map[question]engineAnswer{}
 	for i, q := range all {
 		if errs[i] != nil {
 			return nil, fmt.Errorf("what the engines say: %w", errs[i])
@@ -128,23 +128,23 @@ func truths(ctx context.Context, all []asked) (map[asked]said, error) {
 }
 
 // truth asks one question.
-func truth(ctx context.Context, url string, q asked) (said, error) {
-	r := operated(q.prompt, q.most)
+func truth(ctx context.Context, url string, q question) (engineAnswer, error) {
+	r := operated(q.prompt, q.maxTokens)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+chatPath, bytes.NewReader(r.body(0, 0)))
 	if err != nil {
-		return said{}, err
+		return engineAnswer{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := process.Client.Do(req)
 	if err != nil {
-		return said{}, err
+		return engineAnswer{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	a := &answer.Answer{MaxText: maxAnswer}
 	if kind, detail := readWhole(a, resp.Body); kind != Answered {
-		return said{}, fmt.Errorf("%s: %s", kind, detail)
+		return engineAnswer{}, fmt.Errorf("%s: %s", kind, detail)
 	}
-	return said{a.Text.String(), tokens(a)}, nil
+	return engineAnswer{a.Text.String(), tokens(a)}, nil
 }
 
 // operated is a request of the operations' load, not streamed.
@@ -155,33 +155,33 @@ const (
 	maxTokens = 900 // of an answer that anybody asks for
 )
 
-// known are prompts with the lengths of their answers, the longest first. Long answers are
+// promptsByLength are prompts with the lengths of their answers, the longest first. Long answers are
 // those of prompts that have them: with ignore_eos or min_tokens an answer depends on more
 // than its text, and nobody can carry on with it as if nothing had been.
-var known = sync.OnceValues(func() ([]asked, error) {
-	var all []asked
+var promptsByLength = sync.OnceValues(func() ([]question, error) {
+	var all []question
 	for n := range prompts {
-		all = append(all, asked{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), maxTokens})
+		all = append(all, question{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), maxTokens})
 	}
 	answers, err := truths(context.Background(), all) // each question has a time limit
 	if err != nil {
 		return nil, err
 	}
 	for i, q := range all {
-		all[i].most = answers[q].tokens
+		all[i].maxTokens = answers[q].tokens
 	}
-	slices.SortFunc(all, func(a, b asked) int { return b.most - a.most })
+	slices.SortFunc(all, func(a, b question) int { return b.maxTokens - a.maxTokens })
 	return all, nil
 })
 
 // prompt is number n of those whose answers have so many tokens.
 func prompt(n, tokens int) string {
-	all, _ := known() // asked before by whoever has prepared the world
+	all, _ := promptsByLength() // asked before by whoever has prepared the world
 	return choose(all, n, tokens)
 }
 
-func choose(all []asked, n, tokens int) string {
-	enough := sort.Search(len(all), func(i int) bool { return all[i].most < tokens })
+func choose(all []question, n, tokens int) string {
+	enough := sort.Search(len(all), func(i int) bool { return all[i].maxTokens < tokens })
 	if enough == 0 {
 		return "" // nobody's; what is answered to it is not whole
 	}

@@ -51,7 +51,7 @@ func TestALoadBalancerBelievesSoManyChecksInARowAndNoFewer(t *testing.T) {
 		var in strings.Builder
 		var longest time.Duration
 		for i, word := range c.heard {
-			ok, window := r.heard(word == 'y', start.Add(time.Duration(i)*time.Second))
+			ok, window := r.recordCheck(word == 'y', start.Add(time.Duration(i)*time.Second))
 			longest = max(longest, window)
 			in.WriteByte("ny"[map[bool]int{true: 1}[ok]])
 		}
@@ -91,13 +91,13 @@ func TestWhatIsRefusedIsTriedAtAnotherGatewayThatIsInTurn(t *testing.T) {
 }
 
 func TestEachRequestIsWholeLostCutOrShed(t *testing.T) {
-	known := map[asked]said{{"q", 3}: {"the blue sea", 3}}
+	known := map[question]engineAnswer{{"q", 3}: {"the blue sea", 3}}
 	one := func(kind, text string, tokens int) Outcome {
-		return Outcome{Kind: kind, Prompt: "q", Most: 3, Text: text, Tokens: tokens}
+		return Outcome{Kind: kind, Prompt: "q", MaxTokens: 3, Text: text, Tokens: tokens}
 	}
 	var got accounting
 	got.take([]Outcome{
-		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), one(Answered, "the blue sea", 2), {Kind: Answered, Prompt: "another", Most: 3, Text: "the blue sea", Tokens: 3},
+		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), one(Answered, "the blue sea", 2), {Kind: Answered, Prompt: "another", MaxTokens: 3, Text: "the blue sea", Tokens: 3},
 		one(Shed, "", 0), one(Unreached, "", 0), one("http_502", "", 0), one(Limited, "", 0), one(TimedOut, "", 0),
 		one(TimedOut, "the", 0), one(ErrorEvent, "", 0), one(CutSilent, "the", 0), one(DoneLies, "", 0), one(Unfinished, "", 0), one(Garbled, "", 0), one(Twice, "", 0),
 	}, known)
@@ -108,16 +108,16 @@ func TestEachRequestIsWholeLostCutOrShed(t *testing.T) {
 }
 
 func TestQuestionsAreAskedOnce(t *testing.T) {
-	answered := Outcome{Kind: Answered, Prompt: "q", Most: 3}
+	answered := Outcome{Kind: Answered, Prompt: "q", MaxTokens: 3}
 	longer := answered
-	longer.Most = 4
-	if got := questions([]Outcome{answered, longer, answered, {Kind: Shed, Prompt: "r", Most: 3}}); len(got) != 2 {
+	longer.MaxTokens = 4
+	if got := questions([]Outcome{answered, longer, answered, {Kind: Shed, Prompt: "r", MaxTokens: 3}}); len(got) != 2 {
 		t.Errorf("questions %v", got)
 	}
 }
 
 func TestAPromptIsOneWhoseAnswerIsLongEnough(t *testing.T) {
-	all := []asked{{"a", 9}, {"b", 5}, {"c", 5}, {"d", 1}}
+	all := []question{{"a", 9}, {"b", 5}, {"c", 5}, {"d", 1}}
 	for n, want := range []string{"a", "b", "c", "a"} {
 		if got := choose(all, n, 5); got != want {
 			t.Errorf("prompt %d is %q, want %q", n, got, want)
@@ -129,13 +129,13 @@ func TestAPromptIsOneWhoseAnswerIsLongEnough(t *testing.T) {
 }
 
 func TestTheLoadOfOperationsHasAllKindsAndKnownAnswers(t *testing.T) {
-	all, err := known()
+	all, err := promptsByLength()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, form := range []bool{true, false} {
-		if most := beyond(paceOf(form).delay); all[2].most < most {
-			t.Errorf("no three answers have %d tokens, the third has %d", most, all[2].most)
+		if maximum := beyond(paceOf(form).delay); all[2].maxTokens < maximum {
+			t.Errorf("no three answers have %d tokens, the third has %d", maximum, all[2].maxTokens)
 		}
 	}
 	seen := map[string]bool{}
@@ -207,14 +207,14 @@ func TestAnEngineIsWatchedUntilNobodyAsksIt(t *testing.T) {
 	s := vllmsim.Start(t, vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: 1000})
 	e := &engine{addr: strings.TrimPrefix(s.URL(), "http://")}
 	v, err := watching(t.Context(), e)
-	if err != nil || v.asked != 0 {
-		t.Fatalf("asked %d times: %v", v.asked, err)
+	if err != nil || v.requests != 0 {
+		t.Fatalf("asked %d times: %v", v.requests, err)
 	}
-	if _, err := truth(t.Context(), s.URL(), asked{"Why?", 3}); err != nil {
+	if _, err := truth(t.Context(), s.URL(), question{"Why?", 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch(t.Context(), time.Now(), []*watched{v}, func() bool { return v.asked == 1 && v.running == 0 }); err != nil || v.last <= 0 {
-		t.Errorf("asked %d times, at last after %v: %v", v.asked, v.last, err)
+	if err := watch(t.Context(), time.Now(), []*watched{v}, func() bool { return v.requests == 1 && v.running == 0 }); err != nil || v.last <= 0 {
+		t.Errorf("asked %d times, at last after %v: %v", v.requests, v.last, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("because")

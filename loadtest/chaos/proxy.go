@@ -211,11 +211,11 @@ func (p *Proxy) now() NetworkFault {
 
 // link is one connection through a proxy.
 type link struct {
-	proxy  *Proxy
-	client net.Conn
-	deaf   atomic.Bool // swallows for ever
-	sent   atomic.Int64
-	asked  atomic.Bool // the client spoke last
+	proxy      *Proxy
+	client     net.Conn
+	deaf       atomic.Bool // swallows for ever
+	sent       atomic.Int64
+	clientLast atomic.Bool // the client spoke last
 
 	mu     sync.Mutex
 	server net.Conn // nil until dialled
@@ -327,7 +327,7 @@ func (l *link) relay(to, from net.Conn, pass func(to net.Conn, piece []byte) boo
 
 // question passes what the client says.
 func (l *link) question(to net.Conn, piece []byte) bool {
-	if !l.asked.Swap(true) {
+	if !l.clientLast.Swap(true) {
 		l.proxy.roundTrips.Add(1)
 	}
 	_, err := to.Write(piece)
@@ -343,7 +343,7 @@ func (l *link) answer(to net.Conn, piece []byte) bool {
 	if l.swallows() {
 		return true
 	}
-	l.asked.Store(false)
+	l.clientLast.Store(false)
 	sent := l.sent.Add(int64(len(piece)))
 	if t.Corrupt > 0 {
 		for i := range piece {

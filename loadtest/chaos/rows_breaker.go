@@ -27,9 +27,9 @@ func breakerRows() []Row {
 }
 
 const (
-	tripTold    = 350 * time.Millisecond // without pub/sub
-	probedWell  = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
-	probedLater = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
+	maxTripDelay = 350 * time.Millisecond // without pub/sub
+	probedWell   = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
+	probedLater  = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
 	// evidenceLasts is how long what was seen of a backend counts, and a little.
 	evidenceLasts = 11 * time.Second
 	tripLook      = 20 * time.Millisecond
@@ -102,8 +102,8 @@ func tripSpreads(ctx context.Context, w *Testbed) error {
 		w.StartLoad(usualRate, nil).Phase(During)
 		took := w.opened(ctx)
 		w.Note("the last %v after the first", round(took))
-		if took > w.TimerLag.Bound(tripTold) {
-			w.Fail("the last breaker opened %v after the first, promised %v", round(took), tripTold)
+		if took > w.TimerLag.Bound(maxTripDelay) {
+			w.Fail("the last breaker opened %v after the first, promised %v", round(took), maxTripDelay)
 		}
 		return nil
 	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)

@@ -200,17 +200,17 @@ const (
 
 func tenantName(i int) string { return fmt.Sprintf("tenant-%02d", i) }
 
-// heard is what backends were told.
-type heard struct {
-	mu    sync.Mutex
-	salts map[string]map[string]bool // tenant → salts
-	bare  int                        // requests without one
-	told  int                        // requests with the client's
-	asked int
+// saltRecorder is what backends were told.
+type saltRecorder struct {
+	mu             sync.Mutex
+	salts          map[string]map[string]bool // tenant → salts
+	bare           int                        // requests without one
+	withClientSalt int                        // requests with the client's
+	requests       int
 }
 
 // hear takes a request for generation up. Its user is its tenant, which is no part of the cache's keys.
-func (h *heard) hear(_ http.Header, body []byte) {
+func (h *saltRecorder) hear(_ http.Header, body []byte) {
 	var b struct {
 		Salt   string `json:"cache_salt"`
 		Tenant string `json:"user"`
@@ -220,12 +220,12 @@ func (h *heard) hear(_ http.Header, body []byte) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked++
+	h.requests++
 	if b.Salt == "" {
 		h.bare++
 	}
 	if bytes.Contains(body, []byte(guessedSalt)) {
-		h.told++
+		h.withClientSalt++
 	}
 	if h.salts[b.Tenant] == nil {
 		h.salts[b.Tenant] = map[string]bool{}
@@ -264,7 +264,7 @@ func isolated() Row {
 }
 
 func (w *Testbed) isolated(ctx context.Context, fronts []*EngineProxy) error {
-	h := &heard{salts: map[string]map[string]bool{}}
+	h := &saltRecorder{salts: map[string]map[string]bool{}}
 	for _, f := range fronts {
 		f.Observe(h.hear)
 	}
@@ -291,7 +291,7 @@ func (w *Testbed) isolated(ctx context.Context, fronts []*EngineProxy) error {
 		}
 	}
 	h.judge(w)
-	w.Note("%d generations, %d answers shared", h.asked, shared)
+	w.Note("%d generations, %d answers shared", h.requests, shared)
 	if shared > 0 {
 		w.Fail("%d answers were shared by tenants", shared)
 	}
@@ -299,7 +299,7 @@ func (w *Testbed) isolated(ctx context.Context, fronts []*EngineProxy) error {
 }
 
 // judge holds what was heard to the promise.
-func (h *heard) judge(w *Testbed) {
+func (h *saltRecorder) judge(w *Testbed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := map[string]bool{}
@@ -315,14 +315,14 @@ func (h *heard) judge(w *Testbed) {
 	if len(h.salts) != manyTenants || len(all) != manyTenants {
 		w.Fail("%d tenants have %d salts, promised %d", len(h.salts), len(all), manyTenants)
 	}
-	if h.bare > 0 || h.told > 0 {
-		w.Fail("%d requests had no salt, %d the client's", h.bare, h.told)
+	if h.bare > 0 || h.withClientSalt > 0 {
+		w.Fail("%d requests had no salt, %d the client's", h.bare, h.withClientSalt)
 	}
 }
 
 const (
 	purgedEntries = 90 // of the tenant; each is asked for once after the purge
-	sparedEntries = 15 // of the other
+	otherEntries  = 15 // of the other
 	purgedIn      = time.Second
 	purgedPace    = 20 * time.Millisecond // between two requests after the purge
 )
@@ -340,9 +340,9 @@ func purged(ctx context.Context, w *Testbed) error {
 		}
 	}
 	gone, spared := ask(Tenants[0]), ask(Tenants[1])
-	first := append(l.Each(purgedEntries, gone), l.Each(sparedEntries, spared)...)
+	first := append(l.Each(purgedEntries, gone), l.Each(otherEntries, spared)...)
 	l.KeepAll(first)
-	if _, err := w.stored(ctx, purgedEntries+sparedEntries); err != nil {
+	if _, err := w.stored(ctx, purgedEntries+otherEntries); err != nil {
 		return err
 	}
 	for _, g := range w.Gateways { // copies of them all, everywhere
@@ -361,13 +361,13 @@ func purged(ctx context.Context, w *Testbed) error {
 	switch there, err := keptAnswers(ctx, w.Redis.Servers[0]); {
 	case err != nil:
 		return err
-	case len(there) != purgedEntries+sparedEntries:
-		w.Fail("%d answers are in Redis after a purge that deletes none, of %d", len(there), purgedEntries+sparedEntries)
+	case len(there) != purgedEntries+otherEntries:
+		w.Fail("%d answers are in Redis after a purge that deletes none, of %d", len(there), purgedEntries+otherEntries)
 	}
 	if err := w.askPurged(ctx, l, gone, time.Now()); err != nil {
 		return err
 	}
-	rest := l.Each(sparedEntries, spared)
+	rest := l.Each(otherEntries, spared)
 	l.KeepAll(rest)
 	for i := range rest {
 		if rest[i].Kind == Answered && rest[i].cached() != wordHit {

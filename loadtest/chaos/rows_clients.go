@@ -43,7 +43,7 @@ const (
 	stormRate   = 40.0 // first tries a second; the two backends do about 13
 	sdkRetries  = 2
 	sdkPause    = 500 * time.Millisecond
-	sdkMost     = 8 * time.Second
+	maxSDKDelay = 8 * time.Second
 	sdkObeys    = time.Minute
 	amplified   = 1.11 // attempts ÷ first tries; the gateway invites one retry for ten first tries
 	retryHeader = "X-Stainless-Retry-Count"
@@ -130,7 +130,7 @@ func sdkWaits(o *Outcome, try int) (pause time.Duration, again bool) {
 			return d, true
 		}
 	}
-	d := min(sdkPause<<try, sdkMost)
+	d := min(sdkPause<<try, maxSDKDelay)
 	return d - time.Duration(rand.Float64()*0.25*float64(d)), true //nolint:gosec // jitter
 }
 
@@ -194,8 +194,8 @@ func hotTenant(ctx context.Context, w *Testbed) error {
 			w.Fail("another tenant: %s: %s", o.Kind, o.Detail)
 		}
 	}
-	if most := hotRPM*span.Minutes()*1.02 + 3 + 1; float64(served) > most {
-		w.Fail("the hot tenant had %d requests answered, at most %.0f are due", served, most)
+	if maximum := hotRPM*span.Minutes()*1.02 + 3 + 1; float64(served) > maximum {
+		w.Fail("the hot tenant had %d requests answered, at most %.0f are due", served, maximum)
 	}
 	if untold > 0 || refused == 0 {
 		w.Fail("%d refused, %d without Retry-After", refused, untold)

@@ -104,16 +104,16 @@ func (g *Gateway) order(ctx context.Context, what, body string) error {
 // views reports how many gateways say that an engine is in a state.
 func (w *Testbed) views(ctx context.Context, e *engine, state string) (n int) {
 	for _, g := range w.Gateways {
-		var said struct {
+		var reported struct {
 			Pools []struct {
 				Backends []struct{ URL, State string }
 			}
 		}
 		page, err := g.Page(ctx, "/admin/backends")
-		if err != nil || json.Unmarshal([]byte(page), &said) != nil {
+		if err != nil || json.Unmarshal([]byte(page), &reported) != nil {
 			continue
 		}
-		for _, p := range said.Pools {
+		for _, p := range reported.Pools {
 			for _, b := range p.Backends {
 				if b.State == state && b.URL == "http://"+e.addr {
 					n++
@@ -131,7 +131,7 @@ func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gatewa
 	n := runThrough * len(to)
 	for i := range n {
 		r := operatedRequest(i, tokens, true, !draft)
-		r.Heard = func(chunk int) {
+		r.OnText = func(chunk int) {
 			if chunk == 1 {
 				begun.Add(1)
 			}
@@ -148,10 +148,10 @@ func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gatewa
 // runs most.
 func (w *Testbed) busiest(ctx context.Context, pool string) (found *engine, err error) {
 	if err := process.Poll(ctx, patience, func() bool {
-		most := 1
+		maximum := 1
 		for _, e := range w.engines {
-			if st, err := e.state(ctx); e.pool == pool && err == nil && st.Running > most {
-				found, most = e, st.Running
+			if st, err := e.state(ctx); e.pool == pool && err == nil && st.Running > maximum {
+				found, maximum = e, st.Running
 			}
 		}
 		return found != nil
@@ -163,11 +163,11 @@ func (w *Testbed) busiest(ctx context.Context, pool string) (found *engine, err 
 
 // watched is what was seen of an engine after an order.
 type watched struct {
-	engine  *engine
-	asked   int           // requests so far
-	last    time.Duration // after the order, the last request that came
-	running int
-	aborted int
+	engine   *engine
+	requests int           // requests so far
+	last     time.Duration // after the order, the last request that came
+	running  int
+	aborted  int
 }
 
 // watch looks at engines until over, and notes when they were last asked for something.
@@ -178,8 +178,8 @@ func watch(ctx context.Context, since time.Time, all []*watched, over func() boo
 			if err != nil {
 				return false
 			}
-			if n := st.Requests[chatPath] + st.Requests[completionsPath]; n > v.asked {
-				v.asked, v.last = n, time.Since(since)
+			if n := st.Requests[chatPath] + st.Requests[completionsPath]; n > v.requests {
+				v.requests, v.last = n, time.Since(since)
 			}
 			v.running, v.aborted = st.Running+st.Waiting, st.Aborted
 		}
@@ -190,7 +190,7 @@ func watch(ctx context.Context, since time.Time, all []*watched, over func() boo
 // watching prepares to watch an engine.
 func watching(ctx context.Context, e *engine) (*watched, error) {
 	st, err := e.state(ctx)
-	return &watched{engine: e, asked: st.Requests[chatPath] + st.Requests[completionsPath], running: st.Running, aborted: st.Aborted}, err
+	return &watched{engine: e, requests: st.Requests[chatPath] + st.Requests[completionsPath], running: st.Running, aborted: st.Aborted}, err
 }
 
 // drainedInOrder takes one target out as an operator does before maintenance, and back.
@@ -216,8 +216,8 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 	if err := w.Gateways[0].order(ctx, "drain?why=maintenance&backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
 		return err
 	}
-	least := w.Span(2*time.Second, 4*time.Second) // somebody who has not been told would ask it
-	if err := watch(ctx, began, []*watched{v}, func() bool { return v.running == 0 && time.Since(began) > least }); err != nil {
+	minimum := w.Span(2*time.Second, 4*time.Second) // somebody who has not been told would ask it
+	if err := watch(ctx, began, []*watched{v}, func() bool { return v.running == 0 && time.Since(began) > minimum }); err != nil {
 		return fmt.Errorf("the drained engine is not empty: %w", err)
 	}
 	w.Note("%d under way at the order; the last new request %v after it; empty after %v at most", had, round(v.last), round(time.Since(began)))
@@ -262,8 +262,8 @@ func (w *Testbed) maintained(ctx context.Context, e *engine) error {
 		return err
 	}
 	up := w.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return w.views(ctx, e, "up") == len(w.Gateways) })
-	asked := v.asked
-	if err := watch(ctx, began, []*watched{v}, func() bool { return v.asked > asked }); err != nil {
+	asked := v.requests
+	if err := watch(ctx, began, []*watched{v}, func() bool { return v.requests > asked }); err != nil {
 		return fmt.Errorf("the undrained engine is asked for nothing: %w", err)
 	}
 	w.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))

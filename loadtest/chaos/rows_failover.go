@@ -56,7 +56,7 @@ func failover(begin func(*Redis) error, end func(context.Context, *Redis) error)
 	return func(ctx context.Context, w *Testbed) error {
 		r := w.Redis
 		err := w.InjectUntil(ctx, 0, func() error { return begin(r) }, func() error { return nil }, func(ctx context.Context) bool {
-			return r.Master(ctx) == 1 && w.heard(ctx, r.Servers[1]) && w.Shared(ctx)
+			return r.Master(ctx) == 1 && w.heartbeatsReached(ctx, r.Servers[1]) && w.Shared(ctx)
 		})
 		if err != nil {
 			return err
@@ -87,14 +87,14 @@ func reunited(_ context.Context, r *Redis) error {
 	return err
 }
 
-// heard reports whether every gateway's heartbeat has reached a server within 1.5 s.
-func (w *Testbed) heard(ctx context.Context, s *Server) bool {
+// heartbeatsReached reports whether every gateway's heartbeat has reached a server within 1.5 s.
+func (w *Testbed) heartbeatsReached(ctx context.Context, s *Server) bool {
 	now, err := s.Client.Time(ctx).Result()
 	if err != nil {
 		return false
 	}
-	least := strconv.FormatInt(now.Add(-alone).UnixMilli(), 10)
-	n, err := s.Client.ZCount(ctx, "foregate:{fg}:replicas", least, "+inf").Result()
+	minimum := strconv.FormatInt(now.Add(-alone).UnixMilli(), 10)
+	n, err := s.Client.ZCount(ctx, "foregate:{fg}:replicas", minimum, "+inf").Result()
 	return err == nil && int(n) == len(w.Gateways)
 }
 

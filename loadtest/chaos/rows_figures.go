@@ -67,7 +67,7 @@ func without(names ...string) func(int, map[string]any) {
 }
 
 // roundTrips compares the turns on the wire under load with those without.
-func roundTrips(most float64) func(context.Context, *Testbed) error {
+func roundTrips(maximum float64) func(context.Context, *Testbed) error {
 	return func(ctx context.Context, w *Testbed) error {
 		span := w.Span(3*time.Second, 10*time.Second)
 		count := func() (turns, sent float64, err error) {
@@ -87,8 +87,8 @@ func roundTrips(most float64) func(context.Context, *Testbed) error {
 		}
 		per := (busy - idle) / max(1, sent)
 		w.Note("%.2f round trips a request; %.0f a second without load", per, idle/span.Seconds())
-		if per > most+exchanges*float64(len(w.Gateways))*span.Seconds()/max(1, sent) {
-			w.Fail("%.2f round trips a request, promised %.0f", per, most)
+		if per > maximum+exchanges*float64(len(w.Gateways))*span.Seconds()/max(1, sent) {
+			w.Fail("%.2f round trips a request, promised %.0f", per, maximum)
 		}
 		return nil
 	}

@@ -83,7 +83,7 @@ func (w *Testbed) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, 
 	}
 	before := w.generations()
 	first := u.request
-	first.Heard = func(chunk int) {
+	first.OnText = func(chunk int) {
 		if chunk == u.at {
 			strike()
 		}
@@ -95,7 +95,7 @@ func (w *Testbed) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, 
 			strike() // an answer of fewer chunks: at its end
 		}
 	})
-	if err = w.begun(ctx, before); err == nil {
+	if err = w.waitForGeneration(ctx, before); err == nil {
 		all.Go(func() { followed = l.Burst(u.waiting, u.each*len(u.waiting), u.request) })
 	}
 	if u.at == 0 {
@@ -129,17 +129,17 @@ func crashPoints(ctx context.Context, w *Testbed) error {
 	}
 	l := w.NewLoad()
 	w.Phase(During)
-	var most int
+	var maximum int
 	var worst time.Duration
 	for i, at := range points {
 		made, took, err := w.crash(ctx, l, w.Gateways[i%len(w.Gateways)], at)
 		if err != nil {
 			return fmt.Errorf("crash after chunk %d: %w", at, err)
 		}
-		most, worst = max(most, made), max(worst, took)
+		maximum, worst = max(maximum, made), max(worst, took)
 	}
 	w.Note("%d points; all answered %v after the crash at most", len(points), round(worst))
-	w.atMost(ctx, "at most", most, 2)
+	w.checkMaxGenerations(ctx, "at most", maximum, 2)
 	return w.Settled(ctx, patience)
 }
 
@@ -194,7 +194,7 @@ func killedUnderWay(ctx context.Context, w *Testbed) error {
 		l.KeepAll(followed)
 		w.allSay("Redis killed under way", text, followed)
 		w.Note("%s; answered %v after the kill at most", words(followed), round(latest(followed, struck)))
-		w.atMost(ctx, "under way", w.generations()-before, len(w.Gateways))
+		w.checkMaxGenerations(ctx, "under way", w.generations()-before, len(w.Gateways))
 		w.local(ctx)
 		alone := l.Burst(w.Gateways, 2*len(w.Gateways), r)
 		l.KeepAll(alone)
@@ -251,7 +251,7 @@ func leaseTampered(ctx context.Context, w *Testbed) error {
 		if took, bound := latest(followed, struck), w.TimerLag.Bound(replacedIn+generation); took > bound {
 			w.Fail("%s: answered %v later", name, round(took))
 		}
-		w.atMost(ctx, name, w.generations()-before, len(w.Gateways))
+		w.checkMaxGenerations(ctx, name, w.generations()-before, len(w.Gateways))
 	}
 	return nil
 }
@@ -307,13 +307,13 @@ func (w *Testbed) connect(l *Load) {
 }
 
 // stampede is one of 1,000, of which all must be answered with so many generations at most.
-func (w *Testbed) stampede(ctx context.Context, l *Load, what string, a *rushed, most int) {
+func (w *Testbed) stampede(ctx context.Context, l *Load, what string, a *rushed, maximum int) {
 	before := w.generations()
 	all := l.Burst(w.Gateways, rush, a.request)
 	l.KeepAll(all)
 	w.allSay(what, a.text, all)
 	w.Note("%s", words(all))
-	w.atMost(ctx, what, w.generations()-before, most)
+	w.checkMaxGenerations(ctx, what, w.generations()-before, maximum)
 }
 
 // stampedeKilled kills the leader's replica in the middle of an answer that 1,000 wait for.
@@ -335,7 +335,7 @@ func (w *Testbed) stampedeKilled(ctx context.Context, l *Load, a *rushed) error 
 	if took > w.TimerLag.Bound(replacedIn+a.generation) {
 		w.Fail("%s: answered %v later, promised 2s and a generation of %v", what, round(took), round(a.generation))
 	}
-	w.atMost(ctx, what, w.generations()-before, 2)
+	w.checkMaxGenerations(ctx, what, w.generations()-before, 2)
 	if err := leader.Start(ctx); err != nil {
 		return err
 	}
@@ -350,12 +350,12 @@ func leaderFails(ctx context.Context, w *Testbed) error {
 	w.Phase(During)
 	w.connect(l)
 	for _, cut := range []struct {
-		what   string
-		fault  vllmsim.Fault
-		prompt string
-		tokens int
-		most   int // generations
-		ends   bool
+		what    string
+		fault   vllmsim.Fault
+		prompt  string
+		tokens  int
+		maximum int // generations
+		ends    bool
 	}{
 		{"once", vllmsim.Fault{CutAfterBytes: 4000, For: 1}, "Which rope breaks first?", rushTokens, 2, true},
 		{"each after 8 of 20 tokens", vllmsim.Fault{ErrorEventAfterTokens: rushKilledAt}, "Which rope breaks each time?", rushTokens, rushTokens/rushKilledAt + 1, true},
@@ -379,7 +379,7 @@ func leaderFails(ctx context.Context, w *Testbed) error {
 		if (answered == rush) != cut.ends || !cut.ends && answered > 0 {
 			w.Fail("%s: %d of %d answered", cut.what, answered, rush)
 		}
-		w.atMost(ctx, cut.what, w.generations()-before, cut.most)
+		w.checkMaxGenerations(ctx, cut.what, w.generations()-before, cut.maximum)
 		if err := w.Targets[0].SetFault(vllmsim.Fault{}); err != nil {
 			return err
 		}

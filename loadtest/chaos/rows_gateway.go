@@ -92,7 +92,7 @@ func rolled(ctx context.Context, w *Testbed) error {
 	if worst > w.TimerLag.Bound(drainDelay+drainGrace+exitSlack) {
 		w.Fail("ended after %v, grace %v", worst, drainDelay+drainGrace)
 	}
-	w.toldOfTheDrain(endless)
+	w.checkDrainReason(endless)
 	return nil
 }
 
@@ -107,8 +107,8 @@ func (w *Testbed) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outco
 	return out
 }
 
-// toldOfTheDrain checks that streams that were cut were told why.
-func (w *Testbed) toldOfTheDrain(endless []Outcome) {
+// checkDrainReason checks that streams that were cut were told why.
+func (w *Testbed) checkDrainReason(endless []Outcome) {
 	told := 0
 	for _, o := range endless {
 		switch {

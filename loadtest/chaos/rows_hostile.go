@@ -89,12 +89,12 @@ func hostile(say func(*bufio.Writer) error) func(context.Context, *Testbed) erro
 			}
 		}
 		was := w.resident(ctx)
-		most := 0.0
+		maximum := 0.0
 		err = w.Inject(ctx, 0, func() error {
 			lead(f.Addr)
 			return w.again(ctx, 100*time.Millisecond, func(ctx context.Context, _ *Server) error {
 				for i, is := range w.resident(ctx) {
-					most = max(most, is-was[i])
+					maximum = max(maximum, is-was[i])
 				}
 				return nil
 			})
@@ -102,9 +102,9 @@ func hostile(say func(*bufio.Writer) error) func(context.Context, *Testbed) erro
 			lead(w.Redis.Servers[0].Addr)
 			return nil
 		})
-		w.Note("%.0f MB more memory", max(0, most)/1e6)
-		if most > maxHostile {
-			w.Fail("a gateway took %.0f MB more memory", most/1e6)
+		w.Note("%.0f MB more memory", max(0, maximum)/1e6)
+		if maximum > maxHostile {
+			w.Fail("a gateway took %.0f MB more memory", maximum/1e6)
 		}
 		return err
 	}

@@ -76,7 +76,7 @@ func operating() Setup {
 		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
 		Prepare: func(w *Testbed) error {
 			*p = paceOf(w.Short())
-			_, err := known()
+			_, err := promptsByLength()
 			return err
 		},
 		Config: func(_ int, file map[string]any) { p.write(file) },
@@ -281,7 +281,7 @@ func upgradedInTurn(ctx context.Context, w *Testbed) error {
 			if !w.Shared(ctx) {
 				w.Until(ctx, follows, "old and new replicas share", func() bool { return w.Shared(ctx) })
 			}
-			took, err := w.told(ctx, []*Gateway{w.Gateways[0], w.Gateways[2]}, setting, value)
+			took, err := w.changeSetting(ctx, []*Gateway{w.Gateways[0], w.Gateways[2]}, setting, value)
 			w.Note("the setting in force on the new replica and on the old one after %v", round(took))
 			return err
 		},
@@ -324,9 +324,9 @@ func (w *Testbed) operator(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// told changes a setting by the operators' command, and tells how long after that it was in
+// changeSetting changes a setting by the operators' command, and tells how long after that it was in
 // force at gateways.
-func (w *Testbed) told(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
+func (w *Testbed) changeSetting(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
 	if err := w.operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
 		return 0, err
 	}
@@ -349,14 +349,14 @@ func thresholdChanged(ctx context.Context, w *Testbed) error {
 	w.injections++
 	w.Phase(During)
 	changed := time.Now()
-	took, err := w.told(ctx, w.Gateways, setting, fmt.Sprint(lowAbove))
+	took, err := w.changeSetting(ctx, w.Gateways, setting, fmt.Sprint(lowAbove))
 	if err != nil {
 		return err
 	}
 	if err := w.Hold(ctx, w.Span(3*time.Second, 8*time.Second)); err != nil {
 		return err
 	}
-	back, err := w.told(ctx, w.Gateways, setting, all[setting])
+	back, err := w.changeSetting(ctx, w.Gateways, setting, all[setting])
 	if err != nil {
 		return err
 	}

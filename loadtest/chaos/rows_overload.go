@@ -24,7 +24,7 @@ func overloadRow() Row {
 const (
 	overloadTimes = 10
 	goodput       = 0.95            // of the capacity
-	firstHighMost = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
+	maxHighTTFT   = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
 	maxResident   = 256.0           // MB
 	crowdClients  = 180             // that ask again at once, so that both backends are always just full
 	crowdTokens   = 150             // on average, of answers without end
@@ -63,10 +63,10 @@ func overload(ctx context.Context, w *Testbed) error {
 	if err := w.Hold(ctx, 3*time.Second); err != nil { // until it is full
 		return err
 	}
-	made, most, began := w.generated(ctx), 0.0, time.Now()
+	made, maximum, began := w.generated(ctx), 0.0, time.Now()
 	for end := began.Add(w.Span(8*time.Second, 60*time.Second)); time.Now().Before(end); {
 		for _, g := range w.Gateways {
-			most = max(most, resident(ctx, g))
+			maximum = max(maximum, resident(ctx, g))
 		}
 		if err := w.Hold(ctx, time.Second); err != nil {
 			return err
@@ -74,7 +74,7 @@ func overload(ctx context.Context, w *Testbed) error {
 	}
 	rate := (w.generated(ctx) - made) / time.Since(began).Seconds()
 	all.Stop()
-	w.overloaded(quiet, all, rate/capacity, most)
+	w.overloaded(quiet, all, rate/capacity, maximum)
 	w.Note("capacity %.0f tokens, %.1f answers a second; offered %d times that", capacity, answers, overloadTimes)
 	return nil
 }
@@ -137,7 +137,7 @@ func (w *Testbed) generated(ctx context.Context) (sum float64) {
 }
 
 // overloaded holds what came of it to the promise.
-func (w *Testbed) overloaded(quiet, all *Load, good, most float64) {
+func (w *Testbed) overloaded(quiet, all *Load, good, maximum float64) {
 	shed, high := map[string]int{}, 0
 	var firstHigh []time.Duration
 	for _, o := range all.Outcomes() {
@@ -159,17 +159,17 @@ func (w *Testbed) overloaded(quiet, all *Load, good, most float64) {
 	}
 	is, was := firstHigh[len(firstHigh)*99/100], unloaded[len(unloaded)*99/100]
 	w.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
-		100*good, round(firstHigh[len(firstHigh)/2]), high, round(is), round(was), kinds(shed), most)
+		100*good, round(firstHigh[len(firstHigh)/2]), high, round(is), round(was), kinds(shed), maximum)
 	if good < goodput {
 		w.Fail("goodput is %.0f %% of the capacity", 100*good)
 	}
-	if is > w.TimerLag.Bound(firstHighMost) {
+	if is > w.TimerLag.Bound(maxHighTTFT) {
 		w.Fail("high waits %v for its first byte, unloaded %v", round(is), round(was))
 	}
 	if shed["high"] > 0 || shed["low"] == 0 {
 		w.Fail("shed: %s", kinds(shed))
 	}
-	if most > maxResident {
-		w.Fail("resident %.0f MB", most)
+	if maximum > maxResident {
+		w.Fail("resident %.0f MB", maximum)
 	}
 }

@@ -60,14 +60,14 @@ func (g *Gateway) inForce(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var said struct {
+	var reported struct {
 		Settings []struct{ Name, Value string }
 	}
-	if err := json.Unmarshal([]byte(page), &said); err != nil {
+	if err := json.Unmarshal([]byte(page), &reported); err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
-	for _, s := range said.Settings {
+	for _, s := range reported.Settings {
 		out[s.Name] = s.Value
 	}
 	return out, nil

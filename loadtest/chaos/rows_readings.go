@@ -116,7 +116,7 @@ func (w *Testbed) oneLies(ctx context.Context, fronts []*EngineProxy) error {
 		}
 		share := shareOf(before, counts(fronts))
 		shares = append(shares, fmt.Sprintf("%s %.0f %%", l.name, 100*share))
-		if least, most := 1.0/12, 2.0/3; (share < least || share > most) && (!l.long || !w.Short()) {
+		if minimum, maximum := 1.0/12, 2.0/3; (share < minimum || share > maximum) && (!l.long || !w.Short()) {
 			w.Fail("%s: the liar's share is %.0f %%", l.name, 100*share)
 		}
 	}

@@ -23,15 +23,15 @@ func redisRows() []Row {
 		},
 		{
 			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms p99; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
-			Short: true, Recover: backAgain, Run: heldToBudget(frozen),
+			Short: true, Recover: backAgain, Run: withinRedisBudget(frozen),
 		},
 		{
 			ID: "R2b", Fault: "Redis silent: connections are accepted, nothing is answered", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
-			Recover: backAgain, Run: heldToBudget(networkFault(NetworkFault{Mute: true})),
+			Recover: backAgain, Run: withinRedisBudget(networkFault(NetworkFault{Mute: true})),
 		},
 		{
 			ID: "R2c", Fault: "black hole: open connections lose all data, new ones work", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
-			Recover: backAgain, Run: heldToBudget(blackHole),
+			Recover: backAgain, Run: withinRedisBudget(blackHole),
 		},
 		{
 			ID: "R2d", Fault: "Redis' replies cut in the middle, by RST and FIN", Promise: "0 failed; shared again ≤ 2 s",
@@ -47,7 +47,7 @@ func redisRows() []Row {
 		rows = append(rows, Row{
 			ID: "R3" + string(rune('a'+i)), Fault: fmt.Sprintf("every answer of Redis %v late", d),
 			Promise: "0 failed; + ≤ 15 ms p99; ≤ 30 connections and 20 per 1,000 requests; shared again ≤ 2 s",
-			Recover: backAgain, Run: heldToBudget(slow(d)),
+			Recover: backAgain, Run: withinRedisBudget(slow(d)),
 		})
 	}
 	return rows
@@ -180,8 +180,8 @@ func slow(d time.Duration) func(context.Context, *Testbed) error {
 			sent := w.Load.Sent() - began
 			idle, err := count()
 			w.Note("%d connections in %d requests, %d without any; modes %v", busy, sent, idle, w.Modes(ctx))
-			if most := fewReconnects + maxReconnects*sent/1000; busy-idle > most {
-				w.Fail("%d requests cost %d connections, promised %d", sent, busy-idle, most)
+			if maximum := fewReconnects + maxReconnects*sent/1000; busy-idle > maximum {
+				w.Fail("%d requests cost %d connections, promised %d", sent, busy-idle, maximum)
 			}
 			return err
 		}, func() error { return w.Redis.Set(NetworkFault{}) })

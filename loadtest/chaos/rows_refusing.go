@@ -194,8 +194,8 @@ func (w *Testbed) dropUsers() {
 	}
 }
 
-// toldApart breaks the promise when no gateway's log holds one of the words.
-func (w *Testbed) toldApart(words ...string) {
+// checkLogWords breaks the promise when no gateway's log holds one of the words.
+func (w *Testbed) checkLogWords(words ...string) {
 	for _, g := range w.Gateways {
 		for _, word := range words {
 			if g.Logged(word) {
@@ -215,13 +215,13 @@ func rotated(ctx context.Context, w *Testbed) error {
 		w.dropUsers()
 		return nil
 	}, func() error { return w.acl(ctx, ">"+redisPassword) })
-	w.toldApart("WRONGPASS", "NOAUTH")
+	w.checkLogWords("WRONGPASS", "NOAUTH")
 	return err
 }
 
 func forbidden(ctx context.Context, w *Testbed) error {
 	err := w.Inject(ctx, w.outage(), func() error { return w.acl(ctx, "-@all") }, func() error { return w.acl(ctx, "+@all") })
-	w.toldApart("NOPERM")
+	w.checkLogWords("NOPERM")
 	return err
 }
 

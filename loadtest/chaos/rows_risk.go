@@ -142,9 +142,9 @@ func (w *Testbed) lateDrafts(died time.Time) {
 	bypassed := 0
 	for _, o := range w.Load.Outcomes() {
 		since := o.At.Sub(died)
-		switch said := o.Header.Get("X-Acceptance"); {
+		switch reported := o.Header.Get("X-Acceptance"); {
 		case o.Kind != Answered || since < 0:
-		case strings.HasPrefix(said, "accepted;"):
+		case strings.HasPrefix(reported, "accepted;"):
 			last = max(last, since)
 		default:
 			bypassed++
@@ -209,14 +209,14 @@ func auditorKilled(ctx context.Context, w *Testbed) error {
 func (w *Testbed) bereaved(victim int, killed time.Time, policy string) {
 	drafts := 0
 	for _, o := range w.Load.Outcomes(During) {
-		said := o.Header.Get("X-Acceptance")
-		_, by, _ := strings.Cut(said, "policy=")
+		reported := o.Header.Get("X-Acceptance")
+		_, by, _ := strings.Cut(reported, "policy=")
 		switch {
 		case o.Kind != Answered && (o.Gateway != victim || o.At.After(killed)):
 			w.Fail("gateway %d, %v after the end of another: %s", o.Gateway, round(o.At.Sub(killed)), o.Kind)
 		case o.Kind != Answered || o.At.Before(killed):
-		case by != policy || !strings.HasPrefix(said, "accepted;"):
-			w.Fail("gateway %d, %v after the end of another: %q, not by %q", o.Gateway, round(o.At.Sub(killed)), said, policy)
+		case by != policy || !strings.HasPrefix(reported, "accepted;"):
+			w.Fail("gateway %d, %v after the end of another: %q, not by %q", o.Gateway, round(o.At.Sub(killed)), reported, policy)
 		default:
 			drafts++
 		}

@@ -63,7 +63,7 @@ func resident(ctx context.Context, g *Gateway) float64 {
 func hoarded(ctx context.Context, w *Testbed) error {
 	w.Balance()
 	g := w.Gateways[0]
-	h := &hoard{addr: g.listen, most: 400}
+	h := &hoard{addr: g.listen, maxConns: 400}
 	asked, silent, worst := 0, 0, time.Duration(0)
 	err := w.InjectUntil(ctx, 0, func() error {
 		h.start()
@@ -88,7 +88,7 @@ func hoarded(ctx context.Context, w *Testbed) error {
 	if err != nil {
 		return err
 	}
-	w.Note("%d connections taken; admin asked %d times, silent %d times, %v at most", h.held, asked, silent, round(worst))
+	w.Note("%d connections taken; admin asked %d times, silent %d times, %v at most", h.peak, asked, silent, round(worst))
 	if silent > 0 || worst > w.TimerLag.Bound(time.Second) {
 		w.Fail("the admin listener was silent %d times of %d, %v at most", silent, asked, round(worst))
 	}
@@ -98,9 +98,9 @@ func hoarded(ctx context.Context, w *Testbed) error {
 
 // hoard opens connections on which nothing is said, and opens them again when they end.
 type hoard struct {
-	addr string
-	most int
-	held int // at once, at most
+	addr     string
+	maxConns int
+	peak     int // at once, at most
 
 	mu      sync.Mutex
 	open    map[net.Conn]bool
@@ -110,7 +110,7 @@ type hoard struct {
 
 func (h *hoard) start() {
 	h.open = map[net.Conn]bool{}
-	for range h.most {
+	for range h.maxConns {
 		h.running.Go(func() {
 			for h.one() {
 				time.Sleep(50 * time.Millisecond)
@@ -131,7 +131,7 @@ func (h *hoard) one() bool {
 		return !h.ended
 	}
 	h.open[c] = true
-	h.held = max(h.held, len(h.open))
+	h.peak = max(h.peak, len(h.open))
 	h.mu.Unlock()
 	_, _ = io.Copy(io.Discard, c) // to its end, whichever it is
 	_ = c.Close()
@@ -158,7 +158,7 @@ func heavy(ctx context.Context, w *Testbed) error {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	text := strings.Repeat("the harbour and the sea ", 400_000/24)
-	seen, most, asked, silent := map[string]int{}, 0.0, 0, 0
+	seen, maximum, asked, silent := map[string]int{}, 0.0, 0, 0
 	err := w.InjectUntil(ctx, 0, func() error {
 		for _, s := range w.Targets {
 			if err := s.SetFault(vllmsim.Fault{Hang: "headers"}); err != nil {
@@ -187,7 +187,7 @@ func heavy(ctx context.Context, w *Testbed) error {
 				if asked++; is == 0 {
 					silent++
 				}
-				most = max(most, is)
+				maximum = max(maximum, is)
 			}
 		}
 	}, func() error {
@@ -198,7 +198,7 @@ func heavy(ctx context.Context, w *Testbed) error {
 		}
 		return nil
 	}, w.Shared)
-	w.Note("%s; resident at most %.0f MB; admin asked %d times, silent %d times", kinds(seen), most, asked, silent)
+	w.Note("%s; resident at most %.0f MB; admin asked %d times, silent %d times", kinds(seen), maximum, asked, silent)
 	if silent > 0 {
 		w.Fail("the admin listener was silent %d times of %d", silent, asked)
 	}

@@ -47,11 +47,11 @@ func verifyRows() []Row {
 const (
 	lenientRoute = routeModel + "-lenient"
 
-	scoreWait   = 1500 * time.Millisecond // speculation.score_timeout
-	scoresAgain = 30 * time.Second        // for which the breaker of scoring is open
-	scoresAway  = 5 * time.Minute         // the same, where an engine died of a score
-	maxScores   = 3 + 8                   // failures that open it, and what is under way at two backends by then
-	toldWithin  = 3 * time.Second         // of the first fault, in status
+	scoreWait      = 1500 * time.Millisecond // speculation.score_timeout
+	scoresAgain    = 30 * time.Second        // for which the breaker of scoring is open
+	scoresAway     = 5 * time.Minute         // the same, where an engine died of a score
+	maxScores      = 3 + 8                   // failures that open it, and what is under way at two backends by then
+	maxStatusDelay = 3 * time.Second         // of the first fault, in status
 )
 
 // scored is a world in which all drafts are checked: of the usual route after their first
@@ -85,7 +85,7 @@ var unasked = []string{"score_closed", "score_busy", "score_too_long", "target_f
 
 // scores counts the checks of a gateway so far: those that the target answered, and those
 // that it was asked for and failed.
-func scores(ctx context.Context, g *Gateway) (said, failed float64) {
+func scores(ctx context.Context, g *Gateway) (reported, failed float64) {
 	m, err := g.Metrics(ctx)
 	if err != nil {
 		return 0, 0
@@ -95,12 +95,12 @@ func scores(ctx context.Context, g *Gateway) (said, failed float64) {
 		reason, _, _ = strings.Cut(reason, `"`)
 		switch {
 		case !strings.Contains(labels, `verdict="none"`):
-			said += n
+			reported += n
 		case !slices.Contains(unasked, reason):
 			failed += n
 		}
 	}
-	return said, failed
+	return reported, failed
 }
 
 // scoring tells why a gateway has the target score nothing, and for how long; "" where it does.
@@ -137,13 +137,13 @@ func (w *Testbed) every(ok func(g *Gateway) bool) bool {
 // scoresBegin waits until every gateway has had the target's word on drafts.
 func (w *Testbed) scoresBegin(ctx context.Context) {
 	w.Until(ctx, 10*time.Second, "drafts are scored before the fault", func() bool {
-		return w.every(func(g *Gateway) bool { said, _ := scores(ctx, g); return said >= 3 })
+		return w.every(func(g *Gateway) bool { reported, _ := scores(ctx, g); return reported >= 3 })
 	})
 }
 
-// toldClosed waits until every gateway says that nothing is scored, also to an operator.
-func (w *Testbed) toldClosed(ctx context.Context) {
-	took := w.Until(ctx, toldWithin, "status says that nothing is scored", func() bool {
+// waitForScoringOff waits until every gateway says that nothing is scored, also to an operator.
+func (w *Testbed) waitForScoringOff(ctx context.Context) {
+	took := w.Until(ctx, maxStatusDelay, "status says that nothing is scored", func() bool {
 		return w.every(func(g *Gateway) bool { why, _ := scoring(ctx, g); return why != "" })
 	})
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, "status", "--admin", w.Gateways[0].Admin()).Output()
@@ -171,7 +171,7 @@ func scoresFail(score string) func(context.Context, *Testbed) error {
 		}
 		ended := map[*Gateway]float64{}
 		well := func(ctx context.Context) bool { // scores are heard again
-			return w.every(func(g *Gateway) bool { said, _ := scores(ctx, g); return said > ended[g] })
+			return w.every(func(g *Gateway) bool { reported, _ := scores(ctx, g); return reported > ended[g] })
 		}
 		if w.Short() {
 			well = func(context.Context) bool { return true } // half a minute is too long to wait
@@ -180,7 +180,7 @@ func scoresFail(score string) func(context.Context, *Testbed) error {
 			if err := set(vllmsim.Fault{Score: score}); err != nil {
 				return err
 			}
-			w.toldClosed(ctx)
+			w.waitForScoringOff(ctx)
 			return nil
 		}, func() error {
 			worst := 0.0
@@ -229,8 +229,8 @@ func scoreKills(ctx context.Context, w *Testbed) error {
 	if w.Note("%d deaths; %d gateways have stopped scoring", deaths, closed); closed == 0 {
 		w.Fail("no gateway has stopped scoring")
 	}
-	if most := 2 * len(w.Gateways); deaths > most { // a score and a probe each
-		w.Fail("it died %d times, at most %d are due", deaths, most)
+	if maximum := 2 * len(w.Gateways); deaths > maximum { // a score and a probe each
+		w.Fail("it died %d times, at most %d are due", deaths, maximum)
 	}
 	return nil
 }

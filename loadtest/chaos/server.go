@@ -86,8 +86,8 @@ func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	err := s.Client.Ping(ctx).Err()
-	var said redis.Error
-	return err == nil || errors.As(err, &said)
+	var reported redis.Error
+	return err == nil || errors.As(err, &reported)
 }
 
 // Kill ends it as a crash would.

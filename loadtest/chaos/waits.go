@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// heldToBudget is a run whose load waits for Redis no longer than one budget, over all that a request asks there. What
+// withinRedisBudget is a run whose load waits for Redis no longer than one budget, over all that a request asks there. What
 // clients see of that, the machine adds to; so the waits that gateways tell of are checked, too: on a busy machine most
 // are late by little, and none has a reason to be two budgets long.
-func heldToBudget(run func(context.Context, *Testbed) error) func(context.Context, *Testbed) error {
+func withinRedisBudget(run func(context.Context, *Testbed) error) func(context.Context, *Testbed) error {
 	return func(ctx context.Context, w *Testbed) error {
 		if err := run(ctx, w); err != nil {
 			return err

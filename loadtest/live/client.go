@@ -126,7 +126,7 @@ func (c *client) request(ctx context.Context, d *endpoint, q *loadtest.Request, 
 
 // read takes the answer in.
 func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Outcome) string {
-	a := answer.Answer{Heard: func(piece int) {
+	a := answer.Answer{OnText: func(piece int) {
 		if piece == 1 {
 			out.First = c.clock.now()
 		}

@@ -154,8 +154,8 @@ func TestTheScaledSettingsAreThoseOfTheReference(t *testing.T) {
 		seen++
 		usual, ok := readSpan(m[1], m[2])
 		least, _ := readSpan(m[1], m[3])
-		if !ok || usual != sp.usual || least != sp.least && !millis(m[1]) {
-			t.Errorf("%s is %v, at least %v; the reference says %s and %s", m[1], sp.usual, sp.least, m[2], m[3])
+		if !ok || usual != sp.usual || least != sp.minimum && !millis(m[1]) {
+			t.Errorf("%s is %v, at least %v; the reference says %s and %s", m[1], sp.usual, sp.minimum, m[2], m[3])
 		}
 	}
 	if seen != len(spans) {

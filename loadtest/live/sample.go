@@ -118,13 +118,13 @@ func (g *gauge) usage(after map[*backend]vllmsim.State) []loadtest.Usage {
 // lag is how far the slowest simulator has fallen behind its time scale, in the
 // wall's time.
 func (g *gauge) lag() time.Duration {
-	most := 0.0
+	maximum := 0.0
 	for _, p := range g.sys.pools {
 		for _, b := range p.backends {
-			most = max(most, b.sim.State().LagSeconds)
+			maximum = max(maximum, b.sim.State().LagSeconds)
 		}
 	}
-	return time.Duration(most * 1e9)
+	return time.Duration(maximum * 1e9)
 }
 
 // gpus is how many of them one backend of a profile has.

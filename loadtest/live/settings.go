@@ -9,7 +9,7 @@ import (
 
 // span is a setting of the gateway that is a duration: what it is when nobody
 // sets it, and the least that the gateway takes.
-type span struct{ usual, least time.Duration }
+type span struct{ usual, minimum time.Duration }
 
 // spans are those that a run divides by its time scale. docs/reference.md has the
 // same numbers.
@@ -69,7 +69,7 @@ func scaled(settings map[string]string, scale float64) map[string]string {
 			continue
 		}
 		if d, ok := readSpan(name, value); ok && d > 0 {
-			out[field] = spell(name, max(sp.least, time.Duration(float64(d)/scale)))
+			out[field] = spell(name, max(sp.minimum, time.Duration(float64(d)/scale)))
 		}
 	}
 	return out

@@ -48,12 +48,12 @@ func (j *Log) note(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	var said struct {
+	var entry struct {
 		Message string
 		Code    int
 	}
-	access := json.Unmarshal(line, &said) == nil && (said.Message == "request" || said.Message == "receipt")
-	if access && said.Code < 500 {
+	access := json.Unmarshal(line, &entry) == nil && (entry.Message == "request" || entry.Message == "receipt")
+	if access && entry.Code < 500 {
 		return
 	}
 	if !access {

@@ -16,12 +16,12 @@ const (
 	setHead      = "speculation.head_check"
 	setHoldback  = "speculation.holdback_tokens"
 	setGuard     = "economy.guard"
-	setMostTTFT  = "speculation.max_extra_ttft_ms"
+	setMaxTTFT   = "speculation.max_extra_ttft_ms"
 )
 
-// Known are the settings that a replay understands.
-func Known() []string {
-	return []string{setMode, setThreshold, setBand, setHead, setHoldback, setGuard, setMostTTFT}
+// SettingNames are the settings that a replay understands.
+func SettingNames() []string {
+	return []string{setMode, setThreshold, setBand, setHead, setHoldback, setGuard, setMaxTTFT}
 }
 
 // Change is what other settings there would have been.
@@ -42,8 +42,8 @@ func Parse(sets []string) (*Change, error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%q: want NAME=VALUE", s)
-		case !slices.Contains(Known(), base):
-			return nil, fmt.Errorf("%s: receipts cannot tell what it would have done; they can of %s", name, strings.Join(Known(), ", "))
+		case !slices.Contains(SettingNames(), base):
+			return nil, fmt.Errorf("%s: receipts cannot tell what it would have done; they can of %s", name, strings.Join(SettingNames(), ", "))
 		case c.names[name]:
 			return nil, fmt.Errorf("%s: given twice", name)
 		case base == setMode && value != modeOff && value != modeConfidence:
@@ -113,7 +113,7 @@ func (c *Change) would(r *Receipt) knobs {
 	if c.has(setGuard, r.Route) {
 		k.guard = v.Economy.Enabled
 	}
-	if c.has(setMostTTFT, r.Route) {
+	if c.has(setMaxTTFT, r.Route) {
 		k.maxTTFT = float64(v.Economy.MaxExtraTTFT.Microseconds()) / 1000
 	}
 	return k

@@ -27,11 +27,11 @@ const (
 
 // branch is one way that a request may have gone.
 type branch struct {
-	fate    Fate
-	asked   bool // the target was asked about the draft
-	drafted span // tokens that were drafted
-	kept    span // tokens of the draft in the answer
-	decided int  // tokens at which the draft was committed; 0 never
+	fate          Fate
+	targetChecked bool // the target was asked about the draft
+	drafted       span // tokens that were drafted
+	kept          span // tokens of the draft in the answer
+	decided       int  // tokens at which the draft was committed; 0 never
 }
 
 // span is from the least to the most.
@@ -71,7 +71,7 @@ func courseOf(r *Receipt) *course {
 // asItWas is the way that a request went.
 func asItWas(r *Receipt) branch {
 	return branch{
-		fate: fateOf(r), asked: len(r.Checks) > 0, decided: r.Tokens.Committed,
+		fate: fateOf(r), targetChecked: len(r.Checks) > 0, decided: r.Tokens.Committed,
 		drafted: exactly(r.Tokens.Drafted), kept: exactly(r.Tokens.Accepted),
 	}
 }
@@ -126,7 +126,7 @@ func (c *course) crossing(level float64, after int) (at span, ok bool) {
 // level is what the score was held against at the end.
 func (c *course) level() float64 {
 	v := c.r.Verdict
-	if c.as.asked || c.as.decided == 0 && (c.r.Plan.TargetCheck == askDoubt || c.r.Plan.TargetCheck == askAlways) {
+	if c.as.targetChecked || c.as.decided == 0 && (c.r.Plan.TargetCheck == askDoubt || c.r.Plan.TargetCheck == askAlways) {
 		return v.Threshold - v.Band
 	}
 	return v.Threshold
@@ -164,16 +164,16 @@ func (c *course) ended(w rule) []branch {
 	case c.faulty():
 		return []branch{refused}
 	case score >= w.need && !w.always && !c.forced():
-		if c.as.fate == Accepted && !c.as.asked {
+		if c.as.fate == Accepted && !c.as.targetChecked {
 			return []branch{c.as.undecided()}
 		}
 		return []branch{whole}
 	case !w.asks && score < w.need:
 		return []branch{refused}
-	case c.as.asked && c.atEnd():
+	case c.as.targetChecked && c.atEnd():
 		return []branch{c.as.undecided()}
 	}
-	whole.asked, refused.asked = true, true
+	whole.targetChecked, refused.targetChecked = true, true
 	return []branch{whole, refused}
 }
 
@@ -186,12 +186,12 @@ func (b branch) undecided() branch {
 // forced reports whether the target was asked about a draft that the score had nothing
 // against.
 func (c *course) forced() bool {
-	return c.as.asked && c.r.Verdict.Score >= c.r.Verdict.Threshold
+	return c.as.targetChecked && c.r.Verdict.Score >= c.r.Verdict.Threshold
 }
 
 // atEnd reports whether the target was asked when the whole draft was there.
 func (c *course) atEnd() bool {
-	return c.as.asked && c.r.Tokens.Committed == 0 && c.r.Checks[len(c.r.Checks)-1].Tokens >= c.n
+	return c.as.targetChecked && c.r.Tokens.Committed == 0 && c.r.Checks[len(c.r.Checks)-1].Tokens >= c.n
 }
 
 // faulty reports whether a draft was refused for something that no score tells.
@@ -210,12 +210,12 @@ func (c *course) unknown(asks bool) []branch {
 		if asked && !asks {
 			break
 		}
-		most := span{c.n, max(c.n, c.length)}
+		maximum := span{c.n, max(c.n, c.length)}
 		all = append(all,
-			branch{fate: Accepted, asked: asked, drafted: most, kept: exactly(c.length)},
-			branch{fate: Rejected, asked: asked, drafted: most, kept: span{0, c.length}})
+			branch{fate: Accepted, targetChecked: asked, drafted: maximum, kept: exactly(c.length)},
+			branch{fate: Rejected, targetChecked: asked, drafted: maximum, kept: span{0, c.length}})
 		if !c.r.Plan.Whole {
-			all = append(all, branch{fate: TakenOver, asked: asked, drafted: most, kept: span{0, c.length}, decided: c.n})
+			all = append(all, branch{fate: TakenOver, targetChecked: asked, drafted: maximum, kept: span{0, c.length}, decided: c.n})
 		}
 	}
 	return all
@@ -235,7 +235,7 @@ func (c *course) decision(w rule, at int) []branch {
 		}
 		all = append(all, b)
 	}
-	forced := c.as.asked && c.r.Checks[0].Tokens == at && lo >= c.r.Verdict.Threshold // for want of logprobs
+	forced := c.as.targetChecked && c.r.Checks[0].Tokens == at && lo >= c.r.Verdict.Threshold // for want of logprobs
 	if hi >= w.need && !forced {
 		all = append(all, c.committed(w, w.need, branch{decided: at})...)
 	}
@@ -243,15 +243,15 @@ func (c *course) decision(w rule, at int) []branch {
 		return all
 	}
 	pass, fail := true, true
-	if c.as.asked && c.r.Checks[0].Tokens == at {
+	if c.as.targetChecked && c.r.Checks[0].Tokens == at {
 		pass, fail = c.r.Checks[0].Pass, !c.r.Checks[0].Pass
 	}
 	if pass {
-		all = append(all, c.committed(w, w.floor, branch{decided: at, asked: true})...)
+		all = append(all, c.committed(w, w.floor, branch{decided: at, targetChecked: true})...)
 	}
 	if fail {
-		b := branch{fate: Rejected, asked: true, drafted: exactly(at), kept: span{0, at}}
-		if c.as.fate == Rejected && c.as.asked && c.n == at {
+		b := branch{fate: Rejected, targetChecked: true, drafted: exactly(at), kept: span{0, at}}
+		if c.as.fate == Rejected && c.as.targetChecked && c.n == at {
 			b = c.as
 		}
 		all = append(all, b)
@@ -261,7 +261,7 @@ func (c *course) decision(w rule, at int) []branch {
 
 // committed are the ways of a draft that was committed and must keep to a level.
 func (c *course) committed(w rule, level float64, b branch) []branch {
-	mine := c.as.fate&(Accepted|TakenOver) != 0 && c.as.asked == b.asked && c.as.decided > 0
+	mine := c.as.fate&(Accepted|TakenOver) != 0 && c.as.targetChecked == b.targetChecked && c.as.decided > 0
 	early := c.n < headTokens && (c.give || c.failed()) // given up before its score was final
 	if x, ok := c.crossing(level, b.decided); ok && !w.stays && !early {
 		if c.as.fate == TakenOver && c.give && x == exactly(c.n) && mine {

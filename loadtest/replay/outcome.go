@@ -51,7 +51,7 @@ func skippedWays(r *Receipt, then knobs) []branch {
 		length := r.Tokens.Accepted + r.Tokens.Target
 		for _, f := range []Fate{Accepted, Rejected, TakenOver} {
 			for _, asked := range []bool{false, true} {
-				b := branch{fate: f, asked: asked, drafted: span{0, length}, kept: span{0, length}}
+				b := branch{fate: f, targetChecked: asked, drafted: span{0, length}, kept: span{0, length}}
 				if f == Accepted {
 					b.drafted, b.kept = exactly(length), exactly(length)
 				}
@@ -139,14 +139,14 @@ const maxChunk = 16
 // failed reports whether the target did not stand by a draft that it was asked about when it
 // was decided on, or, which is not told apart, at its end.
 func (c *course) failed() bool {
-	return c.as.asked && c.as.fate == Rejected && c.r.Checks[0].Tokens >= c.n
+	return c.as.targetChecked && c.as.fate == Rejected && c.r.Checks[0].Tokens >= c.n
 }
 
 // decisions are the tokens from and to which the draft may have been decided on, 0 for
 // never; ends says that it may have ended before.
 func (c *course) decisions(now, then knobs) (from, to int, ends bool) {
 	at, next := c.r.Tokens.Committed, min(then.holdback+maxChunk-1, c.n)
-	if at == 0 && c.as.asked && c.r.Checks[0].Tokens < c.n {
+	if at == 0 && c.as.targetChecked && c.r.Checks[0].Tokens < c.n {
 		at = c.r.Checks[0].Tokens
 	}
 	switch {
@@ -190,7 +190,7 @@ func (c *course) confident(then knobs) []branch {
 	all := []branch{{fate: Rejected, drafted: lost, kept: span{0, c.n}}, {fate: TakenOver, drafted: lost, kept: span{0, c.n}, decided: 1}}
 	if score >= then.threshold-band {
 		for _, f := range []Fate{Accepted, Rejected, TakenOver} {
-			all = append(all, branch{fate: f, asked: true, drafted: lost, kept: span{0, c.length}})
+			all = append(all, branch{fate: f, targetChecked: true, drafted: lost, kept: span{0, c.length}})
 		}
 	}
 	return all
@@ -198,13 +198,13 @@ func (c *course) confident(then knobs) []branch {
 
 // Range is from the least to the most.
 type Range struct {
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
+	Min float64 `json:"least"`
+	Max float64 `json:"most"`
 }
 
 func (r *Range) widen(v ...float64) {
 	for _, x := range v {
-		r.Least, r.Most = min(r.Least, x), max(r.Most, x)
+		r.Min, r.Max = min(r.Min, x), max(r.Max, x)
 	}
 }
 
@@ -218,7 +218,7 @@ func usd(r *Receipt, b branch) (cost Range, ok bool) {
 	same := b.undecided() == asItWas(r).undecided()
 	s := r.Plan.Estimate
 	switch {
-	case r.Prices.known():
+	case r.Prices.complete():
 	case same:
 		return Range{r.USD, r.USD}, true
 	case s != nil && s.TargetUSD > 0 && b.fate == Skipped:
@@ -243,7 +243,7 @@ func model(r *Receipt, b branch, drafted, kept int) float64 {
 	if b.fate != Skipped {
 		cost += prompt*p.DraftPrefill + d*p.DraftDecode
 	}
-	if b.asked {
+	if b.targetChecked {
 		asked := d
 		if b.decided > 0 {
 			asked = min(d, float64(b.decided))
@@ -253,7 +253,7 @@ func model(r *Receipt, b branch, drafted, kept int) float64 {
 	if b.fate == Accepted {
 		return cost
 	}
-	if !b.asked {
+	if !b.targetChecked {
 		cost += (prompt + k) * p.TargetPrefill
 	}
 	return cost + max(length-k, 0)*p.TargetDecode
@@ -275,11 +275,11 @@ func first(r *Receipt, b branch) (ms Range, ok bool) {
 		ms.widen(max(t-s.ExtraTTFT, 0))
 	case as.fate == Skipped && expected:
 		ms.widen(t + s.ExtraTTFT)
-	case b.fate == Rejected && as.fate == Rejected && b.asked == as.asked:
+	case b.fate == Rejected && as.fate == Rejected && b.targetChecked == as.targetChecked:
 		ms.widen(max(t-r.MS.Draft, 0), t)
-	case b.decided > 0 && as.decided > 0 && (as.asked || !b.asked):
+	case b.decided > 0 && as.decided > 0 && (as.targetChecked || !b.targetChecked):
 		pace := r.MS.Draft / float64(max(r.Tokens.Drafted, 1))
-		if as.asked && !b.asked {
+		if as.targetChecked && !b.targetChecked {
 			t = max(t-r.MS.Verify, 0)
 		}
 		ms.widen(t, max(t+float64(b.decided-as.decided)*pace, 0))

@@ -58,7 +58,7 @@ func TestWhatTheGatewayWritesIsRead(t *testing.T) {
 	}
 	r := list[0]
 	switch {
-	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.known(), len(r.ScoreSeries) < 2, len(r.Checks) == 0:
+	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.complete(), len(r.ScoreSeries) < 2, len(r.Checks) == 0:
 		t.Errorf("a part is missing: %s", mustJSON(r))
 	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.TargetCheck != askDoubt, r.USD == 0:
 		t.Errorf("a number is missing: %s", mustJSON(r))
@@ -118,16 +118,16 @@ func FuzzReadAndCompare(f *testing.F) {
 		if len(list)+len(bad) > lines || !slices.IsSortedFunc(bad, func(a, b Bad) int { return a.Line - b.Line }) {
 			t.Fatalf("%d receipts and %d bad of %d lines", len(list), len(bad), lines)
 		}
-		c := change(t, setHoldback+"=9", setBand+"=0.2", setHead+"=always", setMostTTFT+"=100")
+		c := change(t, setHoldback+"=9", setBand+"=0.2", setHead+"=always", setMaxTTFT+"=100")
 		v := c.values.Global()
 		v.Tiers.Accept.Threshold, v.Tiers.HoldbackTokens = accept.Nats(threshold), max(min(holdback, 1024), 0)
 		for _, row := range Compare(list, c) {
-			for _, n := range []Count{row.Skipped, row.Accepted, row.Rejected, row.TakenOver, row.Asked} {
-				if n.Least > n.Most || n.Most > row.Requests || n.Was > row.Requests {
+			for _, n := range []Count{row.Skipped, row.Accepted, row.Rejected, row.TakenOver, row.TargetChecked} {
+				if n.Min > n.Max || n.Max > row.Requests || n.Was > row.Requests {
 					t.Fatalf("%+v of %d", n, row.Requests)
 				}
 			}
-			if s := row.Share; row.Requests > 0 && !(s.Would.Least <= s.Would.Most && s.Would.Least >= 0 && s.Would.Most <= 1) {
+			if s := row.Share; row.Requests > 0 && !(s.Would.Min <= s.Would.Max && s.Would.Min >= 0 && s.Would.Max <= 1) {
 				t.Fatalf("share %+v", s)
 			}
 			Text([]Row{row})

@@ -91,7 +91,7 @@ type Prices struct {
 	TargetDecode  float64 `json:"target_decode"`
 }
 
-func (p *Prices) known() bool {
+func (p *Prices) complete() bool {
 	return p != nil && p.DraftPrefill > 0 && p.DraftDecode > 0 && p.TargetPrefill > 0 && p.TargetDecode > 0
 }
 

@@ -190,7 +190,7 @@ func TestAReplayNeverContradictsWhatWouldHaveHappened(t *testing.T) {
 		found := false
 		for _, b := range ways {
 			may |= b.fate
-			found = found || b.fate == truth.fate && b.asked == truth.asked &&
+			found = found || b.fate == truth.fate && b.targetChecked == truth.targetChecked &&
 				b.kept.lo <= truth.kept.lo && truth.kept.hi <= b.kept.hi && b.drafted.lo <= truth.drafted.lo && truth.drafted.hi <= max(b.drafted.hi, b.kept.hi)
 		}
 		if !found {
@@ -230,14 +230,14 @@ func TestAHigherThresholdNeverAcceptsMore(t *testing.T) {
 		s, w := newStory(rng), randomRules(rng)
 		w.band = 0 // who is asked may say what they like
 		r := s.run(w)
-		least, most := math.MaxInt, math.MaxInt
+		minimum, maximum := math.MaxInt, math.MaxInt
 		for threshold := -1.0; threshold < 1; threshold += 0.05 {
 			rows := Compare([]Receipt{*r}, change(t, fmt.Sprintf("%s=%.3f", setThreshold, threshold)))
 			got := rows[0].Accepted
-			if got.Least > least || got.Most > most {
-				t.Fatalf("at %.2f it accepts %+v, below %d … %d: %s", threshold, got, least, most, mustJSON(r))
+			if got.Min > minimum || got.Max > maximum {
+				t.Fatalf("at %.2f it accepts %+v, below %d … %d: %s", threshold, got, minimum, maximum, mustJSON(r))
 			}
-			least, most = got.Least, got.Most
+			minimum, maximum = got.Min, got.Max
 		}
 	}
 }
@@ -269,11 +269,11 @@ func TestTheGuardKeepsWhatDoesNotPayFromTheDraft(t *testing.T) {
 	}{
 		"a draft that costs more":              {false, false, sums(-0.001, 0, false), setGuard + "=on", Skipped},
 		"one that saves":                       {false, false, sums(0.001, 0, false), setGuard + "=on", Accepted},
-		"one that was drafted to learn":        {true, false, sums(-0.001, 0, true), setMostTTFT + "=1", Accepted},
-		"one that comes late":                  {true, false, sums(0.001, 300, false), setMostTTFT + "=200", Skipped},
-		"one that does not come late":          {true, false, sums(0.001, 100, false), setMostTTFT + "=200", Accepted},
+		"one that was drafted to learn":        {true, false, sums(-0.001, 0, true), setMaxTTFT + "=1", Accepted},
+		"one that comes late":                  {true, false, sums(0.001, 300, false), setMaxTTFT + "=200", Skipped},
+		"one that does not come late":          {true, false, sums(0.001, 100, false), setMaxTTFT + "=200", Accepted},
 		"one that was too dear":                {true, true, sums(-0.001, 0, false), setGuard + "=off", Accepted | Rejected | TakenOver},
-		"too dear, and the bound is elsewhere": {true, true, sums(-0.001, 0, false), setMostTTFT + "=200", Skipped},
+		"too dear, and the bound is elsewhere": {true, true, sums(-0.001, 0, false), setMaxTTFT + "=200", Skipped},
 	} {
 		s := story{logprobs: make([]float64, 40)}
 		r := s.run(rulesOf{holdback: 32})
@@ -334,7 +334,7 @@ func TestASettingOfARouteIsOfThatRouteOnly(t *testing.T) {
 	rows := Compare([]Receipt{*a, *b}, change(t, setMode+"@big=off"))
 	got := map[string]int{}
 	for _, r := range rows {
-		got[r.Route] = r.Skipped.Most
+		got[r.Route] = r.Skipped.Max
 	}
 	if diff := cmp.Diff(map[string]int{"r": 0, "big": 1, Total: 1}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -20,27 +20,27 @@ type Row struct {
 	Changed  int    `json:"changed"`  // for which something would have been otherwise, or may have
 	Unknown  int    `json:"unknown"`  // of them, whose receipts cannot tell what would have become of the draft
 
-	Skipped   Count `json:"skipped"`   // not drafted
-	Accepted  Count `json:"accepted"`  // the draft is the answer
-	Rejected  Count `json:"rejected"`  // before any of it was released
-	TakenOver Count `json:"takeovers"` // in mid-answer
-	Asked     Count `json:"asked"`     // about which the target was asked
-	Share     Pair  `json:"draft_share"`
+	Skipped       Count `json:"skipped"`   // not drafted
+	Accepted      Count `json:"accepted"`  // the draft is the answer
+	Rejected      Count `json:"rejected"`  // before any of it was released
+	TakenOver     Count `json:"takeovers"` // in mid-answer
+	TargetChecked Count `json:"asked"`     // about which the target was asked
+	Share         Pair  `json:"draft_share"`
 
 	USD      Pair `json:"usd"`      // of those whose receipts tell enough
 	Unpriced int  `json:"unpriced"` // of the others
 	First    Pair `json:"first_ms"` // mean of those whose receipts tell enough
 	Untimed  int  `json:"untimed"`  // of the others
 
-	drafted, answered float64 // tokens, as it was
-	least, most       float64 // tokens of drafts, as it would be
+	drafted, answered      float64 // tokens, as it was
+	minDrafted, maxDrafted float64 // tokens of drafts, as it would be
 }
 
 // Count is a number of requests.
 type Count struct {
-	Was   int `json:"was"`
-	Least int `json:"least"`
-	Most  int `json:"most"`
+	Was int `json:"was"`
+	Min int `json:"least"`
+	Max int `json:"most"`
 }
 
 // Pair is a quantity.
@@ -103,9 +103,9 @@ func (w *Row) add(r *Receipt, ways []branch) {
 	if may&(may-1) != 0 {
 		w.Unknown++
 	}
-	asked := func(b branch) bool { return b.asked }
-	unasked := func(b branch) bool { return !b.asked }
-	w.Asked.add(as.asked, !slices.ContainsFunc(ways, unasked), slices.ContainsFunc(ways, asked))
+	asked := func(b branch) bool { return b.targetChecked }
+	unasked := func(b branch) bool { return !b.targetChecked }
+	w.TargetChecked.add(as.targetChecked, !slices.ContainsFunc(ways, unasked), slices.ContainsFunc(ways, asked))
 
 	length := float64(r.Tokens.Accepted + r.Tokens.Target)
 	kept := nothing()
@@ -114,12 +114,12 @@ func (w *Row) add(r *Receipt, ways []branch) {
 	}
 	w.answered += length
 	w.drafted += float64(r.Tokens.Accepted)
-	w.least += kept.Least
-	w.most += kept.Most
+	w.minDrafted += kept.Min
+	w.maxDrafted += kept.Max
 
 	if cost, ok := over(ways, func(b branch) (Range, bool) { return usd(r, b) }); ok {
 		spent, _ := usd(r, asItWas(r))
-		w.USD.add(spent.Least, cost)
+		w.USD.add(spent.Min, cost)
 	} else {
 		w.Unpriced++
 	}
@@ -138,13 +138,13 @@ func over(ways []branch, of func(branch) (Range, bool)) (all Range, ok bool) {
 		if !ok {
 			return all, false
 		}
-		all.widen(one.Least, one.Most)
+		all.widen(one.Min, one.Max)
 	}
 	return all, true
 }
 
 func (c *Count) add(was, surely, maybe bool) {
-	for at, yes := range map[*int]bool{&c.Was: was, &c.Least: surely, &c.Most: maybe} {
+	for at, yes := range map[*int]bool{&c.Was: was, &c.Min: surely, &c.Max: maybe} {
 		if yes {
 			*at++
 		}
@@ -153,17 +153,17 @@ func (c *Count) add(was, surely, maybe bool) {
 
 func (p *Pair) add(was float64, would Range) {
 	p.Was += was
-	p.Would.Least += would.Least
-	p.Would.Most += would.Most
+	p.Would.Min += would.Min
+	p.Would.Max += would.Max
 }
 
 // finish turns sums into shares and means.
 func (w *Row) finish() {
 	if w.answered > 0 {
-		w.Share = Pair{w.drafted / w.answered, Range{w.least / w.answered, w.most / w.answered}}
+		w.Share = Pair{w.drafted / w.answered, Range{w.minDrafted / w.answered, w.maxDrafted / w.answered}}
 	}
 	if n := float64(w.Requests - w.Untimed); n > 0 {
-		w.First = Pair{w.First.Was / n, Range{w.First.Would.Least / n, w.First.Would.Most / n}}
+		w.First = Pair{w.First.Was / n, Range{w.First.Would.Min / n, w.First.Would.Max / n}}
 	}
 }
 
@@ -183,10 +183,10 @@ func Text(rows []Row) string {
 		for _, c := range []struct {
 			name string
 			Count
-		}{{"not drafted", r.Skipped}, {"accepted", r.Accepted}, {"rejected", r.Rejected}, {"taken over", r.TakenOver}, {"asked about", r.Asked}} {
-			line(c.name, fmt.Sprint(c.Was), between(Range{float64(c.Least), float64(c.Most)}, "%.0f"))
+		}{{"not drafted", r.Skipped}, {"accepted", r.Accepted}, {"rejected", r.Rejected}, {"taken over", r.TakenOver}, {"asked about", r.TargetChecked}} {
+			line(c.name, fmt.Sprint(c.Was), between(Range{float64(c.Min), float64(c.Max)}, "%.0f"))
 		}
-		line("draft tokens, %", fmt.Sprintf("%.1f", 100*r.Share.Was), between(Range{100 * r.Share.Would.Least, 100 * r.Share.Would.Most}, "%.1f"))
+		line("draft tokens, %", fmt.Sprintf("%.1f", 100*r.Share.Was), between(Range{100 * r.Share.Would.Min, 100 * r.Share.Would.Max}, "%.1f"))
 		line(short("USD", r.Unpriced), fmt.Sprintf("%.6f", r.USD.Was), between(r.USD.Would, "%.6f"))
 		line(short("first byte, mean ms", r.Untimed), fmt.Sprintf("%.0f", r.First.Was), between(r.First.Would, "%.0f"))
 		_ = t.Flush() // as above
@@ -205,9 +205,9 @@ func short(name string, missing int) string {
 
 // between prints a range, as one number where it is one.
 func between(r Range, format string) string {
-	least, most := fmt.Sprintf(format, r.Least), fmt.Sprintf(format, r.Most)
-	if least == most || math.IsInf(r.Least, 0) {
-		return least
+	minimum, maximum := fmt.Sprintf(format, r.Min), fmt.Sprintf(format, r.Max)
+	if minimum == maximum || math.IsInf(r.Min, 0) {
+		return minimum
 	}
-	return least + " … " + most
+	return minimum + " … " + maximum
 }

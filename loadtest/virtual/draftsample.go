@@ -88,9 +88,9 @@ func (l *lab) sampleDrafts() *draftSample {
 		judges = append(judges, quality.NewJudge(l.seed, &c))
 	}
 	all := &draftSample{kinds: map[string][][]graded{}, share: map[string]float64{}}
-	most, taken := min(l.scenario.Audits, n), 0.0
-	for k := range most {
-		i := k * n / most
+	maximum, taken := min(l.scenario.Audits, n), 0.0
+	for k := range maximum {
+		i := k * n / maximum
 		if l.work.Silent(i) {
 			continue
 		}

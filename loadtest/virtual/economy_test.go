@@ -128,7 +128,7 @@ func TestScoresThatFailCostNoAnswer(t *testing.T) {
 	for _, mode := range []string{"verify", "lenient"} {
 		for _, fault := range []string{"status: 500", "hang: headers", "die: true"} {
 			r := check(t, "MORE", "speculation.mode: "+mode, "FAULT", fault)
-			if r.Errors+r.Shed > 0 || r.Asked == 0 {
+			if r.Errors+r.Shed > 0 || r.CheckedShare == 0 {
 				t.Errorf("%s, %s: %d lost", mode, fault, r.Errors+r.Shed)
 			}
 		}
@@ -139,11 +139,11 @@ func TestDoubtfulDraftsAreReleasedWhereTheTargetStandsByTheirBeginning(t *testin
 	const loose = `speculation.mode: confidence, speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
 	without := check(t, "MORE", loose+`speculation.head_check: "off"`)
 	r := check(t, "MORE", loose+`speculation.head_check: always`)
-	if r.Asked == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {
+	if r.CheckedShare == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {
 		t.Errorf("asked about %v; %v accepted, %v without asking; the rest of the answer is not looked at, and %v of them wrong",
-			r.Asked, r.Acceptance, without.Acceptance, r.WrongAccepts)
+			r.CheckedShare, r.Acceptance, without.Acceptance, r.WrongAccepts)
 	}
-	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_check: always`); whole.WrongAccepts >= r.WrongAccepts || whole.Asked == 0 {
+	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_check: always`); whole.WrongAccepts >= r.WrongAccepts || whole.CheckedShare == 0 {
 		t.Errorf("%v of the drafts that the target has seen all of are wrong, and %v of the others", whole.WrongAccepts, r.WrongAccepts)
 	}
 }

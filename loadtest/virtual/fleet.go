@@ -15,8 +15,8 @@ import (
 // sender's next exchange and then for the receiver's.
 type fleetOf struct{ from *replica }
 
-// Known is how many replicas there are.
-func (f fleetOf) Known() int { return len(f.from.lab.replicas) }
+// Replicas is how many replicas there are.
+func (f fleetOf) Replicas() int { return len(f.from.lab.replicas) }
 
 // Mine deals the backends out among the replicas.
 func (f fleetOf) Mine(string, string) bool { return true } // nobody asks: watch deals them out
@@ -28,11 +28,11 @@ func (f fleetOf) Sharing() bool { return true }
 func (f fleetOf) Publish(string, string, pressure.Reading) {}
 
 // Place tells the others where prompts went.
-func (f fleetOf) Place(name string, said []prefix.Placement) {
-	said = slices.Clone(said)
+func (f fleetOf) Place(name string, placements []prefix.Placement) {
+	placements = slices.Clone(placements)
 	for _, r := range f.from.lab.replicas {
 		if r != f.from {
-			f.from.lab.clock.After(f.from.exchange(), func() { r.pools[name].ReceivePlacements(said) })
+			f.from.lab.clock.After(f.from.exchange(), func() { r.pools[name].ReceivePlacements(placements) })
 		}
 	}
 }

@@ -62,17 +62,17 @@ func (l *lab) converse(s *loadtest.Session) {
 // prompts renders conversations as ids, and remembers the long texts that come
 // again and again.
 type prompts struct {
-	tok   *vllmsim.Tokenizer
-	known map[vllmsim.Message][]int32
+	tok      *vllmsim.Tokenizer
+	tokenIDs map[vllmsim.Message][]int32
 }
 
 const (
-	longText = 256  // bytes from which a message is remembered
-	maxKnown = 4096 // messages remembered
+	longText   = 256  // bytes from which a message is remembered
+	maxPrompts = 4096 // messages remembered
 )
 
 func newPrompts() *prompts {
-	return &prompts{tok: vllmsim.DefaultTokenizer(), known: map[vllmsim.Message][]int32{}}
+	return &prompts{tok: vllmsim.DefaultTokenizer(), tokenIDs: map[vllmsim.Message][]int32{}}
 }
 
 func (p *prompts) render(list []loadtest.Message) []int32 {
@@ -83,13 +83,13 @@ func (p *prompts) render(list []loadtest.Message) []int32 {
 			out = p.tok.AppendMessage(out, msg)
 			continue
 		}
-		ids, ok := p.known[msg]
+		ids, ok := p.tokenIDs[msg]
 		if !ok {
 			ids = p.tok.AppendMessage(nil, msg)
-			if len(p.known) >= maxKnown {
-				clear(p.known)
+			if len(p.tokenIDs) >= maxPrompts {
+				clear(p.tokenIDs)
 			}
-			p.known[msg] = ids
+			p.tokenIDs[msg] = ids
 		}
 		out = append(out, ids...)
 	}

@@ -19,14 +19,14 @@ const (
 type ended struct {
 	answers, accepted, rejected [ways]float64
 	prompt, output              [ways]float64 // tokens
-	held, salvaged              [ways]float64 // tokens of rejected drafts; of these, in the answer
+	holdback, salvaged          [ways]float64 // tokens of rejected drafts; of these, in the answer
 }
 
 func (e *ended) add(o *loadtest.Outcome, holds bool) {
 	way := straight
 	switch {
 	case o.Acceptance != "accepted" && o.Acceptance != "rejected":
-	case !o.Asked:
+	case !o.TargetChecked:
 		way = unasked
 	case holds:
 		way = whole
@@ -41,7 +41,7 @@ func (e *ended) add(o *loadtest.Outcome, holds bool) {
 		e.accepted[way]++
 	case "rejected":
 		e.rejected[way]++
-		e.held[way] += float64(o.Drafted)
+		e.holdback[way] += float64(o.Drafted)
 		e.salvaged[way] += float64(o.DraftTokens)
 	}
 }
@@ -66,8 +66,8 @@ func (l *lab) model() float64 {
 			continue
 		}
 		w := economy.Workload{Prompt: e.prompt[way] / n, Output: e.output[way] / n, Acceptance: e.accepted[way] / n}
-		if e.rejected[way] > 0 && e.held[way] > 0 {
-			w.Held, w.Salvaged = e.held[way]/e.rejected[way], e.salvaged[way]/e.held[way]
+		if e.rejected[way] > 0 && e.holdback[way] > 0 {
+			w.Holdback, w.Salvaged = e.holdback[way]/e.rejected[way], e.salvaged[way]/e.holdback[way]
 		}
 		prices := p
 		if way == head || way == whole {

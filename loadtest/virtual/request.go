@@ -170,7 +170,7 @@ func (r *request) settle(err, left error) (text string) {
 		r.out.First = r.out.Done
 	}
 	if r.record.Entry != nil {
-		return r.given()
+		return r.recordShared()
 	}
 	return r.answered()
 }
@@ -204,7 +204,7 @@ func (r *request) answered() (text string) {
 	out.Acceptance, out.Reason = rc.Outcome()
 	out.Tier, out.DraftTokens, out.TargetTokens = string(rc.Tier), rc.AcceptedTokens, rc.TargetTokens
 	out.Drafted, out.Scored = rc.DraftedTokens, rc.ScoredTokens
-	out.Asked = slices.ContainsFunc(rc.Checks, func(c receipt.Check) bool { // and could say
+	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c receipt.Check) bool { // and could say
 		return c.Reason == accept.ReasonTargetAgrees || c.Reason == accept.ReasonTargetDisagrees
 	})
 	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole
@@ -218,8 +218,8 @@ func (r *request) answered() (text string) {
 	return decode(r.Answer)
 }
 
-// given books an answer that was made for another.
-func (r *request) given() (text string) {
+// recordShared books an answer that was made for another.
+func (r *request) recordShared() (text string) {
 	e, out := r.record.Entry, &r.out
 	out.Coalesced = r.record.Cache == cache.ResultCoalesced
 	out.Cached = !out.Coalesced

@@ -11,15 +11,15 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// maxTold is the longest Retry-After, in seconds.
-const maxTold = 30
+// maxRetryAfter is the longest Retry-After, in seconds.
+const maxRetryAfter = 30
 
 // retryAccuracy compares the Retry-After of refused requests with the time until the next request of their
-// class was admitted at their pool. Both are whole seconds, at most maxTold. Refusals that no admission
+// class was admitted at their pool. Both are whole seconds, at most maxRetryAfter. Refusals that no admission
 // followed are left out.
 type retryAccuracy struct {
-	open                map[queueClass][]refusal
-	told, actual, ratio []float64 // of each refusal
+	open                      map[queueClass][]refusal
+	retryAfter, actual, ratio []float64 // of each refusal
 }
 
 // queueClass is one class of requests at one pool.
@@ -30,8 +30,8 @@ type queueClass struct {
 
 // refusal is one that no admission has followed yet.
 type refusal struct {
-	at   time.Duration
-	told float64 // seconds
+	at         time.Duration
+	retryAfter float64 // seconds
 }
 
 // hear takes in what a queue said to who came to it at a time.
@@ -62,14 +62,14 @@ func (c *retryAccuracy) admit(k queueClass, came time.Duration) {
 		if r.at > came {
 			return false
 		}
-		actual := min(max(math.Ceil((came-r.at).Seconds()), 1), maxTold)
-		c.told, c.actual, c.ratio = append(c.told, r.told), append(c.actual, actual), append(c.ratio, r.told/actual)
+		actual := min(max(math.Ceil((came-r.at).Seconds()), 1), maxRetryAfter)
+		c.retryAfter, c.actual, c.ratio = append(c.retryAfter, r.retryAfter), append(c.actual, actual), append(c.ratio, r.retryAfter/actual)
 		return true
 	})
 }
 
 func (c *retryAccuracy) retry() loadtest.Retry {
-	return loadtest.Retry{Told: median(c.told), True: median(c.actual), Ratio: median(c.ratio)}
+	return loadtest.Retry{RetryAfter: median(c.retryAfter), True: median(c.actual), Ratio: median(c.ratio)}
 }
 
 // median of what is there, 0 of nothing.

@@ -22,15 +22,15 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 }
 
 func TestWhatTheLabCannotRunItSaysAtTheStart(t *testing.T) {
-	for settings, said := range map[string]string{
+	for settings, placements := range map[string]string{
 		"speculation.mode: judge":                          "judge",
 		"speculation.mode: verify":                         "temperature",
 		"speculation.mode: risk, risk.label: judge":        "risk.label",
 		"speculation.mode: shadow, risk.label: regenerate": "risk.label",
 	} {
 		s := scenario(t, replace(small, "speculation.mode: confidence", settings, "max_tokens: 512", "max_tokens: 512, temperature: 0.7"))
-		if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), said) {
-			t.Errorf("%s: error %v, want one that names %s", settings, err, said)
+		if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), placements) {
+			t.Errorf("%s: error %v, want one that names %s", settings, err, placements)
 		}
 	}
 }

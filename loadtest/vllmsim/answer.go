@@ -213,7 +213,7 @@ func appendFinish(b []byte, finish string, stop any) []byte {
 
 // appendPromptIf appends the ids of a prompt, if they were asked for.
 func (c *call) appendPromptIf(b []byte, prompt []int32) []byte {
-	if c.s.lacks.promptIDs {
+	if c.s.missingFeatures.promptIDs {
 		return append(b, "null"...)
 	}
 	return c.appendIDsIf(b, c.s.wire.outAll(prompt))

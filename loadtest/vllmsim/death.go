@@ -64,10 +64,10 @@ func (l *load) take(jobs []*job) bool {
 func (l *load) start(j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.begun(j)
+	l.markStarted(j)
 }
 
-func (l *load) begun(j *job) {
+func (l *load) markStarted(j *job) {
 	if j.counted && !j.started {
 		l.prefill -= len(j.seq.Prompt)
 	}
@@ -78,7 +78,7 @@ func (l *load) begun(j *job) {
 func (l *load) leave(j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.begun(j)
+	l.markStarted(j)
 	if j.counted {
 		j.counted = false
 		l.requests--
@@ -87,11 +87,11 @@ func (l *load) leave(j *job) {
 
 // news is a death that clients learn of.
 type news struct {
-	once sync.Once
-	told chan struct{} // closed when one has
+	once    sync.Once
+	noticed chan struct{} // closed when one has
 }
 
-func newNews() *news { return &news{told: make(chan struct{})} }
+func newNews() *news { return &news{noticed: make(chan struct{})} }
 
 // kill makes the engine die before its next step.
 func (e *engine) kill() {
@@ -142,6 +142,6 @@ func (e *engine) end(finish string) {
 // tell notes that n clients have learnt of the death.
 func (e *engine) tell(n int) {
 	if e.closed == finishDead && n > 0 {
-		e.news.once.Do(func() { close(e.news.told) })
+		e.news.once.Do(func() { close(e.news.noticed) })
 	}
 }

@@ -138,7 +138,7 @@ func missing(field string) *apiError {
 }
 
 // tooSmall is a number below its least value; loc is Python's, without the body.
-func tooSmall(loc string, v, least int) *apiError {
+func tooSmall(loc string, v, minimum int) *apiError {
 	return malformed(fmt.Sprintf("{'type': 'greater_than_equal', 'loc': ('body', %s), 'msg': 'Input should be greater than or equal to %d', 'input': %d, 'ctx': {'ge': %d}}",
-		loc, least, v, least))
+		loc, minimum, v, minimum))
 }

@@ -21,20 +21,20 @@ type engine struct {
 	news *news         // of the server's death
 	stop chan struct{} // closed by kill
 
-	mu     sync.Mutex
-	sched  *Scheduler
-	step   *Batch        // under way
-	vend   time.Duration // when the last step ended
-	lag    time.Duration
-	closed string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
-	killed bool
-	jobs   map[*Seq]*job
-	totals totals
-	met    *metrics
-	events *kvEvents     // nil when nobody publishes them
-	gone   bool          // sequences left without a step: levels must be shown anew
-	hung   bool          // by a fault: the step under way does not end
-	since  time.Duration // it has been, on the engine's clock
+	mu          sync.Mutex
+	sched       *Scheduler
+	step        *Batch        // under way
+	vend        time.Duration // when the last step ended
+	lag         time.Duration
+	closed      string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
+	killed      bool
+	jobs        map[*Seq]*job
+	totals      totals
+	met         *metrics
+	events      *kvEvents     // nil when nobody publishes them
+	levelsStale bool          // sequences left without a step: levels must be shown anew
+	hung        bool          // by a fault: the step under way does not end
+	since       time.Duration // it has been, on the engine's clock
 }
 
 // totals are what State counts beside the scheduler.
@@ -56,8 +56,8 @@ type job struct {
 type parent struct {
 	n int
 
-	mu             sync.Mutex
-	finished, most int
+	mu                  sync.Mutex
+	finished, maxOutput int
 }
 
 const (
@@ -148,7 +148,7 @@ func (e *engine) abort(jobs []*job) {
 		e.drop(j)
 		if e.sched.Abort(j.seq) {
 			e.totals.aborted++
-			e.gone = true
+			e.levelsStale = true
 		}
 	}
 	signal(e.wake)
@@ -213,7 +213,7 @@ func (e *engine) run(ctx context.Context) {
 // await waits until a step ends; it reports false when the engine ends before it.
 func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
 	for {
-		wait, hung := e.left(b)
+		wait, hung := e.stepRemaining(b)
 		if hung {
 			wait = time.Hour // or until the fault ends
 		}
@@ -232,8 +232,8 @@ func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
 	}
 }
 
-// left is how long a step has still to go, on the wall's clock; hung says that it does not end.
-func (e *engine) left(b *Batch) (wait time.Duration, hung bool) {
+// stepRemaining is how long a step has still to go, on the wall's clock; hung says that it does not end.
+func (e *engine) stepRemaining(b *Batch) (wait time.Duration, hung bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.real(b.End - e.now()), e.hung
@@ -260,8 +260,8 @@ func (e *engine) begin() (b *Batch, dead bool) {
 	b = e.sched.Step(start)
 	e.step = b
 	e.events.publish()
-	if b == nil && e.gone {
-		e.gone = false
+	if b == nil && e.levelsStale {
+		e.levelsStale = false
 		e.met.levels(e.sched.Counts())
 	}
 	return b, e.sched.Dead()
@@ -280,7 +280,7 @@ func (e *engine) commit(b *Batch) {
 			e.deliver(it)
 		}
 	}
-	e.gone = false
+	e.levelsStale = false
 	e.met.levels(e.sched.Counts())
 }
 

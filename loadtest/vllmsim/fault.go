@@ -141,12 +141,12 @@ func (f *Fault) validateCounts() error {
 
 // faults hold the current fault and count what it hits.
 type faults struct {
-	mu     sync.Mutex
-	now    Fault
-	drawn  uint64
-	left   int
-	frozen []byte        // the metrics page as it was when it froze
-	thaw   chan struct{} // closed when the process goes on; nil: it does not hang
+	mu        sync.Mutex
+	now       Fault
+	drawn     uint64
+	remaining int
+	frozen    []byte        // the metrics page as it was when it froze
+	thaw      chan struct{} // closed when the process goes on; nil: it does not hang
 }
 
 func (f *faults) get() Fault {
@@ -168,7 +168,7 @@ func (f *faults) hit(seed uint64, scores bool) (now Fault, cleared bool) {
 		return Fault{}, false
 	}
 	if now.For > 0 {
-		if f.left--; f.left == 0 {
+		if f.remaining--; f.remaining == 0 {
 			f.now, cleared = Fault{}, true
 		}
 	}
@@ -178,7 +178,7 @@ func (f *faults) hit(seed uint64, scores bool) (now Fault, cleared bool) {
 // set replaces the lasting part.
 func (f *faults) set(now Fault) {
 	f.mu.Lock()
-	f.now, f.left, f.drawn = now, now.For, 0
+	f.now, f.remaining, f.drawn = now, now.For, 0
 	if f.thaw != nil {
 		close(f.thaw)
 		f.thaw = nil
@@ -312,8 +312,8 @@ func (s *Server) hang(r *http.Request) {
 // cutWriter resets the connection after left bytes of body.
 type cutWriter struct {
 	http.ResponseWriter
-	left int
-	conn net.Conn
+	remaining int
+	conn      net.Conn
 }
 
 // Unwrap lets http.ResponseController through.
@@ -321,12 +321,12 @@ func (w *cutWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements http.ResponseWriter.
 func (w *cutWriter) Write(p []byte) (int, error) {
-	if len(p) < w.left {
+	if len(p) < w.remaining {
 		n, err := w.ResponseWriter.Write(p)
-		w.left -= n
+		w.remaining -= n
 		return n, err
 	}
-	_, _ = w.ResponseWriter.Write(p[:w.left])
+	_, _ = w.ResponseWriter.Write(p[:w.remaining])
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 	if tcp, ok := w.conn.(*net.TCPConn); ok {
 		// Half the bytes may sit in the peer's socket still: a reset throws them away there, as a dying host does.
@@ -342,5 +342,5 @@ func withCut(w http.ResponseWriter, r *http.Request, f *Fault) http.ResponseWrit
 		return w
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	return &cutWriter{ResponseWriter: w, left: f.CutAfterBytes, conn: conn}
+	return &cutWriter{ResponseWriter: w, remaining: f.CutAfterBytes, conn: conn}
 }

@@ -158,11 +158,11 @@ func (g *generator) bans() []int32 {
 // stopText is an answer's text with stop strings looked for and, while it streams, enough held back that no part of a
 // stop string ever goes out.
 type stopText struct {
-	stop    []string
-	include bool
-	hold    int // characters
-	buf     []byte
-	given   int
+	stop        []string
+	include     bool
+	hold        int // characters
+	buf         []byte
+	releasedLen int
 }
 
 func newStopText(stop []string, include bool) stopText {
@@ -204,17 +204,17 @@ func (s *stopText) take(finished bool) string {
 	end := len(s.buf)
 	if !finished {
 		for range s.hold {
-			if end <= s.given {
+			if end <= s.releasedLen {
 				break
 			}
-			_, n := utf8.DecodeLastRune(s.buf[s.given:end])
+			_, n := utf8.DecodeLastRune(s.buf[s.releasedLen:end])
 			end -= n
 		}
 	}
-	if end <= s.given {
+	if end <= s.releasedLen {
 		return ""
 	}
-	out := string(s.buf[s.given:end])
-	s.given = end
+	out := string(s.buf[s.releasedLen:end])
+	s.releasedLen = end
 	return out
 }

@@ -76,7 +76,7 @@ func (c *call) wait(spare []event) ([]event, bool) {
 		if got := c.box.take(spare); len(got) > 0 {
 			for i := range got {
 				c.s.wire.event(&got[i])
-				c.s.lacks.event(&got[i])
+				c.s.missingFeatures.event(&got[i])
 			}
 			return got, true
 		}

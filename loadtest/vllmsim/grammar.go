@@ -133,13 +133,13 @@ func (t *Tokenizer) unfused(id int32, m *menu) *menu {
 // 129 and 451 tokens. (The trace has a hump near 400, which raises its mean to 211; here it is about 170.)
 func (m *Model) answerLen(key uint64) int {
 	u := (math.Floor(unit(mix(m.seed^0x1e4, key))*(1<<20)) + 0.5) / (1 << 20)
-	return int(min(max(lengthMedian*math.Exp(lengthSpread*normal(u)), 5), lengthMost))
+	return int(min(max(lengthMedian*math.Exp(lengthSpread*normal(u)), 5), maxLength))
 }
 
 const (
 	lengthMedian = 120
 	lengthSpread = 0.79
-	lengthMost   = 4096
+	maxLength    = 4096
 )
 
 // settled reports whether the next token is the end of the answer: at the end of a sentence, when the answer is long

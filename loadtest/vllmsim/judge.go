@@ -10,12 +10,12 @@ import (
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
 
 // The judge's log odds: judgeSure for an answer that the target would have given, less for each token that it is sure is
-// wrong (at most judgeMost of them count) and for the mean distance to its first choices. What a draft makes of this is
+// wrong (at most judgeMax of them count) and for the mean distance to its first choices. What a draft makes of this is
 // noise mostly.
 const (
 	judgeSure   = 3.0
 	judgeWrong  = 1.5
-	judgeMost   = 4
+	judgeMax    = 4
 	judgeGap    = 10.0 // per nat of mean distance
 	judgeNoise  = 1.0  // standard deviation of a target's log odds
 	judgeStrays = 8.0  // more, per divergence
@@ -37,7 +37,7 @@ func (m *Model) Judge(prompt, answer []int32) float64 {
 	})
 	h := mix(hashIDs(hashIDs(mix(m.seed, 0x1d9e), prompt), whole), math.Float64bits(m.divergence))
 	noise := (judgeNoise + judgeStrays*m.divergence) * normal((float64(h>>12)+0.5)/(1<<52))
-	return judgeSure - judgeWrong*float64(min(wrong, judgeMost)) - judgeGap*gap/float64(len(whole)) + noise
+	return judgeSure - judgeWrong*float64(min(wrong, judgeMax)) - judgeGap*gap/float64(len(whole)) + noise
 }
 
 // judged returns the answer to judgeQuestion when a chat ends with it, and with what other probabilities it begins; nil to

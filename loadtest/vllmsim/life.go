@@ -85,7 +85,7 @@ func (s *Server) restart(ctx context.Context, l *life) {
 	}
 	s.mu.Unlock()
 	select {
-	case <-l.engines[0].news.told:
+	case <-l.engines[0].news.noticed:
 	case <-ctx.Done():
 	case <-time.After(l.engines[0].real(watchdog)):
 	}

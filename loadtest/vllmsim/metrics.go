@@ -249,11 +249,11 @@ func (m *metrics) family(p *parent, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finished++
-	p.most = max(p.most, tokens)
+	p.maxOutput = max(p.maxOutput, tokens)
 	if p.finished < p.n {
 		return
 	}
-	m.maxGens.Observe(float64(p.most))
+	m.maxGens.Observe(float64(p.maxOutput))
 	m.n.Observe(float64(p.n))
 	if m.v0 {
 		m.bestOf.Observe(float64(p.n))

@@ -129,7 +129,7 @@ func (c *call) nativeBody(ch *choice) []byte {
 	if n.start != none {
 		b = c.appendNativeScores(b, prompt)
 	}
-	if n.logprobs && !c.s.lacks.logprobs {
+	if n.logprobs && !c.s.missingFeatures.logprobs {
 		b = c.appendNativeOutput(b, lps)
 	}
 	return append(b, `,"weight_version":"default"}}`...)

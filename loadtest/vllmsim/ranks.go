@@ -37,10 +37,10 @@ func (b *balancer) pick(engines []*engine) *engine {
 			b.counts = append(b.counts, struct{ waiting, running int }{st.Waiting, st.Running})
 		}
 	}
-	best, least := 0, 0
+	best, minimum := 0, 0
 	for i, c := range b.counts {
-		if score := c.waiting*4 + c.running; i == 0 || score < least {
-			best, least = i, score
+		if score := c.waiting*4 + c.running; i == 0 || score < minimum {
+			best, minimum = i, score
 		}
 	}
 	b.counts[best].waiting++

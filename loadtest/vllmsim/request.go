@@ -75,7 +75,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	s.lacks.strip(w)
+	s.missingFeatures.strip(w)
 	w.StopTokenIDs = s.wire.inAll(w.StopTokenIDs)
 	if err := w.checkSchema(in.api); err != nil {
 		return nil, err
@@ -354,7 +354,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 	}
 	for _, p := range w.prompts {
 		ids := s.wire.inAll(p.ids)
-		if p.asIDs && s.lacks.continuation && len(ids) > 1 && r.promptLogprobs == none {
+		if p.asIDs && s.missingFeatures.continuation && len(ids) > 1 && r.promptLogprobs == none {
 			ids = ids[:len(ids)-1]
 		}
 		if !p.asIDs {

@@ -35,7 +35,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[{"id":`)
 	b = appendQuoted(b, s.opts.Model)
-	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"`+s.lacks.owner()+`","root":`...)
+	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"`+s.missingFeatures.owner()+`","root":`...)
 	b = appendQuoted(b, s.opts.Model)
 	b = append(b, `,"parent":null,"max_model_len":`...)
 	b = strconv.AppendInt(b, int64(s.opts.MaxModelLen), 10)

@@ -327,12 +327,12 @@ func (s *Scheduler) admit(b *Batch, budget int, now time.Duration) {
 		var idle int
 		if !q.NoCacheRead {
 			// At least the last token is computed again: its logits are needed.
-			most := len(q.ids) - 1
+			maximum := len(q.ids) - 1
 			if q.ScoreFrom > 0 {
-				most = min(most, q.ScoreFrom)
+				maximum = min(maximum, q.ScoreFrom)
 			}
-			q.hashTo(most)
-			run, idle = s.pool.match(q.hashes[:most/BlockSize])
+			q.hashTo(maximum)
+			run, idle = s.pool.match(q.hashes[:maximum/BlockSize])
 		}
 		need := (len(q.ids)+BlockSize-1)/BlockSize - len(run)
 		if need > s.pool.free-idle {

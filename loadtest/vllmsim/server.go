@@ -17,20 +17,20 @@ const fingerprint = "vllm-" + serverVersion + "-51a0c0de"
 
 // Server is one simulated vLLM server. It is an http.Handler; generation needs the engine loop, which Start or Run run.
 type Server struct {
-	opts    Options
-	profile Profile
-	tok     *Tokenizer
-	model   *Model
-	faults  faults
-	ids     atomic.Uint64
-	fresh   atomic.Uint64 // seeds given out, see Options.Fresh
-	active  atomic.Int64  // handlers running
-	conns   busyConns
-	nonce   uint64
-	lacks   lacking
-	wire    wireIDs
-	routes  map[string]route
-	current atomic.Pointer[life]
+	opts            Options
+	profile         Profile
+	tok             *Tokenizer
+	model           *Model
+	faults          faults
+	ids             atomic.Uint64
+	fresh           atomic.Uint64 // seeds given out, see Options.Fresh
+	active          atomic.Int64  // handlers running
+	conns           busyConns
+	nonce           uint64
+	missingFeatures lacking
+	wire            wireIDs
+	routes          map[string]route
+	current         atomic.Pointer[life]
 
 	mu                sync.Mutex
 	seen              map[string]int
@@ -59,7 +59,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
-		nonce: uint64(time.Now().UnixNano()), lacks: newLacking(&o), wire: newWireIDs(o.Tokenizer),
+		nonce: uint64(time.Now().UnixNano()), missingFeatures: newLacking(&o), wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.conns.set = map[net.Conn]bool{}
 	s.routes = s.routeTable()
@@ -210,7 +210,7 @@ func (s *Server) routeTable() map[string]route {
 	if s.opts.SGLang {
 		all["/generate"] = generate(apiNative)
 	}
-	s.lacks.close(all)
+	s.missingFeatures.close(all)
 	return all
 }
 

@@ -342,9 +342,9 @@ func TestStopStringsAndTokensEndAnAnswer(t *testing.T) {
 	expect(t, "stop id", byID.Choices[0].StopReason, any(float64(id)))
 	more := ask(t, s, "/v1/chat/completions", base+`,"ignore_eos":true,"max_tokens":400}`)
 	expect(t, "ignore_eos", more.Usage.CompletionTokens, 400)
-	least := ask(t, s, "/v1/chat/completions", base+`,"min_tokens":350}`)
-	if least.Usage.CompletionTokens < 350 {
-		t.Errorf("min_tokens 350 gave %d", least.Usage.CompletionTokens)
+	minimum := ask(t, s, "/v1/chat/completions", base+`,"min_tokens":350}`)
+	if minimum.Usage.CompletionTokens < 350 {
+		t.Errorf("min_tokens 350 gave %d", minimum.Usage.CompletionTokens)
 	}
 }
 

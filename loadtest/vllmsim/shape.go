@@ -77,8 +77,8 @@ func (m *Model) shaped(c *cursor, d *Dist) bool {
 // anyJSON reports whether nothing is known of the JSON: what else may come is then another thing at every token.
 func (s *shape) anyJSON() bool { return s.form == nil && !s.call && len(s.text) > 0 }
 
-// anyMost is how many bytes of JSON that nobody described are followed; reading along is not free.
-const anyMost = 4096
+// maxAnyJSON is how many bytes of JSON that nobody described are followed; reading along is not free.
+const maxAnyJSON = 4096
 
 // plan finds out what the model would write from here on.
 func (s *shape) plan(m *Model, v *voice) {
@@ -117,7 +117,7 @@ func (s *shape) planCall(m *Model, v *voice, begun bool) {
 
 // planAny goes on with JSON of which nothing is known.
 func (s *shape) planAny(m *Model, v *voice) {
-	if len(s.text) > anyMost {
+	if len(s.text) > maxAnyJSON {
 		return
 	}
 	f := &form{schema: anyObject}

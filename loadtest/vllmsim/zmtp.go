@@ -19,7 +19,7 @@ const (
 	zmtpLong    = 2
 	zmtpCommand = 4
 
-	zmtpMost = 1 << 16 // bytes of a frame that a subscriber sends
+	zmtpMaxFrame = 1 << 16 // bytes of a frame that a subscriber sends
 )
 
 var errZMTP = errors.New("vllmsim: not ZMTP 3 without security")
@@ -85,7 +85,7 @@ func zmtpRead(r *bufio.Reader) (flags byte, body []byte, err error) {
 		return 0, nil, err
 	}
 	n := binary.BigEndian.Uint64(size[:])
-	if n > zmtpMost {
+	if n > zmtpMaxFrame {
 		return 0, nil, errZMTP
 	}
 	body = make([]byte, n)

@@ -39,13 +39,13 @@ type Choice struct {
 // Verify takes a block of at most NextBlock tokens, the target's choice at each position, and its own choice after the
 // last (−1: unknown). It keeps the longest prefix that the target would have written, and then the target's own token.
 // It returns how many of the block were kept.
-func (e *BlockVerifier) Verify(block []int32, said []Choice, next int32) int {
+func (e *BlockVerifier) Verify(block []int32, result []Choice, next int32) int {
 	e.Rounds++
 	e.Drafted += len(block)
 	for i, id := range block {
-		o := said[i].TargetScore
+		o := result[i].TargetScore
 		if !o.chosen(e.Tie) {
-			e.emit(said[i].ID)
+			e.emit(result[i].ID)
 			return i
 		}
 		e.Accepted++

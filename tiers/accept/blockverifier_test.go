@@ -117,11 +117,11 @@ func TestATieStandsWithinTheToleranceOnly(t *testing.T) {
 		want     int
 	}{{-1, 0, 0}, {-1, 0.1, 0}, {0, 0, 1}, {0, 0.001, 0}, {0.125, 0.125, 1}, {0.125, 0.126, 0}} {
 		e := BlockVerifier{Block: 1, Tie: c.tie}
-		said := []Choice{{ID: 1, TargetScore: TargetScore{Logprob: -1 - c.gap, Top: -1}}}
-		if kept := e.Verify([]int32{2}, said, -1); kept != c.want || e.IDs[0] != int32(1+c.want) {
+		result := []Choice{{ID: 1, TargetScore: TargetScore{Logprob: -1 - c.gap, Top: -1}}}
+		if kept := e.Verify([]int32{2}, result, -1); kept != c.want || e.IDs[0] != int32(1+c.want) {
 			t.Errorf("tie %g, gap %g: kept %d, %v", c.tie, c.gap, kept, e.IDs)
 		}
-		if got := CheckGreedy([]TargetScore{said[0].TargetScore}, c.tie); got.Pass != (c.want == 1) || got.Kept != c.want {
+		if got := CheckGreedy([]TargetScore{result[0].TargetScore}, c.tie); got.Pass != (c.want == 1) || got.Kept != c.want {
 			t.Errorf("tie %g, gap %g: greedy %+v", c.tie, c.gap, got)
 		}
 	}

@@ -177,7 +177,7 @@ func TargetLowerBounds(listed []Token, s Sampling) Distribution {
 		low = 0 // who is cut off is not known
 	}
 	low, high = sum+low, sum+high+rounded
-	out, before, most := make(Distribution, 0, n), 0.0, rounded
+	out, before, maximum := make(Distribution, 0, n), 0.0, rounded
 	for i := 0; i < n; {
 		if i > 0 && s.TopP < 1 && before/high >= s.TopP+nearEdge {
 			break
@@ -194,14 +194,14 @@ func TargetLowerBounds(listed []Token, s Sampling) Distribution {
 				out = append(out, TokenProbability{l[i].ID, w[i]})
 			}
 			before += w[i]
-			most += w[i]
+			maximum += w[i]
 		}
 	}
 	if s.TopP >= 1 || before/high < s.TopP+nearEdge {
-		most += high - sum // all that is not listed may be left, too
+		maximum += high - sum // all that is not listed may be left, too
 	}
 	for i := range out {
-		out[i].P /= most
+		out[i].P /= maximum
 	}
 	return out
 }
@@ -221,13 +221,13 @@ func (s Sampling) unlisted(l []Token) (low, high float64) {
 	if n == 0 {
 		return 0, 0
 	}
-	least, most := max(mass-rounded, 0)/first, (max(mass, 0)+rounded)/first
+	minimum, maximum := max(mass-rounded, 0)/first, (max(mass, 0)+rounded)/first
 	edge := math.Exp((u - 1) * float64(l[len(l)-1].Logprob-l[0].Logprob))
 	spread := func(m float64) float64 { return math.Pow(float64(n), 1-u) * math.Pow(m, u) }
 	if u >= 1 {
-		return spread(least), edge * most
+		return spread(minimum), edge * maximum
 	}
-	return edge * least, spread(most)
+	return edge * minimum, spread(maximum)
 }
 
 // Position is one position of a draft. kept is the part of its distribution q that is kept: q(y)·a(y) = min(q(y),

@@ -57,8 +57,8 @@ type ScoreTracker struct {
 
 // NewScoreTracker returns a tracker for one draft that is rejected below the threshold.
 func NewScoreTracker(cfg Config) *ScoreTracker {
-	most := math.Inf(1)
-	j := &ScoreTracker{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
+	maximum := math.Inf(1)
+	j := &ScoreTracker{cfg: cfg, min: maximum, minMean: maximum, minWindow: maximum, minWorst: maximum, unscored: ReasonNoLogprobs}
 	j.setThresholds(cfg.Threshold, cfg.Threshold)
 	return j
 }

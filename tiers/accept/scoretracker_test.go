@@ -74,7 +74,7 @@ func TestTheRunningMinimumOnlyFalls(t *testing.T) {
 
 // slowScore computes the score of a prefix from its definition.
 func slowScore(cfg Config, lps []float64) float64 {
-	least := math.Inf(1)
+	minimum := math.Inf(1)
 	for n := 1; n <= len(lps); n++ {
 		if n < headTokens && n != len(lps) {
 			continue
@@ -101,9 +101,9 @@ func slowScore(cfg Config, lps []float64) float64 {
 			head += truncatedEntropy(lp, []float64{lp})
 		}
 		head /= float64(min(n, headTokens))
-		least = min(least, mean-float64(cfg.MeanOffset), minwin-float64(cfg.WindowOffset), float64(cfg.EntropyOffset)-head)
+		minimum = min(minimum, mean-float64(cfg.MeanOffset), minwin-float64(cfg.WindowOffset), float64(cfg.EntropyOffset)-head)
 	}
-	return least
+	return minimum
 }
 
 func TestAddingTokensGivesTheScoreOfTheDefinition(t *testing.T) {
@@ -209,14 +209,14 @@ func BenchmarkAdd(b *testing.B) {
 
 func TestTheTokenThatEndsAnAnswerChangesNoScore(t *testing.T) {
 	for n := range 40 {
-		said, ended := NewScoreTracker(Config{}), NewScoreTracker(Config{})
+		result, ended := NewScoreTracker(Config{}), NewScoreTracker(Config{})
 		for range n {
-			said.Add(-0.01, nil)
+			result.Add(-0.01, nil)
 			ended.Add(-0.01, nil)
 		}
 		ended.AddEnd()
-		want, got := said.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}), ended.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"})
-		if got != want || ended.Tokens() != n+1 || ended.SafePrefix() != said.SafePrefix() {
+		want, got := result.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}), ended.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"})
+		if got != want || ended.Tokens() != n+1 || ended.SafePrefix() != result.SafePrefix() {
 			t.Errorf("%d tokens and an end: %+v of %d, want %+v", n, got, ended.Tokens(), want)
 		}
 	}

@@ -98,13 +98,13 @@ func (c *State) Decide(waited bool) Decision {
 
 // ApplyCheck takes the target's check of the draft so far; nil means that there is none. If the target accepts, the
 // draft is accepted so far, and from then on its score must stay above the lower edge of the band.
-func (c *State) ApplyCheck(said *Check) {
-	if said == nil {
-		said = &Check{Reason: ReasonNoVerdict}
+func (c *State) ApplyCheck(result *Check) {
+	if result == nil {
+		result = &Check{Reason: ReasonNoVerdict}
 	}
-	c.check = said
-	if !said.Pass {
-		c.Reject(said.Reason)
+	c.check = result
+	if !result.Pass {
+		c.Reject(result.Reason)
 		return
 	}
 	c.cohort = CohortWhole
@@ -116,12 +116,12 @@ func (c *State) ApplyCheck(said *Check) {
 }
 
 // requireScore sets the least score of an accepted draft from now on.
-func (c *State) requireScore(least Nats) {
+func (c *State) requireScore(minimum Nats) {
 	if c.KeepCommitted && c.committed {
-		c.setThresholds(-maxThreshold, least)
+		c.setThresholds(-maxThreshold, minimum)
 		return
 	}
-	c.setThresholds(least, least)
+	c.setThresholds(minimum, minimum)
 }
 
 // EarlyVerdict returns the verdict on an unfinished draft, with its cohort.

@@ -107,9 +107,9 @@ func refused(l Leniency, n, answers int, noise, minP float64) float64 {
 			y[k] += noise * r.NormFloat64()
 		}
 		drafts[i] = softmax(y, l.Temperature)
-		most := slices.Max(drafts[i].q)
+		maximum := slices.Max(drafts[i].q)
 		for k, p := range drafts[i].q {
-			if p < minP*most {
+			if p < minP*maximum {
 				drafts[i].q[k] = 0
 			}
 		}

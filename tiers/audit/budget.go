@@ -68,7 +68,7 @@ func TargetCost(t receipt.Tally, p economy.Prices) (cost float64, priced bool) {
 	if t.Target > 0 {
 		prompt += t.Prompt
 	}
-	if !p.Known() {
+	if !p.Complete() {
 		return float64(prompt + t.Target), false
 	}
 	return float64(prompt)*p.TargetPrefill + float64(t.Target)*p.TargetDecode, true

@@ -151,7 +151,7 @@ func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
 		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
 			cancel()
 			time.Sleep(time.Minute)
-			return &engine.Failure{Kind: engine.Gone}
+			return &engine.Failure{Kind: engine.ClientGone}
 		}
 		r.watched()
 		r.auditor.Wait()

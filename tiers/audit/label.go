@@ -40,11 +40,11 @@ func (d *Draft) audit(ctx context.Context) {
 	if len(b.entries) == 0 {
 		return
 	}
-	good, heard := b.ask(ctx)
+	good, answered := b.ask(ctx)
 	switch {
 	case len(b.opened) == 0:
 		d.countDropped(b.why)
-	case heard:
+	case answered:
 		b.close(ctx, !good)
 		if good && d.AuditDecision.Warmup && d.OnAuditPassed != nil {
 			d.OnAuditPassed()
@@ -82,7 +82,7 @@ func (d *Draft) newVerifier() verify.Verifier {
 
 // ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
 // fails three times is lost and stays bad.
-func (b *auditRun) ask(ctx context.Context) (good, heard bool) {
+func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
 	waiting, cancel := b.World.WithTimeout(ctx, auditWait)
 	defer cancel()
 	for tries := 0; tries < auditTries; {

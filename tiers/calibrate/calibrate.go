@@ -91,10 +91,10 @@ func Fit(samples []Sample) (Fitted, error) {
 // validate holds out one part of the samples after the other. The areas are means over the
 // parts, whose scores come from different fits and are not compared with each other.
 func (f *Fitted) validate(samples []Sample) {
-	var all heldOut
+	var all validationSet
 	for _, part := range split(samples) {
 		m := regress(part.train)
-		var h heldOut
+		var h validationSet
 		for _, s := range part.test {
 			h.add(s, float64(m.Score(s.Features)))
 		}
@@ -121,13 +121,13 @@ func (a *Area) join(part Area) {
 	a.Error = math.Hypot(a.Error, part.Error/folds)
 }
 
-// heldOut are the scores of drafts that a fit has not seen.
-type heldOut struct {
+// validationSet are the scores of drafts that a fit has not seen.
+type validationSet struct {
 	before, after []float64
 	good          []bool
 }
 
-func (h *heldOut) add(s Sample, after float64) {
+func (h *validationSet) add(s Sample, after float64) {
 	h.before = append(h.before, s.Score)
 	h.after = append(h.after, after)
 	h.good = append(h.good, s.Good)

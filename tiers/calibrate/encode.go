@@ -172,4 +172,4 @@ func (f *Fitted) checkPoints() error {
 }
 
 // within reports whether v is a number from least to most.
-func within(v, lo, most float64) bool { return v >= lo && v <= most }
+func within(v, lo, hi float64) bool { return v >= lo && v <= hi }

@@ -38,7 +38,7 @@ func TestAReliabilityCurveRisesAndHoldsEveryDraftOnce(t *testing.T) {
 func TestAScoreThatIsRightIsSeenToBe(t *testing.T) {
 	samples, odds := known.draw(rand.New(rand.NewPCG(2, 4)), 20_000)
 	for _, p := range isotonic(odds, goodOf(samples)) {
-		if most := 5 * math.Sqrt(.25/float64(p.N)); math.Abs(p.Expected-p.Good) > most {
+		if hi := 5 * math.Sqrt(.25/float64(p.N)); math.Abs(p.Expected-p.Good) > hi {
 			t.Errorf("%d drafts were expected to be good with %v, and were with %v", p.N, p.Expected, p.Good)
 		}
 	}

@@ -63,11 +63,11 @@ type Candidate struct {
 	Running    float64 // requests running there, reported
 	MeanPrompt float64 // prompt tokens that a queued request is assumed to bring
 
-	OwnRequests float64 // own requests
-	OwnQueued   float64 // prompt tokens of those whose prefill has not finished
-	OwnHeld     float64 // tokens that they hold in the KV cache
-	OwnPartly   float64 // tokens of own prompts not computed yet; engines allocate blocks step by step, so a reading may include a part
-	OthersHeld  float64 // estimated tokens of other replicas' requests that the reading does not include
+	OwnRequests  float64 // own requests
+	OwnQueued    float64 // prompt tokens of those whose prefill has not finished
+	OwnTokens    float64 // tokens that they hold in the KV cache
+	OwnPartly    float64 // tokens of own prompts not computed yet; engines allocate blocks step by step, so a reading may include a part
+	OthersTokens float64 // estimated tokens of other replicas' requests that the reading does not include
 
 	UsageUnknown bool    // Usage is unknown: no limit applies
 	OwnTotal     float64 // all own requests, also those in the reading

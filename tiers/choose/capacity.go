@@ -38,7 +38,7 @@ func (c *Candidate) frees(request Request) bool {
 }
 
 // free returns how many tokens fit in the free blocks.
-func (c *Candidate) free() float64 { return float64(c.Capacity)*(1-c.Usage) - c.OwnHeld }
+func (c *Candidate) free() float64 { return float64(c.Capacity)*(1-c.Usage) - c.OwnTokens }
 
 // Above reports whether c exceeds the request's limits: its KV usage is at the limit, too many requests wait, or usage
 // would exceed the limit when all its requests and this one have grown. The last rule keeps an engine from running out
@@ -81,9 +81,9 @@ func (c *Candidate) Peak(request Request) (peak, limit float64) {
 	}
 	capacity := float64(c.Capacity)
 	expected := (c.committed() + float64(max(request.HoldTokens-c.Shared, 0))) / capacity
-	most, free := expected+c.Margin/capacity, max(request.MaxUsage, certain)
-	if most-free > expected-request.MaxUsage {
-		return most, free
+	maximum, free := expected+c.Margin/capacity, max(request.MaxUsage, certain)
+	if maximum-free > expected-request.MaxUsage {
+		return maximum, free
 	}
 	return expected, request.MaxUsage
 }
@@ -96,7 +96,7 @@ func (c *Candidate) filled() float64 {
 	if c.Capacity == 0 {
 		return c.Usage
 	}
-	return c.Usage + c.OwnHeld/float64(c.Capacity)
+	return c.Usage + c.OwnTokens/float64(c.Capacity)
 }
 
 func clamp(v float64) float64 {
@@ -108,7 +108,7 @@ func clamp(v float64) float64 {
 
 // committed returns the tokens that the current requests are expected to hold at the maximum.
 func (c *Candidate) committed() float64 {
-	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
+	return c.Usage*float64(c.Capacity) + max(c.OwnTokens, c.OwnPartly) + c.OthersTokens + c.Growth
 }
 
 // uncached returns how many of the prompt's tokens must be computed.

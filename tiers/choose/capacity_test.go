@@ -32,7 +32,7 @@ func TestRoomIsTheFirstThatApplies(t *testing.T) {
 		"no block free":            {with(func(c *Candidate) { c.Usage = 0.995 }), Request{PromptTokens: 1000}, queue},
 		"the last block":           {with(func(c *Candidate) { c.Usage = 0.5 }), Request{PromptTokens: 49_985}, fits},
 		"a token beyond it":        {with(func(c *Candidate) { c.Usage = 0.5 }), Request{PromptTokens: 50_001}, queue},
-		"own prompts take blocks":  {with(func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 16 }), Request{PromptTokens: 49_985}, queue},
+		"own prompts take blocks":  {with(func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 16 }), Request{PromptTokens: 49_985}, queue},
 		"blocks of unknown size":   {with(func(c *Candidate) { c.Usage, c.BlockSize = 0.5, 0 }), Request{PromptTokens: 50_000}, fits},
 		"capacity unknown":         {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.84 }), request, fits},
 		"capacity unknown, at it":  {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.85 }), request, full},
@@ -59,13 +59,13 @@ func TestABackendIsAboveALimitByUsageQueueOrWhatWillGrow(t *testing.T) {
 	}{
 		"below":                     {func(c *Candidate) { c.Usage = 0.5 }, request, false, 0},
 		"to the limit with it":      {func(c *Candidate) { c.Usage = 0.84 }, request, false, 0},
-		"beyond it by a token":      {func(c *Candidate) { c.Usage, c.OwnHeld = 0.84, 1 }, request, true, 1},
+		"beyond it by a token":      {func(c *Candidate) { c.Usage, c.OwnTokens = 0.84, 1 }, request, true, 1},
 		"at it":                     {func(c *Candidate) { c.Usage = 0.85 }, request, true, 1000},
-		"own tokens count":          {func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 35_000 }, request, true, 1000},
+		"own tokens count":          {func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 35_000 }, request, true, 1000},
 		"growth":                    {func(c *Candidate) { c.Usage, c.Growth = 0.5, 34_500 }, request, true, 500},
-		"others":                    {func(c *Candidate) { c.Usage, c.OthersHeld = 0.5, 34_500 }, request, true, 500},
-		"prompts half computed":     {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 20_000, 34_500 }, request, true, 500},
-		"not twice":                 {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 34_000, 20_000 }, request, false, 0},
+		"others":                    {func(c *Candidate) { c.Usage, c.OthersTokens = 0.5, 34_500 }, request, true, 500},
+		"prompts half computed":     {func(c *Candidate) { c.Usage, c.OwnTokens, c.OwnPartly = 0.5, 20_000, 34_500 }, request, true, 500},
+		"not twice":                 {func(c *Candidate) { c.Usage, c.OwnTokens, c.OwnPartly = 0.5, 34_000, 20_000 }, request, false, 0},
 		"a shared prefix is free":   {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 34_500, 600 }, request, false, 0},
 		"and no more than free":     {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 35_000, 5000 }, request, false, 0},
 		"the margin up to certain":  {func(c *Candidate) { c.Usage, c.Margin = 0.5, 41_000 }, request, false, 0},
@@ -198,7 +198,7 @@ func FuzzAbove(f *testing.F) {
 	f.Add(0.5, 100.0, 3.0, 5.0, 100_000, 0.85, 1000, 2)
 	f.Add(math.NaN(), math.Inf(1), -1.0, 1e308, -5, math.NaN(), -1, -1)
 	f.Fuzz(func(t *testing.T, usage, held, growth, margin float64, capacity int, limit float64, holds, queue int) {
-		c := Candidate{Usage: usage, OwnHeld: held, Growth: growth, Margin: margin, Capacity: capacity, Running: 1, BlockSize: 16}
+		c := Candidate{Usage: usage, OwnTokens: held, Growth: growth, Margin: margin, Capacity: capacity, Running: 1, BlockSize: 16}
 		request := Request{PromptTokens: holds, HoldTokens: holds, MaxUsage: limit, MaxQueue: queue}
 		above, over := c.Above(request), c.Over(request)
 		if over < 0 || over > 0 && !above || above && !(limit > 0) {

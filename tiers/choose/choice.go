@@ -4,26 +4,26 @@ import "math"
 
 // choice holds the inputs of one decision.
 type choice struct {
-	cfg     Config
-	cands   []Candidate
-	request Request
-	turn    uint64
-	least   fit     // what a candidate must offer
-	none    bool    // no candidate may be filled so far: whoever asks must wait
-	ramps   bool    // a candidate that has just started passes most of its turns on
-	most    float64 // requests that a candidate may have before this one; 0 is no bound
+	cfg         Config
+	cands       []Candidate
+	request     Request
+	turn        uint64
+	requiredFit fit     // what a candidate must offer
+	none        bool    // no candidate may be filled so far: whoever asks must wait
+	ramps       bool    // a candidate that has just started passes most of its turns on
+	maxRequests float64 // requests that a candidate may have before this one; 0 is no bound
 }
 
 // setRequired sets the fit that a candidate needs: the best available, wanted at most. A backend that has just started
 // is left out of most turns if others are available.
-func (c *choice) setRequired(wanted fit) {
+func (c *choice) setRequired(maxFit fit) {
 	c.ramps = true
-	if c.least = c.best(); c.least <= full {
+	if c.requiredFit = c.best(); c.requiredFit <= full {
 		c.ramps = false // one that has just started is better than one that hangs or is full
-		c.least = c.best()
+		c.requiredFit = c.best()
 	}
-	c.least = max(min(c.least, wanted), risky)
-	c.none = c.least == full
+	c.requiredFit = max(min(c.requiredFit, maxFit), risky)
+	c.none = c.requiredFit == full
 }
 
 func (c *choice) best() fit {
@@ -50,12 +50,12 @@ func (c *choice) skipsStarting(i int) bool {
 }
 
 func (c *choice) isUsable(i int) bool {
-	return !c.none && c.cands[i].fitFor(c.request) >= c.least && !c.skipsStarting(i) && !c.isCrowded(i)
+	return !c.none && c.cands[i].fitFor(c.request) >= c.requiredFit && !c.skipsStarting(i) && !c.isCrowded(i)
 }
 
 // isCrowded reports whether candidate i has as many requests as it may have.
 func (c *choice) isCrowded(i int) bool {
-	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.request) > c.most
+	return c.maxRequests > 0 && crowd(c.cfg, &c.cands[i], c.request) > c.maxRequests
 }
 
 // cheapest returns the candidate of least cost. Among those within a band above it, the one nearest to the prompt's home

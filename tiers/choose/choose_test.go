@@ -24,7 +24,7 @@ func TestWaitIsTheFormula(t *testing.T) {
 	c := Candidate{
 		Usage: 0.4, Capacity: 10_000, BlockSize: 16,
 		Waiting: 3, Running: 30, MeanPrompt: 400,
-		OwnRequests: 2, OwnQueued: 800, OwnHeld: 1000,
+		OwnRequests: 2, OwnQueued: 800, OwnTokens: 1000,
 		Cached: 500, PrefillRate: 2000, DecodeRate: 50,
 	}
 	request := Request{PromptTokens: 2500, OutputTokens: 100}
@@ -171,7 +171,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 				Down: rng.IntN(4) == 0, Broken: rng.IntN(4) == 0, Excluded: rng.IntN(4) == 0,
 				Usage: value(), Capacity: rng.IntN(3) * 1000, BlockSize: rng.IntN(3) * 8,
 				Waiting: value(), Running: value(), MeanPrompt: value(),
-				OwnRequests: value(), OwnQueued: value(), OwnHeld: value(),
+				OwnRequests: value(), OwnQueued: value(), OwnTokens: value(),
 				PrefillRate: value(), DecodeRate: value(),
 			}
 		}

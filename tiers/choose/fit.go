@@ -26,10 +26,10 @@ const (
 func (c *choice) fit() int {
 	mean := c.mean()
 	maxLoadRatio := max(c.cfg.MaxLoadRatio, 1)
-	c.most = max(maxLoadRatio*packed*mean-1, mean+few) // before this one
+	c.maxRequests = max(maxLoadRatio*packed*mean-1, mean+few) // before this one
 	best := c.cheapest(wait, tieShare, tieSeconds)
 	if best < 0 {
-		c.most = 0 // no number at all, or only such as make no sense
+		c.maxRequests = 0 // no number at all, or only such as make no sense
 		best = c.cheapest(wait, tieShare, tieSeconds)
 	}
 	warm := c.warmest()
@@ -70,16 +70,16 @@ func (c *choice) mean() float64 {
 // the main one, so that all replicas use the same and other copies expire. With WaitForCapacity it may be one without
 // capacity now.
 func (c *choice) warmest() int {
-	most := worthCached
+	maximum := worthCached
 	for i := range c.cands {
 		if c.mayWait(i) {
-			most = max(most, c.cands[i].Cached)
+			maximum = max(maximum, c.cands[i].Cached)
 		}
 	}
 	warm := -1
 	for i := range c.cands {
 		k := &c.cands[i]
-		if k.Cached < most-most/asWarm || k.Cached < worthCached || !c.mayWait(i) {
+		if k.Cached < maximum-maximum/asWarm || k.Cached < worthCached || !c.mayWait(i) {
 			continue
 		}
 		if was := warm; was < 0 || k.Main && !c.cands[was].Main || k.Main == c.cands[was].Main && k.Home > c.cands[was].Home {

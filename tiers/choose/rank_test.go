@@ -71,7 +71,7 @@ func odd(pick func(int) int) Candidate {
 	}
 	c := Candidate{
 		Down: pick(5) == 0, Broken: pick(5) == 0, Excluded: pick(5) == 0, Suspect: pick(3) == 0, Main: pick(2) == 0,
-		Ramp: v(), Usage: v(), Waiting: v(), Running: v(), MeanPrompt: v(), OwnRequests: v(), OwnQueued: v(), OwnHeld: v(),
+		Ramp: v(), Usage: v(), Waiting: v(), Running: v(), MeanPrompt: v(), OwnRequests: v(), OwnQueued: v(), OwnTokens: v(),
 		OwnPrefill: v(), Placed: v(), FaultShare: v(), PrefillRate: v(), DecodeRate: v(),
 		Capacity: n(), BlockSize: n(), Cached: n(), Home: uint64(pick(4)),
 	}

@@ -115,8 +115,8 @@ func TestNobodyIsPackedBeyondOneAndAHalf(t *testing.T) {
 		})
 		got := fitOf(cands, long)
 		c := cands[got]
-		if has, most := c.Running+c.OwnRequests+c.Waiting, 1.5*(sum/float64(n)+few); has > most+1e-9 {
-			t.Fatalf("round %d: one with %v requests was taken, the bound is %v", round, has, most)
+		if has, maximum := c.Running+c.OwnRequests+c.Waiting, 1.5*(sum/float64(n)+few); has > maximum+1e-9 {
+			t.Fatalf("round %d: one with %v requests was taken, the bound is %v", round, has, maximum)
 		}
 	}
 }
@@ -288,9 +288,9 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 						c.Running, c.Usage, c.Ramp = 0, 0, ramp
 					}
 				})
-				most := ramp * 2 / 4 // twice its fair share at the end
+				maximum := ramp * 2 / 4 // twice its fair share at the end
 				if policy == PolicyRoundRobin || policy == custom {
-					most /= 4
+					maximum /= 4
 				}
 				n := 0.0
 				for turn := range uint64(turns) {
@@ -298,8 +298,8 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 						n++
 					}
 				}
-				if share := n / turns; math.Abs(share-most) > 0.015 {
-					t.Errorf("took %v of all turns, want %v", share, most)
+				if share := n / turns; math.Abs(share-maximum) > 0.015 {
+					t.Errorf("took %v of all turns, want %v", share, maximum)
 				}
 			})
 		}

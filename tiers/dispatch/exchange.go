@@ -37,13 +37,13 @@ type Exchange struct {
 	stream  engine.Stream
 	form    responseForm
 
-	begun   time.Time
-	first   time.Time // when the first byte came; zero before
-	try     Try       // what is known of it
-	entry   int       // of it in the record; 0 is none, or none any more
-	counted bool      // the pool knows the prompt's length
-	taken   bool      // a chunk was taken
-	closed  bool
+	startedAt time.Time
+	first     time.Time // when the first byte came; zero before
+	try       Try       // what is known of it
+	entry     int       // of it in the record; 0 is none, or none any more
+	counted   bool      // the pool knows the prompt's length
+	taken     bool      // a chunk was taken
+	closed    bool
 }
 
 // acquire waits in the queue and picks a backend.
@@ -137,11 +137,11 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 // begin adds the call to the record.
 func (x *Exchange) begin(waited time.Duration) {
 	o := &x.request
-	x.begun = x.services.World.Now()
+	x.startedAt = x.services.World.Now()
 	x.try = Try{
 		Pool: o.Pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
 	}
-	x.entry = o.Events.Tried(x.try, x.begun)
+	x.entry = o.Events.Tried(x.try, x.startedAt)
 }
 
 // prepare returns the attempt at the picked backend.
@@ -171,14 +171,14 @@ func (x *Exchange) MaxAnswer() int {
 	if o.NoAnswer {
 		return 0
 	}
-	most := o.Demand.MaxOutput
-	if most <= 0 {
-		most = unknownWindow
+	maxOutput := o.Demand.MaxOutput
+	if maxOutput <= 0 {
+		maxOutput = unknownWindow
 		if window := x.services.Window(o.Pool.Name()); window > 0 {
-			most = min(window, maxWindow)
+			maxOutput = min(window, maxWindow)
 		}
 	}
-	return most * max(o.Choices, o.Demand.Answers, 1)
+	return maxOutput * max(o.Choices, o.Demand.Answers, 1)
 }
 
 // Backend returns the backend's id.
@@ -283,12 +283,12 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 	}
 	t := &x.try
 	if !x.first.IsZero() {
-		t.First = max(x.first.Sub(x.begun), 1)
+		t.First = max(x.first.Sub(x.startedAt), 1)
 		t.Status = http.StatusOK
 	} else if f != nil {
 		t.Status = f.Responded
 	}
-	t.Took, t.Tokens = max(x.services.World.Now().Sub(x.begun), 1), tokens
+	t.Took, t.Tokens = max(x.services.World.Now().Sub(x.startedAt), 1), tokens
 	switch {
 	case f == nil:
 	case x.first.IsZero():
@@ -319,7 +319,7 @@ func (x *Exchange) report(f *engine.Failure) {
 	scores := x.request.Scoring != nil
 	switch {
 	case x.first.IsZero() && f == nil:
-		x.permit.Report(&engine.Failure{Kind: engine.Gone})
+		x.permit.Report(&engine.Failure{Kind: engine.ClientGone})
 	case x.first.IsZero():
 		if f.Kind == engine.Refused {
 			x.lease.ReportRefused(f)

@@ -60,16 +60,16 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 }
 
 func TestWhatAFirstByteNeverCameOfIsHeldAgainstTheBackendOrNot(t *testing.T) {
-	for kind, told := range map[engine.FailureKind]engine.FailureKind{
+	for kind, parents := range map[engine.FailureKind]engine.FailureKind{
 		engine.Expired: engine.Timeout, // not a byte in all that time
-		engine.Timeout: engine.Timeout, engine.Gone: engine.Gone, engine.Rejected: engine.Rejected, engine.Refused: engine.Refused,
+		engine.Timeout: engine.Timeout, engine.ClientGone: engine.ClientGone, engine.Rejected: engine.Rejected, engine.Refused: engine.Refused,
 	} {
 		r := newRig(t, 1)
 		r.fails(engine.Failure{Kind: kind})
 		_, err := r.d.Open(t.Context(), r.order())
 		f, _ := errors.AsType[*engine.Failure](err)
-		if f == nil || f.Kind != kind || !slices.Equal(r.reports, []string{"b0 " + string(told)}) {
-			t.Errorf("%s: %v; the breaker was told %v, want %s", kind, err, r.reports, told)
+		if f == nil || f.Kind != kind || !slices.Equal(r.reports, []string{"b0 " + string(parents)}) {
+			t.Errorf("%s: %v; the breaker was told %v, want %s", kind, err, r.reports, parents)
 		}
 		if down := r.pool.Snapshot()[0].Down; down != (kind == engine.Refused) {
 			t.Errorf("%s: the backend is down: %v", kind, down)
@@ -110,7 +110,7 @@ func TestWhatAScoresEndSaysOfScoring(t *testing.T) {
 		"no failure":       {io.EOF, scoring.Neutral},
 		"a stale one":      {&engine.Failure{Kind: engine.Reset, StaleConnection: true}, scoring.Neutral},
 		"silent":           {&engine.Failure{Kind: engine.Silent}, scoring.Neutral},
-		"the client left":  {&engine.Failure{Kind: engine.Gone}, scoring.Neutral},
+		"the client left":  {&engine.Failure{Kind: engine.ClientGone}, scoring.Neutral},
 		"out of time":      {&engine.Failure{Kind: engine.Expired}, scoring.Neutral},
 		"out of files":     {&engine.Failure{Kind: engine.Exhausted}, scoring.Neutral},
 		"no connection":    {&engine.Failure{Kind: engine.Refused}, scoring.Neutral},
@@ -199,13 +199,13 @@ func TestEachCallIsASpanOfItsOwnWhereItsRequestIsTraced(t *testing.T) {
 		o.Header, o.Spans = tc.header, tc.spans
 		before := tc.header.Get("Traceparent")
 		r.begun(o, &stream{}).Drop()
-		span, told := r.tries[0].Span, r.attempts[0].Header.Get("Traceparent")
+		span, parents := r.tries[0].Span, r.attempts[0].Header.Get("Traceparent")
 		want := before
 		if tc.own {
 			want = parent[:36] + hex.EncodeToString(span[:]) + "-01"
 		}
-		if told != want || (span != [8]byte{}) != tc.own || tc.header.Get("Traceparent") != before {
-			t.Errorf("%+v: told %q, want %q; the request has %q", tc, told, want, tc.header.Get("Traceparent"))
+		if parents != want || (span != [8]byte{}) != tc.own || tc.header.Get("Traceparent") != before {
+			t.Errorf("%+v: told %q, want %q; the request has %q", tc, parents, want, tc.header.Get("Traceparent"))
 		}
 	}
 	i := Identity{ID: "own", Header: http.Header{"Traceparent": {parent}, "Tracestate": {"a=b"}, "Other": {"x"}}, Spans: true}
@@ -292,11 +292,11 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 func BenchmarkSpans(b *testing.B) {
 	for _, spans := range []bool{false, true} {
 		b.Run(map[bool]string{false: "off", true: "on"}[spans], func(b *testing.B) {
-			told, try := traced(), Try{}
+			parents, try := traced(), Try{}
 			b.ReportAllocs()
 			for b.Loop() {
 				if spans {
-					span(told, &try)
+					span(parents, &try)
 				}
 			}
 		})

@@ -26,7 +26,7 @@ func scoreOutcome(err error) scoring.Outcome {
 	switch {
 	case err == nil:
 		return scoring.Success
-	case f == nil, f.StaleConnection, f.Kind == engine.Silent, f.Kind == engine.Gone, f.Kind == engine.Expired, f.Kind == engine.Exhausted,
+	case f == nil, f.StaleConnection, f.Kind == engine.Silent, f.Kind == engine.ClientGone, f.Kind == engine.Expired, f.Kind == engine.Exhausted,
 		f.Kind == engine.Refused, f.Kind == engine.Backpressure, f.Kind == engine.Rejected:
 		return scoring.Neutral
 	case f.Kind == engine.Reset, f.Kind == engine.Cut,

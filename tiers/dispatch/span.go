@@ -22,12 +22,12 @@ const (
 // record keeps, in place of the request's. A call that the record has no place for stays the request's
 // own.
 func span(h http.Header, t *Try) http.Header {
-	told := h[traceparent]
-	if len(told) != 1 || len(told[0]) != traceparentSize {
+	parents := h[traceparent]
+	if len(parents) != 1 || len(parents[0]) != traceparentSize {
 		return h
 	}
 	binary.BigEndian.PutUint64(t.Span[:], max(rand.Uint64(), 1)) // zero is no id
-	own := []byte(told[0])
+	own := []byte(parents[0])
 	hex.Encode(own[parentAt:parentAt+16], t.Span[:])
 	h = maps.Clone(h)
 	h[traceparent] = []string{string(own)}

@@ -39,8 +39,8 @@ func options(t *testing.T, members string) Options {
 	}
 }
 
-// said is a chunk as an engine sends it: each token has an id, a logprob and its bytes.
-type said struct {
+// scriptedChunk is a chunk as an engine sends it: each token has an id, a logprob and its bytes.
+type scriptedChunk struct {
 	text    []string // of its tokens
 	ids     []int32  // nil counts on
 	logprob float64
@@ -51,7 +51,7 @@ type said struct {
 }
 
 // chunks parses what was said.
-func chunks(t *testing.T, all ...said) (out []*openai.Chunk) {
+func chunks(t *testing.T, all ...scriptedChunk) (out []*openai.Chunk) {
 	t.Helper()
 	next := int32(100)
 	for _, s := range all {
@@ -104,16 +104,16 @@ func numbers(text string) string {
 }
 
 // words are n chunks of one token each.
-func words(n int, logprob float64) (out []said) {
+func words(n int, logprob float64) (out []scriptedChunk) {
 	for i := range n {
-		out = append(out, said{text: []string{fmt.Sprintf(" w%d", i)}, logprob: logprob})
+		out = append(out, scriptedChunk{text: []string{fmt.Sprintf(" w%d", i)}, logprob: logprob})
 	}
 	return out
 }
 
 // ending is a chunk that ends the answer.
-func ending(reason string) said {
-	return said{text: []string{""}, ids: []int32{2}, logprob: sure, more: `,"finish_reason":"` + reason + `"`}
+func ending(reason string) scriptedChunk {
+	return scriptedChunk{text: []string{""}, ids: []int32{2}, logprob: sure, more: `,"finish_reason":"` + reason + `"`}
 }
 
 // take has a draft take chunks and decide behind each, until it is over.
@@ -130,27 +130,27 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		members string
 		change  func(*Options)
-		said    []said
+		check   []scriptedChunk
 		lost    bool
 		reason  string
 		finish  string
 		cut     int // tokens with which the target carries on; of what was not accepted
 	}{
-		"it is good":                            {"", nil, slices.Concat(long, []said{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
+		"it is good":                            {"", nil, slices.Concat(long, []scriptedChunk{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
 		"it falls before it is committed":       {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 8},
 		"it falls after that":                   {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 23},
 		"it broke off":                          {"", nil, long, true, ReasonLost, "", 20},
 		"it broke off before that was worth it": {"", func(o *Options) { o.Plan.Whole = true }, words(7, sure), true, ReasonLost, "", 0},
 		"it ends without a reason":              {"", nil, long, false, accept.ReasonCut, "", 20},
-		"its own context ends it":               {"", nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonCut, "", 20},
-		"the client's limit ends it":            {`,"max_tokens":21`, nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonConfident, "length", 0},
+		"its own context ends it":               {"", nil, slices.Concat(long, []scriptedChunk{ending("length")}), false, accept.ReasonCut, "", 20},
+		"the client's limit ends it":            {`,"max_tokens":21`, nil, slices.Concat(long, []scriptedChunk{ending("length")}), false, accept.ReasonConfident, "length", 0},
 		"a stop string ends it":                 {`,"stop":["w9 w1"]`, nil, long, false, accept.ReasonConfident, "stop", 0},
-		"the engine gave it up":                 {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []said{ending("abort")}), false, accept.ReasonCut, "abort", 0},
-		"it says more than text":                {"", nil, append(long[:12:12], said{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonMalformed, "", 12},
+		"the engine gave it up":                 {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []scriptedChunk{ending("abort")}), false, accept.ReasonCut, "abort", 0},
+		"it says more than text":                {"", nil, append(long[:12:12], scriptedChunk{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonMalformed, "", 12},
 		"it is too long":                        {"", func(o *Options) { o.MaxBytes = 30 }, long, false, accept.ReasonLong, "", 10},
-		"it is nothing":                         {"", nil, []said{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
+		"it is nothing":                         {"", nil, []scriptedChunk{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
 		"it is no JSON from the beginning":      {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Plan.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
-		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []said{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
+		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []scriptedChunk{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
 		"it runs in circles":                    {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
 		"it has no logprobs":                    {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
 		"it may be accepted without logprobs":   {"", func(o *Options) { o.Config.OnMissingLogprobs = plan.MissingLogprobsAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
@@ -163,7 +163,7 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 			c.change(&o)
 		}
 		d := New(o)
-		take(d, chunks(t, c.said...))
+		take(d, chunks(t, c.check...))
 		if c.lost {
 			d.Fail()
 		}
@@ -178,15 +178,15 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 }
 
 // circles is the same phrase over and over.
-func circles() (out []said) {
+func circles() (out []scriptedChunk) {
 	for i := range 40 {
-		out = append(out, said{text: []string{"a"}, ids: []int32{int32(i % 5)}, logprob: sure})
+		out = append(out, scriptedChunk{text: []string{"a"}, ids: []int32{int32(i % 5)}, logprob: sure})
 	}
 	return out
 }
 
 // bare is a draft without logprobs.
-func bare(n int) []said {
+func bare(n int) []scriptedChunk {
 	out := words(n, sure)
 	for i := range out {
 		out[i].bare = 1
@@ -197,16 +197,16 @@ func bare(n int) []said {
 func TestTheTokenThatEndsTheAnswerMayLackItsLogprob(t *testing.T) {
 	for name, c := range map[string]struct {
 		members string
-		last    said
+		last    scriptedChunk
 		reason  string
 	}{
-		"the chunk says that it ends":       {"", said{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop"`}, accept.ReasonConfident},
-		"an id of the client's ends it":     {"", said{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop","stop_reason":7`}, accept.ReasonConfident},
-		"a stop string of the engine's":     {"", said{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop","stop_reason":"end"`}, accept.ReasonNoLogprobs},
-		"the engine is known to end by it":  {"", said{text: []string{"end", ""}, ids: []int32{9, 2}, bare: 1, logprob: sure}, accept.ReasonConfident},
-		"nobody knows it":                   {"", said{text: []string{"end", ""}, ids: []int32{9, 3}, bare: 1, logprob: sure}, accept.ReasonNoLogprobs},
-		"it was told to go on behind it":    {`,"ignore_eos":true`, said{text: []string{"end", ""}, ids: []int32{9, 2}, bare: 1, logprob: sure}, accept.ReasonNoLogprobs},
-		"two are without, of which it ends": {"", said{text: []string{"end", "e", ""}, bare: 2, logprob: sure, more: `,"finish_reason":"stop"`}, accept.ReasonNoLogprobs},
+		"the chunk says that it ends":       {"", scriptedChunk{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop"`}, accept.ReasonConfident},
+		"an id of the client's ends it":     {"", scriptedChunk{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop","stop_reason":7`}, accept.ReasonConfident},
+		"a stop string of the engine's":     {"", scriptedChunk{text: []string{"end", ""}, bare: 1, logprob: sure, more: `,"finish_reason":"stop","stop_reason":"end"`}, accept.ReasonNoLogprobs},
+		"the engine is known to end by it":  {"", scriptedChunk{text: []string{"end", ""}, ids: []int32{9, 2}, bare: 1, logprob: sure}, accept.ReasonConfident},
+		"nobody knows it":                   {"", scriptedChunk{text: []string{"end", ""}, ids: []int32{9, 3}, bare: 1, logprob: sure}, accept.ReasonNoLogprobs},
+		"it was told to go on behind it":    {`,"ignore_eos":true`, scriptedChunk{text: []string{"end", ""}, ids: []int32{9, 2}, bare: 1, logprob: sure}, accept.ReasonNoLogprobs},
+		"two are without, of which it ends": {"", scriptedChunk{text: []string{"end", "e", ""}, bare: 2, logprob: sure, more: `,"finish_reason":"stop"`}, accept.ReasonNoLogprobs},
 	} {
 		o := options(t, c.members)
 		o.Plan.Whole = true
@@ -222,22 +222,22 @@ func TestTheTokenThatEndsTheAnswerMayLackItsLogprob(t *testing.T) {
 }
 
 func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
-	mute := said{text: []string{"some words"}, ids: []int32{}, bare: 1}
-	counted := func(n int) said { s := mute; s.usage = n; return s }
+	mute := scriptedChunk{text: []string{"some words"}, ids: []int32{}, bare: 1}
+	counted := func(n int) scriptedChunk { s := mute; s.usage = n; return s }
 	for name, c := range map[string]struct {
-		said    []said
+		check   []scriptedChunk
 		n       int
 		guessed bool
 	}{
-		"by ids":             {[]said{{text: []string{"a", "b"}, bare: 2}}, 2, false},
-		"by usage":           {[]said{counted(3), counted(7)}, 7, false},
-		"by chunks":          {[]said{mute, mute}, 2, true},
-		"it claims too much": {[]said{counted(500)}, 11, false},
+		"by ids":             {[]scriptedChunk{{text: []string{"a", "b"}, bare: 2}}, 2, false},
+		"by usage":           {[]scriptedChunk{counted(3), counted(7)}, 7, false},
+		"by chunks":          {[]scriptedChunk{mute, mute}, 2, true},
+		"it claims too much": {[]scriptedChunk{counted(500)}, 11, false},
 	} {
 		o := options(t, "")
 		o.Plan.Whole = true
 		d := New(o)
-		take(d, chunks(t, c.said...))
+		take(d, chunks(t, c.check...))
 		if d.Tokens() != c.n || d.EstimatedTokens() != c.guessed {
 			t.Errorf("%s: %d tokens, guessed %v, want %d, %v", name, d.Tokens(), d.EstimatedTokens(), c.n, c.guessed)
 		}
@@ -245,30 +245,30 @@ func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
 }
 
 func TestADraftMayBeCutWhereItsTextEndsWithItsTokens(t *testing.T) {
-	two := said{text: []string{" a", " b"}, logprob: sure}
+	two := scriptedChunk{text: []string{" a", " b"}, logprob: sure}
 	dumb := two
 	dumb.noBytes = true
-	half := said{text: []string{" a", ""}, logprob: sure} // bytes of a character that is not shown yet
+	half := scriptedChunk{text: []string{" a", ""}, logprob: sure} // bytes of a character that is not shown yet
 	for name, c := range map[string]struct {
 		resume  bool // by ids
-		said    said
+		check   scriptedChunk
 		want    int // clean tokens
 		inText3 int // tokens of the first three bytes
 	}{
-		"a token":                         {true, said{text: []string{" abc"}, logprob: sure}, 1, 1},
+		"a token":                         {true, scriptedChunk{text: []string{" abc"}, logprob: sure}, 1, 1},
 		"two tokens that tell their text": {true, two, 2, 2},
 		"two that do not":                 {true, dumb, 0, -1},
 		"they are, by text":               {false, dumb, 2, -1},
-		"tokens without text":             {true, said{text: []string{""}, logprob: sure}, 0, 0},
+		"tokens without text":             {true, scriptedChunk{text: []string{""}, logprob: sure}, 0, 0},
 		"a part of a character":           {true, half, 2, 1},
-		"the end":                         {true, said{text: []string{" abc"}, logprob: sure, more: `,"finish_reason":"stop"`}, 0, 1},
+		"the end":                         {true, scriptedChunk{text: []string{" abc"}, logprob: sure, more: `,"finish_reason":"stop"`}, 0, 1},
 	} {
 		o := options(t, "")
 		if !c.resume {
 			o.Plan.Resume = plan.ResumeText
 		}
 		d := New(o)
-		d.Take(chunks(t, c.said)[0])
+		d.Take(chunks(t, c.check)[0])
 		tr := d.Transcript()
 		if at := tr.CutAt(9); at.Tokens != c.want {
 			t.Errorf("%s: cut at %+v, want %d tokens", name, at, c.want)
@@ -286,7 +286,7 @@ func TestADraftMayBeCutWhereItsTextEndsWithItsTokens(t *testing.T) {
 
 func TestACommittedDraftIsReleasedAsFarAsItMayBeCut(t *testing.T) {
 	d := New(options(t, ""))
-	all := chunks(t, append(words(4, sure), said{text: []string{" x", " y"}, logprob: sure, noBytes: true})...)
+	all := chunks(t, append(words(4, sure), scriptedChunk{text: []string{" x", " y"}, logprob: sure, noBytes: true})...)
 	for i, c := range all[:4] {
 		if d.Take(c) {
 			t.Fatal("over")
@@ -307,18 +307,18 @@ func TestACommittedDraftIsReleasedAsFarAsItMayBeCut(t *testing.T) {
 func TestADraftThatIsTheAnswerEndsAsItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		members string
-		said    []said
+		check   []scriptedChunk
 		want    openai.Ending
 	}{
-		"with the engine's usage": {"", append(words(9, sure), said{text: []string{""}, ids: []int32{2}, logprob: sure, usage: 12, more: `,"finish_reason":"stop","stop_reason":7`}),
+		"with the engine's usage": {"", append(words(9, sure), scriptedChunk{text: []string{""}, ids: []int32{2}, logprob: sure, usage: 12, more: `,"finish_reason":"stop","stop_reason":7`}),
 			openai.Ending{Finish: "stop", Stop: []byte("7"), Usage: openai.Usage{Prompt: 2, Completion: 12}}},
 		"without": {"", append(words(9, sure), ending("stop")),
 			openai.Ending{Finish: "stop", Usage: openai.Usage{Prompt: 2 * 10, Completion: 10}}}, // each chunk tells the prompt's ids here
-		"with a stop string, and nothing behind it counts": {`,"stop":["STOP"]`, append(words(9, sure), said{text: []string{" ST", "OP", " and", " more"}, logprob: sure, usage: 13}),
+		"with a stop string, and nothing behind it counts": {`,"stop":["STOP"]`, append(words(9, sure), scriptedChunk{text: []string{" ST", "OP", " and", " more"}, logprob: sure, usage: 13}),
 			openai.Ending{Finish: "stop", Stop: []byte(`"STOP"`), Usage: openai.Usage{Prompt: 2, Completion: 11}}},
 	} {
 		d := New(options(t, c.members))
-		take(d, chunks(t, c.said...))
+		take(d, chunks(t, c.check...))
 		if v := d.Verdict(); !d.IsAnswer(v) {
 			t.Errorf("%s: not kept: %+v", name, v)
 		}
@@ -330,9 +330,9 @@ func TestADraftThatIsTheAnswerEndsAsItDid(t *testing.T) {
 
 func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 	for name, c := range map[string]struct {
-		said *accept.Check
-		want accept.Verdict // its Reason and Lot
-		cut  int
+		check *accept.Check
+		want  accept.Verdict // its Reason and Lot
+		cut   int
 	}{
 		"it stands by it":      {&accept.Check{Pass: true, Kept: 20, Reason: accept.ReasonTargetAgrees}, accept.Verdict{Accept: true, Reason: accept.ReasonTargetAgrees, Cohort: accept.CohortWhole}, 0},
 		"it stands by a part":  {&accept.Check{Kept: 7, Reason: accept.ReasonTargetDisagrees}, accept.Verdict{Reason: accept.ReasonTargetDisagrees}, 7},
@@ -345,7 +345,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {
 			t.Fatalf("%s: %+v", name, v)
 		}
-		d.ApplyCheck(c.said)
+		d.ApplyCheck(c.check)
 		v := d.Verdict()
 		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Cohort != c.want.Cohort || d.IsAnswer(v) != v.Accept {
 			t.Errorf("%s: %+v", name, v)

@@ -61,8 +61,8 @@ func (d *Draft) addUnscored(c *openai.Chunk) {
 		d.judge.AddEnd()
 		missing--
 	case len(c.Logprobs) == 0 && len(c.IDs) == 0:
-		n, told := c.Tokens(d.Tokens())
-		missing, d.estimated = n, d.estimated || !told
+		n, reported := c.Tokens(d.Tokens())
+		missing, d.estimated = n, d.estimated || !reported
 	}
 	d.judge.AddMissing(missing)
 }
@@ -100,8 +100,8 @@ func (d *Draft) cutPoints(c *openai.Chunk) {
 	if len(c.IDs) == 0 && len(c.Text) == 0 {
 		return
 	}
-	told := c.BytesTold()
-	if told {
+	reported := c.BytesReported()
+	if reported {
 		d.text.MarkWithin(d.Tokens(), c.TokenBytes)
 	}
 	// An engine sends a character only when it has all of its bytes, so the text of
@@ -109,7 +109,7 @@ func (d *Draft) cutPoints(c *openai.Chunk) {
 	// a character that it does not show; the tokens' own bytes would tell. The last
 	// chunk also holds the token that ended the answer, which a continuation must
 	// not see.
-	inStep := len(c.IDs) <= 1 || told || d.o.Plan.Resume != plan.ResumeIDs
+	inStep := len(c.IDs) <= 1 || reported || d.o.Plan.Resume != plan.ResumeIDs
 	d.text.Mark(d.Tokens(), len(c.Text) > 0 && len(c.Finish) == 0 && inStep)
 }
 

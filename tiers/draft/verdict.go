@@ -17,7 +17,7 @@ func (d *Draft) Decide(waited bool) accept.Decision {
 }
 
 // ApplyCheck takes the target's check of the draft so far; nil means that there is none.
-func (d *Draft) ApplyCheck(said *accept.Check) { d.judge.ApplyCheck(said) }
+func (d *Draft) ApplyCheck(check *accept.Check) { d.judge.ApplyCheck(check) }
 
 // EarlyVerdict returns the verdict on an unfinished draft.
 func (d *Draft) EarlyVerdict() accept.Verdict { return d.judge.EarlyVerdict() }

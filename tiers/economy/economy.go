@@ -12,8 +12,8 @@ type Prices struct {
 	TargetPrefill, TargetDecode float64
 }
 
-// Known reports whether all four prices are known.
-func (p Prices) Known() bool {
+// Complete reports whether all four prices are known.
+func (p Prices) Complete() bool {
 	return p.DraftPrefill > 0 && p.DraftDecode > 0 && p.TargetPrefill > 0 && p.TargetDecode > 0
 }
 
@@ -21,7 +21,7 @@ func (p Prices) Known() bool {
 type Shape struct {
 	Prompt    int  // tokens, counted or estimated
 	MaxOutput int  // tokens that the answer may have; 0 is unbounded
-	Held      int  // tokens held back before the decision
+	Holdback  int  // tokens held back before the decision
 	Whole     bool // nothing is released before the whole draft was judged
 	Scored    bool // every draft is scored by the target
 }
@@ -33,21 +33,21 @@ type Expectation struct {
 	UpperBound float64       // upper 90 % confidence bound of Acceptance
 	Prompt     float64       // tokens of a prompt
 	Output     float64       // tokens of an answer
-	Held       float64       // draft tokens until the decision, for drafts that were not served
+	Holdback   float64       // draft tokens until the decision, for drafts that were not served
 	Salvaged   float64       // share of a rejected draft's tokens that went into the answer
 	ExtraTTFT  time.Duration // how much later the first byte comes than from the target alone
 }
 
 // Estimate is the cost estimate of one decision, as receipts show it.
 type Estimate struct {
-	Prompt, Output, Held float64 // tokens
-	Acceptance           float64 // the acceptance used: the upper bound
-	Samples              float64
-	TargetUSD            float64 // of asking the target alone
-	DraftUSD             float64 // expected of asking the draft first
-	BreakEven            float64 // least acceptance at which drafts save cost; above 1: never
-	ExtraTTFT            time.Duration
-	Explored             bool // drafted to learn, although no saving is expected
+	Prompt, Output, Holdback float64 // tokens
+	Acceptance               float64 // the acceptance used: the upper bound
+	Samples                  float64
+	TargetUSD                float64 // of asking the target alone
+	DraftUSD                 float64 // expected of asking the draft first
+	BreakEven                float64 // least acceptance at which drafts save cost; above 1: never
+	ExtraTTFT                time.Duration
+	Explored                 bool // drafted to learn, although no saving is expected
 }
 
 // SavingUSD returns the expected saving by a draft, negative if it costs more.

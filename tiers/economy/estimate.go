@@ -44,10 +44,10 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
 	r := termsOf(s, e)
 	out := Estimate{
-		Prompt: r.prompt, Output: r.output, Held: r.held,
+		Prompt: r.prompt, Output: r.output, Holdback: r.holdback,
 		Acceptance: r.acceptance, Samples: e.Samples, ExtraTTFT: e.ExtraTTFT,
 	}
-	if !p.Known() {
+	if !p.Complete() {
 		return out
 	}
 	out.TargetUSD = target(p, r)
@@ -64,7 +64,7 @@ func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
 // and where every draft is scored, its cost is on top of the fraction. Above 1 drafts
 // never pay, however good they are; it is [Never] at most, and 0 without prices.
 func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
-	if !p.Known() {
+	if !p.Complete() {
 		return 0
 	}
 	return breakEven(p, termsOf(s, Expectation{Output: outputTokens}), s.Scored)
@@ -72,8 +72,8 @@ func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
 
 // terms are the symbols of [EstimateCost] for one request.
 type terms struct {
-	prompt, output, held float64 // P, L, m
-	acceptance, salvaged float64 // A, g
+	prompt, output, holdback float64 // P, L, m
+	acceptance, salvaged     float64 // A, g
 }
 
 // termsOf limits the inputs to valid ranges: 1 ≤ L ≤ MaxOutput, 0 ≤ m ≤ L, A and g in 0..1.
@@ -91,17 +91,17 @@ func termsOf(s Shape, e Expectation) terms {
 	}
 	switch {
 	case s.Whole && s.Scored:
-		t.held = t.output // the target checks all of it
+		t.holdback = t.output // the target checks all of it
 	case s.Scored:
-		t.held = float64(s.Held) // the held-back tokens are scored
-	case e.Held > 0:
-		t.held = e.Held
+		t.holdback = float64(s.Holdback) // the held-back tokens are scored
+	case e.Holdback > 0:
+		t.holdback = e.Holdback
 	case s.Whole:
-		t.held = t.output
+		t.holdback = t.output
 	default:
-		t.held = float64(s.Held)
+		t.holdback = float64(s.Holdback)
 	}
-	t.held = max(min(t.held, t.output), 0)
+	t.holdback = max(min(t.holdback, t.output), 0)
 	return t
 }
 
@@ -114,11 +114,11 @@ func target(p Prices, t terms) float64 {
 
 // draft returns rows C, H and W.
 func draft(p Prices, t terms, scored bool) float64 {
-	a, kept := t.acceptance, t.salvaged*t.held
-	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.held)*p.DraftDecode
+	a, kept := t.acceptance, t.salvaged*t.holdback
+	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.holdback)*p.DraftDecode
 	rest := (t.output - kept) * p.TargetDecode
 	if scored {
-		usd += (t.prompt + t.held) * p.TargetPrefill
+		usd += (t.prompt + t.holdback) * p.TargetPrefill
 	} else {
 		rest += (t.prompt + kept) * p.TargetPrefill
 	}
@@ -168,7 +168,7 @@ func Decide(pol Policy, p Prices, s Shape, e Expectation, random float64) (sums 
 		return sums, ""
 	}
 	switch {
-	case p.Known() && sums.SavingUSD() < 0:
+	case p.Complete() && sums.SavingUSD() < 0:
 		reason = ReasonNoSaving
 	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.ExtraTTFT > pol.MaxExtraTTFT:
 		reason = ReasonTTFT

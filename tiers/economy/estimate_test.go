@@ -19,11 +19,11 @@ func TestTheSumsAreThoseOfTheModel(t *testing.T) {
 		e    Expectation
 		w    Workload
 	}{
-		{"confidence", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 48, Acceptance: .5}},
-		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5, Held: 40}, Workload{Held: 40, Acceptance: .5}},
-		{"whole", Confidence, Shape{Prompt: 500, Held: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 300, Acceptance: .5}},
-		{"scored whole", WholeCheck, Shape{Prompt: 500, Held: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Held: 80}, Workload{Acceptance: .7, Salvaged: .3}},
-		{"scored head", HeadCheck, Shape{Prompt: 500, Held: 64, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .5, Held: 20}, Workload{Held: 64, Acceptance: .7, Salvaged: .5}},
+		{"confidence", Confidence, Shape{Prompt: 500, Holdback: 48}, Expectation{Output: 300, UpperBound: .5}, Workload{Holdback: 48, Acceptance: .5}},
+		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Holdback: 48}, Expectation{Output: 300, UpperBound: .5, Holdback: 40}, Workload{Holdback: 40, Acceptance: .5}},
+		{"whole", Confidence, Shape{Prompt: 500, Holdback: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Holdback: 300, Acceptance: .5}},
+		{"scored whole", WholeCheck, Shape{Prompt: 500, Holdback: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Holdback: 80}, Workload{Acceptance: .7, Salvaged: .3}},
+		{"scored head", HeadCheck, Shape{Prompt: 500, Holdback: 64, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .5, Holdback: 20}, Workload{Holdback: 64, Acceptance: .7, Salvaged: .5}},
 	} {
 		c.e.Samples, c.w.Prompt, c.w.Output = samples, 500, 300
 		got := EstimateCost(caseA, c.s, c.e)
@@ -37,7 +37,7 @@ func TestTheSumsAreThoseOfTheModel(t *testing.T) {
 }
 
 func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
-	s, e := Shape{Prompt: 500, Held: 100}, Expectation{Samples: 50, UpperBound: .5, Output: 300}
+	s, e := Shape{Prompt: 500, Holdback: 100}, Expectation{Samples: 50, UpperBound: .5, Output: 300}
 	without := EstimateCost(caseA, s, e)
 	e.Salvaged = .4 // 40 tokens, in every second request
 	with := EstimateCost(caseA, s, e)
@@ -50,11 +50,11 @@ func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
 }
 
 func TestAnAnswerIsNoLongerThanItMayBe(t *testing.T) {
-	got := EstimateCost(caseA, Shape{Prompt: 10, MaxOutput: 16, Held: 48}, Expectation{Output: 300})
-	if got.Output != 16 || got.Held != 16 {
-		t.Errorf("got output %g, held %g; want 16 and 16", got.Output, got.Held)
+	got := EstimateCost(caseA, Shape{Prompt: 10, MaxOutput: 16, Holdback: 48}, Expectation{Output: 300})
+	if got.Output != 16 || got.Holdback != 16 {
+		t.Errorf("got output %g, held %g; want 16 and 16", got.Output, got.Holdback)
 	}
-	if got := EstimateCost(caseA, Shape{Prompt: 10, Held: 48}, Expectation{}); got.Output != outputDefault || got.Held != 48 || got.Acceptance != 1 {
+	if got := EstimateCost(caseA, Shape{Prompt: 10, Holdback: 48}, Expectation{}); got.Output != outputDefault || got.Holdback != 48 || got.Acceptance != 1 {
 		t.Errorf("with nothing known: got %+v", got)
 	}
 }
@@ -64,7 +64,7 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 	met := 0
 	for range 2000 {
 		p := Prices{random.Float64() + .01, random.Float64() + .01, random.Float64()*3 + .01, random.Float64()*10 + .01}
-		s := Shape{Prompt: random.IntN(5000), Held: random.IntN(200), Whole: random.IntN(2) == 0, Scored: random.IntN(2) == 0}
+		s := Shape{Prompt: random.IntN(5000), Holdback: random.IntN(200), Whole: random.IntN(2) == 0, Scored: random.IntN(2) == 0}
 		e := Expectation{Samples: 1, UpperBound: random.Float64(), Output: 1 + 1000*random.Float64(), Salvaged: random.Float64()}
 		sums := EstimateCost(p, s, e)
 		if sums.BreakEven < 0 || sums.BreakEven > Never || math.IsNaN(sums.BreakEven) {
@@ -88,8 +88,8 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 
 func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 	on := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: 2 * time.Second}
-	chat := Shape{Prompt: 500, Held: 32}
-	long := Shape{Prompt: 4000, Held: 32}
+	chat := Shape{Prompt: 500, Holdback: 32}
+	long := Shape{Prompt: 4000, Holdback: 32}
 	sure := func(a float64) Expectation {
 		return Expectation{Samples: 200, Acceptance: a, UpperBound: UpperBound(200*a, 200), Output: 300}
 	}
@@ -138,7 +138,7 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 9))
 	const runs = 4000
 	for _, c := range []struct{ a, n float64 }{{.1, 20}, {.3, 50}, {.5, 200}, {.8, 30}} {
-		held := 0
+		holdback := 0
 		for range runs {
 			served := 0.0
 			for range int(c.n) {
@@ -147,10 +147,10 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 				}
 			}
 			if UpperBound(served, c.n) >= c.a {
-				held++
+				holdback++
 			}
 		}
-		if share := float64(held) / runs; share < .86 || share > .96 { // discrete counts: not .9 to the digit
+		if share := float64(holdback) / runs; share < .86 || share > .96 { // discrete counts: not .9 to the digit
 			t.Errorf("A=%g, n=%g: the bound held in %.3f of the runs, want about .9", c.a, c.n, share)
 		}
 	}
@@ -166,24 +166,24 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 
 func TestAScoreIsMadeWhereItPays(t *testing.T) {
 	for _, c := range []struct {
-		name                              string
-		p                                 Prices
-		prompt, output, held, auroc, load float64
-		head, whole                       string
+		name                                  string
+		p                                     Prices
+		prompt, output, holdback, auroc, load float64
+		head, whole                           string
 	}{
-		{name: "long answers", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .5},
-		{name: "nothing measured yet", p: caseA, prompt: 200, output: 800, held: 64},
-		{name: "as long as the prompt", p: caseA, prompt: 300, output: 300, held: 64, auroc: .75},
-		{name: "confidence is good", p: caseA, prompt: 200, output: 800, held: 64, auroc: .8, head: ReasonConfidence, whole: ReasonConfidence},
-		{name: "a long prompt", p: caseA, prompt: 500, output: 300, held: 64, auroc: .75, head: ReasonLongPrompt, whole: ReasonLongPrompt},
-		{name: "cheap targets", p: caseB, prompt: 200, output: 800, held: 64, auroc: .75, head: ReasonPriceRatio, whole: ReasonPriceRatio},
-		{name: "a full target", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .86, head: ReasonLoad, whole: ReasonLoad},
-		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, held: 64, auroc: .75, whole: ReasonScoreCost},
-		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, held: 64, auroc: .75, head: ReasonScoreCost, whole: ReasonScoreCost},
-		{name: "no prices", prompt: 200, output: 800, held: 64, auroc: .75},
-		{name: "no prices, a long prompt", prompt: 900, output: 800, held: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
+		{name: "long answers", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .75, load: .5},
+		{name: "nothing measured yet", p: caseA, prompt: 200, output: 800, holdback: 64},
+		{name: "as long as the prompt", p: caseA, prompt: 300, output: 300, holdback: 64, auroc: .75},
+		{name: "confidence is good", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .8, head: ReasonConfidence, whole: ReasonConfidence},
+		{name: "a long prompt", p: caseA, prompt: 500, output: 300, holdback: 64, auroc: .75, head: ReasonLongPrompt, whole: ReasonLongPrompt},
+		{name: "cheap targets", p: caseB, prompt: 200, output: 800, holdback: 64, auroc: .75, head: ReasonPriceRatio, whole: ReasonPriceRatio},
+		{name: "a full target", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .75, load: .86, head: ReasonLoad, whole: ReasonLoad},
+		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, holdback: 64, auroc: .75, whole: ReasonScoreCost},
+		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, holdback: 64, auroc: .75, head: ReasonScoreCost, whole: ReasonScoreCost},
+		{name: "no prices", prompt: 200, output: 800, holdback: 64, auroc: .75},
+		{name: "no prices, a long prompt", prompt: 900, output: 800, holdback: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
 	} {
-		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
+		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.holdback, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
 			t.Errorf("%s, head: got %t, %q, want %q", c.name, worthwhile, why, c.head)
 		}
 		if worthwhile, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || worthwhile != (why == "") {

@@ -13,8 +13,8 @@ func ExampleBreakEven() {
 		DraftPrefill: economy.PerToken(1.006, 1960), DraftDecode: economy.PerToken(1.006, 1400),
 		TargetPrefill: economy.PerToken(2*6.88, 11200), TargetDecode: economy.PerToken(2*6.88, 2600),
 	}
-	fmt.Printf("%.2f\n", economy.BreakEven(prices, economy.Shape{Prompt: 500, Held: 32}, 300))
-	fmt.Printf("%.2f\n", economy.BreakEven(prices, economy.Shape{Prompt: 4000, Held: 32}, 150))
+	fmt.Printf("%.2f\n", economy.BreakEven(prices, economy.Shape{Prompt: 500, Holdback: 32}, 300))
+	fmt.Printf("%.2f\n", economy.BreakEven(prices, economy.Shape{Prompt: 4000, Holdback: 32}, 150))
 	// Output:
 	// 0.14
 	// 0.37

@@ -14,7 +14,7 @@ type Route struct {
 }
 
 // typicalShape is the request whose break-even is reported: of a common length, with the default hold-back.
-var typicalShape = Shape{Prompt: 500, Held: 32}
+var typicalShape = Shape{Prompt: 500, Holdback: 32}
 
 // Collector makes series of a [Statistics] when it is asked for them: of each route given, and
 // of none that is learned besides, so their number is bounded by the configuration.
@@ -60,7 +60,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 				to <- prometheus.MustNewConstMetric(c.expected, prometheus.GaugeValue, s.served/s.drafts, r.Name, Length(l).String())
 			}
 		}
-		if p := r.Prices(); p.Known() {
+		if p := r.Prices(); p.Complete() {
 			to <- prometheus.MustNewConstMetric(c.breakEven, prometheus.GaugeValue, of.breakEven(p, r.shape()), r.Name)
 		}
 	}
@@ -75,8 +75,8 @@ func (r *Route) shape() Shape {
 
 // totals sums traffic classes, weighted by their numbers of drafts.
 type totals struct {
-	drafts, served                 float64
-	prompt, output, held, salvaged float64
+	drafts, served                     float64
+	prompt, output, holdback, salvaged float64
 }
 
 func (s *totals) add(e Expectation) {
@@ -85,8 +85,8 @@ func (s *totals) add(e Expectation) {
 	s.prompt += e.Samples * e.Prompt
 	s.output += e.Samples * e.Output
 	lost := e.Samples * (1 - e.Acceptance)
-	s.held += lost * e.Held
-	s.salvaged += lost * e.Held * e.Salvaged
+	s.holdback += lost * e.Holdback
+	s.salvaged += lost * e.Holdback * e.Salvaged
 }
 
 // breakEven is that of the mean request.
@@ -95,8 +95,8 @@ func (s *totals) breakEven(p Prices, shape Shape) float64 {
 		return BreakEven(p, shape, outputDefault)
 	}
 	e := Expectation{Samples: s.drafts, Output: s.output / s.drafts}
-	if lost := s.drafts - s.served; lost > 0 && s.held > 0 {
-		e.Held, e.Salvaged = s.held/lost, s.salvaged/s.held
+	if lost := s.drafts - s.served; lost > 0 && s.holdback > 0 {
+		e.Holdback, e.Salvaged = s.holdback/lost, s.salvaged/s.holdback
 	}
 	if s.prompt > 0 {
 		shape.Prompt = int(math.Round(s.prompt / s.drafts))

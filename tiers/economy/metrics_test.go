@@ -12,12 +12,12 @@ func TestTheCollectorTellsOfTheRoutesItWasGiven(t *testing.T) {
 	var book Statistics
 	for range 4 {
 		book.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 500, Output: 300})
-		book.Learn(TrafficClass{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Held: 32})
+		book.Learn(TrafficClass{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Holdback: 32})
 		book.Learn(TrafficClass{Route: "stranger"}, Outcome{Drafted: true})
 	}
 	c := NewCollector(&book, []Route{
 		{Name: "chat", Prices: func() Prices { return caseB }},
-		{Name: "dear", Prices: func() Prices { return caseB }, Shape: func() Shape { return Shape{Prompt: 4000, Held: 32} }},
+		{Name: "dear", Prices: func() Prices { return caseB }, Shape: func() Shape { return Shape{Prompt: 4000, Holdback: 32} }},
 		{Name: "free", Prices: func() Prices { return Prices{} }},
 	})
 	reg := prometheus.NewPedanticRegistry()

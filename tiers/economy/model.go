@@ -14,7 +14,7 @@ const (
 // Workload is the input of [Model], by the symbols of [EstimateCost].
 type Workload struct {
 	Prompt, Output float64 // P and L, tokens; the output is above 0
-	Held           float64 // m, tokens; WholeCheck does not use it
+	Holdback       float64 // m, tokens; WholeCheck does not use it
 	Acceptance     float64 // A, 0..1
 	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck, of the m tokens in HeadCheck
 }
@@ -25,7 +25,7 @@ type Workload struct {
 // one is the target alone.
 func Model(mode Mode, p Prices, w Workload) float64 {
 	cDP, cDD, cTP, cTD := p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode
-	pr, l, m, a, g := w.Prompt, w.Output, w.Held, w.Acceptance, w.Salvaged
+	pr, l, m, a, g := w.Prompt, w.Output, w.Holdback, w.Acceptance, w.Salvaged
 	var c float64
 	switch mode {
 	case Confidence:

@@ -80,17 +80,17 @@ func TestTheWorkedTableIsReproduced(t *testing.T) {
 		w    Workload
 		want float64
 	}{
-		{"confidence at 48, A=.3", Confidence, Workload{Held: 48, Acceptance: .3}, -14},
-		{"confidence at 48, A=.5", Confidence, Workload{Held: 48, Acceptance: .5}, -33},
-		{"confidence at 48, A=.7", Confidence, Workload{Held: 48, Acceptance: .7}, -51},
-		{"confidence, the whole answer held", Confidence, Workload{Held: 300, Acceptance: .5}, -29},
+		{"confidence at 48, A=.3", Confidence, Workload{Holdback: 48, Acceptance: .3}, -14},
+		{"confidence at 48, A=.5", Confidence, Workload{Holdback: 48, Acceptance: .5}, -33},
+		{"confidence at 48, A=.7", Confidence, Workload{Holdback: 48, Acceptance: .7}, -51},
+		{"confidence, the whole answer held", Confidence, Workload{Holdback: 300, Acceptance: .5}, -29},
 		{"whole, exact greedy", WholeCheck, Workload{Acceptance: exact, Salvaged: exactShare}, 36},
 		{"whole, lenient a=.99", WholeCheck, Workload{Acceptance: lenient, Salvaged: lenientShare}, 16},
 		{"whole, lenient a=.998", WholeCheck, Workload{Acceptance: lenienter, Salvaged: lenienterShare}, -16},
 		{"whole, lenient A=.7 g=.3", WholeCheck, Workload{Acceptance: .7, Salvaged: .3}, -19},
-		{"head at 64, A=.3", HeadCheck, Workload{Held: 64, Acceptance: .3, Salvaged: .5}, -7},
-		{"head at 64, A=.5", HeadCheck, Workload{Held: 64, Acceptance: .5, Salvaged: .5}, -19},
-		{"head at 64, A=.7", HeadCheck, Workload{Held: 64, Acceptance: .7, Salvaged: .5}, -30},
+		{"head at 64, A=.3", HeadCheck, Workload{Holdback: 64, Acceptance: .3, Salvaged: .5}, -7},
+		{"head at 64, A=.5", HeadCheck, Workload{Holdback: 64, Acceptance: .5, Salvaged: .5}, -19},
+		{"head at 64, A=.7", HeadCheck, Workload{Holdback: 64, Acceptance: .7, Salvaged: .5}, -30},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
 		stands(t, "%+.0f", c.row, c.want)
@@ -117,8 +117,8 @@ func TestTheTableOfOtherShapesIsReproduced(t *testing.T) {
 		w    Workload
 		want [6]float64
 	}{
-		{"confidence A=.5", Confidence, Workload{Held: 48, Acceptance: .5}, [6]float64{-41, -25, -2, -42, -13, 52}},
-		{"confidence A=.7", Confidence, Workload{Held: 48, Acceptance: .7}, [6]float64{-58, -38, -18, -62, -33, 33}},
+		{"confidence A=.5", Confidence, Workload{Holdback: 48, Acceptance: .5}, [6]float64{-41, -25, -2, -42, -13, 52}},
+		{"confidence A=.7", Confidence, Workload{Holdback: 48, Acceptance: .7}, [6]float64{-58, -38, -18, -62, -33, 33}},
 		{"whole A=.7 g=.3", WholeCheck, Workload{Acceptance: .7, Salvaged: .3}, [6]float64{-38, -11, 19, -31, 30, 96}},
 	} {
 		stands(t, "%+.0f", c.row, c.want[:]...)
@@ -139,7 +139,7 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 	stands(t, "%.2f", "A*, fast target", fast[:]...)
 	stands(t, "%.2f", "whole check ÷ answer", scores[:]...)
 	for i, at := range columns {
-		s := Shape{Prompt: int(at.prompt), Held: 32}
+		s := Shape{Prompt: int(at.prompt), Holdback: 32}
 		if got := BreakEven(at.p, s, at.output); math.Round(100*got) != math.Round(100*plain[i]) {
 			t.Errorf("%s: got A* %.3f, want %.2f", at.name, got, plain[i])
 		}
@@ -154,10 +154,10 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 		}
 	}
 	// Two more examples of docs/science.md, "Cost model".
-	if got := BreakEven(caseA, Shape{Prompt: 500, Held: 32}, 300); math.Round(100*got) != 14 {
+	if got := BreakEven(caseA, Shape{Prompt: 500, Holdback: 32}, 300); math.Round(100*got) != 14 {
 		t.Errorf("500/300 A: got A* %.3f, want .14", got)
 	}
-	if got := BreakEven(caseB, Shape{Prompt: 1500, Held: 32}, 300); math.Round(100*got) != 75 {
+	if got := BreakEven(caseB, Shape{Prompt: 1500, Holdback: 32}, 300); math.Round(100*got) != 75 {
 		t.Errorf("1500/300 B: got A* %.3f, want .75", got)
 	}
 }
@@ -170,11 +170,11 @@ func TestSavingsFollowAcceptanceAsInTheTable(t *testing.T) {
 		w    Workload
 		want [9]float64 // A = .1 … .9
 	}{
-		{"confidence, A", Confidence, caseA, Workload{Held: 32}, [9]float64{4, -6, -15, -24, -33, -42, -51, -60, -69}},
-		{"head, A", HeadCheck, caseA, Workload{Held: 64, Salvaged: .5}, [9]float64{4, -2, -7, -13, -19, -24, -30, -36, -41}},
+		{"confidence, A", Confidence, caseA, Workload{Holdback: 32}, [9]float64{4, -6, -15, -24, -33, -42, -51, -60, -69}},
+		{"head, A", HeadCheck, caseA, Workload{Holdback: 64, Salvaged: .5}, [9]float64{4, -2, -7, -13, -19, -24, -30, -36, -41}},
 		{"whole g=.25, A", WholeCheck, caseA, Workload{Salvaged: .25}, [9]float64{15, 9, 4, -1, -7, -12, -18, -23, -29}},
-		{"confidence, B", Confidence, caseB, Workload{Held: 32}, [9]float64{27, 20, 12, 5, -3, -11, -18, -26, -33}},
-		{"confidence, C", Confidence, caseC, Workload{Held: 32}, [9]float64{-4, -14, -23, -33, -42, -52, -62, -71, -81}},
+		{"confidence, B", Confidence, caseB, Workload{Holdback: 32}, [9]float64{27, 20, 12, 5, -3, -11, -18, -26, -33}},
+		{"confidence, C", Confidence, caseC, Workload{Holdback: 32}, [9]float64{-4, -14, -23, -33, -42, -52, -62, -71, -81}},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
 		stands(t, "%+.0f", c.row, c.want[:]...)

@@ -28,8 +28,8 @@ const (
 // doubtful band wins if P ≤ L and the decode price ratio is ≥ 5; and do not verify where
 // the score costs more than half of the answer, for a head (P+m)·c_tp >
 // 0.5·(P·c_tp + L·c_td). Rules that need a price which is unknown do not apply.
-func ShouldCheckHead(p Prices, prompt, output, held, auroc, load float64) (worthwhile bool, why string) {
-	return shouldCheck(p, prompt, output, min(held, output), auroc, load)
+func ShouldCheckHead(p Prices, prompt, output, holdback, auroc, load float64) (worthwhile bool, why string) {
+	return shouldCheck(p, prompt, output, min(holdback, output), auroc, load)
 }
 
 // ShouldCheckWhole is [ShouldCheckHead] for scoring a whole answer before anything of it is released:
@@ -46,7 +46,7 @@ func shouldCheck(p Prices, prompt, output, scored, auroc, load float64) (worthwh
 		return false, ReasonLongPrompt
 	case auroc >= confidentFrom:
 		return false, ReasonConfidence
-	case !p.Known():
+	case !p.Complete():
 		return true, ""
 	case p.TargetDecode < minRatio*p.DraftDecode:
 		return false, ReasonPriceRatio

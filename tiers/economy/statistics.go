@@ -78,7 +78,7 @@ type Outcome struct {
 	Output int // tokens of the answer, whoever wrote them; 0 is unknown
 
 	// Of a draft that was not served.
-	Held     int // its tokens until the decision
+	Holdback int // its tokens until the decision
 	Salvaged int // of these, part of the answer
 
 	// FirstByte is when the client's first byte came, after the request; 0 is unknown.
@@ -104,7 +104,7 @@ type classStatistics struct {
 	mu           sync.Mutex
 	drafts       float64 // judged, old ones counting less
 	served       float64 // of these
-	held         mean    // tokens until the decision, of drafts that were not served
+	holdback     mean    // tokens until the decision, of drafts that were not served
 	salvaged     mean    // of these
 	prompt       mean    // of all answers
 	output       mean    // of all answers
@@ -187,9 +187,9 @@ func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 		p.served++
 		return
 	}
-	held := max(o.Held, 0)
-	p.held.add(float64(held))
-	p.salvaged.add(float64(min(max(o.Salvaged, 0), held)))
+	holdback := max(o.Holdback, 0)
+	p.holdback.add(float64(holdback))
+	p.salvaged.add(float64(min(max(o.Salvaged, 0), holdback)))
 	if o.TargetFirst > 0 {
 		p.targetFirst.add(o.TargetFirst.Seconds())
 	}
@@ -208,12 +208,12 @@ func (b *Statistics) Expect(of TrafficClass) Expectation {
 }
 
 func (p *classStatistics) expect() Expectation {
-	e := Expectation{Samples: p.drafts, UpperBound: UpperBound(p.served, p.drafts), Prompt: p.prompt.of(), Held: p.held.of()}
+	e := Expectation{Samples: p.drafts, UpperBound: UpperBound(p.served, p.drafts), Prompt: p.prompt.of(), Holdback: p.holdback.of()}
 	if p.drafts > 0 {
 		e.Acceptance = share(p.served / p.drafts)
 	}
-	if p.held.sum > 0 {
-		e.Salvaged = share(p.salvaged.sum / p.held.sum)
+	if p.holdback.sum > 0 {
+		e.Salvaged = share(p.salvaged.sum / p.holdback.sum)
 	}
 	known := p.answersKnown / priorAnswers
 	e.Output = outputDefault*(1-known) + p.output.of()*known

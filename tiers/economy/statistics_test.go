@@ -31,12 +31,12 @@ func TestWhatHappenedIsExpected(t *testing.T) {
 	b := NewStatistics()
 	for range 300 {
 		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300, FirstByte: 1600 * time.Millisecond})
-		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Held: 40, Salvaged: 10, FirstByte: 1800 * time.Millisecond, TargetFirst: 100 * time.Millisecond})
+		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Holdback: 40, Salvaged: 10, FirstByte: 1800 * time.Millisecond, TargetFirst: 100 * time.Millisecond})
 	}
 	got := b.Expect(chat)
 	for name, v := range map[string][2]float64{
 		"samples": {got.Samples, 190}, "acceptance": {got.Acceptance, .5}, "prompt": {got.Prompt, 500},
-		"output": {got.Output, 250}, "held": {got.Held, 40}, "salvaged": {got.Salvaged, .25}, "lead": {got.ExtraTTFT.Seconds(), 1.6},
+		"output": {got.Output, 250}, "held": {got.Holdback, 40}, "salvaged": {got.Salvaged, .25}, "lead": {got.ExtraTTFT.Seconds(), 1.6},
 	} {
 		if math.Abs(v[0]-v[1]) > .006*v[1]+.001 && name != "samples" || name == "samples" && (v[0] < v[1] || v[0] > memory) {
 			t.Errorf("%s: got %g, want about %g", name, v[0], v[1])
@@ -66,7 +66,7 @@ func TestTheTargetsOwnAnswersTellHowSoonItAnswers(t *testing.T) {
 func TestOldDraftsAreForgotten(t *testing.T) {
 	var b Statistics
 	for range 1000 {
-		b.Learn(chat, Outcome{Drafted: true, Held: 30, Output: 100})
+		b.Learn(chat, Outcome{Drafted: true, Holdback: 30, Output: 100})
 	}
 	for range 138 {
 		b.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100})
@@ -96,9 +96,9 @@ type world struct {
 // ask makes one request whose draft would be served with probability a, and reports
 // whether it was drafted because that is expected to pay.
 func (w *world) ask(a float64) (drafted bool) {
-	s := Shape{Prompt: 500, Held: 32}
+	s := Shape{Prompt: 500, Holdback: 32}
 	sums, reason := Decide(w.pol, caseB, s, w.book.Expect(chat), w.random.Float64())
-	t := terms{prompt: 500, output: 300, held: 32}
+	t := terms{prompt: 500, output: 300, holdback: 32}
 	w.plain += target(caseB, t)
 	if reason != "" {
 		w.spent += target(caseB, t)
@@ -110,7 +110,7 @@ func (w *world) ask(a float64) (drafted bool) {
 		t.acceptance = 1
 	}
 	w.spent += draft(caseB, t, false)
-	w.book.Learn(chat, Outcome{Drafted: true, Served: served, Prompt: 500, Output: 300, Held: 32})
+	w.book.Learn(chat, Outcome{Drafted: true, Served: served, Prompt: 500, Output: 300, Holdback: 32})
 	return !sums.Explored
 }
 
@@ -185,7 +185,7 @@ func TestTheBookIsLearnedFromManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for n := range 500 {
 				of := TrafficClass{Route: "r", Prompt: Length(n % int(lengths)), Whole: i%2 == 0}
-				b.Learn(of, Outcome{Drafted: n%3 > 0, Served: n%3 == 1, Output: 100, Held: 20})
+				b.Learn(of, Outcome{Drafted: n%3 > 0, Served: n%3 == 1, Output: 100, Holdback: 20})
 				if e := b.Expect(of); e.Acceptance > e.UpperBound || e.UpperBound > 1 {
 					t.Errorf("got %+v", e)
 				}
@@ -222,21 +222,21 @@ func TestNothingIsAllocatedToDecide(t *testing.T) {
 func FuzzLearn(f *testing.F) {
 	f.Add(1, 2, 3, 4, int64(5), int64(6), uint8(3))
 	f.Add(-1, math.MaxInt, math.MinInt, 1<<40, int64(-1), int64(math.MaxInt64), uint8(0))
-	f.Fuzz(func(t *testing.T, prompt, output, held, salvaged int, first, target int64, kind uint8) {
+	f.Fuzz(func(t *testing.T, prompt, output, holdback, salvaged int, first, target int64, kind uint8) {
 		var b Statistics
 		for i := range 3 {
 			b.Learn(chat, Outcome{
-				Drafted: kind>>i&1 > 0, Served: kind>>i&2 > 0, Prompt: prompt, Output: output, Held: held, Salvaged: salvaged,
+				Drafted: kind>>i&1 > 0, Served: kind>>i&2 > 0, Prompt: prompt, Output: output, Holdback: holdback, Salvaged: salvaged,
 				FirstByte: time.Duration(first), TargetFirst: time.Duration(target),
 			})
 		}
 		e := b.Expect(chat)
 		in := func(v, least, most float64) bool { return v >= least && v <= most }
-		if !in(e.Samples, 0, memory) || !in(e.Acceptance, 0, e.UpperBound) || !in(e.UpperBound, 0, 1) || !in(e.Salvaged, 0, 1) || !in(e.Output, 0, math.MaxFloat64) || !in(e.Held, 0, math.MaxFloat64) {
+		if !in(e.Samples, 0, memory) || !in(e.Acceptance, 0, e.UpperBound) || !in(e.UpperBound, 0, 1) || !in(e.Salvaged, 0, 1) || !in(e.Output, 0, math.MaxFloat64) || !in(e.Holdback, 0, math.MaxFloat64) {
 			t.Errorf("got %+v", e)
 		}
-		s, _ := Decide(Policy{Enabled: true}, caseA, Shape{Prompt: prompt, MaxOutput: output, Held: held}, e, .5)
-		if !in(s.TargetUSD, 0, math.MaxFloat64) || !in(s.DraftUSD, 0, math.MaxFloat64) || !in(s.BreakEven, 0, Never) || !in(s.Held, 0, s.Output) {
+		s, _ := Decide(Policy{Enabled: true}, caseA, Shape{Prompt: prompt, MaxOutput: output, Holdback: holdback}, e, .5)
+		if !in(s.TargetUSD, 0, math.MaxFloat64) || !in(s.DraftUSD, 0, math.MaxFloat64) || !in(s.BreakEven, 0, Never) || !in(s.Holdback, 0, s.Output) {
 			t.Errorf("got %+v of %+v", s, e)
 		}
 	})
@@ -258,6 +258,6 @@ func BenchmarkLearn(b *testing.B) {
 	var book Statistics
 	b.ReportAllocs()
 	for b.Loop() {
-		book.Learn(chat, Outcome{Drafted: true, Output: 100, Held: 40, FirstByte: time.Second})
+		book.Learn(chat, Outcome{Drafted: true, Output: 100, Holdback: 40, FirstByte: time.Second})
 	}
 }

@@ -25,7 +25,7 @@ const (
 	Rejected     FailureKind = "upstream_rejected"     // another 4xx: the request is at fault
 	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
 	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
-	Gone         FailureKind = "client_gone"           // the client left
+	ClientGone   FailureKind = "client_gone"           // the client left
 	Expired      FailureKind = "deadline"              // the request's whole deadline passed
 	Exhausted    FailureKind = "gateway_exhausted"     // this gateway ran out of files, ports or memory
 )
@@ -66,7 +66,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Retryable reports whether another backend might do better.
 func (f *Failure) Retryable() bool {
 	switch f.Kind {
-	case Rejected, Gone, Expired:
+	case Rejected, ClientGone, Expired:
 		return false
 	}
 	return true
@@ -108,7 +108,7 @@ func Classify(err error) Class {
 		return ClassSuccess
 	case Backpressure:
 		return ClassBusy
-	case Gone, Expired, Exhausted, Silent:
+	case ClientGone, Expired, Exhausted, Silent:
 		return ClassNeutral
 	}
 	return ClassFault

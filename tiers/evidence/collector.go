@@ -15,14 +15,14 @@ const maxSeries = 256
 
 // Collector exports states as series at each scrape.
 type Collector struct {
-	states    func() []Known
-	inherited func(all []Known) map[string]int
-	phases    func(all []Known) map[risk.Key]string
+	states    func() []KeyState
+	inherited func(all []KeyState) map[string]int
+	phases    func(all []KeyState) map[risk.Key]string
 
-	kinds []stateSeries
-	phase *prometheus.Desc
-	going *prometheus.Desc
-	left  *prometheus.Desc
+	kinds      []stateSeries
+	phase      *prometheus.Desc
+	going      *prometheus.Desc
+	unexported *prometheus.Desc
 }
 
 // stateSeries is one series of each state.
@@ -30,14 +30,14 @@ type stateSeries struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	// value returns the value, and whether there is one.
-	value func(k *Known, s *risk.Summary) (float64, bool)
+	value func(k *KeyState, s *risk.Summary) (float64, bool)
 }
 
 // NewCollector returns a collector, which the caller must register. states is called at every scrape, so it
 // must not use Redis; of more than 256 the collector exports the most recently seen ones. inherited returns
 // by route how many kinds of request use the threshold of the whole route, and phases returns the phase of
 // each; nil exports none.
-func NewCollector(states func() []Known, inherited func(all []Known) map[string]int, phases func(all []Known) map[risk.Key]string) *Collector {
+func NewCollector(states func() []KeyState, inherited func(all []KeyState) map[string]int, phases func(all []KeyState) map[risk.Key]string) *Collector {
 	return &Collector{
 		states: states, inherited: inherited, phases: phases, kinds: kindsOfSeries(),
 		phase: prometheus.NewDesc("foregate_risk_phase",
@@ -45,7 +45,7 @@ func NewCollector(states func() []Known, inherited func(all []Known) map[string]
 			[]string{"route", "traffic_class", "cohort", "phase"}, nil),
 		going: prometheus.NewDesc("foregate_risk_inherited_classes",
 			"Kinds of request without a certified threshold that go by the one of their whole route.", []string{"route"}, nil),
-		left: prometheus.NewDesc("foregate_risk_omitted_classes",
+		unexported: prometheus.NewDesc("foregate_risk_omitted_classes",
 			"Kinds of request that the other series of audits do not tell of, because there are too many.", nil, nil),
 	}
 }
@@ -53,26 +53,26 @@ func NewCollector(states func() []Known, inherited func(all []Known) map[string]
 // kindsOfSeries lists all series of one state.
 func kindsOfSeries() []stateSeries {
 	var all []stateSeries
-	add := func(kind prometheus.ValueType, name, help string, value func(k *Known, s *risk.Summary) (float64, bool)) {
+	add := func(kind prometheus.ValueType, name, help string, value func(k *KeyState, s *risk.Summary) (float64, bool)) {
 		all = append(all, stateSeries{prometheus.NewDesc("foregate_risk_"+name, help, []string{"route", "traffic_class", "cohort"}, nil), kind, value})
 	}
-	gauge := func(name, help string, value func(k *Known, s *risk.Summary) float64) {
-		add(prometheus.GaugeValue, name, help, func(k *Known, s *risk.Summary) (float64, bool) { return value(k, s), true })
+	gauge := func(name, help string, value func(k *KeyState, s *risk.Summary) float64) {
+		add(prometheus.GaugeValue, name, help, func(k *KeyState, s *risk.Summary) (float64, bool) { return value(k, s), true })
 	}
-	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, by the guarantee.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.MaxWrongRate })
+	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, by the guarantee.", func(k *KeyState, _ *risk.Summary) float64 { return k.Rule.MaxWrongRate })
 	gauge("upper_bound", "Share of the drafts accepted by the operating threshold that the target would refuse: proven to be less; 1 while nothing is proven.", bounded)
-	gauge("estimate", "The same share among the audits.", func(_ *Known, s *risk.Summary) float64 { return s.Estimate })
-	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability of the guarantee.", func(_ *Known, s *risk.Summary) float64 { return s.Low })
-	gauge("estimate_upper", "Upper end of that interval.", func(_ *Known, s *risk.Summary) float64 { return s.High })
-	gauge("certified_thresholds", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Op) })
-	gauge("expected_acceptance", "Share of the drafts that the operating threshold accepted when it was placed.", func(_ *Known, s *risk.Summary) float64 { return s.Acceptance })
-	add(prometheus.GaugeValue, "threshold_nats", "Lowest score with which a draft is served; absent while none is.", func(_ *Known, s *risk.Summary) (float64, bool) { return s.Threshold, s.Op > 0 })
-	gauge("audits", "Audits that this rests on, of those that have an outcome.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Audits) })
-	gauge("pending_audits", "Audits without an outcome, which count as bad.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Pending) })
-	gauge("drift_level", "How far the watch for a drift has come on its way to the alarm, which is 1.", func(_ *Known, s *risk.Summary) float64 { return s.Drift })
-	gauge("infeasible", "1 where audits say that no threshold keeps the guarantee.", func(_ *Known, s *risk.Summary) float64 { return truth(s.Infeasible) })
+	gauge("estimate", "The same share among the audits.", func(_ *KeyState, s *risk.Summary) float64 { return s.Estimate })
+	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability of the guarantee.", func(_ *KeyState, s *risk.Summary) float64 { return s.Low })
+	gauge("estimate_upper", "Upper end of that interval.", func(_ *KeyState, s *risk.Summary) float64 { return s.High })
+	gauge("certified_thresholds", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Op) })
+	gauge("expected_acceptance", "Share of the drafts that the operating threshold accepted when it was placed.", func(_ *KeyState, s *risk.Summary) float64 { return s.Acceptance })
+	add(prometheus.GaugeValue, "threshold_nats", "Lowest score with which a draft is served; absent while none is.", func(_ *KeyState, s *risk.Summary) (float64, bool) { return s.Threshold, s.Op > 0 })
+	gauge("audits", "Audits that this rests on, of those that have an outcome.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Audits) })
+	gauge("pending_audits", "Audits without an outcome, which count as bad.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Pending) })
+	gauge("drift_level", "How far the watch for a drift has come on its way to the alarm, which is 1.", func(_ *KeyState, s *risk.Summary) float64 { return s.Drift })
+	gauge("infeasible", "1 where audits say that no threshold keeps the guarantee.", func(_ *KeyState, s *risk.Summary) float64 { return truth(s.Infeasible) })
 	warmup := func(kind prometheus.ValueType, name, help string, value func(w *risk.Warmup) (float64, bool)) {
-		add(kind, "warmup_"+name, help, func(k *Known, _ *risk.Summary) (float64, bool) {
+		add(kind, "warmup_"+name, help, func(k *KeyState, _ *risk.Summary) (float64, bool) {
 			v, ok := value(&k.State.Warmup)
 			return v, ok && k.State.Warmup.Began != 0
 		})
@@ -87,12 +87,12 @@ func kindsOfSeries() []stateSeries {
 		n, bad := w.Closed()
 		return float64(bad) / float64(max(n, 1)), n > 0
 	})
-	add(prometheus.CounterValue, "alarms_total", "Alarms of drift, each of which took all certificates back.", func(k *Known, _ *risk.Summary) (float64, bool) { return float64(k.State.Alarm), true })
+	add(prometheus.CounterValue, "alarms_total", "Alarms of drift, each of which took all certificates back.", func(k *KeyState, _ *risk.Summary) (float64, bool) { return float64(k.State.Alarm), true })
 	return all
 }
 
 // bounded is the proven bound of the risk: a certificate remains a proof during later audits.
-func bounded(k *Known, s *risk.Summary) float64 {
+func bounded(k *KeyState, s *risk.Summary) float64 {
 	if s.Op > 0 {
 		return min(s.Bound, k.Rule.MaxWrongRate)
 	}
@@ -114,7 +114,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 	to <- c.phase
 	to <- c.going
-	to <- c.left
+	to <- c.unexported
 }
 
 // Collect implements [prometheus.Collector].
@@ -129,10 +129,10 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	if c.phases != nil {
 		phases = c.phases(all)
 	}
-	told := latest(all)
-	to <- prometheus.MustNewConstMetric(c.left, prometheus.GaugeValue, float64(len(all)-len(told)))
-	for i := range told {
-		k := &told[i]
+	shown := latest(all)
+	to <- prometheus.MustNewConstMetric(c.unexported, prometheus.GaugeValue, float64(len(all)-len(shown)))
+	for i := range shown {
+		k := &shown[i]
 		if phase := phases[k.Key]; phase != "" {
 			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.TrafficClass, k.Key.Cohort, phase)
 		}
@@ -146,12 +146,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 // latest returns the most recently seen states, as many as are exported. all is not changed.
-func latest(all []Known) []Known {
+func latest(all []KeyState) []KeyState {
 	if len(all) <= maxSeries {
 		return all
 	}
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b Known) int {
+	slices.SortFunc(all, func(a, b KeyState) int {
 		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
 	return all[:maxSeries]

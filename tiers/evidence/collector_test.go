@@ -12,8 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// told is a state of n good audits after its grid was placed.
-func told(rule risk.Rule, n int) risk.State {
+// stateWith is a state of n good audits after its grid was placed.
+func stateWith(rule risk.Rule, n int) risk.State {
 	var s risk.State
 	at := time.Unix(1e9, 0)
 	for i := range risk.GridScores {
@@ -29,15 +29,15 @@ func told(rule risk.Rule, n int) risk.State {
 
 func TestTheCollectorTellsOfStates(t *testing.T) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
-	certified, warned := told(rule, 150), told(rule, 0)
+	certified, warned := stateWith(rule, 150), stateWith(rule, 0)
 	warned.Alarm, warned.Infeasible = 2, true
 	certified.Warmup = risk.Warmup{Began: 1e15, Drafts: 500, Served: 150, Audits: 101, Bad: 5, Open: 1, Ended: risk.WarmupCertified}
-	all := []Known{
+	all := []KeyState{
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "conf"}, State: certified, Rule: rule},
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d", Cohort: "head"}, State: warned, Rule: rule},
 	}
-	c := NewCollector(func() []Known { return all }, func(all []Known) map[string]int { return map[string]int{"chat": len(all)} },
-		func(all []Known) map[risk.Key]string {
+	c := NewCollector(func() []KeyState { return all }, func(all []KeyState) map[string]int { return map[string]int{"chat": len(all)} },
+		func(all []KeyState) map[risk.Key]string {
 			return map[risk.Key]string{all[0].Key: "certified", all[1].Key: "infeasible"}
 		})
 	reg := prometheus.NewPedanticRegistry()
@@ -110,11 +110,11 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 
 func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
-	var all []Known
+	var all []KeyState
 	for i := range maxSeries + 44 {
-		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b", Cohort: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
+		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b", Cohort: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
-	c := NewCollector(func() []Known { return all }, nil, nil)
+	c := NewCollector(func() []KeyState { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	got, n := series(t, reg), 0
@@ -135,12 +135,12 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 
 func BenchmarkAScrapeOfAllStates(b *testing.B) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
-	s := told(rule, 1000)
-	var all []Known
+	s := stateWith(rule, 1000)
+	var all []KeyState
 	for i := range maxSeries {
-		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b", Cohort: "conf"}, State: s, Rule: rule})
+		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b", Cohort: "conf"}, State: s, Rule: rule})
 	}
-	c := NewCollector(func() []Known { return all }, nil, nil)
+	c := NewCollector(func() []KeyState { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	for b.Loop() {

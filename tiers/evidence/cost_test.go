@@ -58,7 +58,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 	s := redistest.Start(t)
 	ctx := t.Context()
 	const n = 300
-	told := func(what string, r *replica, do func(i int)) {
+	shown := func(what string, r *replica, do func(i int)) {
 		if err := r.raw.ConfigResetStat(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 	}
 	r := join(t, s.Addr)
 	r.open("first", 0) // loads the scripts
-	told("a score learned", r, func(i int) {
+	shown("a score learned", r, func(i int) {
 		if i%150 == 0 {
 			_ = r.raw.Del(ctx, keyRisk+chat.String())
 			r.views.learn(chat, r.state().State, time.Now())
@@ -82,15 +82,15 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 	})
 	_ = r.Reset(ctx, chat)
 	r = aged(t, s.Addr, 0)
-	told("opened", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
-	told("closed", r, func(i int) { r.close(fmt.Sprint("o-", i), i%20 == 0) })
-	told("closed that is not under way", r, func(i int) { r.close(fmt.Sprint("o-", i), false) })
+	shown("opened", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
+	shown("closed", r, func(i int) { r.close(fmt.Sprint("o-", i), i%20 == 0) })
+	shown("closed that is not under way", r, func(i int) { r.close(fmt.Sprint("o-", i), false) })
 	fields, _ := r.raw.HLen(ctx, keyRisk+chat.String()).Result()
 	bytes, _ := r.raw.MemoryUsage(ctx, keyRisk+chat.String()).Result()
 	t.Logf("a key with nothing under way: %d fields, %d bytes", fields, bytes)
 	_ = r.Reset(ctx, chat)
 	r = aged(t, s.Addr, maxOpen/2)
-	told("opened with 512 and more under way", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
+	shown("opened with 512 and more under way", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
 	bytes, _ = r.raw.MemoryUsage(ctx, keyRisk+chat.String(), 0).Result()
 	log, _ := r.raw.MemoryUsage(ctx, keyLog, 0).Result()
 	entries, _ := r.raw.XLen(ctx, keyLog).Result()

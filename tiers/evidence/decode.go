@@ -70,9 +70,9 @@ func digits(s string) (int64, bool) {
 }
 
 // reals parses a field of at most so many finite numbers.
-func (r *reader) reals(name string, most int) []float64 {
+func (r *reader) reals(name string, maxCount int) []float64 {
 	words := strings.Fields(r.fields[name])
-	if len(words) > most {
+	if len(words) > maxCount {
 		r.wrong(name)
 		return nil
 	}
@@ -170,17 +170,17 @@ const maxGrid = len(risk.Epoch{}.N)
 // fullState is a state with all its evidence, and the store's own fields.
 type fullState struct {
 	risk.State
-	prior int64 // newest µs of the imported audits
-	calib string
-	gone  bool // the key does not exist
+	prior   int64 // newest µs of the imported audits
+	calib   string
+	missing bool // the key does not exist
 }
 
 // wholeOf decodes a state without the audits in progress.
 func wholeOf(f fields) (fullState, error) {
 	r := &reader{fields: f}
-	w := fullState{State: r.view(), prior: r.count("prior"), calib: f["map"], gone: true}
+	w := fullState{State: r.view(), prior: r.count("prior"), calib: f["map"], missing: true}
 	for _, v := range f {
-		w.gone = w.gone && v == ""
+		w.missing = w.missing && v == ""
 	}
 	born := r.count("born")
 	w.Cold, w.Outcomes = int(r.count("cold")), int(r.count("outcomes"))
@@ -204,7 +204,7 @@ func wholeOf(f fields) (fullState, error) {
 		r.wrong("op")
 	}
 	if r.err != nil {
-		return fullState{gone: w.gone}, r.err
+		return fullState{missing: w.missing}, r.err
 	}
 	return w, nil
 }

@@ -49,7 +49,7 @@ func FuzzFields(f *testing.F) {
 				t.Fatalf("%g is believed", x)
 			}
 		}
-		if w.Op > certified || len(w.Epochs) > 2 || len(w.Scores) >= risk.GridScores || w.gone && (w.Version != 0 || w.Op != 0) {
+		if w.Op > certified || len(w.Epochs) > 2 || len(w.Scores) >= risk.GridScores || w.missing && (w.Version != 0 || w.Op != 0) {
 			t.Fatalf("%+v", w)
 		}
 		w.Summarise(r)

@@ -18,9 +18,9 @@ type drafted struct {
 // draftCount is the number of drafts, and how many of them were served.
 type draftCount struct{ drafts, served int }
 
-// maxUntold is how long Redis may be without the counts of warm-ups. After that the warm-ups serve nothing,
+// maxUnsynced is how long Redis may be without the counts of warm-ups. After that the warm-ups serve nothing,
 // because a Redis that accepts no counts records no audits either, although it still answers reads.
-const maxUntold = 10 * time.Second
+const maxUnsynced = 10 * time.Second
 
 func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 	d.mu.Lock()
@@ -47,19 +47,19 @@ func (d *drafted) take() (map[risk.Key]draftCount, time.Time) {
 	return counts, d.telling
 }
 
-// told reports that the taken counts were sent, or were added again.
-func (d *drafted) told() {
+// markSynced reports that the taken counts were sent, or were added again.
+func (d *drafted) markSynced() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.telling = time.Time{}
 }
 
-// untold reports whether counts have waited for too long.
-func (d *drafted) untold(now time.Time) bool {
+// syncOverdue reports whether counts have waited for too long.
+func (d *drafted) syncOverdue(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, since := range [...]time.Time{d.since, d.telling} {
-		if !since.IsZero() && now.Sub(since) > maxUntold {
+		if !since.IsZero() && now.Sub(since) > maxUnsynced {
 			return true
 		}
 	}

@@ -23,8 +23,8 @@ type Audit struct {
 // maxFeatures is how many features of an audit are stored.
 const maxFeatures = 8
 
-// Known is all that is known of a key.
-type Known struct {
+// KeyState is all that is known of a key.
+type KeyState struct {
 	Key   risk.Key
 	State risk.State
 	Rule  risk.Rule

@@ -147,7 +147,7 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	r.open("told", 1)
 	redistest.Within(t, 20*time.Second, "the replica follows", func() bool {
 		w, err := next.whole(t.Context(), chat)
-		return err == nil && !w.gone && differ(r.state().State, w.State) == ""
+		return err == nil && !w.missing && differ(r.state().State, w.State) == ""
 	})
 	if err := next.Close(t.Context(), chat, "told", false); !errors.Is(err, ErrAway) {
 		t.Errorf("a replica takes writes: %v", err)

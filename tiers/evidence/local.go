@@ -188,14 +188,14 @@ func (l *local) tidy() {
 	}
 }
 
-func (l *local) all(rule func(string) risk.Rule) []Known {
+func (l *local) all(rule func(string) risk.Rule) []KeyState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]Known, 0, len(l.kinds))
+	out := make([]KeyState, 0, len(l.kinds))
 	for k, known := range l.kinds {
-		out = append(out, Known{k, splitKey(&known.State), rule(k.Route), known.used})
+		out = append(out, KeyState{k, splitKey(&known.State), rule(k.Route), known.used})
 	}
-	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
+	slices.SortFunc(out, func(a, b KeyState) int { return compare(a.Key, b.Key) })
 	return out
 }
 
@@ -226,7 +226,7 @@ func (l *local) whole(k risk.Key) fullState {
 	defer l.mu.Unlock()
 	known := l.kinds[k]
 	if known == nil {
-		return fullState{gone: true}
+		return fullState{missing: true}
 	}
 	return fullState{State: splitKey(&known.State), prior: known.prior, calib: known.calib}
 }

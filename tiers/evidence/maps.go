@@ -25,7 +25,7 @@ type maps struct {
 }
 
 type scores struct {
-	asked    time.Time
+	lastUsed time.Time
 	list     string // the last read list of versions
 	versions map[int]Map
 }
@@ -41,13 +41,13 @@ func each(list []string, to func(string) string) []string {
 	return out
 }
 
-// wanted returns the recently used routes; the others are deleted.
-func (m *maps) wanted(now time.Time) []string {
+// recentRoutes returns the recently used routes; the others are deleted.
+func (m *maps) recentRoutes(now time.Time) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var routes []string
 	for route, s := range m.routes {
-		if now.Sub(s.asked) > askedFor {
+		if now.Sub(s.lastUsed) > retention {
 			delete(m.routes, route)
 		} else {
 			routes = append(routes, route)
@@ -69,7 +69,7 @@ func (m *maps) of(route string, now time.Time) *scores {
 		s = &scores{}
 		m.routes[route] = s
 	}
-	s.asked = now
+	s.lastUsed = now
 	return s
 }
 

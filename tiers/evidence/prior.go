@@ -62,7 +62,7 @@ func (b *Store) whole(ctx context.Context, k risk.Key) (fullState, error) {
 		return fullState{}, b.failed(err)
 	} else if err != nil {
 		b.health.note(foreign, err)
-		return fullState{gone: true}, nil
+		return fullState{missing: true}, nil
 	}
 	return states[0].fullState, nil
 }

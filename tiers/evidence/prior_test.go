@@ -50,7 +50,7 @@ func TestAnImportedLogIsEvidenceAsTheStateReckonsIt(t *testing.T) {
 			t.Error(d)
 		}
 		if im.Taken != p.Audits || im.Taken != plain.LeaseAudits || im.Bad != p.Bad || im.Older != p.Older || im.Outside != p.Outside || !im.Placed || im.Op == 0 ||
-			im.Op != alone.Op || !im.Through.Equal(old[499].When) || im.Known != 0 {
+			im.Op != alone.Op || !im.Through.Equal(old[499].When) || im.Duplicates != 0 {
 			t.Errorf("%+v", im)
 		}
 		sound(t, r.state().State)
@@ -100,7 +100,7 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 			t.Fatalf("%d, %v", len(own), err)
 		}
 		was := r.state()
-		if im, err := r.Import(t.Context(), chat, own, plain); !errors.Is(err, ErrNothingNew) || im.Known != 60 {
+		if im, err := r.Import(t.Context(), chat, own, plain); !errors.Is(err, ErrNothingNew) || im.Duplicates != 60 {
 			t.Errorf("%+v, %v", im, err)
 		}
 		if d := differ(was.State, r.state().State); d != "" {

@@ -12,14 +12,14 @@ import (
 
 // Imported is the result of an import.
 type Imported struct {
-	Taken   int       // audits that became evidence
-	Bad     int       // of these, including lost ones
-	Known   int       // already evidence of this key, now or earlier
-	Outside int       // without information about any threshold
-	Older   int       // beyond the maximum of one lease
-	Placed  bool      // the grid was chosen from them
-	Op      int       // operating index afterwards
-	Through time.Time // the newest known audit: audits up to this time are never imported again
+	Taken      int       // audits that became evidence
+	Bad        int       // of these, including lost ones
+	Duplicates int       // already evidence of this key, now or earlier
+	Outside    int       // without information about any threshold
+	Older      int       // beyond the maximum of one lease
+	Placed     bool      // the grid was chosen from them
+	Op         int       // operating index afterwards
+	Through    time.Time // the newest known audit: audits up to this time are never imported again
 }
 
 // Refused says which entry of a log does not belong to the import. Nothing was imported.
@@ -85,7 +85,7 @@ func reckon(w fullState, entries []LogEntry, rule risk.Rule) (batchPart, Importe
 	for _, e := range inOrder {
 		at := e.When.UnixMicro()
 		if at <= w.prior || w.Version != 0 && e.Version == w.Version || at > maxCount {
-			im.Known++
+			im.Duplicates++
 			continue
 		}
 		p.newest, p.calib = max(p.newest, at), e.Map

@@ -33,7 +33,7 @@ func (b *Store) View(k risk.Key) risk.View {
 	known := asked.seen.Load()
 	if known == nil {
 		v := new(risk.State).View(r)
-		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.untold(now) {
+		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.syncOverdue(now) {
 			v.Seen, v.New = l.at, len(l.names) < maxKeys && asked.met.CompareAndSwap(false, true)
 		}
 		return v
@@ -43,7 +43,7 @@ func (b *Store) View(k risk.Key) risk.View {
 		s.Op = 0
 	}
 	v := s.View(r)
-	if v.Seen = known.at; b.drafted.untold(now) {
+	if v.Seen = known.at; b.drafted.syncOverdue(now) {
 		v.Seen = time.Time{}
 	}
 	return v
@@ -75,8 +75,8 @@ func (b *Store) tick(ctx context.Context) {
 		return
 	}
 	now := b.now()
-	keys := b.views.wanted(now)
-	routes := b.maps.wanted(now)
+	keys := b.views.recentKeys(now)
+	routes := b.maps.recentRoutes(now)
 	states := make([]*redis.SliceCmd, len(keys))
 	var lists *redis.SliceCmd
 	var index *redis.StringSliceCmd
@@ -150,10 +150,10 @@ type indexed struct {
 }
 
 // oldest returns the keys with the oldest last use.
-func (b *Store) oldest(ctx context.Context, most int) ([]indexed, error) {
+func (b *Store) oldest(ctx context.Context, maxCount int) ([]indexed, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
-	found, err := b.opts.Redis.ZRangeWithScores(ctx, keyIndex, 0, int64(most)-1).Result()
+	found, err := b.opts.Redis.ZRangeWithScores(ctx, keyIndex, 0, int64(maxCount)-1).Result()
 	if err != nil {
 		return nil, b.failed(err)
 	}
@@ -167,7 +167,7 @@ func (b *Store) oldest(ctx context.Context, most int) ([]indexed, error) {
 }
 
 // All returns the states of every key in Redis (at most 1,024), sorted by key. Foreign ones are left out.
-func (b *Store) All(ctx context.Context) ([]Known, error) {
+func (b *Store) All(ctx context.Context) ([]KeyState, error) {
 	if b.local != nil {
 		return b.local.all(b.opts.Rule), nil
 	}
@@ -182,7 +182,7 @@ func (b *Store) All(ctx context.Context) ([]Known, error) {
 			keys, used[k] = append(keys, k), f.used
 		}
 	}
-	var out []Known
+	var out []KeyState
 	for some := range slices.Chunk(keys, batch) {
 		states, err := b.read(ctx, some)
 		if err != nil {
@@ -194,11 +194,11 @@ func (b *Store) All(ctx context.Context) ([]Known, error) {
 				b.health.note(refused, s.err)
 			case s.err != nil:
 				b.health.note(foreign, s.err)
-			case !s.gone:
-				out = append(out, Known{k, s.State, b.opts.Rule(k.Route), used[k]})
+			case !s.missing:
+				out = append(out, KeyState{k, s.State, b.opts.Rule(k.Route), used[k]})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
+	slices.SortFunc(out, func(a, b KeyState) int { return compare(a.Key, b.Key) })
 	return out, nil
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// askedFor is how long the view of an unused key is kept up to date.
-const askedFor = 10 * time.Minute
+// retention is how long the view of an unused key is kept up to date.
+const retention = 10 * time.Minute
 
 // views holds the last known states, which requests use.
 type views struct {
 	mu    sync.RWMutex
-	known map[risk.Key]*view // at most maxKeys
+	byKey map[risk.Key]*view // at most maxKeys
 }
 
 type view struct {
-	asked atomic.Int64 // unix ns
-	seen  atomic.Pointer[seen]
-	met   atomic.Bool // a request got New
+	lastUsed atomic.Int64 // unix ns
+	seen     atomic.Pointer[seen]
+	met      atomic.Bool // a request got New
 }
 
 // seen is a state that Redis had at this time or later.
@@ -32,7 +32,7 @@ type seen struct {
 // ask returns the view of a key, which is kept up to date from then on.
 func (v *views) ask(k risk.Key, now time.Time) *view {
 	v.mu.RLock()
-	e := v.known[k]
+	e := v.byKey[k]
 	v.mu.RUnlock()
 	if e == nil {
 		if _, err := nameOf(k); err != nil {
@@ -40,7 +40,7 @@ func (v *views) ask(k risk.Key, now time.Time) *view {
 		}
 		e = v.add(k)
 	}
-	e.asked.Store(now.UnixNano())
+	e.lastUsed.Store(now.UnixNano())
 	return e
 }
 
@@ -48,24 +48,24 @@ func (v *views) ask(k risk.Key, now time.Time) *view {
 func (v *views) add(k risk.Key) *view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.known[k]; e != nil {
+	if e := v.byKey[k]; e != nil {
 		return e
 	}
-	if v.known == nil {
-		v.known = make(map[risk.Key]*view)
+	if v.byKey == nil {
+		v.byKey = make(map[risk.Key]*view)
 	}
-	for len(v.known) >= maxKeys {
+	for len(v.byKey) >= maxKeys {
 		var oldest risk.Key
 		var at *view
-		for k, e := range v.known {
-			if at == nil || e.asked.Load() < at.asked.Load() {
+		for k, e := range v.byKey {
+			if at == nil || e.lastUsed.Load() < at.lastUsed.Load() {
 				oldest, at = k, e
 			}
 		}
-		delete(v.known, oldest)
+		delete(v.byKey, oldest)
 	}
 	e := &view{}
-	v.known[k] = e
+	v.byKey[k] = e
 	return e
 }
 
@@ -73,7 +73,7 @@ func (v *views) add(k risk.Key) *view {
 // Redis has lost it.
 func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	v.mu.RLock()
-	e := v.known[k]
+	e := v.byKey[k]
 	v.mu.RUnlock()
 	if e == nil {
 		return
@@ -89,14 +89,14 @@ func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	}
 }
 
-// wanted returns the recently used keys; the others are deleted.
-func (v *views) wanted(now time.Time) []risk.Key {
+// recentKeys returns the recently used keys; the others are deleted.
+func (v *views) recentKeys(now time.Time) []risk.Key {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	keys := make([]risk.Key, 0, len(v.known))
-	for k, e := range v.known {
-		if now.UnixNano()-e.asked.Load() > askedFor.Nanoseconds() {
-			delete(v.known, k)
+	keys := make([]risk.Key, 0, len(v.byKey))
+	for k, e := range v.byKey {
+		if now.UnixNano()-e.lastUsed.Load() > retention.Nanoseconds() {
+			delete(v.byKey, k)
 		} else {
 			keys = append(keys, k)
 		}

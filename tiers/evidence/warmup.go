@@ -23,7 +23,7 @@ func (b *Store) Drafted(k risk.Key, made, served int) {
 func (b *Store) tellDrafted(ctx context.Context) {
 	away := false
 	counts, since := b.drafted.take()
-	defer b.drafted.told()
+	defer b.drafted.markSynced()
 	for k, c := range counts {
 		if !away {
 			_, err := b.change(ctx, warmupScript, k, b.opts.Rule(k.Route), "", c.drafts, c.served)

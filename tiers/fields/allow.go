@@ -50,14 +50,14 @@ func Allowable(entry string) error {
 }
 
 func kwargAllowable(name string) error {
-	_, given := TemplateKwargs[name]
+	_, found := TemplateKwargs[name]
 	switch {
 	case name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
 		return fmt.Errorf("want %s.NAME with a NAME of 1–64 of A-Z a-z 0-9 _", Kwargs)
 	case KwargForbidden(name):
 		return fmt.Errorf("%s.%s can never be allowed: it is an argument of the engine's own, which changes more than the template's text",
 			Kwargs, name)
-	case given:
+	case found:
 		return fmt.Errorf("%s.%s is accepted on every route; remove it", Kwargs, name)
 	}
 	return nil

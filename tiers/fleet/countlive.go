@@ -20,13 +20,13 @@ func CountLive(ctx context.Context, c redis.UniversalClient) (int, error) {
 		node = master
 	}
 	p := node.Pipeline()
-	told := p.ZRangeByScoreWithScores(ctx, keyReplicas, &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxMembers})
+	values := p.ZRangeByScoreWithScores(ctx, keyReplicas, &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxMembers})
 	clock := p.Time(ctx)
 	if _, err := p.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("%s: %w", keyReplicas, err)
 	}
 	now, n := clock.Val().UnixMilli(), 0
-	for _, z := range told.Val() {
+	for _, z := range values.Val() {
 		id, _ := z.Member.(string)
 		if age := float64(now) - z.Score; validReplica(id) && age < float64(goneAfter.Milliseconds()) && age >= -slewed {
 			n++

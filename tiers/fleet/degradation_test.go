@@ -137,37 +137,37 @@ func TestWhoWasKnownStaysKnownWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)
 		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
-		if a.Known() != 1 {
-			t.Errorf("knows %d before it heard of any", a.Known())
+		if a.Replicas() != 1 {
+			t.Errorf("knows %d before it heard of any", a.Replicas())
 		}
 		a.run(t)
 		stopB, stopC := b.run(t), c.run(t)
 		time.Sleep(2 * time.Second)
-		if a.Known() != 3 {
-			t.Errorf("knows %d of three", a.Known())
+		if a.Replicas() != 3 {
+			t.Errorf("knows %d of three", a.Replicas())
 		}
 		r.SetError("LOADING")
 		time.Sleep(5 * time.Minute)
-		if a.Known() != 3 || len(a.Members()) != 1 {
-			t.Errorf("alone, it knows %d and believes in %d", a.Known(), len(a.Members()))
+		if a.Replicas() != 3 || len(a.Members()) != 1 {
+			t.Errorf("alone, it knows %d and believes in %d", a.Replicas(), len(a.Members()))
 		}
 		r.SetError("")
 		time.Sleep(3 * time.Second)
 		r.FlushAll()
 		for range 200 {
-			if time.Sleep(10 * time.Millisecond); a.Known() != 3 {
-				t.Fatalf("after a flush it knows %d", a.Known())
+			if time.Sleep(10 * time.Millisecond); a.Replicas() != 3 {
+				t.Fatalf("after a flush it knows %d", a.Replicas())
 			}
 		}
 		stopB()
 		stopC()
 		time.Sleep(5 * time.Second)
-		if a.Known() != 3 || len(a.Members()) != 1 {
-			t.Errorf("5 s after two left it knows %d and believes in %d", a.Known(), len(a.Members()))
+		if a.Replicas() != 3 || len(a.Members()) != 1 {
+			t.Errorf("5 s after two left it knows %d and believes in %d", a.Replicas(), len(a.Members()))
 		}
 		time.Sleep(7 * time.Second)
-		if a.Known() != 1 {
-			t.Errorf("12 s after two left it knows %d", a.Known())
+		if a.Replicas() != 1 {
+			t.Errorf("12 s after two left it knows %d", a.Replicas())
 		}
 	})
 }
@@ -178,12 +178,12 @@ func TestKnownIsNeverLessThanExpected(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.countReplicas(1, f.now())
-	if f.Known() != 3 {
-		t.Errorf("knows %d of three that are expected", f.Known())
+	if f.Replicas() != 3 {
+		t.Errorf("knows %d of three that are expected", f.Replicas())
 	}
 	f.countReplicas(5, f.now())
-	if f.Known() != 5 {
-		t.Errorf("knows %d of five that it heard of", f.Known())
+	if f.Replicas() != 5 {
+		t.Errorf("knows %d of five that it heard of", f.Replicas())
 	}
 }
 
@@ -204,8 +204,8 @@ func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
 				before := a.log.count("\n")
 				r.SetError(says)
 				time.Sleep(time.Minute)
-				if a.Mode() != Local || !a.Mine("small", "b0") || a.Known() != 2 {
-					t.Errorf("%s, knows %d", a.Mode(), a.Known())
+				if a.Mode() != Local || !a.Mine("small", "b0") || a.Replicas() != 2 {
+					t.Errorf("%s, knows %d", a.Mode(), a.Replicas())
 				}
 				if n := a.log.count("\n") - before; n != 2 || a.log.count(strings.Fields(says)[0]) != 2 {
 					t.Errorf("%d lines, of which %d tell why", n, a.log.count(strings.Fields(says)[0]))

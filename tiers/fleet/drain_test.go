@@ -27,8 +27,8 @@ func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
 		ticks(t, a, b)
 		for _, m := range []*member{a, b} {
 			got := m.small.drains()
-			if len(got) != 2 || !strings.HasPrefix(why, got["b0"]) || len(got["b0"]) < maxWhy-3 || m.small.told != 1 || m.large.told != 0 {
-				t.Errorf("%s heard %q, %d and %d times", m.self, got, m.small.told, m.large.told)
+			if len(got) != 2 || !strings.HasPrefix(why, got["b0"]) || len(got["b0"]) < maxWhy-3 || m.small.drainCalls != 1 || m.large.drainCalls != 0 {
+				t.Errorf("%s heard %q, %d and %d times", m.self, got, m.small.drainCalls, m.large.drainCalls)
 			}
 		}
 		for _, backend := range []string{"b0", "rack/7", "never drained"} {
@@ -38,7 +38,7 @@ func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
 		}
 		ticks(t, a, b)
 		for _, m := range []*member{a, b} {
-			if len(m.small.drains()) != 0 || m.small.told != 2 {
+			if len(m.small.drains()) != 0 || m.small.drainCalls != 2 {
 				t.Errorf("%s still knows %q", m.self, m.small.drains())
 			}
 		}

@@ -85,21 +85,21 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 // queueDrains reads all drains. If there are too many, they are not deleted, unlike readings, because
 // operators made them.
 func (f *Fleet) queueDrains(pipe redis.Pipeliner) call {
-	return queue(pipe, shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
+	return queue(pipe, shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, values []any) {
 		if wrong != "" {
 			f.countProblem(errDrain, keyDrain, errors.New(wrong)) // existing drains remain
 			return
 		}
 		f.countProblem(errDrain, keyDrain, nil)
-		f.receiveDrains(told)
+		f.receiveDrains(values)
 	}, func(err error) { f.countProblem(errDrain, keyDrain, err) })
 }
 
 // receiveDrains processes the hash of drains.
-func (f *Fleet) receiveDrains(told []any) {
+func (f *Fleet) receiveDrains(values []any) {
 	var wrong error
-	next := make(map[string]drain, len(told)/2)
-	for field, value := range pairs(told) {
+	next := make(map[string]drain, len(values)/2)
+	for field, value := range pairs(values) {
 		d, known := f.drains[field]
 		if !known || d.value != value {
 			var err error

@@ -23,12 +23,12 @@ type call struct {
 
 // queue adds a script to a pipeline. Its reply is Redis' ms, an error text, and a list. Replies of another
 // form, and errors that Redis answers, go to refused.
-func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got func(now int64, wrong string, told []any), refused func(error)) call {
+func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got func(now int64, wrong string, values []any), refused func(error)) call {
 	cmd := s.EvalSha(context.Background(), pipe, []string{key}, args...) // the round trip has the deadline
 	return call{cmd, func() {
-		now, wrong, told, err := shape(cmd)
+		now, wrong, values, err := shape(cmd)
 		if err == nil {
-			got(now, wrong, told)
+			got(now, wrong, values)
 		} else {
 			refused(s.Explain(err))
 		}
@@ -36,7 +36,7 @@ func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got f
 }
 
 // shape parses a script's reply.
-func shape(cmd *redis.Cmd) (now int64, wrong string, told []any, err error) {
+func shape(cmd *redis.Cmd) (now int64, wrong string, values []any, err error) {
 	if cmd.Err() != nil {
 		return 0, "", nil, cmd.Err()
 	}
@@ -46,19 +46,19 @@ func shape(cmd *redis.Cmd) (now int64, wrong string, told []any, err error) {
 	}
 	now, ok = reply[0].(int64)
 	wrong, ok2 := reply[1].(string)
-	told, ok3 := reply[2].([]any)
+	values, ok3 := reply[2].([]any)
 	if !ok || !ok2 || !ok3 {
 		return 0, "", nil, errors.New("a script's reply has other types")
 	}
-	return now, wrong, told, nil
+	return now, wrong, values, nil
 }
 
 // pairs iterates over fields and values.
-func pairs(told []any) iter.Seq2[string, string] {
+func pairs(values []any) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for i := 0; i+1 < len(told); i += 2 {
-			id, ok := told[i].(string)
-			value, ok2 := told[i+1].(string)
+		for i := 0; i+1 < len(values); i += 2 {
+			id, ok := values[i].(string)
+			value, ok2 := values[i+1].(string)
 			if ok && ok2 && !yield(id, value) {
 				return
 			}
@@ -97,8 +97,8 @@ func entriesOf(cmd redis.Cmder) ([]entry, error) {
 			return nil, fmt.Errorf("entry id %.64q", m.ID)
 		}
 		by, _ := m.Values["by"].(string)
-		said, _ := m.Values["said"].(string)
-		entries = append(entries, entry{id, by, said})
+		placements, _ := m.Values["said"].(string)
+		entries = append(entries, entry{id, by, placements})
 	}
 	return entries, nil
 }

@@ -38,7 +38,7 @@ type Pool interface {
 	ReceiveReading(backend string, r pressure.Reading) bool
 	// ReceivePlacements passes placements of other replicas, in the order of the log, the same for all
 	// replicas. At the start this includes earlier placements. said is only valid during the call.
-	ReceivePlacements(said []prefix.Placement)
+	ReceivePlacements(placements []prefix.Placement)
 	// ReceiveDrains passes all drained backends of the pool with their reasons, after each change. Backends
 	// that the pool does not have may be among them.
 	ReceiveDrains(drained map[string]string)
@@ -77,9 +77,9 @@ type Fleet struct {
 
 	view      atomic.Pointer[view]
 	wakeup    chan struct{} // requests a tick now
-	begun     time.Time
+	startedAt time.Time
 	expect    int
-	known     atomic.Int64          // known number of replicas
+	replicas  atomic.Int64          // known number of replicas
 	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
 
 	// Used only by the goroutine that ticks.
@@ -154,7 +154,7 @@ func New(o Options) (*Fleet, error) {
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
 	}
-	f.begun = f.now()
+	f.startedAt = f.now()
 	for _, p := range o.Pools {
 		name := p.Name()
 		if name == "" || strings.Contains(name, "/") {
@@ -170,7 +170,7 @@ func New(o Options) (*Fleet, error) {
 		f.pools = append(f.pools, f.byName[name])
 	}
 	f.metrics = newMetrics(o.Registerer)
-	f.tidied = f.begun
+	f.tidied = f.startedAt
 	return f, nil
 }
 
@@ -192,7 +192,7 @@ func (f *Fleet) Mode() Mode { return f.view.Load().mode(f.now()) }
 func (f *Fleet) Since() time.Time {
 	v := f.view.Load()
 	if v == nil {
-		return f.begun
+		return f.startedAt
 	}
 	return v.entered(f.now())
 }
@@ -206,10 +206,10 @@ func (f *Fleet) LastError() error {
 	return nil
 }
 
-// Known is the last known number of live replicas, including this one, and at least Options.Expect, however
+// Replicas is the last known number of live replicas, including this one, and at least Options.Expect, however
 // old the information is. While Redis is unavailable, a limit for all replicas is divided by it. It increases
 // at once, and decreases only after 10 s of [Shared].
-func (f *Fleet) Known() int { return max(int(f.known.Load()), f.expect) }
+func (f *Fleet) Replicas() int { return max(int(f.replicas.Load()), f.expect) }
 
 // Sharing reports whether the replicas share their state now.
 func (f *Fleet) Sharing() bool { return f.Mode() == Shared }
@@ -246,17 +246,17 @@ func (p *pool) queue(backend string, r pressure.Reading) {
 
 // Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped and
 // counted. It never blocks, and keeps no reference to said.
-func (f *Fleet) Place(pool string, said []prefix.Placement) {
+func (f *Fleet) Place(pool string, placements []prefix.Placement) {
 	p := f.byName[pool]
 	if p == nil || f.redis == nil {
 		return
 	}
 	p.mu.Lock()
-	room := min(len(said), maxPlaced-len(p.toPlace))
-	p.toPlace = append(p.toPlace, said[:room]...)
+	room := min(len(placements), maxPlaced-len(p.toPlace))
+	p.toPlace = append(p.toPlace, placements[:room]...)
 	p.mu.Unlock()
-	if room < len(said) {
-		f.metrics.dropped.Add(float64(len(said) - room))
+	if room < len(placements) {
+		f.metrics.dropped.Add(float64(len(placements) - room))
 	}
 }
 

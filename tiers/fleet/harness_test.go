@@ -22,12 +22,12 @@ import (
 type recordingPool struct {
 	name string
 
-	mu       sync.Mutex
-	readings map[string]pressure.Reading
-	heard    int
-	placed   []prefix.Placement
-	drained  map[string]string
-	told     int // times of drains
+	mu           sync.Mutex
+	readings     map[string]pressure.Reading
+	readingCalls int
+	placed       []prefix.Placement
+	drained      map[string]string
+	drainCalls   int // times of drains
 }
 
 func (e *recordingPool) Name() string { return e.name }
@@ -35,7 +35,7 @@ func (e *recordingPool) Name() string { return e.name }
 func (e *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.heard++
+	e.readingCalls++
 	if e.readings == nil {
 		e.readings = map[string]pressure.Reading{}
 	}
@@ -43,16 +43,16 @@ func (e *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool 
 	return true
 }
 
-func (e *recordingPool) ReceivePlacements(said []prefix.Placement) {
+func (e *recordingPool) ReceivePlacements(placements []prefix.Placement) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.placed = append(e.placed, said...)
+	e.placed = append(e.placed, placements...)
 }
 
 func (e *recordingPool) ReceiveDrains(drained map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drained, e.told = drained, e.told+1
+	e.drained, e.drainCalls = drained, e.drainCalls+1
 }
 
 func (e *recordingPool) reading(backend string) pressure.Reading {

@@ -60,9 +60,9 @@ func (v *view) owner(pool, backend string) string {
 }
 
 // liveMembers makes a list of members from Redis' reply: valid, sorted, unique, including self.
-func liveMembers(told []string, self string) []string {
-	members := append(make([]string, 0, len(told)+1), self)
-	for _, m := range told {
+func liveMembers(values []string, self string) []string {
+	members := append(make([]string, 0, len(values)+1), self)
+	for _, m := range values {
 		if validReplica(m) {
 			members = append(members, m)
 		}

@@ -249,14 +249,14 @@ func TestTheIntervalLeavesRoomForALostHeartbeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ set, least, most time.Duration }{
+	for _, c := range []struct{ set, minValue, maxValue time.Duration }{
 		{0, 450 * time.Millisecond, 550 * time.Millisecond},
 		{time.Hour, 585 * time.Millisecond, 715 * time.Millisecond},
 		{1, 45 * time.Millisecond, 55 * time.Millisecond},
 	} {
 		set = c.set
 		for range 100 {
-			if d := f.pause(); d < c.least || d > c.most {
+			if d := f.pause(); d < c.minValue || d > c.maxValue {
 				t.Fatalf("set to %v, the pause is %v", c.set, d)
 			}
 		}

@@ -31,11 +31,11 @@ var errNoPlacements = errors.New("no placements of version 1")
 // encodePlacements encodes placements: version; number of backends, and each with its length; number of
 // placements, and for each the backend's index, the key, tokens, own·2 + cold. Values out of range are left
 // out.
-func encodePlacements(said []prefix.Placement) (packed string, left int) {
+func encodePlacements(placements []prefix.Placement) (packed string, left int) {
 	number := map[string]uint64{}
 	var names, body []byte
 	n := 0
-	for _, p := range said {
+	for _, p := range placements {
 		if n == maxPlaced || !placeable(p) {
 			left++
 			continue
@@ -78,7 +78,7 @@ func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placemen
 	for i := range backends {
 		backends[i] = r.name()
 	}
-	told := into
+	values := into
 	for range r.count() {
 		backend := r.uvarint()
 		p := prefix.Placement{Key: prefix.Key(r.fixed()), Tokens: r.int(math.MaxInt32)}
@@ -92,12 +92,12 @@ func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placemen
 		if r.bad {
 			return into, errNoPlacements
 		}
-		told = append(told, p)
+		values = append(values, p)
 	}
 	if r.bad || r.b != "" {
 		return into, errNoPlacements
 	}
-	return told, nil
+	return values, nil
 }
 
 // reader decodes numbers. After the first error it returns zeros.
@@ -133,9 +133,9 @@ func (r *reader) uvarint() uint64 {
 }
 
 // int decodes a number up to a maximum.
-func (r *reader) int(most uint64) int {
+func (r *reader) int(maxValue uint64) int {
 	v := r.uvarint()
-	if v > most {
+	if v > maxValue {
 		r.bad = true
 		return 0
 	}

@@ -16,11 +16,11 @@ import (
 
 // placements are n that differ.
 func placements(n int) []prefix.Placement {
-	var said []prefix.Placement
+	var placements []prefix.Placement
 	for i := range n {
-		said = append(said, prefix.Placement{Key: prefix.Key(i) << 40, Backend: fmt.Sprint("b", i%7), Tokens: 1000 + i, Own: i, Cold: i%2 == 0})
+		placements = append(placements, prefix.Placement{Key: prefix.Key(i) << 40, Backend: fmt.Sprint("b", i%7), Tokens: 1000 + i, Own: i, Cold: i%2 == 0})
 	}
-	return said
+	return placements
 }
 
 func z(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
@@ -91,13 +91,13 @@ func TestPlacementsAreHeardInOneOrderByAll(t *testing.T) {
 		if n := len(c.small.places()); n != 40 {
 			t.Errorf("c heard %d of 40", n)
 		}
-		only := func(odd prefix.Key) (said []prefix.Placement) {
+		only := func(odd prefix.Key) (placements []prefix.Placement) {
 			for _, p := range c.small.places() {
 				if p.Key%2 == odd {
-					said = append(said, p)
+					placements = append(placements, p)
 				}
 			}
-			return said
+			return placements
 		}
 		if diff := cmp.Diff(a.small.places(), only(1)); diff != "" {
 			t.Errorf("a heard other than b's: %s", diff)
@@ -125,9 +125,9 @@ func TestAFreshReplicaHearsTheLastEntriesOnly(t *testing.T) {
 		}
 		b := join(t, o, "b")
 		ticks(t, b)
-		said := b.small.places()
-		if len(said) != firstRead || said[0].Key != 10 || said[firstRead-1].Key != firstRead+9 {
-			t.Fatalf("heard %d, from %d", len(said), said[0].Key)
+		placements := b.small.places()
+		if len(placements) != firstRead || placements[0].Key != 10 || placements[firstRead-1].Key != firstRead+9 {
+			t.Fatalf("heard %d, from %d", len(placements), placements[0].Key)
 		}
 		ticks(t, b)
 		if len(b.small.places()) != firstRead {
@@ -170,9 +170,9 @@ func TestALogFarBehindIsReadInBoundedParts(t *testing.T) {
 		t.Errorf("%d entries were read in one tick", n)
 	}
 	ticks(t, b)
-	said := b.small.places()
-	if len(said) != readEntries+10 || said[len(said)-1].Key != readEntries+9 {
-		t.Errorf("%d entries were read in two", len(said))
+	placements := b.small.places()
+	if len(placements) != readEntries+10 || placements[len(placements)-1].Key != readEntries+9 {
+		t.Errorf("%d entries were read in two", len(placements))
 	}
 }
 
@@ -204,17 +204,17 @@ func FuzzDecodePlacements(f *testing.F) {
 	}
 	f.Add("\x01\x00\x00")
 	f.Fuzz(func(t *testing.T, packed string) {
-		said, err := decodePlacements(nil, packed)
+		placements, err := decodePlacements(nil, packed)
 		if err != nil {
 			return
 		}
-		if len(said) > maxPlaced {
-			t.Fatalf("%d placements", len(said))
+		if len(placements) > maxPlaced {
+			t.Fatalf("%d placements", len(placements))
 		}
-		again, left := encodePlacements(said)
+		again, left := encodePlacements(placements)
 		same, err := decodePlacements(nil, again)
-		if len(said) > 0 && (err != nil || left != 0 || !cmp.Equal(same, said)) {
-			t.Fatalf("%v became %v, %v", said, same, err)
+		if len(placements) > 0 && (err != nil || left != 0 || !cmp.Equal(same, placements)) {
+			t.Fatalf("%v became %v, %v", placements, same, err)
 		}
 	})
 }

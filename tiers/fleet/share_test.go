@@ -30,8 +30,8 @@ func TestAReadingIsHeardByOthersWithItsAge(t *testing.T) {
 		if diff := cmp.Diff(b.small.reading("b0"), busy(at, 0.7)); diff != "" {
 			t.Error(diff)
 		}
-		if b.small.heard != 1 || a.small.heard != 0 || b.large.heard != 0 {
-			t.Errorf("heard %d times, by its own replica %d times, by another pool %d times", b.small.heard, a.small.heard, b.large.heard)
+		if b.small.readingCalls != 1 || a.small.readingCalls != 0 || b.large.readingCalls != 0 {
+			t.Errorf("heard %d times, by its own replica %d times, by another pool %d times", b.small.readingCalls, a.small.readingCalls, b.large.readingCalls)
 		}
 	})
 }
@@ -48,8 +48,8 @@ func TestALateOldReadingDoesNotBeatANewerOne(t *testing.T) {
 		}
 		b.Publish("small", "b0", busy(now, 0.3))
 		ticks(t, b, c)
-		if got := c.small.reading("b0"); got.KVUsage != 0.3 || c.small.heard != 2 {
-			t.Errorf("the newest is not heard: %+v, %d times", got, c.small.heard)
+		if got := c.small.reading("b0"); got.KVUsage != 0.3 || c.small.readingCalls != 2 {
+			t.Errorf("the newest is not heard: %+v, %d times", got, c.small.readingCalls)
 		}
 		if n := raw.HLen(t.Context(), keyPressure+"small").Val(); n != 1 {
 			t.Errorf("%d fields for one backend", n)
@@ -85,7 +85,7 @@ func TestASequenceInTheFutureIsOverwrittenAndNotHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		ticks(t, a, b)
-		if a.small.heard+b.small.heard != 0 {
+		if a.small.readingCalls+b.small.readingCalls != 0 {
 			t.Error("a reading of the future was heard")
 		}
 		a.Publish("small", "b0", busy(time.Now(), 0.6))
@@ -106,15 +106,15 @@ func TestGarbageInAHashIsCountedOnceAndTheRestIsHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		ticks(t, b, b, b)
-		if b.small.heard != 1 || b.count(errReading) != 4 || b.log.count("of no use") != 1 {
-			t.Errorf("%d heard, %d counted, %d logged", b.small.heard, b.count(errReading), b.log.count("of no use"))
+		if b.small.readingCalls != 1 || b.count(errReading) != 4 || b.log.count("of no use") != 1 {
+			t.Errorf("%d heard, %d counted, %d logged", b.small.readingCalls, b.count(errReading), b.log.count("of no use"))
 		}
 		for _, id := range []string{"n", "empty", "v9", "long"} {
 			a.Publish("small", id, busy(time.Now().Add(time.Second), 0.4)) // age 0
 		}
 		ticks(t, a, b, b)
-		if b.small.heard != 5 || b.log.count("well again") != 1 {
-			t.Errorf("%d heard, %d well again", b.small.heard, b.log.count("well again"))
+		if b.small.readingCalls != 5 || b.log.count("well again") != 1 {
+			t.Errorf("%d heard, %d well again", b.small.readingCalls, b.log.count("well again"))
 		}
 	})
 }
@@ -138,19 +138,19 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				works := func() (members, readings, placed, drains bool) {
-					heard, places, told := b.small.heard, len(b.small.places()), b.small.told
+					entries, places, values := b.small.readingCalls, len(b.small.places()), b.small.drainCalls
 					for range 3 {
 						a.Publish("small", "b0", busy(time.Now(), 0.5))
 						a.Place("small", placements(2))
 						nextMillisecond(t) // the next reading is a later one
 						ticks(t, a, b)
 					}
-					_ = a.Drain(t.Context(), "small", fmt.Sprint("b", told), "why", 0)
+					_ = a.Drain(t.Context(), "small", fmt.Sprint("b", values), "why", 0)
 					ticks(t, b)
 					for begun := time.Now(); a.Mode() != Shared && time.Since(begun) < climbs; {
 						ticks(t, a, b) // a busy machine may have cost a tick
 					}
-					return a.Mode() == Shared && len(a.Members()) == 2, b.small.heard > heard, len(b.small.places()) > places, b.small.told > told
+					return a.Mode() == Shared && len(a.Members()) == 2, b.small.readingCalls > entries, len(b.small.places()) > places, b.small.drainCalls > values
 				}
 				members, readings, placed, drains := works()
 				if members == (key == keyReplicas) || readings == (key == keyPressure+"small") || placed == (key == keyPlaced+"small") || drains == (key == keyDrain) {
@@ -167,12 +167,12 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 				if err := raw.Del(t.Context(), key).Err(); err != nil {
 					t.Fatal(err)
 				}
-				told := b.log.count(well) + 1
+				values := b.log.count(well) + 1
 				redistest.Within(t, 5*time.Second, "all is shared again", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared })
 				if members, readings, placed, drains := works(); !members || !readings || !placed || !drains {
 					t.Errorf("mended: members %v, readings %v, placements %v, drains %v", members, readings, placed, drains)
 				}
-				if b.log.count(well) != told && !mute {
+				if b.log.count(well) != values && !mute {
 					t.Error("nobody says that it is mended")
 				}
 			})
@@ -214,8 +214,8 @@ func TestLostScriptsHealWithinTheTickAndNothingIsToldTwice(t *testing.T) {
 		a.Place("small", placements(2))
 		trips := a.trips.count()
 		ticks(t, a, b)
-		if b.small.heard != 1 || len(b.small.places()) != 2 || a.Mode() != Shared || a.count(errRedis) != 0 {
-			t.Errorf("%d readings, %d placements, %s, %d errors", b.small.heard, len(b.small.places()), a.Mode(), a.count(errRedis))
+		if b.small.readingCalls != 1 || len(b.small.places()) != 2 || a.Mode() != Shared || a.count(errRedis) != 0 {
+			t.Errorf("%d readings, %d placements, %s, %d errors", b.small.readingCalls, len(b.small.places()), a.Mode(), a.count(errRedis))
 		}
 		if n := a.trips.count() - trips; n != 3 {
 			t.Errorf("%d round trips", n)
@@ -338,8 +338,8 @@ func TestReadingsWaitForRedisAndOldOnesAreForgotten(t *testing.T) {
 		time.Sleep(time.Second)
 		r.SetError("")
 		ticks(t, a, b)
-		if b.small.heard != 1 || b.small.reading("new").KVUsage != 0.2 || len(b.small.places()) != 0 {
-			t.Errorf("%d heard, %+v, %d placements", b.small.heard, b.small.reading("new"), len(b.small.places()))
+		if b.small.readingCalls != 1 || b.small.reading("new").KVUsage != 0.2 || len(b.small.places()) != 0 {
+			t.Errorf("%d heard, %+v, %d placements", b.small.readingCalls, b.small.reading("new"), len(b.small.places()))
 		}
 	})
 }

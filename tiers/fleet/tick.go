@@ -163,15 +163,15 @@ const fewerAfter = dropAfter
 // countReplicas records the number of live replicas of a tick.
 func (f *Fleet) countReplicas(n int, now time.Time) {
 	switch {
-	case int64(n) >= f.known.Load():
-		f.known.Store(int64(n))
+	case int64(n) >= f.replicas.Load():
+		f.replicas.Store(int64(n))
 		f.fewerSince = time.Time{}
 	case f.Mode() != Shared:
 		f.fewerSince = time.Time{}
 	case f.fewerSince.IsZero():
 		f.fewerSince = now
 	case now.Sub(f.fewerSince) >= fewerAfter:
-		f.known.Store(int64(n))
+		f.replicas.Store(int64(n))
 		f.fewerSince = time.Time{}
 	}
 }
@@ -193,14 +193,14 @@ func (f *Fleet) showMode() {
 	case Degraded:
 		what = "fleet: who else lives cannot be read from Redis; the last members are believed for 1.5 s"
 	}
-	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Known()).Str("replica", f.self).Msg(what)
+	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Replicas()).Str("replica", f.self).Msg(what)
 	f.modeLogged, f.mode = true, mode
 }
 
 // queueHeartbeat queues the heartbeat, whose reply has the live replicas and Redis' time.
 func (f *Fleet) queueHeartbeat(t *turn) call {
 	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), maxMembers}
-	return queue(t.pipe, beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
+	return queue(t.pipe, beatScript, keyReplicas, args, func(now int64, wrong string, values []any) {
 		f.clock = clock{ms: now, at: t.at}
 		if wrong != "" {
 			f.metrics.errors.WithLabelValues(errReplicas).Inc()
@@ -208,8 +208,8 @@ func (f *Fleet) queueHeartbeat(t *turn) call {
 			f.degrade()
 			return
 		}
-		ids := make([]string, 0, len(told))
-		for _, m := range told {
+		ids := make([]string, 0, len(values))
+		for _, m := range values {
 			id, _ := m.(string) // a value of another type is invalid, too
 			ids = append(ids, id)
 		}
@@ -232,23 +232,23 @@ func (f *Fleet) queueReadings(t *turn, p *pool, readings map[string]pressure.Rea
 		}
 		args = append(args, backend, age.Milliseconds(), tail)
 	}
-	return queue(t.pipe, shareScript, p.pressure, args, func(now int64, wrong string, told []any) {
+	return queue(t.pipe, shareScript, p.pressure, args, func(now int64, wrong string, values []any) {
 		if wrong == "" {
 			f.countProblem(errPressure, p.pressure, nil)
 		} else {
 			f.countProblem(errPressure, p.pressure, errors.New(wrong))
 		}
-		if wrong == "" || len(told) > 0 { // if writing failed, reading may have worked
-			f.receiveReadings(t, p, now, told)
+		if wrong == "" || len(values) > 0 { // if writing failed, reading may have worked
+			f.receiveReadings(t, p, now, values)
 		}
 	}, func(err error) { f.countProblem(errPressure, p.pressure, err) })
 }
 
 // receiveReadings passes the new readings in a pool's hash to the pool.
-func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, told []any) {
+func (f *Fleet) receiveReadings(t *turn, p *pool, now int64, values []any) {
 	var wrong error
 	next := p.spareReadings
-	for id, value := range pairs(told) {
+	for id, value := range pairs(values) {
 		old, known := p.readings[id]
 		if known && old.value == value && !old.ahead {
 			next[id] = old
@@ -297,9 +297,9 @@ func (f *Fleet) counted(cmd redis.Cmder, kind string) call {
 }
 
 // stale returns the fields of a hash of readings that are not renewed, with their values.
-func stale(heard map[string]field, now int64) []any {
+func stale(entries map[string]field, now int64) []any {
 	var old []any
-	for id, v := range heard {
+	for id, v := range entries {
 		far := max(now-v.seq, v.seq-now)
 		if v.broken || far > tidyAfter.Milliseconds() {
 			old = append(old, id, v.value)
@@ -346,7 +346,7 @@ func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) 
 		p.lastEntry = entryID{} // it is another log
 	}
 	p.logRead = true
-	var said []prefix.Placement
+	var placements []prefix.Placement
 	var wrong error
 	for _, e := range entries {
 		if !e.id.after(p.lastEntry) {
@@ -358,7 +358,7 @@ func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) 
 			continue
 		}
 		var err error
-		if said, err = decodePlacements(said, e.placements); err != nil {
+		if placements, err = decodePlacements(placements, e.placements); err != nil {
 			f.metrics.errors.WithLabelValues(errPlacement).Inc()
 			wrong = fmt.Errorf("entry %s: %w", e.id, err)
 		}
@@ -366,8 +366,8 @@ func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) 
 	if len(entries) > 0 {
 		f.logChange(errPlacement+" "+p.name, p.placed, wrong)
 	}
-	if len(said) > 0 {
-		p.ReceivePlacements(said)
+	if len(placements) > 0 {
+		p.ReceivePlacements(placements)
 	}
 }
 

@@ -97,10 +97,10 @@ func (r *reader) rest(b []byte, err error) {
 }
 
 // array decodes the length of an array of at most so many elements; 0 if there is none.
-func (r *reader) array(most int) int {
+func (r *reader) array(maxItems int) int {
 	n, b, err := msgp.ReadArrayHeaderBytes(r.b)
 	r.rest(b, err)
-	if r.err == nil && int64(n) > int64(most) {
+	if r.err == nil && int64(n) > int64(maxItems) {
 		r.fail()
 	}
 	if r.err != nil {
@@ -257,13 +257,13 @@ func (r *reader) named(ev *event) {
 	fields := r.name(ev, name)
 	seen := extras{}
 	for i := uint32(0); i < n && r.err == nil; i++ {
-		r.field(ev, &seen, known(fields, r.text()))
+		r.field(ev, &seen, matchField(fields, r.text()))
 	}
 	r.judge(ev, &seen)
 }
 
-// known returns the field with that name, or "".
-func known(fields []string, name []byte) string {
+// matchField returns the field with that name, or "".
+func matchField(fields []string, name []byte) string {
 	for _, f := range fields {
 		if string(name) == f {
 			return f

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	retryFirst = 100 * time.Millisecond
-	retryMost  = 2 * time.Second
-	replayIn   = 10 * time.Second // longest replay; after it the missed messages stay missed
-	endOfPast  = math.MaxUint64   // the sequence number that ends a replay
+	retryFirst    = 100 * time.Millisecond
+	maxRetryDelay = 2 * time.Second
+	replayIn      = 10 * time.Second // longest replay; after it the missed messages stay missed
+	endOfPast     = math.MaxUint64   // the sequence number that ends a replay
 )
 
 // Follow subscribes to the KV events of one engine of a backend at endpoint, tcp://HOST:PORT, until ctx ends.
@@ -39,7 +39,7 @@ func (x *Index) Follow(ctx context.Context, name, endpoint string) error {
 		began := time.Now()
 		err := s.listen(ctx)
 		x.set(b, f, false, false)
-		if time.Since(began) > retryMost {
+		if time.Since(began) > maxRetryDelay {
 			wait, quiet = retryFirst, false
 		}
 		if ctx.Err() == nil && !quiet {
@@ -47,7 +47,7 @@ func (x *Index) Follow(ctx context.Context, name, endpoint string) error {
 			quiet = true // until it has been connected for a while
 		}
 		pause(ctx, wait/2+rand.N(wait/2))
-		wait = min(2*wait, retryMost)
+		wait = min(2*wait, maxRetryDelay)
 	}
 	return ctx.Err()
 }
@@ -68,10 +68,10 @@ type session struct {
 	f                  *feed
 	endpoint, replayAt string
 
-	placed bool   // next is known
-	next   uint64 // expected number of the next message
-	asked  uint64 // lower messages may come again, because they were replayed
-	ev     event
+	placed       bool   // next is known
+	next         uint64 // expected number of the next message
+	replayedUpTo uint64 // lower messages may come again, because they were replayed
+	ev           event
 }
 
 // listen processes events until the connection breaks.
@@ -85,7 +85,7 @@ func (s *session) listen(ctx context.Context) error {
 	if err := w.send([]byte{1}); err != nil { // every topic
 		return err
 	}
-	s.placed, s.next, s.asked = false, 0, 0
+	s.placed, s.next, s.replayedUpTo = false, 0, 0
 	s.x.set(s.b, s.f, true, false)
 	if s.replayAt != "" && s.replay(ctx, 0) == nil {
 		s.placed = true
@@ -117,7 +117,7 @@ func (s *session) take(ctx context.Context, seq uint64, payload []byte) {
 	switch {
 	case !s.placed:
 		s.begin(seq)
-	case seq < s.asked:
+	case seq < s.replayedUpTo:
 		return
 	case seq < s.next: // only another publisher restarts the numbers
 		s.lose(kindGap)
@@ -132,7 +132,7 @@ func (s *session) take(ctx context.Context, seq uint64, payload []byte) {
 
 // begin starts at a message: with number 0 it is the first one.
 func (s *session) begin(seq uint64) {
-	s.placed, s.next, s.asked = true, seq, 0
+	s.placed, s.next, s.replayedUpTo = true, seq, 0
 	s.x.set(s.b, s.f, true, seq == 0)
 }
 
@@ -186,7 +186,7 @@ func (s *session) replay(ctx context.Context, from uint64) error {
 		}
 		seq := binary.BigEndian.Uint64(frames[n-2])
 		if seq == endOfPast {
-			s.asked = s.next
+			s.replayedUpTo = s.next
 			return nil
 		}
 		if seq != s.next {

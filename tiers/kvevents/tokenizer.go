@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	maxKeys   = 4096
-	maxChain  = 4096    // blocks of a chain: the rest of a longer prompt is ignored
-	maxBody   = 1 << 20 // bytes of a request to tokenize
-	maxAnswer = 8 << 20
-	maxAsked  = 64 // requests that wait to be tokenized
-	askers    = 4  // at once
-	askIn     = 2 * time.Second
+	maxKeys    = 4096
+	maxChain   = 4096    // blocks of a chain: the rest of a longer prompt is ignored
+	maxBody    = 1 << 20 // bytes of a request to tokenize
+	maxAnswer  = 8 << 20
+	maxPending = 64 // requests that wait to be tokenized
+	askers     = 4  // at once
+	askIn      = 2 * time.Second
 )
 
 // TokenizerOptions configure a [Tokenizer]. The zero value works.
@@ -38,9 +38,9 @@ type Tokenizer struct {
 	o     TokenizerOptions
 	queue chan question
 
-	mu    sync.Mutex
-	known map[uint64]*list.Element // of answer; nil while it is being requested
-	order *list.List               // most recently used first
+	mu      sync.Mutex
+	answers map[uint64]*list.Element // of answer; nil while it is being requested
+	order   *list.List               // most recently used first
 }
 
 type question struct {
@@ -60,14 +60,14 @@ func NewTokenizer(o TokenizerOptions) *Tokenizer {
 	if o.Client == nil {
 		o.Client = http.DefaultClient
 	}
-	return &Tokenizer{o: o, queue: make(chan question, maxAsked), known: map[uint64]*list.Element{}, order: list.New()}
+	return &Tokenizer{o: o, queue: make(chan question, maxPending), answers: map[uint64]*list.Element{}, order: list.New()}
 }
 
 // Chain returns what was learned under a key. It is read-only.
 func (t *Tokenizer) Chain(key uint64) ([]uint64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	el := t.known[key]
+	el := t.answers[key]
 	if el == nil {
 		return nil, false
 	}
@@ -84,12 +84,12 @@ func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, asked := t.known[key]; asked {
+	if _, asked := t.answers[key]; asked {
 		return
 	}
 	select {
 	case t.queue <- question{key, url, body}:
-		t.known[key] = nil
+		t.answers[key] = nil
 	default:
 	}
 }
@@ -122,12 +122,12 @@ func (t *Tokenizer) remember(key uint64, chain []uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		delete(t.known, key)
+		delete(t.answers, key)
 		return
 	}
-	t.known[key] = t.order.PushFront(answer{key, chain})
+	t.answers[key] = t.order.PushFront(answer{key, chain})
 	if t.order.Len() > maxKeys {
-		delete(t.known, t.order.Remove(t.order.Back()).(answer).key)
+		delete(t.answers, t.order.Remove(t.order.Back()).(answer).key)
 	}
 }
 

@@ -66,22 +66,22 @@ func TestWhatCannotBeLearntIsAskedAgain(t *testing.T) {
 	eventually(t, "the second is forgotten", func() bool {
 		tok.mu.Lock()
 		defer tok.mu.Unlock()
-		return len(tok.known) == 1
+		return len(tok.answers) == 1
 	})
 }
 
 func TestATokenizerIsBounded(t *testing.T) {
 	tok := NewTokenizer(TokenizerOptions{})
-	for key := range uint64(2 * maxAsked) { // nobody asks
+	for key := range uint64(2 * maxPending) { // nobody asks
 		tok.Learn(key, "http://127.0.0.1:1", nil)
 	}
-	expect(t, "waiting", []int{len(tok.queue), len(tok.known)}, []int{maxAsked, maxAsked})
+	expect(t, "waiting", []int{len(tok.queue), len(tok.answers)}, []int{maxPending, maxPending})
 	tok = NewTokenizer(TokenizerOptions{})
 	for key := range uint64(maxKeys + 10) {
 		tok.remember(key, nil, nil)
 		tok.Chain(5)
 	}
-	expect(t, "known", []int{len(tok.known), tok.order.Len()}, []int{maxKeys, maxKeys})
+	expect(t, "known", []int{len(tok.answers), tok.order.Len()}, []int{maxKeys, maxKeys})
 	for key, want := range map[uint64]bool{5: true, 0: false, maxKeys + 9: true} {
 		_, ok := tok.Chain(key)
 		expect(t, fmt.Sprint(key), ok, want)

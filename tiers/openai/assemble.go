@@ -8,11 +8,13 @@ import (
 )
 
 // NewAssembler assembles an answer of the given kind, of at most most bytes.
-func NewAssembler(kind Kind, most int) *Assembler { return &Assembler{kind: kind, most: most} }
+func NewAssembler(kind Kind, maximum int) *Assembler {
+	return &Assembler{kind: kind, maxBytes: maximum}
+}
 
 // Want sets the number of choices that the answer must have. An answer with fewer may look complete: engines
 // have lost choices.
-func (a *Assembler) Want(choices int) { a.wanted = choices }
+func (a *Assembler) Want(choices int) { a.numChoices = choices }
 
 // Text appends text of a plain answer: one choice that consists of text.
 func (a *Assembler) Text(b []byte) {
@@ -74,10 +76,10 @@ func (a *Assembler) Whole() (*Whole, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	if !a.ended || len(a.choices) == 0 || len(a.choices) < a.wanted {
+	if !a.ended || len(a.choices) == 0 || len(a.choices) < a.numChoices {
 		return nil, ErrIncomplete
 	}
-	if a.wanted > 0 && len(a.choices) > a.wanted {
+	if a.numChoices > 0 && len(a.choices) > a.numChoices {
 		return nil, fmt.Errorf("%w: more choices than asked for", ErrForeign)
 	}
 	w := &Whole{Kind: a.kind, Usage: a.usage, Choices: make([]Choice, len(a.choices))}

@@ -269,12 +269,12 @@ func TestAnAnswerHasAsManyChoicesAsWereWanted(t *testing.T) {
 			t.Errorf("%s: %d, want %d", body, got, want)
 		}
 	}
-	for wanted, want := range map[int]error{0: nil, 1: ErrForeign, 2: nil, 3: ErrIncomplete} {
+	for requested, want := range map[int]error{0: nil, 1: ErrForeign, 2: nil, 3: ErrIncomplete} {
 		a := NewAssembler(Completion, 1000)
-		a.Want(wanted)
+		a.Want(requested)
 		a.Body([]byte(`{"choices":[{"index":1,"text":"b","finish_reason":"stop"},{"index":0,"text":"a","finish_reason":"length"}]}`))
 		if _, err := a.Whole(); !errors.Is(err, want) {
-			t.Errorf("%d wanted of 2: %v", wanted, err)
+			t.Errorf("%d wanted of 2: %v", requested, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (a *Assembler) read(raw []byte) {
 	if a.cur.err != nil {
 		a.foreign("no JSON")
 	}
-	a.data, a.said = nil, nil
+	a.data, a.message = nil, nil
 	a.cur.reset(nil)
 	a.sub.reset(nil)
 }
@@ -202,7 +202,7 @@ func (a *Assembler) ending(c *growing, finish, stop []byte) {
 
 // delta reads what a chunk adds to a choice, or the message of a whole answer. Null counts as absent.
 func (a *Assembler) delta(c *growing, raw []byte) {
-	a.said = raw
+	a.message = raw
 	a.sub.reset(raw)
 	var newer, older Span // of the reasoning
 	for name := range a.sub.object() {
@@ -334,7 +334,7 @@ func (a *Assembler) function(p *callPiece) {
 			p.name = a.word(name)
 		case "arguments":
 			_, at := a.sub.value()
-			if p.arguments = at.Of(a.said); len(p.arguments) == 0 || p.arguments[0] != '"' {
+			if p.arguments = at.Of(a.message); len(p.arguments) == 0 || p.arguments[0] != '"' {
 				a.foreign(name)
 			}
 		default:

@@ -16,23 +16,23 @@ var (
 // Assembler assembles an answer from the parts that went to the client. If it does not understand a part, the
 // answer is unusable ([Assembler.Whole] fails), never incomplete.
 type Assembler struct {
-	kind   Kind
-	most   int
-	wanted int // choices; 0 is any number
-	size   int // bytes of the answer so far
-	whole  bool
-	plain  bool // text came
-	chunks bool // chunks came
-	ended  bool
-	err    error
+	kind       Kind
+	maxBytes   int
+	numChoices int // choices; 0 is any number
+	size       int // bytes of the answer so far
+	whole      bool
+	plain      bool // text came
+	chunks     bool // chunks came
+	ended      bool
+	err        error
 
 	choices []growing
 	usage   Usage
 
-	data []byte // what cur reads
-	cur  cursor
-	said []byte // what sub reads: a delta or message in data
-	sub  cursor
+	data    []byte // what cur reads
+	cur     cursor
+	message []byte // what sub reads: a delta or message in data
+	sub     cursor
 }
 
 // growing is a choice that is being assembled.
@@ -71,7 +71,7 @@ func (a *Assembler) foreign(what string) {
 
 // spend counts bytes to keep and reports whether they are within the limit.
 func (a *Assembler) spend(n int) bool {
-	if a.size += n; a.size > a.most {
+	if a.size += n; a.size > a.maxBytes {
 		a.fail(ErrTooLong)
 	}
 	return a.err == nil

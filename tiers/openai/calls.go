@@ -2,8 +2,8 @@ package openai
 
 // wholeDraft is what a ChunkParser reads of a whole draft besides the chunk.
 type wholeDraft struct {
-	calls []Call
-	said  int // number of members with content: message, text, delta
+	calls          []Call
+	contentMembers int // number of members with content: message, text, delta
 }
 
 // readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.

@@ -44,7 +44,7 @@ func (p *ChunkParser) field(name []byte) {
 	case "usage":
 		c.HasUsage = p.usage()
 	case "prompt_token_ids":
-		p.asked()
+		p.foreignUnlessJudged()
 		c.PromptIDs = p.ids(c.PromptIDs)
 	case "error":
 		raw, _ := p.cur.value()
@@ -66,8 +66,8 @@ func (p *ChunkParser) foreign() {
 	}
 }
 
-// asked is foreign for members that the gateway requests when it judges.
-func (p *ChunkParser) asked() {
+// foreignUnlessJudged is foreign for members that the gateway requests when it judges.
+func (p *ChunkParser) foreignUnlessJudged() {
 	if !p.Judged {
 		p.foreign()
 	}
@@ -94,13 +94,13 @@ func (p *ChunkParser) choice() {
 			raw, _ := p.cur.value()
 			c.Stop = append(c.Stop[:0], raw...)
 		case "token_ids":
-			p.asked()
+			p.foreignUnlessJudged()
 			c.IDs = p.ids(c.IDs)
 		case "prompt_token_ids":
-			p.asked()
+			p.foreignUnlessJudged()
 			c.PromptIDs = p.ids(c.PromptIDs)
 		case "logprobs":
-			p.asked()
+			p.foreignUnlessJudged()
 			p.logprobs()
 		case "index":
 			raw, _ := p.cur.value()
@@ -120,7 +120,7 @@ func (p *ChunkParser) choice() {
 // saysNext records that a member with content comes next.
 func (p *ChunkParser) saysNext() {
 	if p.whole != nil {
-		p.whole.said++
+		p.whole.contentMembers++
 	}
 }
 

@@ -3,7 +3,7 @@ package openai
 // Tokens is how many tokens a chunk adds to an answer that already has before tokens: the listed ones, or the
 // growth of the engine's own count. If an engine reports neither, a chunk with text counts as one token,
 // which is never too many, and told is false.
-func (c *Chunk) Tokens(before int) (n int, told bool) {
+func (c *Chunk) Tokens(before int) (n int, reported bool) {
 	if n = max(len(c.IDs), len(c.Logprobs)); n > 0 {
 		return n, true
 	}
@@ -31,9 +31,9 @@ func (c *Chunk) TokensPast(text int) (n int) {
 	return n
 }
 
-// BytesTold reports whether each of a chunk's tokens has its bytes, an id and a logprob, and the bytes
+// BytesReported reports whether each of a chunk's tokens has its bytes, an id and a logprob, and the bytes
 // together are the chunk's text.
-func (c *Chunk) BytesTold() bool {
+func (c *Chunk) BytesReported() bool {
 	size := 0
 	for _, n := range c.TokenBytes {
 		size += n

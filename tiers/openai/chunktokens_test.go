@@ -5,9 +5,9 @@ import "testing"
 func TestHowManyTokensAChunkAdds(t *testing.T) {
 	text := []byte("some words")
 	for name, c := range map[string]struct {
-		chunk Chunk
-		n     int
-		told  bool
+		chunk    Chunk
+		n        int
+		reported bool
 	}{
 		"its ids":                        {Chunk{Text: text, IDs: []int32{1, 2}}, 2, true},
 		"more logprobs than ids":         {Chunk{Text: text, IDs: []int32{1}, Logprobs: []float64{-1, -1}}, 2, true},
@@ -18,8 +18,8 @@ func TestHowManyTokensAChunkAdds(t *testing.T) {
 		"nothing but text":               {Chunk{Text: text}, 1, false},
 		"nothing":                        {Chunk{}, 0, true},
 	} {
-		if n, told := c.chunk.Tokens(10); n != c.n || told != c.told {
-			t.Errorf("%s: %d, told %v, want %d, %v", name, n, told, c.n, c.told)
+		if n, reported := c.chunk.Tokens(10); n != c.n || reported != c.reported {
+			t.Errorf("%s: %d, told %v, want %d, %v", name, n, reported, c.n, c.reported)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestTheBytesOfTokensAreToldWhereTheyAreTheText(t *testing.T) {
 		chunk Chunk
 		want  bool
 	}{"they are": {whole, true}, "they are not": {short, false}, "an id is missing": {noID, false}, "no logprobs": {noLogprob, false}, "nothing": {Chunk{}, true}} {
-		if got := c.chunk.BytesTold(); got != c.want {
+		if got := c.chunk.BytesReported(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

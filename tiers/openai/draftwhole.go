@@ -39,8 +39,8 @@ func ParseDraftAnswer(body []byte) (DraftAnswer, error) {
 	if err != nil {
 		return DraftAnswer{}, fmt.Errorf("draft: %w", err)
 	}
-	if p.whole.said > 1 || p.whole.said == 0 && c.Choices > 0 {
-		return DraftAnswer{}, fmt.Errorf("draft: a choice says %d things: %w", p.whole.said, errNotChunk)
+	if p.whole.contentMembers > 1 || p.whole.contentMembers == 0 && c.Choices > 0 {
+		return DraftAnswer{}, fmt.Errorf("draft: a choice says %d things: %w", p.whole.contentMembers, errNotChunk)
 	}
 	if n := len(c.topEnd); n != len(c.Logprobs) {
 		return DraftAnswer{}, fmt.Errorf("draft: alternatives of %d tokens for %d: %w", n, len(c.Logprobs), errNotChunk)

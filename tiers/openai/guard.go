@@ -96,11 +96,11 @@ func (w *walker) kwargs() *RequestError {
 		if err := w.outside(name); err != nil || w.cur.err != nil {
 			return err
 		}
-		want, given := fields.TemplateKwargs[name]
+		want, isSet := fields.TemplateKwargs[name]
 		switch {
-		case given && kind != jsontext.Kind(want):
+		case isSet && kind != jsontext.Kind(want):
 			return w.refuse("invalid_type", "must be %s", kindWord(jsontext.Kind(want)))
-		case given:
+		case isSet:
 		case fields.KwargForbidden(name):
 			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
 		default:

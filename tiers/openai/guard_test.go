@@ -163,7 +163,7 @@ func TestWhatARouteAllowsKeepsTheRequestFromTheDraft(t *testing.T) {
 
 func TestMoreThanCanBeAskedForIsRefused(t *testing.T) {
 	var b strings.Builder
-	allow := make([]string, 0, 2*maxAsked)
+	allow := make([]string, 0, 2*maxGatedFields)
 	for i := range cap(allow) {
 		fmt.Fprintf(&b, `"k%d":1,`, i)
 		allow = append(allow, fmt.Sprintf("%s.k%d", fields.Kwargs, i))

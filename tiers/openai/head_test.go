@@ -23,16 +23,16 @@ func chatOf(messages, more string) string {
 }
 
 const (
-	sys  = `{"role":"system","content":"Be brief."}`
-	dev  = `{"role":"developer","content":"No jokes."}`
-	user = `{"role":"user","content":"What is a socket?"}`
-	said = `{"role":"assistant","content":"A hole with a protocol."}`
-	more = `{"role":"user","content":"And a port?"}`
-	tool = `,"tools":[{"type":"function","function":{"name":"find","parameters":{}}}]`
+	sys         = `{"role":"system","content":"Be brief."}`
+	dev         = `{"role":"developer","content":"No jokes."}`
+	user        = `{"role":"user","content":"What is a socket?"}`
+	headMessage = `{"role":"assistant","content":"A hole with a protocol."}`
+	more        = `{"role":"user","content":"And a port?"}`
+	tool        = `,"tools":[{"type":"function","function":{"name":"find","parameters":{}}}]`
 )
 
 func TestLaterTurnsOfAConversationHaveTheSameHead(t *testing.T) {
-	turns := []string{user, user + "," + said + "," + more, user + "," + said + "," + more + "," + said + "," + sys + "," + more}
+	turns := []string{user, user + "," + headMessage + "," + more, user + "," + headMessage + "," + more + "," + headMessage + "," + sys + "," + more}
 	for _, lead := range []string{"", sys + ",", sys + "," + dev + ",", dev + "," + sys + "," + sys + ","} {
 		for _, extra := range []string{"", tool, `,"temperature":0.2,"stream":true`, tool + `,"tool_choice":"none"`} {
 			system, first := headOf(t, Chat, chatOf(lead+turns[0], extra))
@@ -51,7 +51,7 @@ func TestLaterTurnsOfAConversationHaveTheSameHead(t *testing.T) {
 
 func TestTheFieldsOrderAndOthersValuesChangeNoHead(t *testing.T) {
 	system, first := headOf(t, Chat, `{"model":"m","messages":[`+sys+`,`+user+`]`+tool+`}`)
-	s, f := headOf(t, Chat, `{"temperature":1`+tool+`,"stream":true,"messages":[`+sys+`,`+user+`,`+said+`,`+more+`],"max_tokens":9,"model":"other"}`)
+	s, f := headOf(t, Chat, `{"temperature":1`+tool+`,"stream":true,"messages":[`+sys+`,`+user+`,`+headMessage+`,`+more+`],"max_tokens":9,"model":"other"}`)
 	if s != system || f != first {
 		t.Errorf("system %q and %q, first %q and %q", system, s, first, f)
 	}
@@ -114,7 +114,7 @@ func TestAPlainPromptIsKnownByItsFirstBytes(t *testing.T) {
 }
 
 func TestHeadDoesNotChangeTheBody(t *testing.T) {
-	body := []byte(chatOf(sys+","+user+","+said, tool))
+	body := []byte(chatOf(sys+","+user+","+headMessage, tool))
 	before := bytes.Clone(body)
 	r, err := Scan(Chat, body, DefaultLimits())
 	if err != nil {
@@ -130,7 +130,7 @@ func TestHeadDoesNotChangeTheBody(t *testing.T) {
 // FuzzHead reads the head of whatever Scan accepts: it never panics, its first part is
 // of the body, and the same body has the same head.
 func FuzzHead(f *testing.F) {
-	for _, messages := range []string{user, sys + "," + user, sys, dev + "," + sys + "," + user + "," + said, `{"content":"x","role":"user"}`, `{"role":"system","content":null}`} {
+	for _, messages := range []string{user, sys + "," + user, sys, dev + "," + sys + "," + user + "," + headMessage, `{"content":"x","role":"user"}`, `{"role":"system","content":null}`} {
 		f.Add([]byte(chatOf(messages, "")), false)
 		f.Add([]byte(" "+chatOf(messages, tool)+"\n"), false)
 		f.Add([]byte(chatOf(messages, `,"tools":null`)), false)

@@ -74,19 +74,19 @@ func ParseJudge(body []byte) (logOdds float64, err error) {
 	case math.IsInf(p.yes, -1) && math.IsInf(p.no, -1):
 		return 0, fmt.Errorf("judge: %w: neither yes nor no is listed", ErrScores)
 	case math.IsInf(p.yes, -1):
-		p.yes = p.least
+		p.yes = p.minLogprob
 	case math.IsInf(p.no, -1):
-		p.no = p.least
+		p.no = p.minLogprob
 	}
 	return p.yes - p.no, nil
 }
 
 // judgeParser parses a chat answer.
 type judgeParser struct {
-	cur     *cursor
-	err     error // the first error
-	yes, no float64
-	least   float64 // of the listed logprobs
+	cur        *cursor
+	err        error // the first error
+	yes, no    float64
+	minLogprob float64 // of the listed logprobs
 }
 
 // at reads the members of an object: the named one with read, the others are skipped.
@@ -113,10 +113,10 @@ func (p *judgeParser) firstOf(read func()) {
 
 // alternatives reads the judge's alternatives. If there are two such lists, the last one counts.
 func (p *judgeParser) alternatives() {
-	p.yes, p.no, p.least = math.Inf(-1), math.Inf(-1), 0
+	p.yes, p.no, p.minLogprob = math.Inf(-1), math.Inf(-1), 0
 	var word []byte
 	for range p.cur.array() {
-		nats, told := 0.0, false
+		nats, reported := 0.0, false
 		word = word[:0]
 		for name := range p.cur.object() {
 			switch string(name) {
@@ -127,17 +127,17 @@ func (p *judgeParser) alternatives() {
 			case "logprob":
 				raw, _ := p.cur.value()
 				v, err := scoreNats(raw)
-				if nats, told = v, true; err != nil && p.err == nil {
+				if nats, reported = v, true; err != nil && p.err == nil {
 					p.err = err
 				}
 			default:
 				p.cur.skip()
 			}
 		}
-		if !told && p.err == nil {
+		if !reported && p.err == nil {
 			p.err = fmt.Errorf("%w: a token has no logprob", ErrScores)
 		}
-		p.least = min(p.least, nats)
+		p.minLogprob = min(p.minLogprob, nats)
 		switch verdict(word) {
 		case "yes":
 			p.yes = logAdd(p.yes, nats)

@@ -17,11 +17,11 @@ func (w *walker) uri(m mode) *RequestError {
 	if k != '{' {
 		return w.dataURI(k, m)
 	}
-	given := false
+	isSet := false
 	for name := range w.cur.object() {
 		switch k := w.cur.kind(); string(name) {
 		case "url":
-			given = true
+			isSet = true
 			if err := w.dataURI(k, m); err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func (w *walker) uri(m mode) *RequestError {
 			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
 		}
 	}
-	if !given {
+	if !isSet {
 		return w.refuse("unsupported_parameter", "has no url")
 	}
 	return nil

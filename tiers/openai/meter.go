@@ -49,7 +49,7 @@ const maxCount = 1 << 40
 
 // Usage is what the answer has reported so far: see [Usage]. told is false if it reported neither prompt nor
 // answer tokens.
-func (m *Meter) Usage() (u Usage, told bool) {
+func (m *Meter) Usage() (u Usage, reported bool) {
 	t := &m.tokens
 	u.Prompt = max(t[countPrompt], t[countInput], 0) + max(t[countMade], 0) + max(t[countRead], 0)
 	u.Completion = max(t[countCompletion], t[countOutput], 0)

@@ -51,8 +51,8 @@ func TestTheUsageOfEachAPIIsReadHoweverItsBytesAreCut(t *testing.T) {
 	} {
 		for step := 1; step <= len(c.answer); step++ {
 			m := metered(c.stream, c.answer, step)
-			if got, told := m.Usage(); got != c.want || told != (c.want != Usage{}) || m.Pieces() != c.pieces || m.Bytes() != int64(len(c.answer)) {
-				t.Errorf("%s, %d bytes at a time: %+v, told %v, %d pieces, %d bytes; want %+v, %d", name, step, got, told, m.Pieces(), m.Bytes(), c.want, c.pieces)
+			if got, reported := m.Usage(); got != c.want || reported != (c.want != Usage{}) || m.Pieces() != c.pieces || m.Bytes() != int64(len(c.answer)) {
+				t.Errorf("%s, %d bytes at a time: %+v, told %v, %d pieces, %d bytes; want %+v, %d", name, step, got, reported, m.Pieces(), m.Bytes(), c.want, c.pieces)
 				break
 			}
 		}
@@ -77,12 +77,12 @@ func FuzzMeter(f *testing.F) {
 	f.Add(true, "data:{\"response\":{\"a\":\"\\\"}\",\"usage\":{\"input_tokens\":5}}}\n", uint8(1))
 	f.Fuzz(func(t *testing.T, stream bool, answer string, step uint8) {
 		whole, parts := metered(stream, answer, len(answer)+1), metered(stream, answer, int(step)+1)
-		got, told := whole.Usage()
+		got, reported := whole.Usage()
 		if again, _ := parts.Usage(); again != got || parts.Pieces() != whole.Pieces() {
 			t.Fatalf("%+v and %d pieces, in parts %+v and %d", got, whole.Pieces(), again, parts.Pieces())
 		}
-		if got.Prompt < 0 || got.Completion < 0 || got.Prompt > 3*maxCount || got.Completion > maxCount || told != (got != Usage{}) {
-			t.Fatalf("%+v, told %v", got, told)
+		if got.Prompt < 0 || got.Completion < 0 || got.Prompt > 3*maxCount || got.Completion > maxCount || reported != (got != Usage{}) {
+			t.Fatalf("%+v, told %v", got, reported)
 		}
 		if want, ok := promptTokens(answer); ok && !stream && got.Prompt != want {
 			t.Fatalf("%d prompt tokens, want %d of %s", got.Prompt, want, answer)

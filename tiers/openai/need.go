@@ -45,11 +45,11 @@ func (e Envelope) Need(at string) Need {
 	case "messages":
 		n.limit(r.count("max_tokens"), true)
 	default: // unknown which of them this path's engine reads
-		most := max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens"))
-		if choices := r.count("n"); most > 0 && choices > 1 {
-			most *= choices
+		maximum := max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens"))
+		if choices := r.count("n"); maximum > 0 && choices > 1 {
+			maximum *= choices
 		}
-		n.limit(most, false)
+		n.limit(maximum, false)
 	}
 	n.Prompt = EstimateTokens(text)
 	n.MaxPrompt = text + mediaIn(e.body) + templateTokens + pairTokens*prompts

@@ -59,8 +59,8 @@ func TestUsageIsCutToWhatCanBe(t *testing.T) {
 	hidden := Bound{MaxPromptTokens([]byte(escaped)), 50}
 	text, media := Bound{MaxPromptTokens([]byte(body)), 50}, Bound{MaxPromptTokens([]byte(image)), 50}
 	for name, c := range map[string]struct {
-		bound      Bound
-		told, want Usage
+		bound          Bound
+		reported, want Usage
 	}{
 		"as it can be":      {text, Usage{Prompt: 12, Completion: 50}, Usage{Prompt: 12, Completion: 50}},
 		"a long template":   {text, Usage{Prompt: 3000}, Usage{Prompt: 3000}},
@@ -71,7 +71,7 @@ func TestUsageIsCutToWhatCanBe(t *testing.T) {
 		"an absurd image":   {media, Usage{Prompt: 1e12}, Usage{Prompt: len(image) + templateTokens + 2*mediaTokens}},
 		"cached, of absurd": {text, Usage{Prompt: 5, Cached: 1e12}, Usage{Prompt: 5, Cached: 5}},
 	} {
-		if got := c.bound.Clamp(c.told); got != c.want {
+		if got := c.bound.Clamp(c.reported); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

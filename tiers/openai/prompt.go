@@ -85,13 +85,13 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 	var in cursor
 	in.reset(raw)
 	for field := range in.object() {
-		wanted, each := string(field) == "include_usage", string(field) == "continuous_usage_stats"
+		requested, each := string(field) == "include_usage", string(field) == "continuous_usage_stats"
 		k := in.kind()
 		v, _ := in.value()
 		if each && string(v) == "true" {
 			s.req.Extras, s.req.shows = true, true
 		}
-		if !wanted || k == 'n' {
+		if !requested || k == 'n' {
 			continue
 		}
 		if k != 't' && k != 'f' {
@@ -274,7 +274,7 @@ func (s *scanner) message(i int) *RequestError {
 			raw, _ := s.cur.value()
 			system = string(raw) == `"system"` || string(raw) == `"developer"`
 		case "content":
-			if err := s.said(i); err != nil {
+			if err := s.readContent(i); err != nil {
 				return err
 			}
 		default:
@@ -305,8 +305,8 @@ func (s *scanner) lead(system bool) {
 	}
 }
 
-// said reads the content of a message: text or parts.
-func (s *scanner) said(i int) *RequestError {
+// readContent reads the content of a message: text or parts.
+func (s *scanner) readContent(i int) *RequestError {
 	switch k := s.cur.kind(); k {
 	case '"':
 		raw, _ := s.cur.value()

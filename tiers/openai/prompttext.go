@@ -2,9 +2,9 @@ package openai
 
 // PromptText is the text of the request's prompt without JSON's escapes: for a chat the texts of its
 // messages, one after the other. If it is longer than most bytes, it is the end.
-func (r *Request) PromptText(most int) []byte {
+func (r *Request) PromptText(maximum int) []byte {
 	if r.Kind == Completion {
-		return lastBytes(r.Text(), most)
+		return lastBytes(r.Text(), maximum)
 	}
 	var in cursor
 	in.resetLenient(r.messages.Of(r.Body))
@@ -22,7 +22,7 @@ func (r *Request) PromptText(most int) []byte {
 			}
 		}
 	}
-	return lastBytes(out, most)
+	return lastBytes(out, maximum)
 }
 
 // partTexts appends the texts of a message's parts.
@@ -39,4 +39,4 @@ func partTexts(in *cursor, out []byte) []byte {
 	return out
 }
 
-func lastBytes(text []byte, most int) []byte { return text[max(len(text)-most, 0):] }
+func lastBytes(text []byte, maximum int) []byte { return text[max(len(text)-maximum, 0):] }

@@ -60,9 +60,9 @@ func reason(err error) string {
 }
 
 // clip bounds external text in a message.
-func clip(s string, most int) string {
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+func clip(s string, maximum int) string {
+	if len(s) > maximum {
+		s = strings.ToValidUTF8(s[:maximum], "") + "…"
 	}
 	return s
 }

@@ -60,7 +60,7 @@ func whole(set func(*scanner, int)) reader {
 	}
 }
 
-func (s *scanner) integer(name string, raw []byte, least, most int) (int, *RequestError) {
+func (s *scanner) integer(name string, raw []byte, minimum, maximum int) (int, *RequestError) {
 	if len(raw) > longestNumber {
 		return 0, badField(name, "invalid_value", "%s has more than %d digits.", name, longestNumber)
 	}
@@ -68,21 +68,21 @@ func (s *scanner) integer(name string, raw []byte, least, most int) (int, *Reque
 	if err != nil {
 		return 0, badField(name, "invalid_type", "%s must be an integer, but is %s.", name, clip(string(raw), longestNumber))
 	}
-	if v < least || v > most {
-		return 0, badField(name, "invalid_value", "%s must be between %d and %d, but is %d.", name, least, most, v)
+	if v < minimum || v > maximum {
+		return 0, badField(name, "invalid_value", "%s must be between %d and %d, but is %d.", name, minimum, maximum, v)
 	}
 	return v, nil
 }
 
-func number(least, most float64, set func(*Request, float64)) reader {
+func number(minimum, maximum float64, set func(*Request, float64)) reader {
 	return func(s *scanner, name string) (Span, *RequestError) {
 		raw, at, err := s.read(name, "a number", '0')
 		if err != nil || raw == nil {
 			return at, err
 		}
 		v, perr := strconv.ParseFloat(string(raw), 64)
-		if len(raw) > longestNumber || perr != nil || math.IsNaN(v) || v < least || v > most {
-			return at, badField(name, "invalid_value", "%s must be between %g and %g, but is %s.", name, least, most, clip(string(raw), longestNumber))
+		if len(raw) > longestNumber || perr != nil || math.IsNaN(v) || v < minimum || v > maximum {
+			return at, badField(name, "invalid_value", "%s must be between %g and %g, but is %s.", name, minimum, maximum, clip(string(raw), longestNumber))
 		}
 		if set != nil {
 			set(s.req, v)

@@ -309,7 +309,7 @@ func (a *place) byID(in *cursor, entry []byte) error {
 
 // readListing reads {"logprob":…,"rank":…,"decoded_token":…}, a part of the entry.
 func readListing(in *cursor, entry []byte) (l listing, err error) {
-	told := false
+	reported := false
 	for name := range in.object() {
 		switch string(name) {
 		case "logprob":
@@ -317,7 +317,7 @@ func readListing(in *cursor, entry []byte) (l listing, err error) {
 			if l.nats, err = scoreNats(raw); err != nil {
 				return l, err
 			}
-			told = true
+			reported = true
 		case "rank":
 			raw, _ := in.value()
 			l.rank, _ = strconv.Atoi(string(raw)) // null means not reported
@@ -328,7 +328,7 @@ func readListing(in *cursor, entry []byte) (l listing, err error) {
 			in.skip()
 		}
 	}
-	if !told {
+	if !reported {
 		return l, fmt.Errorf("%w: a token has no logprob", ErrScores)
 	}
 	return l, nil
@@ -402,13 +402,13 @@ func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
 // engine that ignores the requested number and lists only the draft's own token would make it the first
 // choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's
 // counting of ties rarely more.
-func (a *place) check(wanted int) error {
+func (a *place) check(requested int) error {
 	const tied = 2
 	switch {
 	case !a.found:
 		return fmt.Errorf("%w: it is not among the %d listed", ErrMisaligned, a.listed)
-	case a.listed < wanted:
-		return fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, a.listed, wanted)
+	case a.listed < requested:
+		return fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, a.listed, requested)
 	case a.listed == 1 && a.top.id == a.own && a.rank > tied:
 		return fmt.Errorf("%w: of rank %d, but no other is listed", ErrScores, a.rank)
 	}

@@ -19,8 +19,8 @@ const firstRead = 8 << 10
 // bytes were split into reads. Lines may end in LF, CR LF or CR; comments and fields other than data are
 // skipped.
 type EventReader struct {
-	src  io.Reader
-	most int
+	src      io.Reader
+	maxBytes int
 
 	buf        []byte
 	start, end int // unread bytes are buf[start:end]
@@ -30,8 +30,8 @@ type EventReader struct {
 
 // NewEventReader reads events from src. An event whose lines exceed most bytes together gives
 // [ErrEventTooLong].
-func NewEventReader(src io.Reader, most int) *EventReader {
-	return &EventReader{src: src, most: most, buf: make([]byte, firstRead)}
+func NewEventReader(src io.Reader, maximum int) *EventReader {
+	return &EventReader{src: src, maxBytes: maximum, buf: make([]byte, firstRead)}
 }
 
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
@@ -47,14 +47,14 @@ func (r *EventReader) Next() ([]byte, error) {
 			}
 			return event, nil
 		}
-		if r.end-r.start > r.most {
+		if r.end-r.start > r.maxBytes {
 			return nil, ErrEventTooLong
 		}
 		if r.err != nil {
 			return nil, r.ended()
 		}
 		r.fill()
-		if reads++; reads > r.most {
+		if reads++; reads > r.maxBytes {
 			return nil, ErrEventTooLong // a source that returns nothing, for ever
 		}
 	}

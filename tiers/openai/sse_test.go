@@ -10,8 +10,8 @@ import (
 )
 
 // readAll returns the events of a stream and how it ended.
-func readAll(src io.Reader, most int) (events []string, err error) {
-	r := NewEventReader(src, most)
+func readAll(src io.Reader, maximum int) (events []string, err error) {
+	r := NewEventReader(src, maximum)
 	for {
 		data, err := r.Next()
 		if err != nil {
@@ -76,9 +76,9 @@ func FuzzEventReader(f *testing.F) {
 		f.Add([]byte(s), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, unit uint8) {
-		const most = 1 << 12
-		whole, wholeErr := readAll(strings.NewReader(string(in)), most)
-		pieces, piecesErr := readAll(&unitReader{in, int(unit%7) + 1}, most)
+		const maximum = 1 << 12
+		whole, wholeErr := readAll(strings.NewReader(string(in)), maximum)
+		pieces, piecesErr := readAll(&unitReader{in, int(unit%7) + 1}, maximum)
 		if !slices.Equal(whole, pieces) {
 			t.Fatalf("at once %q, in pieces %q", whole, pieces)
 		}

@@ -241,7 +241,7 @@ func TestWhatOrdinaryClientsSendPasses(t *testing.T) {
 }
 
 func TestAskingOftenIsLittleWork(t *testing.T) {
-	const times, most = 5000, 8 // allocations for each
+	const times, maximum = 5000, 8 // allocations for each
 	var kwargs strings.Builder
 	for i := range times {
 		fmt.Fprintf(&kwargs, `"k%d":1,`, i)
@@ -253,7 +253,7 @@ func TestAskingOftenIsLittleWork(t *testing.T) {
 	} {
 		body := []byte(`{"model":"m",` + members + `}`)
 		for path, scan := range map[string]func([]byte, Limits) error{"a chat": scanners[Chat.Path()], "messages": scanners["/v1/messages"]} {
-			if got := testing.AllocsPerRun(1, func() { _ = scan(body, allowAll()) }); got > times*most {
+			if got := testing.AllocsPerRun(1, func() { _ = scan(body, allowAll()) }); got > times*maximum {
 				t.Errorf("%d %s in %s: %.0f allocations", times, name, path, got)
 			}
 		}

@@ -12,12 +12,12 @@ import (
 // exactly the keys of that type, and data: URIs as media. Values in which engines never look for media
 // (schemas, the arguments of tools) are skipped.
 type walker struct {
-	cur     *cursor
-	body    []byte // that the cursor reads
-	lim     Limits
-	asked   []asked
-	special bool // some part is neither text nor a refusal
-	schemas bool // inside the definitions of tools
+	cur         *cursor
+	body        []byte // that the cursor reads
+	lim         Limits
+	gatedFields []gatedField
+	special     bool // some part is neither text nor a refusal
+	schemas     bool // inside the definitions of tools
 }
 
 // mode says how a value is checked.
@@ -38,43 +38,43 @@ const (
 // media reports whether the mode is for media.
 func (m mode) media() bool { return m >= modeImage }
 
-// asked is something that is refused unless the request's route allows it. The route is known only after the
+// gatedField is something that is refused unless the request's route allows it. The route is known only after the
 // whole request was read.
-type asked struct {
+type gatedField struct {
 	name string // as in allow_fields
 	err  *RequestError
 }
 
-// maxAsked bounds the number of these per request: more than all fields and types of parts together.
-const maxAsked = 128
+// maxGatedFields bounds the number of these per request: more than all fields and types of parts together.
+const maxGatedFields = 128
 
 // ask records what the route must allow; the first of each name is kept. Only for that one an error is made,
 // because a request may contain a hundred thousand.
 func (w *walker) ask(name string, refusal func() *RequestError) {
-	if len(w.asked) == maxAsked || slices.ContainsFunc(w.asked, func(a asked) bool { return a.name == name }) {
+	if len(w.gatedFields) == maxGatedFields || slices.ContainsFunc(w.gatedFields, func(a gatedField) bool { return a.name == name }) {
 		return
 	}
 	if err := refusal(); err != nil {
-		w.asked = append(w.asked, asked{name, err})
+		w.gatedFields = append(w.gatedFields, gatedField{name, err})
 	}
 }
 
 // allowed returns the error of the first recorded item that the model's route does not allow.
 func (w *walker) allowed(model string) *RequestError {
-	if len(w.asked) == 0 {
+	if len(w.gatedFields) == 0 {
 		return nil
 	}
 	var allow []string
 	if w.lim.Allow != nil {
 		allow = w.lim.Allow(model)
 	}
-	for _, a := range w.asked {
+	for _, a := range w.gatedFields {
 		if !slices.Contains(allow, a.name) {
 			return a.err
 		}
 	}
-	if len(w.asked) == maxAsked {
-		return badField("", "too_many_fields", "The request asks for more than %d things that are not accepted everywhere.", maxAsked)
+	if len(w.gatedFields) == maxGatedFields {
+		return badField("", "too_many_fields", "The request asks for more than %d things that are not accepted everywhere.", maxGatedFields)
 	}
 	return nil
 }

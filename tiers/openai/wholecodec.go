@@ -93,9 +93,9 @@ func (d *decoder) byte() byte {
 }
 
 // number decodes a number from 0 to most in its shortest form.
-func (d *decoder) number(most int) int {
+func (d *decoder) number(maximum int) int {
 	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > uint64(most) || n > 1 && d.rest[n-1] == 0 {
+	if n <= 0 || v > uint64(maximum) || n > 1 && d.rest[n-1] == 0 {
 		d.fail()
 		return 0
 	}
@@ -117,8 +117,8 @@ func (d *decoder) sized() []byte {
 	return text
 }
 
-// known decodes a text that is one of these words, or empty.
-func (d *decoder) known(words ...string) string {
+// oneOf decodes a text that is one of these words, or empty.
+func (d *decoder) oneOf(words ...string) string {
 	text := d.sized()
 	if len(text) == 0 {
 		return ""
@@ -134,13 +134,13 @@ func (d *decoder) known(words ...string) string {
 func (d *decoder) choice(c *Choice) bool {
 	null := d.byte()
 	c.Null = null == 1
-	c.Finish = d.known(ends...)
+	c.Finish = d.oneOf(ends...)
 	c.Stop = d.sized()
-	c.As = d.known(asReasoning, asReasoningContent, asBoth)
+	c.As = d.oneOf(asReasoning, asReasoningContent, asBoth)
 	c.Reasoning = d.sized()
 	c.Text = d.sized()
 	for n := d.number(maxCalls); n > 0 && !d.failed; n-- {
-		c.Calls = append(c.Calls, Call{ID: string(d.sized()), Type: d.known("function"), Name: string(d.sized()), Arguments: string(d.sized())})
+		c.Calls = append(c.Calls, Call{ID: string(d.sized()), Type: d.oneOf("function"), Name: string(d.sized()), Arguments: string(d.sized())})
 	}
 	return !d.failed && null <= 1
 }

@@ -56,15 +56,15 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 			cfg := planConfig()
 			cfg.Mode = tc.mode
 			cfg.Risk = Risk{InheritFromRoute: tc.inherit, Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 1e9, Boost: 4, Explore: 0.02}}
-			p, got, trial := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, tc.views, tc.random)
+			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, tc.views, tc.random)
 			if p.Tier != tc.tier || p.Reason != tc.Reason || p.CheckPolicy != tc.ask || p.Judged != (tc.tier == Draft) {
 				t.Errorf("plan %+v", p)
 			}
 			if got.Accept.Threshold != tc.threshold || got.Accept.Band != tc.band {
 				t.Errorf("threshold %g, band %g", got.Accept.Threshold, got.Accept.Band)
 			}
-			if trial.IsAudited() != tc.audited || trial.Shadow != tc.shadow {
-				t.Errorf("audited %v, in the shadow %v", trial.IsAudited(), trial.Shadow)
+			if decision.IsAudited() != tc.audited || decision.Shadow != tc.shadow {
+				t.Errorf("audited %v, in the shadow %v", decision.IsAudited(), decision.Shadow)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 		{ModeRisk, Plan{Tier: Draft, Reason: "demanded"}},
 	} {
 		cfg.Mode = tc.mode
-		if p, got, trial := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, Views{}, 0); trial != nil || p != tc.plan || got != cfg {
-			t.Errorf("%s, %+v: %+v, %+v", tc.mode, tc.plan, p, trial)
+		if p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, Views{}, 0); decision != nil || p != tc.plan || got != cfg {
+			t.Errorf("%s, %+v: %+v, %+v", tc.mode, tc.plan, p, decision)
 		}
 	}
 }

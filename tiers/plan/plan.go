@@ -161,7 +161,7 @@ func bypassReason(cfg Config, f Facts) string {
 // Shape returns the request as package economy needs it.
 func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	return economy.Shape{
-		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Held: cfg.HoldbackTokens,
+		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Holdback: cfg.HoldbackTokens,
 		Whole: p.Whole, Scored: p.CheckPolicy >= accept.CheckAlways,
 	}
 }
@@ -190,10 +190,10 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 		return p
 	}
 	var worthwhile bool
-	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
+	if prompt, holdback := float64(shape.Prompt), float64(shape.Holdback); p.Whole {
 		worthwhile, _ = economy.ShouldCheckWhole(w.Prices, prompt, sums.Output, cfg.ScoreAUROC, w.Load)
 	} else {
-		worthwhile, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, held, cfg.ScoreAUROC, w.Load)
+		worthwhile, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, holdback, cfg.ScoreAUROC, w.Load)
 	}
 	if !worthwhile {
 		p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone

@@ -141,8 +141,8 @@ func TestAPlanIsWeighed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
-	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, UpperBound: 0.01, Output: 300, Held: 60}
-	good := economy.Expectation{Samples: 200, Acceptance: 0.7, UpperBound: 0.75, Output: 300, Held: 40}
+	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, UpperBound: 0.01, Output: 300, Holdback: 60}
+	good := economy.Expectation{Samples: 200, Acceptance: 0.7, UpperBound: 0.75, Output: 300, Holdback: 40}
 	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}

@@ -61,18 +61,18 @@ func TestTryInAWarmup(t *testing.T) {
 				tc.plan = drafted
 			}
 			v := Views{Own: tc.own, Route: tc.route, Now: now}
-			p, got, trial := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, v, tc.random)
-			if trial.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || trial.IsAudited() != tc.audited {
-				t.Errorf("%+v by %g: %+v", trial, got.Accept.Threshold, p)
+			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, v, tc.random)
+			if decision.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || decision.IsAudited() != tc.audited {
+				t.Errorf("%+v by %g: %+v", decision, got.Accept.Threshold, p)
 			}
-			if tc.waits && trial.Shadow != tc.audited {
-				t.Errorf("in the shadow: %v", trial.Shadow)
+			if tc.waits && decision.Shadow != tc.audited {
+				t.Errorf("in the shadow: %v", decision.Shadow)
 			}
 			if serves := tc.warmup && !tc.waits || tc.own.Serves() || tc.route.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
 				t.Errorf("%+v", p)
 			}
-			if tc.warmup && trial.Floor(0) > trial.Cautious && tc.audited {
-				t.Errorf("what is served is not audited: floor %g", trial.Floor(0))
+			if tc.warmup && decision.Floor(0) > decision.Cautious && tc.audited {
+				t.Errorf("what is served is not audited: floor %g", decision.Floor(0))
 			}
 		})
 	}

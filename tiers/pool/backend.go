@@ -18,7 +18,7 @@ type backend struct {
 	hash    uint64 // of the id
 	number  int    // its index in the prefix table
 	at      int    // its index in the set
-	gone    bool   // removed from the set
+	removed bool   // removed from the set
 	metrics backendMetrics
 
 	down         error // why it is down; nil: up
@@ -59,7 +59,7 @@ func (b *backend) load() health.Load {
 
 // out reports whether it gets no new requests.
 func (b *backend) out(now time.Time) bool {
-	return b.down != nil || b.gone || b.drained.reason(now) != ""
+	return b.down != nil || b.removed || b.drained.reason(now) != ""
 }
 
 // drainOrder is an instruction to drain a backend.
@@ -71,9 +71,9 @@ type drainOrder struct {
 // drains are the reasons why a backend gets no new requests: from the fleet, and from this replica alone while the
 // others are unreachable.
 type drains struct {
-	fleet string
-	here  drainOrder
-	told  string // the reason that was logged last
+	fleet      string
+	here       drainOrder
+	lastLogged string // the reason that was logged last
 }
 
 // reason returns why the backend is drained, or "".
@@ -102,7 +102,7 @@ type moment struct {
 // mean holds averages over the pool's backends with a fresh reading. They replace readings that are old or missing.
 type mean struct {
 	usage, waiting, running float64
-	known                   bool
+	hasReadings             bool
 	own                     float64        // our requests per backend that is up
 	prompt                  float64        // prompt tokens to compute per request
 	output, variance        float64        // length of answers in tokens
@@ -138,7 +138,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 		m.usage = unknownUsage
 		return m
 	}
-	m.usage, m.waiting, m.running, m.known = m.usage/n, m.waiting/n, m.running/n, true
+	m.usage, m.waiting, m.running, m.hasReadings = m.usage/n, m.waiting/n, m.running/n, true
 	return m
 }
 
@@ -188,12 +188,12 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 		Capacity: c.Capacity, BlockSize: c.BlockSize, Engines: b.reading.Engines, Replicas: at.replicas,
 		Speed: b.speed, Pooled: speed, Pace: b.pace, Prompt: m.prompt, Output: m.output, Variance: m.variance,
 	})
-	c.Growth, c.Margin, c.OwnPartly, c.OthersHeld = o.Growth, o.Margin, o.OwnPartly, o.OthersHeld
+	c.Growth, c.Margin, c.OwnPartly, c.OthersTokens = o.Growth, o.Margin, o.OwnPartly, o.OthersTokens
 }
 
 // seen sets what b's reading says, by its weight, and what it cannot include yet.
 func (b *backend) seen(c *choose.Candidate, m *mean, weight float64) {
-	if !m.known {
+	if !m.hasReadings {
 		weight = 1 // no mean to mix with
 	}
 	c.Usage = b.reading.KVUsage*weight + m.usage*(1-weight)
@@ -203,5 +203,5 @@ func (b *backend) seen(c *choose.Candidate, m *mean, weight float64) {
 	// A request that the reading could include but does not show has not started yet.
 	unseen := b.account.All().Requests - b.reading.Running - b.reading.Waiting
 	c.OwnRequests, c.OwnQueued = float64(max(own.Requests, unseen)), float64(own.Queued)
-	c.OwnHeld = float64(own.Held) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's
+	c.OwnTokens = float64(own.PromptTokens) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's
 }

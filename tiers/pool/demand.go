@@ -34,10 +34,10 @@ type Admission struct {
 	MaxQueue int     // requests that may wait there; 0: no limit
 	Now      bool    // count current use only, not the forecast
 
-	// Patient says that the request can wait for room where it is warm, although there
+	// CanWaitForWarm says that the request can wait for room where it is warm, although there
 	// is some elsewhere; Waited is how long it has done so.
-	Patient bool
-	Waited  time.Duration
+	CanWaitForWarm bool
+	Waited         time.Duration
 }
 
 // key returns the key of the prompt's longest known prefix; 0 if none is known.

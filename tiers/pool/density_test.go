@@ -23,8 +23,8 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	l.Done(1)
 	// The next one is estimated by what was learned, and found warm.
 	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
-	if n.request.Totals().Held != 4001 || n.request.Totals().Queued > 1 {
-		t.Errorf("held %d, to be computed %d", n.request.Totals().Held, n.request.Totals().Queued)
+	if n.request.Totals().PromptTokens != 4001 || n.request.Totals().Queued > 1 {
+		t.Errorf("held %d, to be computed %d", n.request.Totals().PromptTokens, n.request.Totals().Queued)
 	}
 	n.SetPromptTokens(4100)
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
@@ -66,7 +66,7 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		l.SetPromptTokens(c.counted)
 		other.Done(0)
 		for _, a := range []*capacity.Totals{b.first().account.All(), b.first().account.Recent()} {
-			if a.Requests != 1 || a.Queued != c.queue || a.Held != c.held || a.Tokens != c.used {
+			if a.Requests != 1 || a.Queued != c.queue || a.PromptTokens != c.held || a.Tokens != c.used {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}

@@ -79,11 +79,11 @@ func (p *Pool) replace(urls []string) {
 		}
 		p.set.Store(&set)
 	})
-	added, gone := len(set)-len(kept), len(old)-len(kept)
-	if added == 0 && gone == 0 {
+	added, removed := len(set)-len(kept), len(old)-len(kept)
+	if added == 0 && removed == 0 {
 		return
 	}
-	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
+	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", removed).Msg("backends changed")
 }
 
 // join adds a backend. The caller holds mu.
@@ -108,7 +108,7 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 
 // remove removes a backend; its leases stay valid. The caller holds mu.
 func (p *Pool) remove(b *backend) {
-	b.gone = true
+	b.removed = true
 	p.warm.Forget(b.number)
 	p.numbered[b.number] = nil
 	if p.byID[b.id] == b {

@@ -15,8 +15,8 @@ func (p *Pool) redrain(b *backend, change func()) {
 	inflight := 0
 	p.locked(func() {
 		change()
-		was, why, inflight = b.drained.told, b.drained.reason(now), b.account.All().Requests
-		b.drained.told = why
+		was, why, inflight = b.drained.lastLogged, b.drained.reason(now), b.account.All().Requests
+		b.drained.lastLogged = why
 		switch why {
 		case was:
 		case "":

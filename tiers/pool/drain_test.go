@@ -12,16 +12,16 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// told is a fleet that notes what it is told.
-type told struct {
+// fakeFleet is a fleet that notes what it is told.
+type fakeFleet struct {
 	alone
 	known  int
 	placed []prefix.Placement
 }
 
-func (f *told) Known() int { return f.known }
-func (f *told) Place(_ string, said []prefix.Placement) {
-	f.placed = append(f.placed, said...)
+func (f *fakeFleet) Replicas() int { return f.known }
+func (f *fakeFleet) Place(_ string, placements []prefix.Placement) {
+	f.placed = append(f.placed, placements...)
 }
 
 func (b *bench) drainOf(i int) string { return (*b.set.Load())[i].drained.reason(b.now) }
@@ -159,7 +159,7 @@ func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
 }
 
 func TestPlacementsAreToldAndHeardByID(t *testing.T) {
-	var fleet told
+	var fleet fakeFleet
 	b := newBench(t, Options{Fleet: &fleet})
 	parts := prefix.Head{Tenant: "t", System: make([]byte, 2000), First: []byte("x")}.Parts(8000)
 	l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})

@@ -36,7 +36,7 @@ func (f *foreign) call(name string) {
 	f.pool.mu.Unlock()
 }
 
-func (f *foreign) Known() int                               { f.call("Fleet.Known"); return 2 }
+func (f *foreign) Replicas() int                            { f.call("Fleet.Known"); return 2 }
 func (f *foreign) Sharing() bool                            { f.call("Fleet.Sharing"); return true }
 func (f *foreign) Mine(string, string) bool                 { f.call("Fleet.Mine"); return true }
 func (f *foreign) Publish(string, string, pressure.Reading) { f.call("Fleet.Publish"); f.published() }

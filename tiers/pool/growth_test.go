@@ -17,34 +17,34 @@ func TestASharedPrefixCountsOnceWhileItIsInUseAndAgainAfter(t *testing.T) {
 		return d
 	}
 	first := pick(t, b.Pool, d(1))
-	if first.request.Totals().Held != 1000 || first.request.Shared != 0 {
-		t.Fatalf("the first holds %d of its 1000 tokens", first.request.Totals().Held)
+	if first.request.Totals().PromptTokens != 1000 || first.request.Shared != 0 {
+		t.Fatalf("the first holds %d of its 1000 tokens", first.request.Totals().PromptTokens)
 	}
 	second, third := pick(t, b.Pool, d(2)), pick(t, b.Pool, d(3))
 	for _, l := range []*Lease{second, third} {
-		if l.request.Totals().Held != 250 || l.request.Shared != 750 {
-			t.Errorf("holds %d beside the first", l.request.Totals().Held)
+		if l.request.Totals().PromptTokens != 250 || l.request.Shared != 750 {
+			t.Errorf("holds %d beside the first", l.request.Totals().PromptTokens)
 		}
 	}
 	same := pick(t, b.Pool, d(1)) // all of it, up to what the engine computes anew
-	if same.request.Totals().Held > 250 {
-		t.Errorf("the same prompt holds %d", same.request.Totals().Held)
+	if same.request.Totals().PromptTokens > 250 {
+		t.Errorf("the same prompt holds %d", same.request.Totals().PromptTokens)
 	}
 	other := pick(t, b.Pool, prompted("another system prompt", 1))
-	if other.request.Totals().Held != 1000 {
-		t.Errorf("another holds %d", other.request.Totals().Held)
+	if other.request.Totals().PromptTokens != 1000 {
+		t.Errorf("another holds %d", other.request.Totals().PromptTokens)
 	}
 	for _, l := range []*Lease{first, second, third, same} {
 		l.Done(1)
 	}
 	again := pick(t, b.Pool, d(4)) // it is warm, but nobody holds it: it may have to be taken from what is free
-	if again.request.Totals().Held != 1000 || again.request.Totals().Queued != 250 {
-		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().Held, again.request.Totals().Queued)
+	if again.request.Totals().PromptTokens != 1000 || again.request.Totals().Queued != 250 {
+		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().PromptTokens, again.request.Totals().Queued)
 	}
 }
 
 func TestWhatOtherReplicasUseOfAPrefixIsAsLikelyAsWhatWeDo(t *testing.T) {
-	fleet := told{known: 1}
+	fleet := fakeFleet{known: 1}
 	b := newBench(t, Options{Backends: []string{"http://a"}, Fleet: &fleet})
 	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
 	b.inUse = 0.5
@@ -66,10 +66,10 @@ func TestWhatOtherReplicasUseOfAPrefixIsAsLikelyAsWhatWeDo(t *testing.T) {
 }
 
 func TestWhatOthersHoldIsGuessedByReplicasAndByTheQueue(t *testing.T) {
-	fleet := told{known: 1}
+	fleet := fakeFleet{known: 1}
 	b := newBench(t, Options{Backends: []string{"http://a"}, Fleet: &fleet})
 	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
-	held := func() float64 { return looked(b.Pool)[0].OthersHeld }
+	held := func() float64 { return looked(b.Pool)[0].OthersTokens }
 	if held() != 0 {
 		t.Errorf("nobody is there, and holds %v", held())
 	}

@@ -281,7 +281,7 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 	usages := []float64{0.1, 0.2, 0.4, 0.9}
 	b.tick(0, func(i int) pressure.Reading { return pressure.Reading{KVUsage: usages[i], Running: i} })
 	set, c := *b.set.Load(), pressure.DefaultConfig()
-	if m := meanOf(set, b.now, c); m.usage != 0.4 || m.running != 1.5 || !m.known {
+	if m := meanOf(set, b.now, c); m.usage != 0.4 || m.running != 1.5 || !m.hasReadings {
 		t.Errorf("all: %+v", m)
 	}
 	b.lie(3, set[3].reading)
@@ -292,7 +292,7 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 	if m := meanOf(set, b.now, c); m.usage < 0.3-1e-9 || m.usage > 0.3+1e-9 || m.running != 1.5 {
 		t.Errorf("two of four: %+v", m)
 	}
-	if m := meanOf(set, b.now.Add(c.FreshFor+1), c); m.known || m.usage != unknownUsage {
+	if m := meanOf(set, b.now.Add(c.FreshFor+1), c); m.hasReadings || m.usage != unknownUsage {
 		t.Errorf("all old: %+v", m)
 	}
 }

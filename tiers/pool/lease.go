@@ -157,13 +157,13 @@ func (l *Lease) release(generated int) (usd float64, first bool) {
 			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)
 		}
 	}
-	if !b.gone {
+	if !b.removed {
 		p.warm.Push(b.number, generated)
 	}
 	if generated > 0 {
 		p.outputs.Learn(l.kind, r.MaxOutput/l.answers, generated/l.answers)
 	}
-	p.freed.Add(float64(r.Totals().Held+generated), now)
+	p.freed.Add(float64(r.Totals().PromptTokens+generated), now)
 	b.account.End(r)
 	return usd, true
 }

@@ -106,7 +106,7 @@ func (p *Pool) noBackendError(r *round, d *Demand) error {
 // rate of freed tokens per second; 0: unknown.
 func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed float64) bool {
 	e.Usage, e.Large = 1, true
-	least, n := 0.0, 0
+	minOver, n := 0.0, 0
 	for i := range cands {
 		c := &cands[i]
 		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
@@ -114,8 +114,8 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed floa
 		}
 		n++
 		e.FreeElsewhere = e.FreeElsewhere || need.WaitForCapacity && !c.Above(need)
-		if over := c.Over(need); n == 1 || over < least {
-			least = over
+		if over := c.Over(need); n == 1 || over < minOver {
+			minOver = over
 			e.Peak, e.PeakLimit = c.Peak(need)
 		}
 		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
@@ -125,7 +125,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed floa
 		e.Usage = min(e.Usage, c.Filled())
 	}
 	if rate := freed / float64(max(n, 1)); rate > 0 {
-		e.Wait = time.Duration(least / rate * float64(time.Second))
+		e.Wait = time.Duration(minOver / rate * float64(time.Second))
 	}
 	return n > 0
 }

@@ -173,7 +173,7 @@ func TestAPatientRequestIsToldThatThereIsRoomElsewhere(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.1) })
 	talk := conversation("x", 8000)
-	talk.Admission = Admission{MaxUsage: 0.5, Patient: true}
+	talk.Admission = Admission{MaxUsage: 0.5, CanWaitForWarm: true}
 	warm := pick(t, b.Pool, talk)
 	warm.FirstToken()
 	warm.Done(10)

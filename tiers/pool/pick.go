@@ -63,7 +63,7 @@ func (p *Pool) need(r *round, d *Demand) choose.Request {
 	}
 	if d.Admission.MaxUsage > 0 {
 		n.MaxUsage, n.MaxQueue = d.Admission.MaxUsage, d.Admission.MaxQueue
-		n.WaitForCapacity, n.WaitedSeconds = d.Admission.Patient, d.Admission.Waited.Seconds()
+		n.WaitForCapacity, n.WaitedSeconds = d.Admission.CanWaitForWarm, d.Admission.Waited.Seconds()
 		if !d.Admission.Now {
 			output, _ := p.outputs.Of(d.kind(), d.MaxOutput)
 			n.HoldTokens = n.PromptTokens + int(output)*d.answers()
@@ -118,7 +118,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 		},
 	}
 	b.account.Start(&l.request, capacity.Totals{
-		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), Held: held, Tokens: held + r.need.OutputTokens/2,
+		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens/2,
 	})
 	p.leave(r, d)
 	r.placed = p.warm.Place(r.placed[:0], d.parts(), prompt, b.number, b.id, r.now)

@@ -123,7 +123,7 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	b := (*p.set.Load())[0]
 	want := func(requests, queued, held int) {
 		t.Helper()
-		if own := b.account.Recent(); own.Requests != requests || own.Queued != queued || own.Held != held {
+		if own := b.account.Recent(); own.Requests != requests || own.Queued != queued || own.PromptTokens != held {
 			t.Fatalf("own %+v; want %d, %d, %d", own, requests, queued, held)
 		}
 	}

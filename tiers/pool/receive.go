@@ -37,11 +37,11 @@ func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 }
 
 // ReceivePlacements stores where other replicas sent prompts.
-func (p *Pool) ReceivePlacements(said []prefix.Placement) {
+func (p *Pool) ReceivePlacements(placements []prefix.Placement) {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range said {
+	for _, s := range placements {
 		if b := p.byID[s.Backend]; b != nil {
 			p.warm.Merge(s, b.number, now)
 		}

@@ -42,15 +42,15 @@ type round struct {
 
 // view is a backend as the breaker and the Index see it.
 type view struct {
-	broken       bool
-	ramp         float64
-	cached       int // see [Index].Cached
-	whole, known bool
+	broken             bool
+	ramp               float64
+	cached             int // see [Index].Cached
+	whole, cachedKnown bool
 }
 
 // begin reads the values that hold for all backends.
 func (r *round) begin(p *Pool, d *Demand) {
-	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Known(), 1)}
+	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Replicas(), 1)}
 	// Replicas that share placements need not guess where the others would send it.
 	r.keyed = d.key() != 0 && !p.o.Fleet.Sharing()
 	r.chain = p.o.Index.Chain(r.chain[:0], d)
@@ -70,7 +70,7 @@ func (r *round) ask(p *Pool, d *Demand) {
 	for _, b := range r.backends {
 		v := view{broken: broken(b.id), ramp: p.o.Ramp(b.id)}
 		if len(r.chain) > 0 {
-			v.cached, v.whole, v.known = p.o.Index.Cached(b.id, r.chain)
+			v.cached, v.whole, v.cachedKnown = p.o.Index.Cached(b.id, r.chain)
 		}
 		r.views = append(r.views, v)
 	}
@@ -158,7 +158,7 @@ func (r *round) silence() {
 		}
 	}
 	for i, b := range r.backends {
-		if b.down == errSilent && !b.gone && b.drained.reason(r.now) == "" {
+		if b.down == errSilent && !b.removed && b.drained.reason(r.now) == "" {
 			r.cands[i].Down, r.cands[i].Suspect = false, true
 		}
 	}

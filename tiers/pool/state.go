@@ -19,7 +19,7 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 		}
 		p.units.Readings(b.reading, r)
 		restarted = b.take(r)
-		if !b.gone {
+		if !b.removed {
 			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
 		}
 		if restarted {
@@ -143,7 +143,7 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 // clearCache records that b's cache is empty after a restart. The caller holds mu.
 func (p *Pool) clearCache(b *backend) {
 	b.life++
-	if !b.gone {
+	if !b.removed {
 		p.warm.Forget(b.number)
 	}
 }

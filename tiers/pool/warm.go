@@ -24,9 +24,9 @@ func (p *Pool) warmth(r *round, d *Demand) {
 			c.Cached = int(float64(c.Cached) * b.hits.Trust())
 		}
 		switch {
-		case v.known && v.whole: // the chain is the prompt's as it was when it was learned
+		case v.cachedKnown && v.whole: // the chain is the prompt's as it was when it was learned
 			c.Cached = min(max(v.cached, c.Cached), prompt)
-		case v.known:
+		case v.cachedKnown:
 			c.Cached = min(v.cached, prompt)
 		}
 		if d.WarmBackend != "" && b.id == d.WarmBackend {

@@ -139,7 +139,7 @@ func TestAPickAllocatesNothing(t *testing.T) {
 }
 
 // quiet is a fleet that takes everything and keeps nothing.
-type quiet struct{ told }
+type quiet struct{ fakeFleet }
 
 func (*quiet) Place(string, []prefix.Placement) {}
 

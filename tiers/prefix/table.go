@@ -27,12 +27,12 @@ const (
 // other replicas. It is bounded, and not safe for concurrent use. Backends have small numbers, in the order of
 // [Table.Join].
 type Table struct {
-	most     int
-	entries  map[Key]*entry
-	ring     entry  // next is the most recently used entry, prev the least
-	edge     *entry // the least recently used of the fresh entries; &ring: none
-	free     *entry // a list, by next
-	backends []cache
+	maxEntries int
+	entries    map[Key]*entry
+	ring       entry  // next is the most recently used entry, prev the least
+	edge       *entry // the least recently used of the fresh entries; &ring: none
+	free       *entry // a list, by next
+	backends   []cache
 }
 
 // cache is what is known of one backend's prefix cache.
@@ -54,18 +54,18 @@ type entry struct {
 
 // place is a prefix on one backend.
 type place struct {
-	backend     int
-	life        uint32
-	tokens, own float64
-	slot        int32     // in the backend's recency; 0 is none
-	weight      float64   // tokens it has added there
-	since       time.Time // start of its time in the cache
-	used, told  time.Time // last use, last time it was shared
+	backend        int
+	life           uint32
+	tokens, own    float64
+	slot           int32     // in the backend's recency; 0 is none
+	weight         float64   // tokens it has added there
+	since          time.Time // start of its time in the cache
+	used, sharedAt time.Time // last use, last time it was shared
 }
 
 // NewTable returns a table of at most so many prefixes.
-func NewTable(most int) *Table {
-	t := &Table{most: most, entries: make(map[Key]*entry)}
+func NewTable(maxEntries int) *Table {
+	t := &Table{maxEntries: maxEntries, entries: make(map[Key]*entry)}
 	t.ring.prev, t.ring.next = &t.ring, &t.ring
 	t.edge = &t.ring
 	return t
@@ -183,7 +183,7 @@ func (t *Table) warm(p *place) float64 {
 
 // Place records that a prompt of that length is sent to a backend, and appends to told what other replicas must learn.
 // id is the backend's id for them.
-func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id string, now time.Time) []Placement {
+func (t *Table) Place(placements []Placement, parts []Part, prompt, backend int, id string, now time.Time) []Placement {
 	t.expire(now)
 	before, short := 0, 0 // tokens of the previous prefix, and of a prefix that is too short
 	for _, part := range parts {
@@ -195,17 +195,17 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 		}
 		before = tokens
 		p := t.place(part.Key, backend, now)
-		said := Placement{Key: part.Key, Backend: id, Tokens: tokens, Own: own}
-		said.Cold = p.tokens == 0 || p.tokens-t.warm(p) > float64(own)/2
-		t.use(p, said, own-short, now) // a prefix that is too short is shared with other prompts
+		placement := Placement{Key: part.Key, Backend: id, Tokens: tokens, Own: own}
+		placement.Cold = p.tokens == 0 || p.tokens-t.warm(p) > float64(own)/2
+		t.use(p, placement, own-short, now) // a prefix that is too short is shared with other prompts
 		short = 0
-		if said.Cold || now.Sub(p.told) >= tellAgain {
-			p.told = now
-			told = append(told, said)
+		if placement.Cold || now.Sub(p.sharedAt) >= tellAgain {
+			p.sharedAt = now
+			placements = append(placements, placement)
 		}
 	}
 	t.Push(backend, prompt-before) // tokens that are not remembered count as computed each time
-	return told
+	return placements
 }
 
 // Push records that a backend computed tokens that no later prompt will reuse, or too few to remember.
@@ -233,18 +233,18 @@ func (t *Table) Remove(parts []Part, backend int) {
 }
 
 // Merge records a placement by another replica.
-func (t *Table) Merge(said Placement, backend int, now time.Time) {
-	if said.Own < minTokens || said.Own > said.Tokens {
+func (t *Table) Merge(placement Placement, backend int, now time.Time) {
+	if placement.Own < minTokens || placement.Own > placement.Tokens {
 		return
 	}
 	t.expire(now)
-	p := t.place(said.Key, backend, now)
-	t.use(p, said, said.Own, now)
-	p.told = now // all replicas know it
+	p := t.place(placement.Key, backend, now)
+	t.use(p, placement, placement.Own, now)
+	p.sharedAt = now // all replicas know it
 }
 
 // use records a use of p. tokens are those that no other prefix counts.
-func (t *Table) use(p *place, said Placement, tokens int, now time.Time) {
+func (t *Table) use(p *place, placement Placement, tokens int, now time.Time) {
 	order := t.slots(p.backend) // this may move p's slot
 	if p.slot > 0 {
 		order.add(p.slot, -p.weight)
@@ -252,12 +252,12 @@ func (t *Table) use(p *place, said Placement, tokens int, now time.Time) {
 	p.weight = float64(tokens)
 	p.slot = order.use(p.weight)
 	b := &t.backends[p.backend]
-	b.placed += float64(said.Own) - p.own
+	b.placed += float64(placement.Own) - p.own
 	p.used = now
-	if said.Cold || p.since.IsZero() {
+	if placement.Cold || p.since.IsZero() {
 		p.since = now
 	}
-	p.tokens, p.own = float64(said.Tokens), float64(said.Own)
+	p.tokens, p.own = float64(placement.Tokens), float64(placement.Own)
 }
 
 // slots returns a backend's recency list with space for one more.
@@ -328,7 +328,7 @@ func (t *Table) entry(k Key) *entry {
 	if e := t.entries[k]; e != nil {
 		return e
 	}
-	if len(t.entries) >= t.most {
+	if len(t.entries) >= t.maxEntries {
 		t.drop(t.ring.prev)
 	}
 	e := t.free

@@ -11,8 +11,8 @@ import (
 var start = time.Unix(1_800_000_000, 0)
 
 // tableOf has so many backends, each with a cache of so many tokens.
-func tableOf(most, backends, capacity int) *Table {
-	t := NewTable(most)
+func tableOf(maxEntries, backends, capacity int) *Table {
+	t := NewTable(maxEntries)
 	for i, h := range hashes(backends) {
 		t.Capacity(t.Join(h), capacity*(1-i%2/2))
 	}
@@ -59,8 +59,8 @@ func check(t testing.TB, table *Table) {
 			}
 		}
 	}
-	if n != len(table.entries) || n > table.most {
-		t.Fatalf("%d in the ring, %d in the map, %d at most", n, len(table.entries), table.most)
+	if n != len(table.entries) || n > table.maxEntries {
+		t.Fatalf("%d in the ring, %d in the map, %d at most", n, len(table.entries), table.maxEntries)
 	}
 	for b := range table.backends {
 		placed := table.Placed(b)
@@ -75,15 +75,15 @@ func TestSumsHoldAfterEveryOperation(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		table := tableOf(60, 20, 50_000)
 		now := start
-		var told []Placement
+		var placements []Placement
 		for range 2500 {
 			parts, backend := prompt(rng.IntN(5), rng.IntN(120)), rng.IntN(20)
 			switch op := rng.IntN(100); {
 			case op < 60:
-				told = table.Place(told[:0], parts, rng.IntN(8000), backend, "x", now)
+				placements = table.Place(placements[:0], parts, rng.IntN(8000), backend, "x", now)
 			case op < 80:
-				said := Placement{Key: parts[op%2].Key, Tokens: rng.IntN(9000) - 100, Own: rng.IntN(5000) - 100, Cold: op%3 == 0}
-				table.Merge(said, backend, now)
+				placement := Placement{Key: parts[op%2].Key, Tokens: rng.IntN(9000) - 100, Own: rng.IntN(5000) - 100, Cold: op%3 == 0}
+				table.Merge(placement, backend, now)
 			case op < 88:
 				table.Remove(parts, backend)
 			case op < 90:
@@ -230,9 +230,9 @@ func TestWhatIsComputedPushesOlderPartsOutTailFirst(t *testing.T) {
 			t.Errorf("%d more: %v, want %d", c.push, warm, c.want)
 		}
 	}
-	told := table.Place(nil, prompt(0, 1)[1:], 4000, 0, "x", start.Add(time.Second))
-	if len(told) != 1 || !told[0].Cold {
-		t.Errorf("what was pushed out is cold: %+v", told)
+	placements := table.Place(nil, prompt(0, 1)[1:], 4000, 0, "x", start.Add(time.Second))
+	if len(placements) != 1 || !placements[0].Cold {
+		t.Errorf("what was pushed out is cold: %+v", placements)
 	}
 }
 
@@ -327,8 +327,8 @@ func TestAReplicaThatHearsFindsWhatTheOneThatPlacedFinds(t *testing.T) {
 		parts := prompt(conversation%20, conversation)
 		parts[0].Share = 1024 / float64(lengths[conversation])
 		heard := now.Add(time.Duration(rng.IntN(400)) * time.Millisecond)
-		for _, said := range here.Place(nil, parts, lengths[conversation], b, fmt.Sprint(b), now) {
-			there.Merge(said, ids[said.Backend], heard)
+		for _, placement := range here.Place(nil, parts, lengths[conversation], b, fmt.Sprint(b), now) {
+			there.Merge(placement, ids[placement.Backend], heard)
 			tellings++
 		}
 		if i%100 > 0 {
@@ -365,9 +365,9 @@ func TestOthersAreToldOfWhatIsColdAndOfTheRestEachMinute(t *testing.T) {
 	if n != 10 {
 		t.Errorf("told %d times", n)
 	}
-	for _, said := range []Placement{{Key: 1, Tokens: 100, Own: 300}, {Key: 1, Tokens: 1000, Own: 10}, {Key: 1, Tokens: -5, Own: -9}} {
-		if table.Merge(said, 0, start); table.entries[1] != nil {
-			t.Errorf("%+v was believed", said)
+	for _, placement := range []Placement{{Key: 1, Tokens: 100, Own: 300}, {Key: 1, Tokens: 1000, Own: 10}, {Key: 1, Tokens: -5, Own: -9}} {
+		if table.Merge(placement, 0, start); table.entries[1] != nil {
+			t.Errorf("%+v was believed", placement)
 		}
 	}
 }
@@ -376,10 +376,10 @@ func TestALongRunStaysBoundedAndKnownPartsCostNoMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	table := tableOf(500, 8, 40_000)
 	now := start
-	var told []Placement
+	var placements []Placement
 	for i := range 100_000 {
 		now = now.Add(time.Duration(rng.IntN(100)) * time.Millisecond)
-		told = table.Place(told[:0], prompt(rng.IntN(30), rng.IntN(5000)), rng.IntN(6000), rng.IntN(8), "x", now)
+		placements = table.Place(placements[:0], prompt(rng.IntN(30), rng.IntN(5000)), rng.IntN(6000), rng.IntN(8), "x", now)
 		if i%20_000 == 0 {
 			check(t, table)
 		}
@@ -396,11 +396,11 @@ func TestALongRunStaysBoundedAndKnownPartsCostNoMemory(t *testing.T) {
 		t.Errorf("%d entries are kept for nothing", free)
 	}
 	known := prompt(1, 1)
-	told = table.Place(told[:0], known, 4000, 3, "x", now)
+	placements = table.Place(placements[:0], known, 4000, 3, "x", now)
 	sum := 0
 	if n := testing.AllocsPerRun(200, func() {
 		now = now.Add(time.Second)
-		told = table.Place(told[:0], known, 4000, 3, "x", now)
+		placements = table.Place(placements[:0], known, 4000, 3, "x", now)
 		table.Find(known, 4000, func(_, tokens int, _ bool) { sum += tokens })
 	}); n > 0 {
 		t.Errorf("%v allocations for a part that is known", n)

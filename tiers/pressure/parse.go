@@ -32,7 +32,7 @@ func Parse(r io.Reader, contentType string) (Reading, error) {
 }
 
 func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
-	limited := &capped{r: r, left: maxBody}
+	limited := &capped{r: r, remaining: maxBody}
 	var in io.Reader = limited
 	if mediatype, _, err := mime.ParseMediaType(contentType); err == nil && mediatype == openMetrics {
 		text, err := fromOpenMetrics(limited)
@@ -53,13 +53,13 @@ func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
 
 // capped fails if more than left bytes were read, so that a truncated body does not pass for a complete one.
 type capped struct {
-	r    io.Reader
-	left int
+	r         io.Reader
+	remaining int
 }
 
 func (c *capped) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
-	if c.left -= n; c.left < 0 {
+	if c.remaining -= n; c.remaining < 0 {
 		return 0, fmt.Errorf("exposition is larger than %d bytes", maxBody)
 	}
 	return n, err

@@ -123,26 +123,26 @@ func (a *asker) receive(req *http.Request) (status int, body []byte, err error) 
 // words takes the engine's words out of an error body, in the four shapes that there are:
 // one printable line, bounded.
 func words(body []byte) string {
-	var said struct {
+	var reported struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 		Detail  json.RawMessage `json:"detail"`
 	}
 	text := ""
-	if json.Unmarshal(body, &said) != nil {
+	if json.Unmarshal(body, &reported) != nil {
 		return line(string(body[:min(len(body), maxWords)]))
 	}
 	var inner struct {
 		Message string `json:"message"`
 	}
 	switch {
-	case json.Unmarshal(said.Error, &inner) == nil && inner.Message != "":
+	case json.Unmarshal(reported.Error, &inner) == nil && inner.Message != "":
 		text = inner.Message
-	case json.Unmarshal(said.Error, &text) == nil && text != "":
-	case said.Message != "":
-		text = said.Message
+	case json.Unmarshal(reported.Error, &text) == nil && text != "":
+	case reported.Message != "":
+		text = reported.Message
 	default:
-		text = strings.Trim(string(said.Detail), `"`)
+		text = strings.Trim(string(reported.Detail), `"`)
 	}
 	return line(text)
 }

@@ -17,11 +17,11 @@ func TestAnotherTokenizerIsTold(t *testing.T) {
 		if same, known := SameTokens(one, other); same || !known {
 			t.Errorf("without %v: same %v, known %v", without, same, known)
 		}
-		lacks := MissingReuse
+		missing := MissingReuse
 		if without != nil {
-			lacks = "detokenize reuse tokenize"
+			missing = "detokenize reuse tokenize"
 		}
-		if whats(other) != lacks || len(other.EOS) != 1 || other.EOS[0] == one.EOS[0] {
+		if whats(other) != missing || len(other.EOS) != 1 || other.EOS[0] == one.EOS[0] {
 			t.Errorf("without %v: ends %v, missing %+v", without, other.EOS, other.Missing)
 		}
 	}

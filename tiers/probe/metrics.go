@@ -35,7 +35,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, w := range c.pools {
-		capabilities := w.known()
+		capabilities := w.probedCapabilities()
 		for _, what := range CapabilityNames {
 			missing := 0.0
 			if capabilities.MissingReason(what) != "" {

@@ -29,22 +29,22 @@ type Backend struct {
 
 // pace is how often is asked.
 type pace struct {
-	look, models     time.Duration // at the backends, at the model's card
-	again            time.Duration // a whole probe
-	least, most      time.Duration // after one that failed: doubling
-	part             time.Duration // after one that brought not all: doubling, to again at most
-	closed, shutMost time.Duration // scoring that ended the engine: doubling
+	look, models       time.Duration // at the backends, at the model's card
+	again              time.Duration // a whole probe
+	minRetry, maxRetry time.Duration // after one that failed: doubling
+	part               time.Duration // after one that brought not all: doubling, to again at most
+	closed, maxClosed  time.Duration // scoring that ended the engine: doubling
 }
 
 // defaultPace is that of a Prober.
 var defaultPace = pace{
 	look: time.Second, models: 15 * time.Second, again: 15 * time.Minute,
-	least: time.Second, most: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, shutMost: time.Hour,
+	minRetry: time.Second, maxRetry: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, maxClosed: time.Hour,
 }
 
 const (
-	// probeMost bounds one probe; a slow engine takes some 30 s.
-	probeMost = 3 * time.Minute
+	// maxProbeTime bounds one probe; a slow engine takes some 30 s.
+	maxProbeTime = 3 * time.Minute
 	// maxCardBytes bounds a look at the model's card.
 	maxCardBytes = 2 * time.Second
 )

@@ -95,7 +95,7 @@ func (p *Prober) Capabilities(pool string) *Capabilities {
 	if w == nil {
 		return nil
 	}
-	return w.known()
+	return w.probedCapabilities()
 }
 
 // Failed returns why the last probe of a pool brought nothing, or not all; "" is: it did, or

@@ -53,7 +53,7 @@ func (l *lines) all() []string {
 // hasty is a pace for tests; whole probes are only repeated where there is a reason.
 var hasty = pace{
 	look: time.Millisecond, models: 5 * time.Millisecond, again: time.Hour,
-	least: time.Millisecond, most: 10 * time.Millisecond, part: time.Millisecond, closed: time.Hour, shutMost: time.Hour,
+	minRetry: time.Millisecond, maxRetry: 10 * time.Millisecond, part: time.Millisecond, closed: time.Hour, maxClosed: time.Hour,
 }
 
 // start runs a prober of one pool, "p", until the test ends.

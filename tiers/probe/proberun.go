@@ -43,14 +43,14 @@ const (
 
 // addMissing adds a missing capability; the first reason stays.
 func (e *probeRun) addMissing(what, why string) {
-	if _, said := e.missing[what]; !said {
+	if _, reported := e.missing[what]; !reported {
 		e.missing[what] = why
 	}
 }
 
 // complete calls /v1/completions or /v1/chat/completions, greedily unless the question says otherwise, and requests ids.
-func (e *probeRun) complete(ctx context.Context, path string, most int, question map[string]any) (answer, error) {
-	q := map[string]any{"max_tokens": most, "temperature": 0, "return_token_ids": true, "stream": false}
+func (e *probeRun) complete(ctx context.Context, path string, maximum int, question map[string]any) (answer, error) {
+	q := map[string]any{"max_tokens": maximum, "temperature": 0, "return_token_ids": true, "stream": false}
 	maps.Copy(q, question)
 	post := e.post
 	if q["messages"] != nil {
@@ -67,10 +67,10 @@ func (e *probeRun) complete(ctx context.Context, path string, most int, question
 }
 
 // ask sends one question as a chat.
-func (e *probeRun) ask(ctx context.Context, text string, most int, more map[string]any) (answer, error) {
+func (e *probeRun) ask(ctx context.Context, text string, maximum int, more map[string]any) (answer, error) {
 	q := map[string]any{"messages": []message{{"user", text}}}
 	maps.Copy(q, more)
-	return e.complete(ctx, "/v1/chat/completions", most, q)
+	return e.complete(ctx, "/v1/chat/completions", maximum, q)
 }
 
 // templated sends a chat question, with template arguments if the engine takes them.
@@ -103,8 +103,8 @@ func (e *probeRun) ended(a *answer) {
 
 // route is the way to get the ids of texts, or of chats.
 type route struct {
-	known bool   // /tokenize has returned ids
-	not   string // why it is not used any more
+	confirmed bool   // /tokenize has returned ids
+	not       string // why it is not used any more
 }
 
 // rendered returns the ids of a text or of a chat: by /tokenize, or, if that failed the first time, as the prompt of a
@@ -120,8 +120,8 @@ func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int
 		if err == nil {
 			ids, err = parseIDs(body)
 		}
-		r.known = r.known || err == nil
-		if r.known || fails(err) {
+		r.confirmed = r.confirmed || err == nil
+		if r.confirmed || fails(err) {
 			return ids, err
 		}
 		r.not = "/tokenize: " + err.Error()

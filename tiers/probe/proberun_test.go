@@ -188,7 +188,7 @@ func TestLogprobsAtTwoTemperaturesTellRawFromProcessed(t *testing.T) {
 }
 
 func TestATieExcusesAnotherToken(t *testing.T) {
-	said := answer{ids: []int32{1, 2, 3, 4}}
+	reported := answer{ids: []int32{1, 2, 3, 4}}
 	for _, c := range []struct {
 		got  answer
 		same bool
@@ -200,7 +200,7 @@ func TestATieExcusesAnotherToken(t *testing.T) {
 		{answer{ids: []int32{1, 9, 3}, tops: []map[string]float64{{"x": -1, "y": -1}, {"x": -0.1, "y": -2.5}}}, false, 1, false},
 		{answer{ids: []int32{1, 9, 3}}, false, 1, false},
 	} {
-		if same, at := goesOn(&said, &c.got); same != c.same || at != c.at || c.got.tied(at) != c.tied {
+		if same, at := goesOn(&reported, &c.got); same != c.same || at != c.at || c.got.tied(at) != c.tied {
 			t.Errorf("%+v: same %v, at %d, tied %v", c.got, same, at, c.got.tied(at))
 		}
 	}

@@ -45,18 +45,18 @@ func (e *probeRun) processedLogprobs(ctx context.Context) error {
 	return failed
 }
 
-// gone is a logprob in nats of a token that cannot come: engines write −9999 or leave it out.
-const gone = -100
+// impossibleLogprob is a logprob in nats of a token that cannot come: engines write −9999 or leave it out.
+const impossibleLogprob = -100
 
 // onlyOne reports whether all but one of the tokens that could come cannot come when the rest is cut off.
 func onlyOne(all, cut map[string]float64) bool {
 	could, can := 0, 0
 	for token, lp := range all {
-		if lp <= gone {
+		if lp <= impossibleLogprob {
 			continue
 		}
 		could++
-		if l, listed := cut[token]; listed && l > gone {
+		if l, listed := cut[token]; listed && l > impossibleLogprob {
 			can++
 		}
 	}
@@ -75,7 +75,7 @@ func alike(a, b map[string]float64) bool {
 		switch {
 		case !listed:
 			continue // at the end of a list equals change places
-		case (x > gone) != (y > gone), x > gone && (x-y > near || y-x > near):
+		case (x > impossibleLogprob) != (y > impossibleLogprob), x > impossibleLogprob && (x-y > near || y-x > near):
 			return false
 		}
 		both++

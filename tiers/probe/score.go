@@ -189,11 +189,11 @@ func (e *probeRun) scoreTop(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	least := maxTop
+	minimum := maxTop
 	for _, s := range scores.Tokens {
-		least = min(least, len(s.Tops))
+		minimum = min(minimum, len(s.Tops))
 	}
-	e.found.ScoreTop = least
+	e.found.ScoreTop = minimum
 }
 
 // maxTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.

@@ -143,7 +143,7 @@ func (e *probeRun) template(ctx context.Context) error {
 // tokenizeRoutes finds out whether texts, chats and ids can be converted without generating.
 func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 	for _, r := range []*route{&e.ofTexts, &e.ofChats} {
-		if !r.known {
+		if !r.confirmed {
 			e.addMissing(MissingTokenize, cmp.Or(r.not, "/tokenize was not asked"))
 			break
 		}
@@ -239,7 +239,7 @@ func (e *probeRun) temperature(ctx context.Context) error {
 // the widest gap between two that both list stayed as it was. Engines are not exact to the
 // last bit, so it is what it is closer to.
 func follows(one, half map[string]float64) (raw, known bool) {
-	const least, floor = 0.5, -100 // nats: a gap to compare; below the floor are stand-ins for minus infinity
+	const minimum, floor = 0.5, -100 // nats: a gap to compare; below the floor are stand-ins for minus infinity
 	high, low := "", ""
 	for t, l := range one {
 		if other, both := half[t]; !both || l < floor || other < floor {
@@ -253,7 +253,7 @@ func follows(one, half map[string]float64) (raw, known bool) {
 		}
 	}
 	was, is := one[high]-one[low], half[high]-half[low]
-	if high == low || was < least || math.IsNaN(is) {
+	if high == low || was < minimum || math.IsNaN(is) {
 		return false, false
 	}
 	return is < 1.5*was, true
@@ -264,11 +264,11 @@ func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" {
 		return nil
 	}
-	question, most := long[e.variant%len(long)], longTokens
+	question, maximum := long[e.variant%len(long)], longTokens
 	if !e.found.TokenIDs {
-		most = 2 * continueTokens // there will be no ids to score
+		maximum = 2 * continueTokens // there will be no ids to score
 	}
-	a, err := e.ask(ctx, question, most, nil)
+	a, err := e.ask(ctx, question, maximum, nil)
 	switch {
 	case fails(err):
 		return err

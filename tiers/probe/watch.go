@@ -18,20 +18,20 @@ type watch struct {
 	pool         Pool
 	capabilities atomic.Pointer[Capabilities] // without a time: it only says that a probe has failed
 
-	asked    Backend   // the last time; its ID is empty before the first
-	model    modelCard // what it told then of the model
-	modelsAt time.Time // when that was last looked at
-	due      time.Time // when all is asked again
-	fails    int       // in a row
-	parts    int       // probes in a row that brought not all
-	tries    int       // probes so far: their questions differ
+	lastBackend Backend   // the last time; its ID is empty before the first
+	model       modelCard // what it told then of the model
+	modelsAt    time.Time // when that was last looked at
+	due         time.Time // when all is asked again
+	fails       int       // in a row
+	parts       int       // probes in a row that brought not all
+	tries       int       // probes so far: their questions differ
 
 	deaths int       // in a row that scoring was the cause of
 	opens  time.Time // when it may be asked to score again
 }
 
-// known is the card, unless it only says that a probe has failed.
-func (w *watch) known() *Capabilities {
+// probedCapabilities is the card, unless it only says that a probe has failed.
+func (w *watch) probedCapabilities() *Capabilities {
 	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
 		return c
 	}
@@ -57,9 +57,9 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) step(ctx context.Context) {
 	set, now := w.pool.Backends(), w.services.now()
 	b, why := w.next(set, now)
-	if why == "" && now.Sub(w.modelsAt) >= w.services.pace.models && w.fails == 0 && w.asked.ID != "" {
+	if why == "" && now.Sub(w.modelsAt) >= w.services.pace.models && w.fails == 0 && w.lastBackend.ID != "" {
 		w.modelsAt = now
-		if at := find(set, w.asked.ID); at >= 0 && set[at].Up && w.remodelled(ctx, set[at]) {
+		if at := find(set, w.lastBackend.ID); at >= 0 && set[at].Up && w.remodelled(ctx, set[at]) {
 			b, why = set[at], "its model's card has changed"
 		}
 	}
@@ -85,13 +85,13 @@ func find(set []Backend, id string) int {
 
 // next says whom to probe now and why; no reason is nobody.
 func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
-	at := find(set, w.asked.ID)
+	at := find(set, w.lastBackend.ID)
 	switch {
-	case w.asked.ID == "":
+	case w.lastBackend.ID == "":
 		why = "it was not probed yet"
 	case at < 0:
 		why = "the backend that was asked is gone"
-	case set[at].Up && set[at].Life != w.asked.Life:
+	case set[at].Up && set[at].Life != w.lastBackend.Life:
 		return set[at], "its engine was restarted"
 	case now.Before(w.due):
 		return b, ""
@@ -127,7 +127,7 @@ func (w *watch) asker(b Backend) *asker {
 
 // probe asks b everything and publishes what that brings.
 func (w *watch) probe(ctx context.Context, b Backend, why string) {
-	within, cancel := context.WithTimeoutCause(ctx, probeMost, fmt.Errorf("the probe took longer than %v", probeMost))
+	within, cancel := context.WithTimeoutCause(ctx, maxProbeTime, fmt.Errorf("the probe took longer than %v", maxProbeTime))
 	defer cancel()
 	e := probeRun{asker: w.asker(b), variant: w.tries}
 	began := w.services.now()
@@ -144,7 +144,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 		return // we are ending, which says nothing of the engine
 	}
 	now := w.services.now()
-	w.asked, w.model, w.modelsAt = b, e.model, now
+	w.lastBackend, w.model, w.modelsAt = b, e.model, now
 	w.tries++
 	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
 	w.schedule(&e, err, now)
@@ -160,7 +160,7 @@ func (w *watch) schedule(e *probeRun, err error, now time.Time) {
 	switch {
 	case err != nil:
 		w.fails++
-		w.due = now.Add(doubled(p.least, w.fails, p.most))
+		w.due = now.Add(doubled(p.minRetry, w.fails, p.maxRetry))
 	case e.weak != "" || e.closed != "":
 		w.fails = 0
 		w.parts++
@@ -173,15 +173,15 @@ func (w *watch) schedule(e *probeRun, err error, now time.Time) {
 	switch {
 	case e.deadly:
 		w.deaths++
-		w.opens = now.Add(doubled(p.closed, w.deaths, p.shutMost))
+		w.opens = now.Add(doubled(p.closed, w.deaths, p.maxClosed))
 	case e.found.Scoring != "":
 		w.deaths = 0
 	}
 }
 
 // doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
-func doubled(least time.Duration, n int, most time.Duration) time.Duration {
-	return min(least<<min(n-1, 20), most)
+func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration {
+	return min(minimum<<min(n-1, 20), maximum)
 }
 
 // settle makes the card to publish of the last one and of what a probe has brought. One

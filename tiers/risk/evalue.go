@@ -76,12 +76,12 @@ func Interval(n, k int, delta float64) (low, high float64) {
 // edge is where, on the way from what was seen to the end, stands ceases to hold; the end where
 // it does not.
 func edge(from, to float64, stands func(eps float64) bool) float64 {
-	const least = 1e-9
-	to = math.Max(least, math.Min(to, 1-least))
+	const minimum = 1e-9
+	to = math.Max(minimum, math.Min(to, 1-minimum))
 	if stands(to) {
 		return math.Round(to)
 	}
-	from = math.Max(least, math.Min(from, 1-least))
+	from = math.Max(minimum, math.Min(from, 1-minimum))
 	for range 50 { // to 2^-50 of the way
 		mid := (from + to) / 2
 		if stands(mid) {

@@ -17,19 +17,19 @@ const longestChain = 64
 // nested alternatives. So the meter first walks schema and value and takes every branch. This gives an upper
 // bound of the evaluations. It stops when the budget is used up.
 type meter struct {
-	left   int
-	uneval bool // a schema uses unevaluated…: from then on, all schemas record what they evaluated
+	remaining int
+	uneval    bool // a schema uses unevaluated…: from then on, all schemas record what they evaluated
 }
 
-func newMeter() *meter { return &meter{left: maxCost} }
+func newMeter() *meter { return &meter{remaining: maxCost} }
 
 // allows reports whether the rest of the budget is enough to check a value, and subtracts the cost.
 func (m *meter) allows(s *jsonschema.Schema, v any) bool {
 	m.schema(s, v, 0)
-	return m.left >= 0
+	return m.remaining >= 0
 }
 
-func (m *meter) spend(n int) { m.left -= n }
+func (m *meter) spend(n int) { m.remaining -= n }
 
 // types are the types that a schema's "type" allows.
 var types = func() (t struct{ null, boolean, number, text, array, object jsonschema.Types }) {
@@ -62,14 +62,14 @@ func typeOf(v any) jsonschema.Types {
 // schema counts the evaluation of a value; chain is the number of schemas from the first one that applies to
 // it.
 func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
-	if s == nil || m.left < 0 {
+	if s == nil || m.remaining < 0 {
 		return
 	}
 	if m.spend(1 + chain/4); s.Bool != nil {
 		return
 	}
 	if chain > longestChain || s.DynamicRef != nil || s.RecursiveRef != nil { // their target depends on the path to them
-		m.left = -1
+		m.remaining = -1
 		return
 	}
 	if m.uneval = m.uneval || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil; m.uneval {
@@ -157,7 +157,7 @@ func (m *meter) format(s *jsonschema.Schema, v any) {
 		return
 	}
 	if m.spend(1 + len(text)/16); s.Format.Name == "regex" && len(text) > 0 {
-		m.left = -1
+		m.remaining = -1
 	}
 }
 
@@ -173,12 +173,12 @@ func (m *meter) match(re jsonschema.Regexp, text string) {
 func (m *meter) object(s *jsonschema.Schema, obj map[string]any, chain int) {
 	m.spend(len(obj) + (len(s.Required)+len(s.Dependencies)+len(s.DependentSchemas)+len(s.DependentRequired))/4)
 	for name, v := range obj {
-		if m.left < 0 {
+		if m.remaining < 0 {
 			return
 		}
 		m.schema(s.Properties[name], v, 0)
 		for re, sub := range s.PatternProperties {
-			if m.match(re, name); m.left >= 0 && re.MatchString(name) {
+			if m.match(re, name); m.remaining >= 0 && re.MatchString(name) {
 				m.schema(sub, v, 0)
 			}
 		}
@@ -204,7 +204,7 @@ func (m *meter) array(s *jsonschema.Schema, items []any) {
 		m.spend(len(items)*len(items)/16 + 2*m.size(items))
 	}
 	for i, v := range items {
-		if m.left < 0 {
+		if m.remaining < 0 {
 			return
 		}
 		if i < len(s.PrefixItems) {

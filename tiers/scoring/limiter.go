@@ -49,14 +49,14 @@ func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time
 	}
 	g.running[at]++
 	turn := b.enter()
-	told := false
+	done := false
 	return func(o Outcome, now time.Time) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if told {
+		if done {
 			return
 		}
-		told = true
+		done = true
 		if g.running[at]--; g.running[at] == 0 {
 			delete(g.running, at)
 		}
@@ -81,14 +81,14 @@ func (g *Limiter) breaker(pool string, now time.Time) *breaker {
 	b := g.pools[pool]
 	if b == nil {
 		for name, old := range g.pools {
-			if now.Sub(old.asked) > forgotten {
+			if now.Sub(old.lastUsed) > forgotten {
 				delete(g.pools, name)
 			}
 		}
 		b = &breaker{}
 		g.pools[pool] = b
 	}
-	b.asked = now
+	b.lastUsed = now
 	return b
 }
 
@@ -101,13 +101,13 @@ const (
 
 // breaker is a pool's circuit breaker: closed while period is 0, open until until, then half-open.
 type breaker struct {
-	faults int           // consecutive
-	period time.Duration // for how long it is open, 0 while it is closed
-	until  time.Time
-	trying bool   // half-open, and one score is under way
-	why    string // one of the Why constants
-	turn   uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
-	asked  time.Time
+	faults   int           // consecutive
+	period   time.Duration // for how long it is open, 0 while it is closed
+	until    time.Time
+	trying   bool   // half-open, and one score is under way
+	why      string // one of the Why constants
+	turn     uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
+	lastUsed time.Time
 }
 
 // shut reports whether no score may start now, and how long the breaker is still open.
@@ -138,7 +138,7 @@ func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
 	case !current:
 	case o == Success:
 		if b.faults = 0; trial {
-			*b = breaker{turn: b.turn + 1, asked: b.asked}
+			*b = breaker{turn: b.turn + 1, lastUsed: b.lastUsed}
 		}
 	case o == Fault && trial:
 		b.open(2*b.period, OpenTrial, now)
@@ -158,5 +158,5 @@ func (b *breaker) open(period time.Duration, why string, now time.Time) {
 	if b.until.After(until) {
 		until = b.until
 	}
-	*b = breaker{period: period, until: until, why: why, turn: b.turn + 1, asked: b.asked}
+	*b = breaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed}
 }

@@ -118,7 +118,7 @@ func (a *Answer) withoutDraft(ctx context.Context, err error) error {
 // or nil.
 func (a *Answer) endInterrupted(ctx context.Context, cause error) error {
 	if cause == nil {
-		kind := engine.Gone
+		kind := engine.ClientGone
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			kind = engine.Expired
 		}
@@ -129,7 +129,7 @@ func (a *Answer) endInterrupted(ctx context.Context, cause error) error {
 
 // wrapError turns a failure after the first byte into a [BrokenError].
 func (a *Answer) wrapError(err error) error {
-	if a.client.begun {
+	if a.client.headSent {
 		return &BrokenError{err}
 	}
 	return err

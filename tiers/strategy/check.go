@@ -13,11 +13,11 @@ import (
 // checkDraft asks the target to check a draft as far as it is. An error says that the target gave no answer.
 func (a *Answer) checkDraft(ctx context.Context, d *draft.Draft) (verify.Result, error) {
 	began := a.World.Now()
-	said, err := verify.NewVerifier(a.Caller).Verify(ctx, verify.NewDraft(d))
-	a.out.Scored += said.Computed
+	verdict, err := verify.NewVerifier(a.Caller).Verify(ctx, verify.NewDraft(d))
+	a.out.Scored += verdict.Computed
 	a.recordTally()
-	a.recordCheck(said.Receipt(err, a.World.Now().Sub(began)))
-	return said, err
+	a.recordCheck(verdict.Receipt(err, a.World.Now().Sub(began)))
+	return verdict, err
 }
 
 // recordCheck records one check.

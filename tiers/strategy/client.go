@@ -44,19 +44,19 @@ func (noObserver) End(openai.Ending) {}
 
 // client writes an answer in the shape that the client asked for: a stream or one JSON body.
 type client struct {
-	request  *inflight.Request
-	record   *receipt.Recorder
-	sink     Sink
-	observer Observer
-	asked    time.Time // when the request started
-	framer   *openai.Framer
-	begun    bool          // the head was sent
-	first    time.Duration // from asked until then
-	buf      []byte
+	request   *inflight.Request
+	record    *receipt.Recorder
+	sink      Sink
+	observer  Observer
+	startedAt time.Time // when the request started
+	framer    *openai.Framer
+	headSent  bool          // the head was sent
+	first     time.Duration // from asked until then
+	buf       []byte
 }
 
 func newClient(r *inflight.Request, record *receipt.Recorder, sink Sink, observer Observer) client {
-	c := client{request: r, record: record, sink: sink, observer: observer, asked: r.World.Now()}
+	c := client{request: r, record: record, sink: sink, observer: observer, startedAt: r.World.Now()}
 	if c.observer == nil {
 		c.observer = noObserver{}
 	}
@@ -66,22 +66,22 @@ func newClient(r *inflight.Request, record *receipt.Recorder, sink Sink, observe
 // frames returns the framer for answers that are not a backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
-		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.asked.Unix())
+		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.startedAt.Unix())
 	}
 	return c.framer
 }
 
 // begin sends the head. length is that of a JSON body in bytes, 0 for a stream.
 func (c *client) begin(length int) error {
-	c.begun = true
-	c.first = c.request.World.Now().Sub(c.asked)
+	c.headSent = true
+	c.first = c.request.World.Now().Sub(c.startedAt)
 	c.record.RecordFirstByte()
 	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 
 // open starts a stream. A chat answer starts with the role.
 func (c *client) open() error {
-	if c.begun {
+	if c.headSent {
 		return nil
 	}
 	if err := c.begin(0); err != nil {

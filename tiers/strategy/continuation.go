@@ -64,7 +64,7 @@ func (c *continuation) endError(err error) error {
 	switch {
 	case errors.Is(err, transcript.ErrMismatch):
 		return c.wrapError(err)
-	case failed && !c.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired:
+	case failed && !c.client.headSent && f.Kind != engine.ClientGone && f.Kind != engine.Expired:
 		return errNoDraft
 	}
 	return err
@@ -85,7 +85,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 			}
 			call, demand = c.byText(at)
 		}
-		if !c.client.begun && (c.t.Len() == 0 || !at.Clean && c.Plan.Mode == plan.ModeVerify) {
+		if !c.client.headSent && (c.t.Len() == 0 || !at.Clean && c.Plan.Mode == plan.ModeVerify) {
 			return errNoDraft // continuing by text does not guarantee the target's own answer
 		}
 		c.t.Resume(at) // tokens behind the cut point are not counted
@@ -99,7 +99,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		switch {
 		case err != nil || f == nil:
 			return err
-		case !c.client.begun || !c.mayFailOver(f):
+		case !c.client.headSent || !c.mayFailOver(f):
 			return c.wrapError(f)
 		}
 		at = s.at
@@ -178,7 +178,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	o := c.NewRequest(c.pool, call)
 	o.Demand = demand
 	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.counter.Lost
-	o.Ticket.MidStream = c.client.begun && !c.midStream
+	o.Ticket.MidStream = c.client.headSent && !c.midStream
 	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.record.Enter(c.tier())
 	asked := c.World.Now()
@@ -203,7 +203,7 @@ func (c *continuation) retriesAll(err error) bool {
 	if len(c.counter.Lost) > 0 {
 		return ok || errors.Is(err, pool.ErrNoBackend)
 	}
-	return ok && c.client.begun && !spent.AllBusy
+	return ok && c.client.headSent && !spent.AllBusy
 }
 
 // tier returns which tier writes the rest: the draft pool if it continues its own answer, else the target.
@@ -344,8 +344,8 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 
 // count counts the tokens of a chunk. The engine's total, if it is the last chunk, replaces the count.
 func (s *segment) count(c *openai.Chunk) {
-	n, told := c.Tokens(s.tokens)
-	s.tokens, s.unsure = s.tokens+n, s.unsure || !told
+	n, reported := c.Tokens(s.tokens)
+	s.tokens, s.unsure = s.tokens+n, s.unsure || !reported
 	if c.HasUsage {
 		s.usage = c.Usage
 	}

@@ -77,8 +77,8 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 		if _, broken := errors.AsType[*BrokenError](err); broken != leaves || !leaves && err != nil {
 			t.Errorf("leaves %v: %v", leaves, err)
 		}
-		if said, _, _, _ := r.said(); !leaves && said != "ZZ" {
-			t.Errorf("%q follows what was sent", said)
+		if verdict, _, _, _ := r.clientAnswer(); !leaves && verdict != "ZZ" {
+			t.Errorf("%q follows what was sent", verdict)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 		if recover() == nil {
 			t.Error("no panic")
 		}
-		r.given()
+		r.permitReturned()
 	}()
 	_ = r.run(t.Context())
 }

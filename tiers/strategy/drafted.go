@@ -143,15 +143,15 @@ func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error
 // checkTarget asks the target to check the draft so far. It returns nil if the target gave no answer.
 func (s *draftRun) checkTarget(ctx context.Context) *accept.Check {
 	began := s.World.Now()
-	said, err := s.checkDraft(ctx, s.d)
+	verdict, err := s.checkDraft(ctx, s.d)
 	s.checking += s.World.Now().Sub(began)
-	if said.Warm != "" {
-		s.warm = said.Warm
+	if verdict.Warm != "" {
+		s.warm = verdict.Warm
 	}
-	if s.own = said.Part; err != nil {
+	if s.own = verdict.Part; err != nil {
 		return nil
 	}
-	return &said.Check
+	return &verdict.Check
 }
 
 // settle serves a finished draft or escalates it.
@@ -198,7 +198,7 @@ func (s *draftRun) escalate(ctx context.Context, v accept.Verdict) error {
 	}
 	s.out.Accepted, s.out.Wasted = at.Tokens, max(s.d.Tokens()-at.Tokens, 0)
 	s.recordTally()
-	if at.Tokens == 0 && !s.client.begun {
+	if at.Tokens == 0 && !s.client.headSent {
 		return errNoDraft
 	}
 	t.Rewind(at)

@@ -53,7 +53,7 @@ func TestAnAnswerInTurnsIsWhatBothWrote(t *testing.T) {
 	if err := r.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	text, finish, prompt, completion := r.said()
+	text, finish, prompt, completion := r.clientAnswer()
 	if text != "abcdefgh" || finish != "stop" || prompt != 3 || completion != 9 ||
 		r.rc.AcceptedTokens != 8 || r.rc.TargetTokens != 1 || r.rc.Tier != plan.Mixed {
 		t.Errorf("%q, %s, %d and %d tokens; %+v", text, finish, prompt, completion, r.rc)
@@ -112,7 +112,7 @@ func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
 			if round == 1 && tc.draft != nil {
 				reason, why = r.rc.Plan.Reason, reasonUnavailable // nothing was drafted at all
 			}
-			if text, _, _, _ := r.said(); text != want || reason != why || (len(r.rc.Failovers) == 1) != (round == 2) {
+			if text, _, _, _ := r.clientAnswer(); text != want || reason != why || (len(r.rc.Failovers) == 1) != (round == 2) {
 				t.Errorf("%s in round %d: %q for %s, want %q for %s; calls %v", name, round, text, reason, want, why, r.calls)
 			}
 		}
@@ -154,7 +154,7 @@ func TestAContinuationByTextBehindBlocksKeepsTheLengthOfTheirPrompt(t *testing.T
 	if err := r.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	text, _, prompt, _ := r.said()
+	text, _, prompt, _ := r.clientAnswer()
 	if r.calls[len(r.calls)-1] != "ContinueText" || text != "abcdxyz" || prompt != 3 || r.rc.PromptTokens != 3 {
 		t.Errorf("%q behind a prompt of %d and %d tokens, by %v", text, prompt, r.rc.PromptTokens, r.calls)
 	}
@@ -217,7 +217,7 @@ func TestWhereADraftCannotBeSampledTheTargetWritesAll(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		text, _, _, _ := r.said()
+		text, _, _, _ := r.clientAnswer()
 		calls := strings.Join(r.calls, " ")
 		if text != "fresh" || calls != tc.calls || r.rc.Approximate != tc.approximate ||
 			r.rc.Verdict.Reason != tc.reason || tc.why != "" && r.rc.Plan.Reason != tc.why {
@@ -255,7 +255,7 @@ func TestAContinuationOfMoreBytesThanMayBeBreaksOff(t *testing.T) {
 	if !broken || f == nil || f.Kind != engine.BadResponse || !errors.Is(f, engine.ErrBody) || r.rc.Tries[1].Broke != engine.BadResponse {
 		t.Errorf("%v, %+v", err, r.rc.Tries)
 	}
-	if text, finish, _, _ := r.said(); text != "abcdefghijkl" || finish != "" {
+	if text, finish, _, _ := r.clientAnswer(); text != "abcdefghijkl" || finish != "" {
 		t.Errorf("%q, %s", text, finish)
 	}
 }
@@ -307,6 +307,6 @@ func TestWhereTheClientFailsNothingMoreIsSentAndTheErrorIsItsOwn(t *testing.T) {
 
 // stripped is the text that a client has.
 func stripped(r *rig) string {
-	text, _, _, _ := r.said()
+	text, _, _, _ := r.clientAnswer()
 	return text
 }

@@ -69,11 +69,11 @@ type streamRelay struct {
 	x        *dispatch.Exchange
 	finishes engine.FinishTracker
 
-	buf    []byte
-	held   []byte // JSON of the frame that is held back
-	model  openai.Span
-	end    int
-	frames int // frames with text, counted once per choice
+	buf       []byte
+	heldFrame []byte // JSON of the frame that is held back
+	model     openai.Span
+	end       int
+	frames    int // frames with text, counted once per choice
 
 	keeps bool   // another backend may continue if this one fails
 	text  []byte // of the answer, if keeps
@@ -155,9 +155,9 @@ func (s *streamRelay) forward(c *openai.Chunk) {
 	if c.HasUsage && c.Choices == 0 && !s.Body.IncludeUsage {
 		return
 	}
-	s.flushHeld(nil)
+	s.flushHeldFrame(nil)
 	if len(c.Finish) > 0 || c.Choices == 0 {
-		s.held = append(s.held, c.Raw...)
+		s.heldFrame = append(s.heldFrame, c.Raw...)
 		s.model, s.end = c.Model, c.Close
 		return
 	}
@@ -201,14 +201,14 @@ func (s *streamRelay) minTokens(text int) int {
 
 // writeLast writes the last frame with the extra object, and the terminator.
 func (s *streamRelay) writeLast(extra []byte) {
-	s.flushHeld(extra)
+	s.flushHeldFrame(extra)
 	s.buf = append(s.buf, "data: "+openai.Done+"\n\n"...)
 }
 
-func (s *streamRelay) flushHeld(extra []byte) {
-	if len(s.held) > 0 {
-		s.frame(s.held, s.model, s.end, extra)
-		s.held = s.held[:0]
+func (s *streamRelay) flushHeldFrame(extra []byte) {
+	if len(s.heldFrame) > 0 {
+		s.frame(s.heldFrame, s.model, s.end, extra)
+		s.heldFrame = s.heldFrame[:0]
 	}
 }
 
@@ -230,10 +230,10 @@ func (s *streamRelay) endWithoutUsage() {
 	if !s.Body.IncludeUsage {
 		return
 	}
-	s.flushHeld(nil)
+	s.flushHeldFrame(nil)
 	id, created := openai.Named(s.named)
-	s.held = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).UsageChunk(s.ending().Usage)
-	s.model, s.end = openai.Span{}, len(s.held)-1
+	s.heldFrame = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).UsageChunk(s.ending().Usage)
+	s.model, s.end = openai.Span{}, len(s.heldFrame)-1
 }
 
 // estimate counts one token per frame if the stream broke before its usage came.

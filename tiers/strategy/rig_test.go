@@ -89,12 +89,12 @@ func (r *rig) run(ctx context.Context) error {
 	a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r, Auditor: r.auditor})
 	err := a.Run(ctx)
 	r.out = a.Outcome()
-	r.given()
+	r.permitReturned()
 	return err
 }
 
-// given fails the test where a place at a backend is held for ever.
-func (r *rig) given() {
+// permitReturned fails the test where a place at a backend is held for ever.
+func (r *rig) permitReturned() {
 	for _, p := range []inflight.Pool{r.request.Draft, r.request.Target} {
 		for _, b := range p.Snapshot() {
 			if b.InFlight != 0 {
@@ -136,8 +136,8 @@ func (r *rig) fault(at int) error {
 	return nil
 }
 
-// said is what the client makes of its answer: the text, how it ended, and the usage that it was told.
-func (r *rig) said() (text, finish string, prompt, completion int) {
+// clientAnswer is what the client makes of its answer: the text, how it ended, and the usage that it was told.
+func (r *rig) clientAnswer() (text, finish string, prompt, completion int) {
 	r.t.Helper()
 	events := openai.NewEventReader(bytes.NewReader(r.body.Bytes()), 1<<20)
 	for {

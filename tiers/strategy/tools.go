@@ -27,8 +27,8 @@ func (a *callTools) run(ctx context.Context) error {
 	v := d.Verdict()
 	if v.Reason == accept.ReasonDoubtful {
 		var check *accept.Check
-		if said, err := a.checkDraft(ctx, d); err == nil {
-			check = &said.Check
+		if verdict, err := a.checkDraft(ctx, d); err == nil {
+			check = &verdict.Check
 		}
 		d.ApplyCheck(check)
 		v = d.Verdict()

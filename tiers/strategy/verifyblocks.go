@@ -79,27 +79,27 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 		b.verifier.Limit = max(b.window-len(b.prompt), 1)
 	}
 	began := b.World.Now()
-	said := receipt.Check{Scorer: plan.ScorerIDs, Tokens: len(block)}
+	verdict := receipt.Check{Scorer: plan.ScorerIDs, Tokens: len(block)}
 	s, err := verify.NewVerifier(b.Caller).Score(ctx, verify.Question{Prompt: slices.Concat(b.prompt, b.verifier.IDs), IDs: block, Warm: b.scorer})
-	said.Backend, said.Took = s.Backend, b.World.Now().Sub(began)
+	verdict.Backend, verdict.Took = s.Backend, b.World.Now().Sub(began)
 	b.out.Scored += s.Computed
 	b.recordTally()
 	if err != nil {
-		said.Reason = verify.FailureReason(err)
-		b.recordCheck(said)
+		verdict.Reason = verify.FailureReason(err)
+		b.recordCheck(verdict)
 		return errNoVerdict
 	}
 	b.scorer = s.Backend
 	if s.Ends && !slices.Contains(b.verifier.EOS, s.Next) {
 		b.verifier.EOS = append(slices.Clone(b.verifier.EOS), s.Next)
 	}
-	said.Kept = b.verifier.Verify(block, s.Choices, s.Next)
-	said.Pass, said.Reason = said.Kept == len(block), accept.ReasonTargetAgrees
-	if !said.Pass {
-		said.Reason = accept.ReasonTargetDisagrees
+	verdict.Kept = b.verifier.Verify(block, s.Choices, s.Next)
+	verdict.Pass, verdict.Reason = verdict.Kept == len(block), accept.ReasonTargetAgrees
+	if !verdict.Pass {
+		verdict.Reason = accept.ReasonTargetDisagrees
 	}
-	b.recordCheck(said)
-	if n := len(b.verifier.IDs); !said.Pass && b.verifier.Finish == "" {
+	b.recordCheck(verdict)
+	if n := len(b.verifier.IDs); !verdict.Pass && b.verifier.Finish == "" {
 		// The target's own token may be an end-of-sequence id that no probe has seen.
 		if text, err := b.text(ctx, b.verifier.IDs[n-1:]); err != nil || special(text) {
 			b.verifier.IDs = b.verifier.IDs[:n-1]
@@ -194,7 +194,7 @@ func (b *verifyBlocks) finishAlone(ctx context.Context, cause error) error {
 	}
 	at := b.cutPoint(ctx)
 	switch {
-	case at.Tokens == 0 && !b.client.begun:
+	case at.Tokens == 0 && !b.client.headSent:
 		b.countWasted(b.verifier.Drafted)
 		if why == draft.ReasonLost && b.verifier.Rounds == 0 {
 			b.out.Verdict = accept.Verdict{}
@@ -202,7 +202,7 @@ func (b *verifyBlocks) finishAlone(ctx context.Context, cause error) error {
 			return b.withoutDraft(ctx, cause)
 		}
 		return errNoDraft
-	case b.client.begun && !b.Config.MidstreamFailover:
+	case b.client.headSent && !b.Config.MidstreamFailover:
 		return &BrokenError{cause}
 	}
 	b.t.Rewind(at)

@@ -48,13 +48,13 @@ func (s *verifySampled) run(ctx context.Context) error {
 		}
 		return s.withoutDraft(ctx, err)
 	}
-	said, places, err := s.score(ctx)
+	verdict, places, err := s.score(ctx)
 	if err != nil {
-		said.Reason = verify.FailureReason(err)
-		return s.failToTarget(ctx, said, err) // the failure may depend on the draft's content
+		verdict.Reason = verify.FailureReason(err)
+		return s.failToTarget(ctx, verdict, err) // the failure may depend on the draft's content
 	}
 	s.rejection.TestDraft(s.draft.IDs, places, func() float64 { return s.RandomFor(inflight.DrawSample) })
-	s.recordScores(said, len(places))
+	s.recordScores(verdict, len(places))
 	text, err := s.drawRest(ctx)
 	if err != nil {
 		return s.failToTarget(ctx, nil, err)
@@ -64,15 +64,15 @@ func (s *verifySampled) run(ctx context.Context) error {
 
 // write asks the draft pool for the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
-	most := min(plan.MaxSampled, s.Config.Scoring.MaxTokens)
+	maxTokens := min(plan.MaxSampled, s.Config.Scoring.MaxTokens)
 	if limit := s.Body.Limit(); limit > 0 {
-		most = min(most, limit)
+		maxTokens = min(maxTokens, limit)
 	}
 	d := &s.draft
 	o := s.newDraftRequest(&engine.DraftListed{
-		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.DraftSampling(s.Body), MaxTokens: most, Into: d,
+		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.DraftSampling(s.Body), MaxTokens: maxTokens, Into: d,
 	})
-	o.Demand.Whole, o.Demand.MaxOutput = true, most
+	o.Demand.Whole, o.Demand.MaxOutput = true, maxTokens
 	o.FirstByteTimeout = s.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, s.Body)
 	backend, err := s.Do(ctx, o)
 	switch {
@@ -99,26 +99,26 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 }
 
 // score has the target score the draft once and returns the positions to test. said is the check for the record.
-func (s *verifySampled) score(ctx context.Context) (said *receipt.Check, places []accept.Position, err error) {
+func (s *verifySampled) score(ctx context.Context) (verdict *receipt.Check, places []accept.Position, err error) {
 	began := s.World.Now()
-	heard, err := verify.NewVerifier(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
-	said = &receipt.Check{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began)}
+	scores, err := verify.NewVerifier(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
+	verdict = &receipt.Check{Scorer: plan.ScorerIDs, Backend: scores.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began)}
 	if err != nil {
-		return said, nil, err
+		return verdict, nil, err
 	}
-	s.out.Scored += heard.Computed
-	s.scorer = heard.Backend
-	return said, verify.NewPositions(s.draft.Places, plan.DraftSampling(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
+	s.out.Scored += scores.Computed
+	s.scorer = scores.Backend
+	return verdict, verify.NewPositions(s.draft.Places, plan.DraftSampling(s.Body), scores.Places, plan.SamplingOf(s.Body)), nil
 }
 
 // recordScores records the target's scores of the draft. tested is the number of tested positions.
-func (s *verifySampled) recordScores(said *receipt.Check, tested int) {
-	said.Kept, said.Pass, said.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonTargetAgrees
+func (s *verifySampled) recordScores(verdict *receipt.Check, tested int) {
+	verdict.Kept, verdict.Pass, verdict.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonTargetAgrees
 	if s.rejection.Refused {
-		said.Reason = accept.ReasonTargetDisagrees
+		verdict.Reason = accept.ReasonTargetDisagrees
 	}
-	s.recordCheck(*said)
-	s.recordVerdict(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Cohort: accept.CohortWhole})
+	s.recordCheck(*verdict)
+	s.recordVerdict(accept.Verdict{Accept: verdict.Pass, Reason: verdict.Reason, Tokens: tested, Cohort: accept.CohortWhole})
 	s.out.Accepted, s.out.Wasted = s.rejection.Accepted, max(s.out.Drafted-s.rejection.Accepted, 0)
 	s.recordTally()
 	s.setTier(plan.Mixed)
@@ -220,7 +220,7 @@ func (s *verifySampled) finishAnswer(ctx context.Context, text []byte) error {
 	}
 	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warmBackend: s.scorer}
 	err := c.carryOn(ctx, at)
-	if err == nil || s.client.begun {
+	if err == nil || s.client.headSent {
 		return err
 	}
 	return s.leaveToTarget(ctx, s.out.Verdict.Reason, err)
@@ -228,9 +228,9 @@ func (s *verifySampled) finishAnswer(ctx context.Context, text []byte) error {
 
 // failToTarget lets the target write the whole answer after a fault. The answer is then not exact. said is a check that
 // is not recorded yet, or nil.
-func (s *verifySampled) failToTarget(ctx context.Context, said *receipt.Check, cause error) error {
-	if said != nil {
-		s.recordCheck(*said)
+func (s *verifySampled) failToTarget(ctx context.Context, verdict *receipt.Check, cause error) error {
+	if verdict != nil {
+		s.recordCheck(*verdict)
 	}
 	return s.leaveToTarget(ctx, accept.ReasonNoVerdict, cause)
 }

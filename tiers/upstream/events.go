@@ -14,11 +14,11 @@ const maxEvent = 1 << 20 // bytes of one server-sent event
 // events is an answer as server-sent events.
 type events struct {
 	httpExchange
-	reader   *openai.EventReader
-	parser   openai.ChunkParser
-	held     *openai.Chunk // the first, read by Open
-	finishes engine.FinishTracker
-	came     int64 // bytes of the events received
+	reader     *openai.EventReader
+	parser     openai.ChunkParser
+	firstChunk *openai.Chunk // the first, read by Open
+	finishes   engine.FinishTracker
+	came       int64 // bytes of the events received
 }
 
 func (s *events) begin() (err error) {
@@ -26,14 +26,14 @@ func (s *events) begin() (err error) {
 		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
 	s.reader = openai.NewEventReader(s.resp.Body, maxEvent)
-	s.held, err = s.read()
+	s.firstChunk, err = s.read()
 	return err
 }
 
 // Next implements [engine.Stream].
 func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
-	if c := s.held; c != nil {
-		s.held = nil
+	if c := s.firstChunk; c != nil {
+		s.firstChunk = nil
 		return c, nil
 	}
 	if s.finished {
@@ -50,7 +50,7 @@ func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
 }
 
 // Buffered implements [engine.Stream].
-func (s *events) Buffered() bool { return s.held != nil || s.reader.Buffered() }
+func (s *events) Buffered() bool { return s.firstChunk != nil || s.reader.Buffered() }
 
 // read reads the next event with content.
 func (s *events) read() (*openai.Chunk, error) {

@@ -30,7 +30,7 @@ type httpExchange struct {
 	trace  httptrace.ClientTrace
 	timer  *time.Timer // idle timer; runs only during waits
 
-	begun    time.Time // when it was sent
+	sentAt   time.Time // when it was sent
 	kept     bool      // its connection was reused
 	resp     *http.Response
 	bound    usageBound
@@ -47,7 +47,7 @@ type answer interface {
 
 // open sends the attempt and reads the beginning of the answer. On failure everything is closed.
 func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
-	x.parent, x.begun = ctx, x.options.Now()
+	x.parent, x.sentAt = ctx, x.options.Now()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if d := x.attempt.FirstByteTimeout; d > 0 {
 		timer := time.AfterFunc(d, func() { x.cancel(engine.ErrFirstByte) })
@@ -62,7 +62,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
 		f.ReusedConnection = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
-		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.begun) < staleWithin
+		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.sentAt) < staleWithin
 		return f
 	}
 	opened = true

@@ -61,15 +61,15 @@ func TestWhatWasSentIsToldOnlyWhereAnEngineHasItsPrompt(t *testing.T) {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, "{") // that the answer is no good is another matter
 	})
-	told := 0
+	reported := 0
 	ask := func(call engine.Call) int {
-		told = 0
+		reported = 0
 		a := at(url, call)
-		a.Sent = func([]byte) { told++ }
+		a.Sent = func([]byte) { reported++ }
 		if s, err := newClient(t, Options{}).Open(t.Context(), a); err == nil {
 			s.Close()
 		}
-		return told
+		return reported
 	}
 	pass := &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}
 	if n, m := ask(relay(t, aPlain)), ask(pass); n != 1 || m != 0 {

@@ -32,7 +32,7 @@ func transportKind(parent, own context.Context, err error) engine.FailureKind {
 	case errors.Is(parent.Err(), context.DeadlineExceeded), errors.Is(left, context.DeadlineExceeded):
 		return engine.Expired
 	case left != nil:
-		return engine.Gone
+		return engine.ClientGone
 	case errors.Is(cause, engine.ErrFirstByte):
 		return engine.Timeout
 	case errors.Is(cause, engine.ErrStalled):

@@ -118,8 +118,8 @@ func TestEveryFaultHasItsKindAndItsStatus(t *testing.T) {
 			t.Errorf("%s: no failure", name)
 			continue
 		}
-		if f := failureOf(t, err); told(f) != tc.want || f.ReusedConnection || f.StaleConnection {
-			t.Errorf("%s: %s (%v), want %s", name, told(f), f, tc.want)
+		if f := failureOf(t, err); formatFailure(f) != tc.want || f.ReusedConnection || f.StaleConnection {
+			t.Errorf("%s: %s (%v), want %s", name, formatFailure(f), f, tc.want)
 		}
 	}
 }
@@ -142,14 +142,14 @@ func TestNoConnectionIsARefusal(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
-	if f := failureOf(t, err); told(f) != "upstream_refused 0 0" || f.ReusedConnection {
+	if f := failureOf(t, err); formatFailure(f) != "upstream_refused 0 0" || f.ReusedConnection {
 		t.Errorf("%v", f)
 	}
 }
 
 // ends are why an exchange may end from without, by the cause of its context.
 var ends = map[error]engine.FailureKind{
-	context.DeadlineExceeded: engine.Expired, context.Canceled: engine.Gone, pool.ErrLost: engine.Silent,
+	context.DeadlineExceeded: engine.Expired, context.Canceled: engine.ClientGone, pool.ErrLost: engine.Silent,
 }
 
 // silent is a backend that says these events, and then nothing until it is left.
@@ -282,7 +282,7 @@ func TestKindsOfErrorsOfTheTransport(t *testing.T) {
 		{alive, ended(engine.ErrFirstByte), io.EOF, engine.Timeout},
 		{alive, ended(engine.ErrStalled), io.EOF, engine.Stalled},
 		{ended(pool.ErrLost), ended(pool.ErrLost), io.EOF, engine.Silent},
-		{ended(context.Canceled), ended(engine.ErrFirstByte), io.EOF, engine.Gone},
+		{ended(context.Canceled), ended(engine.ErrFirstByte), io.EOF, engine.ClientGone},
 		{ended(context.DeadlineExceeded), ended(engine.ErrFirstByte), io.EOF, engine.Expired},
 	} {
 		if got := transportKind(tc.parent, tc.own, tc.err); got != tc.want {

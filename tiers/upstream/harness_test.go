@@ -95,8 +95,10 @@ func failureOf(t testing.TB, err error) *engine.Failure {
 	return f
 }
 
-// told words what dispatch goes by in a failure.
-func told(f *engine.Failure) string { return fmt.Sprintf("%s %d %d", f.Kind, f.Status, f.Responded) }
+// formatFailure words what dispatch goes by in a failure.
+func formatFailure(f *engine.Failure) string {
+	return fmt.Sprintf("%s %d %d", f.Kind, f.Status, f.Responded)
+}
 
 // eventually polls until what is true holds.
 func eventually(t testing.TB, what string, holds func() bool) {

@@ -16,12 +16,12 @@ const maxRead = 32 << 10
 // raw is an answer that is forwarded byte by byte.
 type raw struct {
 	httpExchange
-	into  *engine.Forwarded
-	meter *openai.Meter
-	buf   []byte
-	chunk openai.Chunk
-	held  int  // bytes in buf, read by Open
-	ended bool // the whole body was read
+	into            *engine.Forwarded
+	meter           *openai.Meter
+	buf             []byte
+	chunk           openai.Chunk
+	prefetchedBytes int  // bytes in buf, read by Open
+	ended           bool // the whole body was read
 }
 
 func (s *raw) begin() error {
@@ -36,14 +36,14 @@ func (s *raw) begin() error {
 		size = min(size, length+1) // one more, so that the last read also finds the end
 	}
 	s.buf = make([]byte, size)
-	s.held, err = s.read()
+	s.prefetchedBytes, err = s.read()
 	return err
 }
 
 // Next implements [engine.Stream].
 func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
-	n := s.held
-	s.held = 0
+	n := s.prefetchedBytes
+	s.prefetchedBytes = 0
 	for n == 0 && !s.ended {
 		s.await()
 		var err error
@@ -61,7 +61,7 @@ func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
 }
 
 // Buffered implements [engine.Stream].
-func (s *raw) Buffered() bool { return s.held > 0 || s.ended }
+func (s *raw) Buffered() bool { return s.prefetchedBytes > 0 || s.ended }
 
 // read reads the available bytes. Bytes that came with an error are dropped.
 func (s *raw) read() (int, error) {
@@ -80,8 +80,8 @@ func (s *raw) measure() {
 	if s.into.Events {
 		came = s.meter.Bytes()
 	}
-	u, told := s.meter.Usage()
-	if u = s.bound.clamp(u, came); !told || !s.ended {
+	u, reported := s.meter.Usage()
+	if u = s.bound.clamp(u, came); !reported || !s.ended {
 		u.Completion = max(u.Completion, min(s.meter.Pieces(), s.bound.answer))
 	}
 	s.into.Used = u

@@ -51,7 +51,7 @@ func TestFaultsOfASimulatedEngineAreToldApart(t *testing.T) {
 		}
 		got := ""
 		if err != nil {
-			got = told(failureOf(t, err))
+			got = formatFailure(failureOf(t, err))
 		}
 		if got != tc.want || tc.chunks != (len(texts) > 0) {
 			t.Errorf("%s: %q behind %d chunks, want %q", tc.name, got, len(texts), tc.want)

@@ -9,9 +9,9 @@ type usageBound struct {
 	prompt int    // maximum for its prompts; 0: derived from sent
 	answer int    // maximum for its answer
 
-	searched bool // sent was searched: the next fields are known
-	most     int  // maximum tokens in sent
-	hides    bool // the answer may omit generated tokens
+	searched  bool // sent was searched: the next fields are known
+	maxTokens int  // maximum tokens in sent
+	hides     bool // the answer may omit generated tokens
 }
 
 // inOnePiece tells clamp that the answer is not a stream.
@@ -25,7 +25,7 @@ func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 		can.Prompt = len(b.sent)
 		if u.Prompt > can.Prompt {
 			b.search()
-			can.Prompt = b.most
+			can.Prompt = b.maxTokens
 		}
 	}
 	if came != inOnePiece && int64(u.Completion) > came {
@@ -39,6 +39,6 @@ func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 // search searches the body, once and only if it may matter.
 func (b *usageBound) search() {
 	if !b.searched {
-		b.searched, b.most, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
+		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
 	}
 }

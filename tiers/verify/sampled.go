@@ -31,10 +31,10 @@ func (a Verifier) ScoreListed(ctx context.Context, q Question) (ListedScores, er
 
 // NewPositions returns the positions of a draft from the tokens that the draft pool listed (drawn is its sampling) and
 // those that the target listed (wanted is the request's sampling). Both lists cover the same positions.
-func NewPositions(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.Token, wanted accept.Sampling) []accept.Position {
+func NewPositions(drafted [][]accept.Token, drawn accept.Sampling, scored [][]accept.Token, requested accept.Sampling) []accept.Position {
 	out := make([]accept.Position, min(len(drafted), len(scored)))
 	for i := range out {
-		out[i] = accept.NewPosition(accept.DraftDistribution(drafted[i], drawn), accept.TargetLowerBounds(scored[i], wanted))
+		out[i] = accept.NewPosition(accept.DraftDistribution(drafted[i], drawn), accept.TargetLowerBounds(scored[i], requested))
 	}
 	return out
 }

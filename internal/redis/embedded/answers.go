@@ -128,7 +128,7 @@ func (r *eviction) note(cmd redis.Cmder) {
 }
 
 // take notes an answer and tells which must go for it.
-func (r *eviction) take(a answer) (gone []string) {
+func (r *eviction) take(a answer) (evicted []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.keys[a.key]; e != nil {
@@ -140,7 +140,7 @@ func (r *eviction) take(a answer) (gone []string) {
 		old := r.ages.Remove(r.ages.Front()).(answer)
 		delete(r.keys, old.key)
 		r.has -= old.size
-		gone = append(gone, old.key)
+		evicted = append(evicted, old.key)
 	}
-	return gone
+	return evicted
 }

@@ -42,16 +42,16 @@ func TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound(t *testing.T) {
 }
 
 func TestAnEmbeddedRedisKeepsNoMoreThanSoManyAnswers(t *testing.T) {
-	var gone []string
-	r := newEviction(1<<30, 3, func(key string) { gone = append(gone, key) })
+	var evicted []string
+	r := newEviction(1<<30, 3, func(key string) { evicted = append(evicted, key) })
 	for i := range 5 {
-		gone = append(gone, r.take(answer{fmt.Sprint(i), 1})...)
+		evicted = append(evicted, r.take(answer{fmt.Sprint(i), 1})...)
 	}
-	if fmt.Sprint(gone) != "[0 1]" || r.has != 3 || r.ages.Len() != 3 || len(r.keys) != 3 {
-		t.Errorf("gone are %v, %d bytes, %d and %d answers are left", gone, r.has, r.ages.Len(), len(r.keys))
+	if fmt.Sprint(evicted) != "[0 1]" || r.has != 3 || r.ages.Len() != 3 || len(r.keys) != 3 {
+		t.Errorf("gone are %v, %d bytes, %d and %d answers are left", evicted, r.has, r.ages.Len(), len(r.keys))
 	}
-	if gone := r.take(answer{"large", 1 << 31}); len(gone) != 4 || r.has != 0 {
-		t.Errorf("for one that is larger than all may be, %v go, and %d bytes are left", gone, r.has)
+	if evicted := r.take(answer{"large", 1 << 31}); len(evicted) != 4 || r.has != 0 {
+		t.Errorf("for one that is larger than all may be, %v go, and %d bytes are left", evicted, r.has)
 	}
 }
 

@@ -106,7 +106,7 @@ func DoWith[T any](ctx context.Context, a *Client, call func(context.Context) (T
 	}
 	waited, budget, began := waitedOf(ctx), a.budget(), time.Now()
 	defer func() { waited.add(time.Since(began)) }()
-	wait := waited.left(budget)
+	wait := waited.remaining(budget)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	if !a.acquire(timer) {
@@ -126,7 +126,7 @@ func DoWith[T any](ctx context.Context, a *Client, call func(context.Context) (T
 			o.tell(detached, late.OnLate)
 		}
 	}()
-	heard := o.wait(timer, func() time.Duration {
+	gotReply := o.wait(timer, func() time.Duration {
 		if !o.cut {
 			a.failed(ErrLate)
 		}
@@ -135,7 +135,7 @@ func DoWith[T any](ctx context.Context, a *Client, call func(context.Context) (T
 		}
 		return late.Extend()
 	})
-	if !heard {
+	if !gotReply {
 		return none, ErrLate
 	}
 	a.record(o.err, false)
@@ -199,11 +199,11 @@ func (a *Client) acquire(budget *time.Timer) bool {
 // run answers the call, and reports whether who asked still waits for that.
 func (o *outcome[T]) run(ctx context.Context, call func(context.Context) (T, error)) bool {
 	o.answer, o.err = recoverPanic(ctx, call)
-	heard := o.fate.CompareAndSwap(waiting, answered)
-	if heard {
+	gotReply := o.fate.CompareAndSwap(waiting, answered)
+	if gotReply {
 		close(o.done)
 	}
-	return heard
+	return gotReply
 }
 
 // tell gives the answer to unheard; of a panic nobody is left to be told.

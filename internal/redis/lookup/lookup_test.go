@@ -188,17 +188,17 @@ func TestAPanicIsAFailure(t *testing.T) {
 
 func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var heard, unheard atomic.Int32
+		var gotReply, unheard atomic.Int32
 		for i := range 200 { // around the very moment
 			a := newClient(Options{})
 			d := budget + time.Duration(i%3-1)
 			got, err := DoOrLeave(t.Context(), a, after(d, nil), func(_ context.Context, n int) { unheard.Add(int32(n)) })
 			if err == nil {
-				heard.Add(int32(got))
+				gotReply.Add(int32(got))
 			}
 			a.Drain(time.Minute)
 		}
-		if n := heard.Load() + unheard.Load(); n != 200*7 {
+		if n := gotReply.Load() + unheard.Load(); n != 200*7 {
 			t.Errorf("%d of 200 answers came to somebody", n/7)
 		}
 		a := newClient(Options{})
@@ -213,7 +213,7 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 		const longer = 2 * budget
 		for _, c := range []struct {
 			longer, answer time.Duration
-			heard          bool
+			gotReply       bool
 			wait           time.Duration
 		}{
 			{longer, budget / 2, true, budget / 2},
@@ -231,14 +231,14 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 				Extend: func() time.Duration { asked++; return c.longer },
 				OnLate: func(context.Context, int) { unheard++ },
 			})
-			if took := time.Since(began); (err == nil) != c.heard || took != c.wait || asked > 1 || asked == 0 && c.answer > budget {
+			if took := time.Since(began); (err == nil) != c.gotReply || took != c.wait || asked > 1 || asked == 0 && c.answer > budget {
 				t.Errorf("%+v: %v after %v, asked %d times", c, err, took, asked)
 			}
 			a.Drain(time.Minute)
-			if (unheard == 0) != c.heard {
+			if (unheard == 0) != c.gotReply {
 				t.Errorf("%+v: %d answers went to nobody", c, unheard)
 			}
-			if a.failed(ErrLate); a.Away() == c.heard {
+			if a.failed(ErrLate); a.Away() == c.gotReply {
 				t.Errorf("%+v: what was heard late counts as a failure %t", c, a.Away())
 			}
 		}

@@ -26,8 +26,8 @@ func waitedOf(ctx context.Context) *Waited {
 	return &Waited{}
 }
 
-// left is what it leaves of a budget.
-func (p *Waited) left(budget time.Duration) time.Duration {
+// remaining is what it leaves of a budget.
+func (p *Waited) remaining(budget time.Duration) time.Duration {
 	return max(0, budget-time.Duration(p.total.Load()))
 }
 

@@ -96,7 +96,7 @@ type parser struct {
 
 // frame is an array, set, map or attribute that is being read.
 type frame struct {
-	left      int // elements still to come
+	remaining int // elements still to come
 	attribute bool
 }
 
@@ -260,7 +260,7 @@ func (p *parser) enter(kind byte, n int) {
 		p.refuse("deeper than %d", maxDepth)
 		return
 	}
-	p.open[p.depth] = frame{left: n, attribute: kind == '|'}
+	p.open[p.depth] = frame{remaining: n, attribute: kind == '|'}
 	p.depth++
 	p.inAttribute = p.inAttribute || kind == '|'
 }
@@ -273,8 +273,8 @@ func (p *parser) ended() {
 	}
 	for p.depth > 0 {
 		f := &p.open[p.depth-1]
-		f.left--
-		if f.left > 0 {
+		f.remaining--
+		if f.remaining > 0 {
 			return
 		}
 		p.depth--

@@ -55,7 +55,7 @@ func TestAHashOfAHundredThousandSettingsPasses(t *testing.T) {
 
 func TestAReplyThatIsMalformedOrExceedsABoundIsRefused(t *testing.T) {
 	bulk := fmt.Sprintf("$%d\r\n", maxBulk)
-	for _, c := range []struct{ said, want string }{
+	for _, c := range []struct{ reply, want string }{
 		{"$966367641600\r\n", "a string of more than 34603008 bytes"},
 		{"$9223372036854775806\r\n", "a string of more than"},
 		{"!34603009\r\n", "a string of more than"},
@@ -82,12 +82,12 @@ func TestAReplyThatIsMalformedOrExceedsABoundIsRefused(t *testing.T) {
 		{">4\r\n$8\r\npmessage\r\n$1\r\nc\r\n$1\r\n1\r\n_\r\n", `"pmessage", whose part 3`},
 	} {
 		var g parser
-		err := g.pass([]byte(c.said))
+		err := g.pass([]byte(c.reply))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.60q: %v, want %q", c.said, err, c.want)
+			t.Errorf("%.60q: %v, want %q", c.reply, err, c.want)
 		}
 		if err != nil && g.pass([]byte("+OK\r\n")) == nil {
-			t.Errorf("%.60q: believed again", c.said)
+			t.Errorf("%.60q: believed again", c.reply)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestOnAConnectionThatSubscribedArraysAreMessagesToo(t *testing.T) {
 	short := []byte("*2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n")
 	for _, c := range []struct {
 		subscribed bool
-		said       []byte
+		reply      []byte
 		refused    bool
 	}{
 		{false, short, false}, // a hash may have a field of that name
@@ -108,19 +108,19 @@ func TestOnAConnectionThatSubscribedArraysAreMessagesToo(t *testing.T) {
 		{true, []byte("+PONG\r\n"), false},
 	} {
 		g := parser{subscribed: c.subscribed}
-		if err := g.pass(c.said); (err != nil) != c.refused {
-			t.Errorf("%q, subscribed %v: %v", c.said, c.subscribed, err)
+		if err := g.pass(c.reply); (err != nil) != c.refused {
+			t.Errorf("%q, subscribed %v: %v", c.reply, c.subscribed, err)
 		}
 	}
-	for said, want := range map[string]bool{
+	for reply, want := range map[string]bool{
 		"*2\r\n$9\r\nsubscribe\r\n$16\r\nforegate:{fg}:ev\r\n":              true,
 		"*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n$1\r\nx\r\n":     true,
 		"*3\r\n$3\r\nget\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n":                 false,
 		"*1\r\n$4\r\nping\r\n*2\r\n$9\r\nsubscribe\r\n$16\r\nforegate:\r\n": false,
 		"": false,
 	} {
-		if subscribes([]byte(said)) != want {
-			t.Errorf("%q: %v", said, !want)
+		if subscribes([]byte(reply)) != want {
+			t.Errorf("%q: %v", reply, !want)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func kindOf(cause error) engine.FailureKind {
 	case errors.Is(cause, pool.ErrLost):
 		return engine.Silent
 	}
-	return engine.Gone
+	return engine.ClientGone
 }
 
 // watch ends a stream that is silent for too long while somebody reads it. One event looks after
@@ -246,15 +246,15 @@ func (a *attempt) read() *openai.Chunk {
 			c.PromptIDs = slices.Clip(a.seq.Prompt)
 		}
 	}
-	a.heard(t.id, first)
+	a.deliverToken(t.id, first)
 	if a.next++; a.next == len(a.unread) {
 		a.unread, a.next = a.unread[:0], 0
 	}
 	return c
 }
 
-// heard tells the request of a token that was read, or counts it as made for an audit.
-func (a *attempt) heard(id int32, first bool) {
+// deliverToken tells the request of a token that was read, or counts it as made for an audit.
+func (a *attempt) deliverToken(id int32, first bool) {
 	if r := a.request; a.answers && !r.over && r.last == a {
 		r.Answer = append(r.Answer, id)
 		return

@@ -120,7 +120,7 @@ func (a *attempt) finish() {
 	tok := vllmsim.DefaultTokenizer()
 	if a.writer != nil {
 		for i, id := range a.ids {
-			a.heard(id, i == 0)
+			a.deliverToken(id, i == 0)
 		}
 	}
 	switch c := a.call.(type) {

@@ -312,7 +312,7 @@ func TestWhatCannotBeRunSaysSo(t *testing.T) {
 
 func TestTheEndOfAContextEndsTheCall(t *testing.T) {
 	for cause, want := range map[error]engine.FailureKind{
-		context.DeadlineExceeded: engine.Expired, pool.ErrLost: engine.Silent, errors.New("gone"): engine.Gone,
+		context.DeadlineExceeded: engine.Expired, pool.ErrLost: engine.Silent, errors.New("gone"): engine.ClientGone,
 	} {
 		for _, after := range []time.Duration{Hop / 2, 20 * time.Millisecond, 500 * time.Millisecond} {
 			b := newBench(t, loadtest.Pool{})
@@ -353,7 +353,7 @@ func TestAStreamThatNobodyReadsEndsWithItsContext(t *testing.T) {
 		}
 		_, end = s.Next(0)
 	})
-	if b.play(); !buffered || kind(end) != engine.Gone {
+	if b.play(); !buffered || kind(end) != engine.ClientGone {
 		t.Errorf("buffered %v, %v", buffered, end)
 	}
 }

@@ -162,26 +162,26 @@ func (l *Loop) NewSignal() world.Signal { return &signal{loop: l} }
 
 type signal struct {
 	loop  *Loop
-	given bool
+	isSet bool
 	wait  []waiting
 }
 
 func (s *signal) Set() {
-	s.given = true
+	s.isSet = true
 	for _, w := range s.wait {
 		s.loop.wake(w, nil)
 	}
 	s.wait = nil
 }
 
-func (s *signal) IsSet() bool { return s.given }
+func (s *signal) IsSet() bool { return s.isSet }
 
 func (s *signal) Wait(ctx context.Context) error {
-	if s.given {
+	if s.isSet {
 		return nil
 	}
 	s.wait = append(s.wait, s.loop.begin())
-	if err := s.loop.wait(ctx); err != nil && !s.given {
+	if err := s.loop.wait(ctx); err != nil && !s.isSet {
 		return err
 	}
 	return nil

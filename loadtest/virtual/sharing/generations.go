@@ -55,10 +55,10 @@ func (r ofReplica) Join(id cache.GenerationID) pipeline.Subscriber {
 // subscriber is one request's part in a generation.
 type subscriber struct {
 	pipeline.Subscriber
-	of    ofReplica
-	id    cache.GenerationID
-	maker *maker
-	left  bool
+	of      ofReplica
+	id      cache.GenerationID
+	maker   *maker
+	hasLeft bool
 }
 
 // Next implements [pipeline.Subscriber].
@@ -77,10 +77,10 @@ func (s *subscriber) Next(ctx context.Context, deadline time.Time) (cache.Event,
 // Depart implements [pipeline.Subscriber].
 func (s *subscriber) Depart() {
 	s.Subscriber.Depart()
-	if s.left {
+	if s.hasLeft {
 		return
 	}
-	s.left = true
+	s.hasLeft = true
 	if s.maker.subscribers--; s.maker.subscribers == 0 && s.of.makers[s.id] == s.maker {
 		delete(s.of.makers, s.id)
 	}

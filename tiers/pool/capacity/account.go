@@ -73,8 +73,8 @@ func (a *Account) Count(r *Request, prompt int) {
 	if r.ended {
 		return
 	}
-	held := r.totals.Held - max(prompt-r.Shared, 0)
-	off := Totals{Held: held, Tokens: held}
+	held := r.totals.PromptTokens - max(prompt-r.Shared, 0)
+	off := Totals{PromptTokens: held, Tokens: held}
 	if r.first.IsZero() {
 		off.Queued = min(held, r.totals.Queued)
 	}

@@ -32,7 +32,7 @@ func (w *walked) step(op byte) {
 			r.Parts[i] = prefix.Part{Key: prefix.Key(w.rng.IntN(4)), Share: w.rng.Float64()}
 		}
 		held := prompt - r.Shared
-		w.Start(r, Totals{Requests: 1, Waiting: 1, Queued: max(prompt-cached, 0), Held: held, Tokens: held + w.rng.IntN(300)})
+		w.Start(r, Totals{Requests: 1, Waiting: 1, Queued: max(prompt-cached, 0), PromptTokens: held, Tokens: held + w.rng.IntN(300)})
 		w.open = append(w.open, r)
 	case op < 130:
 		w.FirstToken(w.any(), w.now)
@@ -80,7 +80,7 @@ func (w *walked) check() {
 		w.t.Fatalf("counted %+v and %+v, want %+v and %+v", w.All(), w.Recent(), all, recent)
 	}
 	for _, c := range []Totals{all, recent} {
-		if c.Requests < 0 || c.Waiting < 0 || c.Queued < 0 || c.Held < 0 || c.Tokens < 0 {
+		if c.Requests < 0 || c.Waiting < 0 || c.Queued < 0 || c.PromptTokens < 0 || c.Tokens < 0 {
 			w.t.Fatalf("less than nothing: %+v", c)
 		}
 	}
@@ -143,7 +143,7 @@ func FuzzWhatIsTakenIsGivenBackInAnyOrder(f *testing.F) {
 func TestAFirstTokenTellsWhatWasComputedOnce(t *testing.T) {
 	a := NewAccount(start)
 	r := &Request{Began: start, Ahead: 300}
-	a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, Held: 1200})
+	a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, PromptTokens: 1200})
 	if got := a.Uncomputed(start.Add(100*time.Millisecond), 4000); got != 600 {
 		t.Errorf("%v tokens are left after 100 ms, want 600", got)
 	}
@@ -153,11 +153,11 @@ func TestAFirstTokenTellsWhatWasComputedOnce(t *testing.T) {
 	if tokens, first := a.FirstToken(r, start.Add(2*time.Second)); tokens != 0 || first || !r.FirstToken().Equal(start.Add(time.Second)) {
 		t.Errorf("a second first token: %v, %v, at %v", tokens, first, r.FirstToken())
 	}
-	if want := (Totals{Requests: 1, Held: 1200}); *a.All() != want || r.Totals() != want {
+	if want := (Totals{Requests: 1, PromptTokens: 1200}); *a.All() != want || r.Totals() != want {
 		t.Errorf("counted %+v, %+v, want %+v", a.All(), r.Totals(), want)
 	}
 	a.End(r)
-	if _, first := a.FirstToken(r, start); first || r.Totals().Held != 1200 {
+	if _, first := a.FirstToken(r, start); first || r.Totals().PromptTokens != 1200 {
 		t.Error("what has ended began to answer, or what it held at last is forgotten")
 	}
 }

@@ -38,10 +38,10 @@ type Inputs struct {
 
 // Forecast is the KV memory that the requests on a backend will need, in tokens of one engine.
 type Forecast struct {
-	Growth     float64 // by which the requests there are expected to fill the cache further, at the worst moment
-	Margin     float64 // by how much more than expected that may be
-	OwnPartly  float64 // of own prompts, not computed yet
-	OthersHeld float64 // by other replicas' requests, beyond the reading
+	Growth       float64 // by which the requests there are expected to fill the cache further, at the worst moment
+	Margin       float64 // by how much more than expected that may be
+	OwnPartly    float64 // of own prompts, not computed yet
+	OthersTokens float64 // by other replicas' requests, beyond the reading
 }
 
 // Forecast computes the forecast for the account's requests and those of other replicas, which are assumed to be like
@@ -72,9 +72,9 @@ func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
 
 	engines := float64(max(f.Engines, 1)) // the capacity is one engine's
 	return Forecast{
-		Growth:     growth / engines,
-		Margin:     marginSigmas*math.Sqrt(variance/engines) + unmodelled*float64(f.Capacity),
-		OwnPartly:  partly / engines,
-		OthersHeld: (waits + others) * each / engines,
+		Growth:       growth / engines,
+		Margin:       marginSigmas*math.Sqrt(variance/engines) + unmodelled*float64(f.Capacity),
+		OwnPartly:    partly / engines,
+		OthersTokens: (waits + others) * each / engines,
 	}
 }

@@ -21,28 +21,28 @@ func TestTheOutlookIsOfOurRequestsAndOfThoseTakenToBeLikeThem(t *testing.T) {
 		"one of ours, three like it":    {1, 0, func(f f) { f.Running = 4 }, Forecast{Growth: 4 * 128, Margin: margin(400)}},
 		"four of others, like the mean": {0, 0, func(f f) { f.Running = 4 }, Forecast{Growth: 4 * 100, Margin: margin(40_000)}},
 		"the last block is half full":   {0, 0, func(f f) { f.Running, f.BlockSize = 4, 16 }, Forecast{Growth: 4*100 + 4*8, Margin: margin(40_000)}},
-		"others that wait":              {0, 0, func(f f) { f.Waiting = 2 }, Forecast{Growth: 200, Margin: margin(20_000), OthersHeld: 1000}},
+		"others that wait":              {0, 0, func(f f) { f.Waiting = 2 }, Forecast{Growth: 200, Margin: margin(20_000), OthersTokens: 1000}},
 		"a prompt of ours":              {0, 1, func(f) {}, Forecast{Growth: 128, Margin: margin(100), OwnPartly: 1000}},
 		"a prompt, half of it seen": {0, 1, func(f f) { f.ReadAt = start.Add(125 * time.Millisecond) },
 			Forecast{Growth: 128, Margin: margin(100), OwnPartly: 500}},
 		"three of ours, another replica": {0, 3, func(f f) { f.Replicas = 2 },
-			Forecast{Growth: 5 * 128, Margin: margin(500), OwnPartly: 3000, OthersHeld: 2000}},
+			Forecast{Growth: 5 * 128, Margin: margin(500), OwnPartly: 3000, OthersTokens: 2000}},
 		"of two engines each has half": {0, 0, func(f f) { f.Running, f.Engines = 4, 2 }, Forecast{Growth: 200, Margin: margin(20_000)}},
 	} {
 		a, f := NewAccount(start), facts
 		for range c.ours {
 			r := &Request{Began: start, Output: 100, Variance: 100}
-			a.Start(r, Totals{Requests: 1, Waiting: 1, Held: 1000})
+			a.Start(r, Totals{Requests: 1, Waiting: 1, PromptTokens: 1000})
 			a.FirstToken(r, start)
 			a.Read(start.Add(time.Second)) // it knows the request
 		}
 		for range c.asks {
-			a.Start(&Request{Began: start, Output: 100, Variance: 100}, Totals{Requests: 1, Waiting: 1, Queued: 1000, Held: 1000})
+			a.Start(&Request{Began: start, Output: 100, Variance: 100}, Totals{Requests: 1, Waiting: 1, Queued: 1000, PromptTokens: 1000})
 		}
 		c.set(&f)
 		got := a.Forecast(start, &f)
 		off := math.Abs(got.Growth-c.want.Growth) + math.Abs(got.Margin-c.want.Margin) +
-			math.Abs(got.OwnPartly-c.want.OwnPartly) + math.Abs(got.OthersHeld-c.want.OthersHeld)
+			math.Abs(got.OwnPartly-c.want.OwnPartly) + math.Abs(got.OthersTokens-c.want.OthersTokens)
 		if off > 1e-6 {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

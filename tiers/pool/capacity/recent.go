@@ -4,18 +4,18 @@ import "time"
 
 // Totals are sums over requests of this replica.
 type Totals struct {
-	Requests int
-	Waiting  int // requests whose first token has not come
-	Queued   int // prompt tokens that are still to be computed, without those expected in the prefix cache
-	Held     int // prompt tokens: what fills the KV cache soon after the start
-	Tokens   int // prompt tokens and half of the expected output: what fills it on average
+	Requests     int
+	Waiting      int // requests whose first token has not come
+	Queued       int // prompt tokens that are still to be computed, without those expected in the prefix cache
+	PromptTokens int // prompt tokens: what fills the KV cache soon after the start
+	Tokens       int // prompt tokens and half of the expected output: what fills it on average
 }
 
 func (t *Totals) add(o Totals) {
 	t.Requests += o.Requests
 	t.Waiting += o.Waiting
 	t.Queued += o.Queued
-	t.Held += o.Held
+	t.PromptTokens += o.PromptTokens
 	t.Tokens += o.Tokens
 }
 
@@ -23,7 +23,7 @@ func (t *Totals) sub(o Totals) {
 	t.Requests -= o.Requests
 	t.Waiting -= o.Waiting
 	t.Queued -= o.Queued
-	t.Held -= o.Held
+	t.PromptTokens -= o.PromptTokens
 	t.Tokens -= o.Tokens
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// begun is a request as the plain model of recent knows it.
-type begun struct {
+// sample is a request as the plain model of recent knows it.
+type sample struct {
 	at time.Time
 	t  Totals
 }
@@ -29,7 +29,7 @@ func numbered(at time.Time) int64 {
 
 // model is recent without slices that come round: all leases, one by one.
 type model struct {
-	live   []begun
+	live   []sample
 	since  int64
 	newest int64
 }
@@ -44,7 +44,7 @@ func (m *model) sum() (t Totals) {
 }
 
 func aTally(rng *rand.Rand) Totals {
-	return Totals{Requests: 1, Queued: rng.IntN(5000), Held: rng.IntN(5000), Tokens: rng.IntN(9000)}
+	return Totals{Requests: 1, Queued: rng.IntN(5000), PromptTokens: rng.IntN(5000), Tokens: rng.IntN(9000)}
 }
 
 func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
@@ -65,7 +65,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 				if rng.IntN(4) == 0 { // the clock went back a little
 					at = at.Add(-time.Duration(rng.IntN(300)) * time.Millisecond)
 				}
-				l := begun{at, aTally(rng)}
+				l := sample{at, aTally(rng)}
 				if numbered(at) <= m.newest-kept {
 					continue
 				}
@@ -131,9 +131,9 @@ func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) 
 func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, -7 * time.Second, 7 * time.Second} {
 		r, now := aRecent()
-		var live []begun
+		var live []sample
 		begin := func() {
-			l := begun{now, Totals{Requests: 1, Queued: 10, Held: 10, Tokens: 10}}
+			l := sample{now, Totals{Requests: 1, Queued: 10, PromptTokens: 10, Tokens: 10}}
 			r.start(l.t, now)
 			live = append(live, l)
 		}

@@ -70,8 +70,8 @@ func (r *Request) begins(s estimate.Speed) time.Time {
 	return r.Began.Add(time.Duration(prefill * float64(time.Second)))
 }
 
-// begun reports whether the prompt has been computed.
-func (r *Request) begun(now time.Time, s estimate.Speed) bool {
+// isPrefilled reports whether the prompt has been computed.
+func (r *Request) isPrefilled(now time.Time, s estimate.Speed) bool {
 	return !r.first.IsZero() || r.Whole && now.After(r.begins(s))
 }
 
@@ -97,27 +97,27 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 	all := 0
 	*f = forecast{at: now}
 	for _, r := range requests {
-		if !r.begun(now, s) {
-			f.partly += float64(r.totals.Held)
+		if !r.isPrefilled(now, s) {
+			f.partly += float64(r.totals.PromptTokens)
 			f.beginning++
 		}
 		left, generated := r.remaining(now, s)
 		f.variance += r.Variance
 		i := span(left)
 		count[i]++
-		held[i] += r.totals.Held + generated
-		all += r.totals.Held + generated
+		held[i] += r.totals.PromptTokens + generated
+		all += r.totals.PromptTokens + generated
 	}
-	most, k, holds := 0, 0, 0
+	maximum, k, holds := 0, 0, 0
 	for i := spans - 1; i >= 0; i-- {
 		if count[i] == 0 {
 			continue
 		}
 		k += count[i]
 		holds += held[i]
-		most = max(most, holds+k*spanEnd(i))
+		maximum = max(maximum, holds+k*spanEnd(i))
 	}
-	f.growth = float64(max(most-all, 0))
+	f.growth = float64(max(maximum-all, 0))
 	return f
 }
 

@@ -44,7 +44,7 @@ func simulated(all []growing) int {
 		now += g.held
 		longest = max(longest, g.left)
 	}
-	most := now
+	maximum := now
 	for step := 1; step <= longest; step++ {
 		sum := 0
 		for _, g := range all {
@@ -52,9 +52,9 @@ func simulated(all []growing) int {
 				sum += g.held + step
 			}
 		}
-		most = max(most, sum)
+		maximum = max(maximum, sum)
 	}
-	return most - now
+	return maximum - now
 }
 
 // speed is what these tests' backends have: 4,000 prompt tokens a second, 50 of an answer.
@@ -64,7 +64,7 @@ var speed = estimate.Speed{Prefill: 1.0 / 4000, Decode: 0.02}
 // is expected.
 func answer(a *Account, prompt, came, output int) *Request {
 	r := &Request{Began: start, Output: output}
-	a.Start(r, Totals{Requests: 1, Waiting: 1, Held: prompt})
+	a.Start(r, Totals{Requests: 1, Waiting: 1, PromptTokens: prompt})
 	a.FirstToken(r, start)
 	r.came.Store(int32(came))
 	return r
@@ -80,8 +80,8 @@ func TestTheForecastIsTheSimulationWithWhatIsLeftRoundedUp(t *testing.T) {
 			came, output := rng.IntN(500), 1+rng.IntN(1+rng.IntN(1500))
 			r := answer(&a, rng.IntN(3000), came, output)
 			left, _ := r.remaining(start, speed)
-			exact = append(exact, growing{r.Totals().Held + came, left})
-			rounded = append(rounded, growing{r.Totals().Held + came, spanEnd(span(left))})
+			exact = append(exact, growing{r.Totals().PromptTokens + came, left})
+			rounded = append(rounded, growing{r.Totals().PromptTokens + came, spanEnd(span(left))})
 		}
 		got, truth := a.forecast.of(a.requests, start, speed).growth, simulated(exact)
 		if int(got) != simulated(rounded) {
@@ -126,7 +126,7 @@ func TestWhatIsLeftOfAnAnswer(t *testing.T) {
 
 func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 	a := NewAccount(start)
-	prompt := Totals{Requests: 1, Waiting: 1, Queued: 4000, Held: 4000}
+	prompt := Totals{Requests: 1, Waiting: 1, Queued: 4000, PromptTokens: 4000}
 	stream := &Request{Began: start, Output: 200, MaxOutput: 1000}
 	whole := &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
 	a.Start(stream, prompt)
@@ -143,15 +143,15 @@ func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 		if left, generated := whole.remaining(start.Add(after), s); generated != want || left > 200 || want == 1000 && left != 0 {
 			t.Errorf("after %v: %d came, %d are left, want %d", after, generated, left, want)
 		}
-		if begun := whole.begun(start.Add(after), s); begun != (after > 2*time.Second) {
+		if begun := whole.isPrefilled(start.Add(after), s); begun != (after > 2*time.Second) {
 			t.Errorf("after %v: begun %v", after, begun)
 		}
 	}
-	if stream.begun(start.Add(time.Hour), s) {
+	if stream.isPrefilled(start.Add(time.Hour), s) {
 		t.Error("a stream without a token has begun")
 	}
 	a.FirstToken(stream, start)
-	if !stream.begun(start, s) {
+	if !stream.isPrefilled(start, s) {
 		t.Error("a stream with a token has not begun")
 	}
 }
@@ -164,7 +164,7 @@ func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
 	}
 	of := func() *Request {
 		r := &Request{Began: now, Output: 100, MaxOutput: 100}
-		a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, Held: 1000})
+		a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, PromptTokens: 1000})
 		return r
 	}
 	one := of()

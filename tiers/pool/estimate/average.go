@@ -33,7 +33,7 @@ func (f *Flow) Add(n float64, now time.Time) {
 	if f.since.IsZero() || now.Sub(f.at) > 2*flowTime {
 		*f = Flow{since: now}
 	}
-	f.sum = f.left(now) + n
+	f.sum = f.decayed(now) + n
 	f.at = now
 }
 
@@ -43,10 +43,10 @@ func (f *Flow) PerSecond(now time.Time) float64 {
 	if age < time.Second || now.Sub(f.at) > 2*flowTime {
 		return 0
 	}
-	return f.left(now) / flowTime.Seconds() / (1 - math.Exp(-age.Seconds()/flowTime.Seconds())) // corrects for a sum younger than the time constant
+	return f.decayed(now) / flowTime.Seconds() / (1 - math.Exp(-age.Seconds()/flowTime.Seconds())) // corrects for a sum younger than the time constant
 }
 
-func (f *Flow) left(now time.Time) float64 {
+func (f *Flow) decayed(now time.Time) float64 {
 	age := now.Sub(f.at)
 	if f.at.IsZero() || age < 0 {
 		return f.sum

@@ -64,7 +64,7 @@ func TestBeforeAnyAnswerAGuessStands(t *testing.T) {
 
 func TestKindsOfAnswersAreToldApartAfter32(t *testing.T) {
 	o := NewOutputs()
-	for range knownFrom {
+	for range minOwnSamples {
 		o.Learn(3, 0, 50)
 		o.Learn(7, 0, 800)
 	}
@@ -90,13 +90,13 @@ func TestAKindSpeaksForItselfByDegrees(t *testing.T) {
 		o.Learn(-1, 0, 400)
 	}
 	last := o.all.mean
-	for n := 1; n <= knownFrom; n++ {
+	for n := 1; n <= minOwnSamples; n++ {
 		o.Learn(5, 0, 40)
 		mean, _ := o.Of(5, 0)
 		if mean >= last {
 			t.Errorf("after %d answers of 40 tokens %v are expected, %v before", n, mean, last)
 		}
-		known := float64(n) / knownFrom
+		known := float64(n) / minOwnSamples
 		if want := o.all.mean*(1-known) + 40*known; math.Abs(mean-want) > 1e-6 {
 			t.Errorf("after %d answers: %v, want %v", n, mean, want)
 		}

@@ -6,8 +6,8 @@ const (
 	meanOutputDefault = 200.0
 	// Kinds is the number of slots for kinds of answers. Kinds with the same hash share one.
 	Kinds = 256
-	// knownFrom is the number of answers after which a kind's own mean is used alone.
-	knownFrom = 32
+	// minOwnSamples is the number of answers after which a kind's own mean is used alone.
+	minOwnSamples = 32
 	// mostlyFull is the share of answers that reach their limit from which the limit is the estimate.
 	mostlyFull = 0.75
 	// like bounds that rule to limits of at most so many times the mean.
@@ -25,7 +25,7 @@ type Outputs struct {
 type lengths struct {
 	mean, variance float64
 	full           float64 // share of the answers with a limit that ended there
-	n              int     // answers seen, up to knownFrom
+	n              int     // answers seen, up to minOwnSamples
 }
 
 // NewOutputs returns an Outputs without samples. The initial spread is about the mean.
@@ -38,7 +38,7 @@ func (o *Outputs) Of(kind, limit int) (mean, variance float64) {
 	l := o.all
 	if kind >= 0 {
 		k := &o.kind[kind]
-		known := float64(k.n) / knownFrom
+		known := float64(k.n) / minOwnSamples
 		l.mean += (k.mean - l.mean) * known
 		l.variance += (k.variance - l.variance) * known
 		l.full += (k.full - l.full) * known
@@ -60,7 +60,7 @@ func (o *Outputs) Learn(kind, limit, n int) {
 		*k = o.all
 		k.mean, k.n = float64(n), 0
 	}
-	k.n = min(k.n+1, knownFrom)
+	k.n = min(k.n+1, minOwnSamples)
 	k.learn(limit, n)
 }
 

@@ -87,7 +87,7 @@ func SpeedRatio(was, is pressure.Reading) float64 {
 	return clamp(running*took/tokens, 1/maxDecode, 1/MinDecode)
 }
 
-func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }
+func clamp(v, lower, upper float64) float64 { return max(lower, min(v, upper)) }
 
 // Bounds of what is believed of how long a token is, in tokens per byte of text:
 // from one in 16 bytes (whitespace, code) to one for each byte.

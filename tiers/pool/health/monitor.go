@@ -72,12 +72,12 @@ type Monitor struct {
 	faults   float64 // share of failed calls at faultsAt
 	faultsAt time.Time
 
-	asked time.Time     // first question without an answer since; zero: none
-	quiet time.Duration // silence at the last question
-	limit time.Duration // limit of quiet
+	unansweredSince time.Time     // first question without an answer since; zero: none
+	quiet           time.Duration // silence at the last question
+	limit           time.Duration // limit of quiet
 
 	listening atomic.Bool  // MarkTokens is needed
-	heard     atomic.Int64 // last token, nanoseconds after base
+	lastToken atomic.Int64 // last token, nanoseconds after base
 }
 
 // Load is our load on a backend as far as a reading could include it.
@@ -104,9 +104,9 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
 	v.patience = max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
 	v.stuck = v.still >= v.patience
-	v.listening.Store(v.still > 0 || !v.asked.IsZero())
+	v.listening.Store(v.still > 0 || !v.unansweredSince.IsZero())
 	if r.Answers && v.stuck {
-		v.heard.Store(int64(r.At.Sub(v.base)))
+		v.lastToken.Store(int64(r.At.Sub(v.base)))
 	}
 	v.at = r.At
 	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
@@ -145,20 +145,20 @@ func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
 
 // MarkUnanswered records that a question asked at the given time was not answered in time: the process may hang.
 func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
-	if v.asked.IsZero() || v.GaveTokensSince(v.asked) {
-		v.asked = asked
+	if v.unansweredSince.IsZero() || v.GaveTokensSince(v.unansweredSince) {
+		v.unansweredSince = asked
 	}
-	v.quiet = now.Sub(v.asked)
+	v.quiet = now.Sub(v.unansweredSince)
 	v.limit = max(hungAfter, time.Duration(slowSteps*float64(own.step())))
 	v.listening.Store(true)
 }
 
 // MarkAnswered records an answer, or that answers were late by this replica's own fault.
-func (v *Monitor) MarkAnswered() { v.asked, v.quiet = time.Time{}, 0 }
+func (v *Monitor) MarkAnswered() { v.unansweredSince, v.quiet = time.Time{}, 0 }
 
 // IsSilent reports whether the backend has given no answer and no token for too long.
 func (v *Monitor) IsSilent() bool {
-	return !v.asked.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.asked)
+	return !v.unansweredSince.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.unansweredSince)
 }
 
 // IsLost reports whether it was silent or stuck for so long that its requests must move.
@@ -170,19 +170,19 @@ func (v *Monitor) IsLost() bool {
 func (v *Monitor) NeedsTokens() bool { return v.listening.Load() }
 
 // MarkTokens records that the backend gives tokens. It is safe for concurrent use.
-func (v *Monitor) MarkTokens(now time.Time) { v.heard.Store(int64(now.Sub(v.base))) }
+func (v *Monitor) MarkTokens(now time.Time) { v.lastToken.Store(int64(now.Sub(v.base))) }
 
 // givesTokens reports whether it gives tokens although its readings stand still: then the metrics are frozen, not the
 // engine.
 func (v *Monitor) givesTokens() bool {
-	heard := time.Duration(v.heard.Load())
-	return heard > v.moved.Sub(v.base)+hungAfter/2 && heard > v.at.Sub(v.base)-answersFor
+	lastToken := time.Duration(v.lastToken.Load())
+	return lastToken > v.moved.Sub(v.base)+hungAfter/2 && lastToken > v.at.Sub(v.base)-answersFor
 }
 
 // GaveTokensSince reports whether MarkTokens was called since t.
 func (v *Monitor) GaveTokensSince(t time.Time) bool {
-	heard := time.Duration(v.heard.Load())
-	return heard > 0 && heard > t.Sub(v.base)
+	lastToken := time.Duration(v.lastToken.Load())
+	return lastToken > 0 && lastToken > t.Sub(v.base)
 }
 
 // IsSuspect reports whether the backend seems to hang.
@@ -192,7 +192,7 @@ func (v *Monitor) IsSuspect() bool { return v.IsSilent() || v.stuck && !v.givesT
 func (v *Monitor) IsStuck() bool { return v.stuck }
 
 // HasPending reports whether the last question has no answer yet.
-func (v *Monitor) HasPending() bool { return !v.asked.IsZero() }
+func (v *Monitor) HasPending() bool { return !v.unansweredSince.IsZero() }
 
 // IsOut reports whether it was silent for so long that it counts as down.
 func (v *Monitor) IsOut() bool { return v.IsSilent() && v.quiet >= outAfter*v.limit }
