@@ -6,6 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
@@ -51,6 +55,41 @@ func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		if m.calls("a", 2, nil) == 0 {
 			t.Error("nobody tests it")
+		}
+	})
+}
+
+func TestAProbeOfABackendThatIsBusyCountsAsASuccess(t *testing.T) {
+	for probe, want := range map[error]machine.Outcome{
+		nil: machine.Success, errBusy: machine.Success, errBad: machine.Fault, errUnreachable: machine.Unreachable, context.Canceled: machine.Neutral,
+	} {
+		s := New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return probe }})
+		found := map[machine.Outcome]string{machine.Success: probeWell, machine.Neutral: probeNeutral}[want]
+		if found == "" {
+			found = probeFault
+		}
+		if got, told := s.once(t.Context(), s.entry(machine.Key{Pool: "big", Backend: "a"})); got != want || told != found {
+			t.Errorf("%v: outcome %d, told as %s; want %d, %s", probe, got, told, want, found)
+		}
+	}
+}
+
+func TestABackendThatIsBusyWhenItIsProbedIsClosedForTheFleet(t *testing.T) {
+	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		w := &site{}
+		all := fleetOf(t, o, 2, w)
+		for _, m := range all {
+			m.Retain("big", members)
+		}
+		w.set("a", errBusy)
+		all[0].calls("a", 5, errBad)
+		time.Sleep(200 * time.Millisecond)
+		if !every(all, "a", "open") {
+			t.Fatalf("not open: %+v", all[0].state("a"))
+		}
+		time.Sleep(4 * time.Second)
+		if !every(all, "a", "closed") || len(w.seen()) != machine.SuccessesClose {
+			t.Errorf("%+v after %d probes, want closed after %d", all[0].state("a"), len(w.seen()), machine.SuccessesClose)
 		}
 	})
 }

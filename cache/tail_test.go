@@ -373,6 +373,30 @@ func TestAPieceThatTheHolderDidNotWriteIsAsGoodAsItsDeath(t *testing.T) {
 	})
 }
 
+func TestPiecesThatCannotBeReadAreAnErrorAndNotSilence(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, _ string, raw *redis.Client) {
+		l := newLease(streamed(1))
+		l.Holder = "another"
+		wrong := func(what string) {
+			t.Helper()
+			if got, err := l.read(t.Context(), raw, ""); !redis.HasErrorPrefix(err, "WRONGTYPE") || got.held {
+				t.Errorf("%s: read %+v, %v", what, got, err)
+			}
+		}
+		must(t, raw.Set(t.Context(), l.Name, l.Holder, time.Minute).Err())
+		must(t, raw.XAdd(t.Context(), &redis.XAddArgs{Stream: l.chunks(), Values: []any{"t", l.Holder, "n", 0, "d", "sealed"}}).Err())
+		if got, err := l.read(t.Context(), raw, ""); err != nil || !got.held || len(got.pieces) != 1 {
+			t.Fatalf("read %+v, %v", got, err)
+		}
+		must(t, raw.Set(t.Context(), l.chunks(), "x", time.Minute).Err())
+		wrong("the pieces are text")
+		must(t, raw.Del(t.Context(), l.chunks(), l.Name).Err())
+		must(t, raw.HSet(t.Context(), l.Name, "a", "b").Err())
+		wrong("the lease is a hash")
+	})
+}
+
 func FuzzWhatAFollowerReads(f *testing.F) {
 	sealer, err := NewSealer()
 	must(f, err)

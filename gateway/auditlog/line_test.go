@@ -3,6 +3,8 @@ package auditlog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,6 +66,34 @@ func TestALineIsReadAsItWasWritten(t *testing.T) {
 	}
 	if diff := cmp.Diff(strings.Replace(goodLine, "1e9", "1000000000", 1), string(back)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAnErrorOfWhoIsGivenTheAuditsEndsTheReadingAndNamesTheLine(t *testing.T) {
+	full := errors.New("it is full")
+	given := 0
+	err := Read(strings.NewReader(strings.Repeat(goodLine+"\n", 3)), func(n int, _ evidence.LogEntry) error {
+		if given++; n == 2 {
+			return full
+		}
+		return nil
+	})
+	if !errors.Is(err, full) || err.Error() != "line 2: it is full" || given != 2 {
+		t.Errorf("%d audits were given, then %v", given, err)
+	}
+}
+
+func TestAFileOfMoreKindsThanCanBeImportedIsRefusedByLine(t *testing.T) {
+	var file strings.Builder
+	for i := range maxBatches + 1 {
+		file.WriteString(strings.Replace(goodLine, `"chat"`, fmt.Sprintf(`"chat%d"`, i), 1) + "\n")
+	}
+	want := fmt.Sprintf("line %d: more than %d kinds of request", maxBatches+1, maxBatches)
+	if batches, err := ReadBatches(strings.NewReader(file.String()), ""); err == nil || err.Error() != want || len(batches) != maxBatches {
+		t.Errorf("%d kinds, %v", len(batches), err)
+	}
+	if batches, err := ReadBatches(strings.NewReader(file.String()), "chat7"); err != nil || len(batches) != 1 {
+		t.Errorf("of one route: %d kinds, %v", len(batches), err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -51,5 +52,22 @@ func TestPollTellsWhyItGaveUp(t *testing.T) {
 	cancel(why)
 	if err := Poll(ctx, time.Minute, never); !errors.Is(err, why) {
 		t.Errorf("after the context's end: %v", err)
+	}
+}
+
+func TestASignalToAChildThatHasEndedIsAnErrorThatNamesIt(t *testing.T) {
+	p, err := Start(Command{Name: "short", Path: "/bin/sh", Args: []string{"-c", "exit 3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited
+	if err := p.Freeze(); !errors.Is(err, os.ErrProcessDone) || !strings.HasPrefix(err.Error(), "short: ") {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Died(); !strings.HasPrefix(err.Error(), "short ended by itself: exit status 3") {
+		t.Errorf("it says of its end: %v", err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Errorf("stopping it: %v", err)
 	}
 }

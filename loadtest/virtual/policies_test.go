@@ -79,6 +79,16 @@ func TestAboveTwoThousandTokensWeightedLooksAlmostOnlyAtFreeMemory(t *testing.T)
 	}
 }
 
+func TestAPromptThatDoesNotFitLeavesNoHeadroomForWeighted(t *testing.T) {
+	c := idle(func(c *choose.Candidate) { c.Usage = 0.96 }) // 4,000 tokens are free
+	for prompt, headroom := range map[int]float64{3000: 0.25, 4000: 0, 5000: 0, 1_000_000: 0} {
+		want := 1 - 0.04*0.95 - headroom*0.05
+		if got := weighted(&c, choose.Request{PromptTokens: prompt}); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%d tokens: a cost of %v, want %v", prompt, got, want)
+		}
+	}
+}
+
 func TestOfTwoTheOneWithFewerRequestsIsTaken(t *testing.T) {
 	cands := []choose.Candidate{
 		idle(func(c *choose.Candidate) { c.Running = 9 }),

@@ -90,13 +90,18 @@ func TestSamplingParametersOfAnEnginesOwnPathAreJudgedLikeTheRequest(t *testing.
 		}
 		listed := DefaultLimits()
 		listed.Allow = func(string) []string { return []string{f.Name} }
-		for _, form := range []string{`{"top_p":1,%s}`, `[{"top_p":1},{%s}]`} {
-			body := []byte(`{"model":"m","text":"a","sampling_params":` + fmt.Sprintf(form, `"`+f.Name+`":[1]`) + `}`)
-			if _, err := Peek("/generate", body, DefaultLimits()); err == nil {
-				t.Errorf("%s passes", body)
-			}
-			if _, err := Peek("/generate", body, listed); (err == nil) != (f.Verdict == fields.Refused) {
-				t.Errorf("%s, listed: %v", body, err)
+		escaped := fmt.Sprintf(`\u%04x%s`, f.Name[0], f.Name[1:])
+		for _, form := range []string{`{"top_p":1,"%s":[1]}`, `[{"top_p":1},{"%s":[1]}]`, `[{"%s":[1]},{"top_p":1}]`, `[[{"%s":[1]}]]`} {
+			for _, name := range []string{f.Name, escaped} {
+				body := []byte(`{"model":"m","text":"a","sampling_params":` + fmt.Sprintf(form, name) + `}`)
+				_, err := Peek("/generate", body, DefaultLimits())
+				refused, isRefusal := errors.AsType[*RequestError](err)
+				if !isRefusal || refused.Param != f.Name || refused.Code != "unsupported_parameter" {
+					t.Errorf("%s: %v", body, err)
+				}
+				if _, err = Peek("/generate", body, listed); (err == nil) != (f.Verdict == fields.Refused) {
+					t.Errorf("%s, listed: %v", body, err)
+				}
 			}
 		}
 	}

@@ -67,6 +67,32 @@ func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
 	eventually(t, "it is gone", func() bool { n, err := c.DBSize(t.Context()).Result(); return err == nil && n == 0 }) // which looks at no key
 }
 
+func TestAnErrorOfAnEmbeddedRedisIsToldThoughAnswersAreCounted(t *testing.T) {
+	c, stop := OpenAnswers()
+	defer stop()
+	pipeline := func() error {
+		_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			p.Set(t.Context(), AnswerKeys+"x", "y", time.Hour)
+			p.RPush(t.Context(), AnswerKeys+"x", "z")
+			return nil
+		})
+		return err
+	}
+	if err := pipeline(); !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		t.Errorf("of a pipeline: %v", err)
+	}
+	if err := c.RPush(t.Context(), AnswerKeys+"x", "z").Err(); !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		t.Errorf("of a command: %v", err)
+	}
+	stop()
+	if err := pipeline(); err == nil {
+		t.Error("a pipeline to a Redis that has stopped is well")
+	}
+	if err := c.Set(t.Context(), AnswerKeys+"x", "y", time.Hour).Err(); err == nil {
+		t.Error("a command to a Redis that has stopped is well")
+	}
+}
+
 func TestAnEmbeddedRedisMayStopWhileItIsDialed(t *testing.T) {
 	for range 100 { // go-redis keeps idle connections in the background
 		s := Open()
