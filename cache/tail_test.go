@@ -380,13 +380,13 @@ func TestPiecesThatCannotBeReadAreAnErrorAndNotSilence(t *testing.T) {
 		l.Holder = "another"
 		wrong := func(what string) {
 			t.Helper()
-			if got, err := l.read(t.Context(), raw, ""); !redis.HasErrorPrefix(err, "WRONGTYPE") || got.held {
+			if got, err := l.read(t.Context(), raw, ""); !redis.HasErrorPrefix(err, "WRONGTYPE") || got.leaseValid {
 				t.Errorf("%s: read %+v, %v", what, got, err)
 			}
 		}
 		must(t, raw.Set(t.Context(), l.Name, l.Holder, time.Minute).Err())
 		must(t, raw.XAdd(t.Context(), &redis.XAddArgs{Stream: l.chunks(), Values: []any{"t", l.Holder, "n", 0, "d", "sealed"}}).Err())
-		if got, err := l.read(t.Context(), raw, ""); err != nil || !got.held || len(got.pieces) != 1 {
+		if got, err := l.read(t.Context(), raw, ""); err != nil || !got.leaseValid || len(got.pieces) != 1 {
 			t.Fatalf("read %+v, %v", got, err)
 		}
 		must(t, raw.Set(t.Context(), l.chunks(), "x", time.Minute).Err())

@@ -219,12 +219,12 @@ func TestTheMemoryInUseIsFromNothingToAll(t *testing.T) {
 		want   float64
 	}{
 		"as it was read":       {func(c *Candidate) { c.Usage = 0.5 }, 0.5},
-		"with our own tokens":  {func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 25_000 }, 0.75},
-		"more than there is":   {func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 75_000 }, 1},
+		"with our own tokens":  {func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 25_000 }, 0.75},
+		"more than there is":   {func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 75_000 }, 1},
 		"read as more":         {func(c *Candidate) { c.Usage, c.Capacity = 1.5, 0 }, 1},
 		"read as less":         {func(c *Candidate) { c.Usage = -0.5 }, 0},
 		"read as no number":    {func(c *Candidate) { c.Usage = math.NaN() }, 0},
-		"of a size of nothing": {func(c *Candidate) { c.Usage, c.Capacity, c.OwnHeld = 0.25, 0, 9 }, 0.25},
+		"of a size of nothing": {func(c *Candidate) { c.Usage, c.Capacity, c.OwnTokens = 0.25, 0, 9 }, 0.25},
 	} {
 		c := with(tc.change)
 		if got := c.Filled(); got != tc.want {
