@@ -65,7 +65,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return append(b, e.Answer...)
 }
 
-// parseEntry is the inverse of appendEntry. The answer, at most most bytes, references b. The errors are
+// parseEntry is the inverse of appendEntry. The answer, at most maxSize bytes, references b. The errors are
 // ErrForeign and ErrDamaged.
 func parseEntry(b []byte, maxSize int) (*Entry, error) {
 	switch {

@@ -68,7 +68,7 @@ type ticket struct {
 	forgets      uint64
 }
 
-// newLocal holds copies of at most most bytes in total; none if most is not positive.
+// newLocal holds copies of at most maxSize bytes in total; none if maxSize is not positive.
 func newLocal(maxSize int64) *local {
 	l := &local{maxBytes: maxSize, copies: map[[32]byte]*localCopy{}}
 	l.ends.next, l.ends.prev = &l.ends, &l.ends

@@ -167,7 +167,7 @@ func (s *Sealer) seal(k Key, label string, text []byte) []byte {
 	return with.aead(&k).Seal(value, nil, plain, bound(value, &k, label))
 }
 
-// open is the inverse of seal, for texts of at most most bytes.
+// open is the inverse of seal, for texts of at most maxSize bytes.
 func (s *Sealer) open(k Key, label string, value []byte, maxSize int) ([]byte, error) {
 	if len(value) < headerLen || string(value[:len(magic)]) != magic || value[len(magic)] != version {
 		return nil, ErrForeign
@@ -227,7 +227,7 @@ func pack(text []byte) []byte {
 	return append(plain, text...)
 }
 
-// unpack is the inverse of pack, for texts of at most most bytes: longer ones are not decompressed.
+// unpack is the inverse of pack, for texts of at most maxSize bytes: longer ones are not decompressed.
 func unpack(plain []byte, maxSize int) ([]byte, error) {
 	if len(plain) < minPlain {
 		return nil, ErrDamaged

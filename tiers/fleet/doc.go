@@ -13,7 +13,7 @@
 // replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
 // good tick. It is shared again after three good ticks in a row and half a second, or up to 4 s if it failed
 // soon after the last recovery. A tick whose heartbeat Redis refuses (it is full, read-only, loading) has
-// failed; data that it still returns (drains, placements) is used. [Fleet.Known] keeps its state in all
+// failed; data that it still returns (drains, placements) is used. [Fleet.Replicas] keeps its state in all
 // modes. The age of received data counts from before the tick was sent. So a reading looks older than it is
 // by up to one round trip, and younger by up to one on its way to Redis. From the scrape to the last replica
 // it takes up to two ticks. With scrapes every s, a received reading is up to s + 2 ticks old when the next

@@ -36,7 +36,7 @@ func (f *foreign) call(name string) {
 	f.pool.mu.Unlock()
 }
 
-func (f *foreign) Replicas() int                            { f.call("Fleet.Known"); return 2 }
+func (f *foreign) Replicas() int                            { f.call("Fleet.Replicas"); return 2 }
 func (f *foreign) Sharing() bool                            { f.call("Fleet.Sharing"); return true }
 func (f *foreign) Mine(string, string) bool                 { f.call("Fleet.Mine"); return true }
 func (f *foreign) Publish(string, string, pressure.Reading) { f.call("Fleet.Publish"); f.published() }
@@ -114,7 +114,7 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 	}
 	maps.Copy(all, watched(t))
 	for _, name := range []string{
-		"Config", "Pressure", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Known", "Fleet.Sharing",
+		"Config", "Pressure", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Replicas", "Fleet.Sharing",
 		"Fleet.Place", "Fleet.Publish", "Fleet.Mine", "Index.Chain", "Index.Cached", "Index.Learn", "OnLost",
 	} {
 		if all[name] == 0 {
