@@ -135,7 +135,7 @@ func (s *Sealer) Seal(k Key, e *Entry) []byte {
 }
 
 // Open is the inverse of Seal. A value that is damaged, foreign, of another version, or whose answer has more
-// than most bytes is an error, ErrForeign or ErrDamaged. The result shares no memory with value.
+// than maxSize bytes is an error, ErrForeign or ErrDamaged. The result shares no memory with value.
 func (s *Sealer) Open(k Key, value []byte, maxSize int) (*Entry, error) {
 	plain, err := s.open(k, labelEntry, value, maxHead+maxSize)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Sealer) SealBytes(k Key, label string, piece []byte) []byte {
 	return s.seal(k, labelPiece+label, piece)
 }
 
-// OpenBytes is the inverse of SealBytes, with the same label. A result of more than most bytes is an error;
+// OpenBytes is the inverse of SealBytes, with the same label. A result of more than maxSize bytes is an error;
 // the errors are Open's.
 func (s *Sealer) OpenBytes(k Key, label string, value []byte, maxSize int) ([]byte, error) {
 	return s.open(k, labelPiece+label, value, maxSize)

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NewAssembler assembles an answer of the given kind, of at most most bytes.
+// NewAssembler assembles an answer of the given kind, of at most maximum bytes.
 func NewAssembler(kind Kind, maximum int) *Assembler {
 	return &Assembler{kind: kind, maxBytes: maximum}
 }
