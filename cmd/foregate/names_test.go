@@ -20,6 +20,9 @@ var goneWords = map[string]string{
 	"meddle": "intercept", "meddled": "intercepted", "vitals": "health monitor", "vacate": "leader lost",
 	"purses": "audit budgets", "legs": "segments", "stamps": "evidence keys, or decisions", "lot": "cohort", "lots": "cohorts",
 	"takeovers": "failovers", "riddle": "what it does",
+	"lacks": "missing capabilities", "ladder": "degradation levels", "rung": "degradation level", "pile": "batch",
+	"errand": "background task", "trickle": "demo traffic", "parcel": "message", "census": "sample", "door": "listener",
+	"owed": "pending match", "teller": "what it does",
 }
 
 // goneNames are whole identifiers that may not come back, with their replacements.
