@@ -34,7 +34,7 @@ func TestAnAbsentRowIsALineThatSaysWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "table.md")
 	gateway := filepath.Join(t.TempDir(), "foregate") // an absent row starts none
 	status, out, errs := program("chaos", "--only", "R19", "--gateway", gateway, "--out", file)
-	if status != 0 || !strings.Contains(out, "| R19 | ") || !strings.Contains(out, "holds it") {
+	if status != 0 || !strings.Contains(out, "| R19 | ") || !strings.Contains(out, "shows it") {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != out {
