@@ -1,15 +1,13 @@
 package main
 
 import (
-	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // canary is the secret that signers and gateway share in these tests. Nothing
@@ -26,27 +24,13 @@ func secretFile(t *testing.T, text string) string {
 	return file
 }
 
-// keySetOf is the key set with this one key, and a token that it signed.
-func keySetOf(t *testing.T, tenant string) (set, token string) {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed([]byte(canary)[:ed25519.SeedSize])
-	enc := base64.RawURLEncoding.EncodeToString
-	set = fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","x":%q}]}`, enc(key.Public().(ed25519.PublicKey)))
-	claims, err := json.Marshal(map[string]any{"iss": "https://login.example.com/", "aud": "foregate", "tenant": tenant, "priority": "low", "exp": time.Now().Unix() + 300})
-	if err != nil {
-		t.Fatal(err)
-	}
-	result := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
-	return set, result + "." + enc(ed25519.Sign(key, []byte(result)))
-}
-
 func TestCheckReadsWhatTheIdentitySectionNames(t *testing.T) {
 	good := secretFile(t, "k1 "+canary+"\n")
 	open := secretFile(t, "k1 "+canary)
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	set, _ := keySetOf(t, "acme")
+	set, _ := apptest.KeySet(t, canary, "acme")
 	for name, tc := range map[string]struct {
 		identity string
 		status   int

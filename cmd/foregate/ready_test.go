@@ -61,7 +61,7 @@ func TestReadyNeedsAReplica(t *testing.T) {
 func TestARouteWhoseHostsDoNotResolveIsNotReadyAndTheOtherIs(t *testing.T) {
 	file, err := config.Parse("ready", []byte(`
 listen: 127.0.0.1:0
-pools: {known: {model: m, backends: ["`+loaded(t, "m", 0.5).URL+`"]}, unknown: {model: m, backends: ["http://backend.invalid:8000"]}}
+pools: {known: {model: m, backends: ["`+apptest.LoadedBackend(t, "m", 0.5).URL+`"]}, unknown: {model: m, backends: ["http://backend.invalid:8000"]}}
 routes: [{model: m, target: known}, {model: n, target: unknown}, {model: p, draft: known, target: unknown}]
 drain: {delay: 0s, grace: 1s}
 `))

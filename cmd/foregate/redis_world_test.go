@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -98,7 +96,7 @@ const pairToken = "the-token-of-ann-who-operates-a-pair"
 func newPair(t *testing.T, section string) *pair {
 	t.Helper()
 	p := &pair{}
-	backend := loaded(t, fleetModel, 0.5)
+	backend := apptest.LoadedBackend(t, fleetModel, 0.5)
 	for i := range p.replicas {
 		file, err := config.Parse("pair", fmt.Appendf(nil, `
 listen: 127.0.0.1:0
@@ -194,20 +192,6 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 
 // lines counts the log lines of the first replica about its level.
 func (p *pair) lines(what string) int { return strings.Count(p.logs[0].String(), what) }
-
-// loaded is a backend that does nothing but tell its KV usage.
-func loaded(t *testing.T, model string, usage float64) *httptest.Server {
-	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
-			http.Error(w, "busy", http.StatusTeapot)
-			return
-		}
-		_, _ = fmt.Fprintf(w, "vllm:num_requests_running{model_name=%q} 1\nvllm:num_requests_waiting{model_name=%q} 0\nvllm:kv_cache_usage_perc{model_name=%q} %g\n", model, model, model, usage)
-	}))
-	t.Cleanup(srv.Close)
-	return srv
-}
 
 const (
 	fleetModel = "m"

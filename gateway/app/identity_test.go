@@ -1,11 +1,9 @@
 package app_test
 
 import (
-	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,24 +20,10 @@ const canary = "canary-5f2c7a9be1d34c60a8f1b2c3d4e5f607"
 
 // signer says who calls, as a load balancer does.
 func signer(tenant, priority, method, path string, expires time.Time) string {
-	configured := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
+	signed := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
 	mac := hmac.New(sha256.New, []byte(canary))
-	_, _ = fmt.Fprintf(mac, "%s\n%s\n%s", configured, method, path)
-	return configured + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// keySetOf is the key set with this one key, and a token that it signed.
-func keySetOf(t *testing.T, tenant string) (set, token string) {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed([]byte(canary)[:ed25519.SeedSize])
-	enc := base64.RawURLEncoding.EncodeToString
-	set = fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","x":%q}]}`, enc(key.Public().(ed25519.PublicKey)))
-	claims, err := json.Marshal(map[string]any{"iss": "https://login.example.com/", "aud": "foregate", "tenant": tenant, "priority": "low", "exp": time.Now().Unix() + 300})
-	if err != nil {
-		t.Fatal(err)
-	}
-	configured := enc([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + enc(claims)
-	return set, configured + "." + enc(ed25519.Sign(key, []byte(configured)))
+	_, _ = fmt.Fprintf(mac, "%s\n%s\n%s", signed, method, path)
+	return signed + ";sig=" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // identified is a gateway over recording backends with this identity section.
@@ -109,7 +93,7 @@ func TestASignedGatewayBelievesNothingElse(t *testing.T) {
 }
 
 func TestAGatewayOfTokensBelievesNothingElse(t *testing.T) {
-	set, token := keySetOf(t, "acme")
+	set, token := apptest.KeySet(t, canary, "acme")
 	g := identified(t, fmt.Sprintf(`{mode: jwt, jwt: {issuer: "https://login.example.com/", audience: foregate, jwks_file: %q}}`, secretFile(t, set)))
 	_, signature, _ := strings.Cut(token[strings.IndexByte(token, '.')+1:], ".")
 	for name, auth := range map[string]string{
@@ -134,10 +118,10 @@ func quiet(t *testing.T, g *guarded, tenant, class string, secrets ...string) {
 			return strings.Contains(line, fmt.Sprintf("%q:%q", "tenant", tenant)) && strings.Contains(line, fmt.Sprintf("%q:%q", "priority", class))
 		})
 	})
-	configured := g.Log.String() + g.Metrics(t)
+	output := g.Log.String() + g.Metrics(t)
 	for _, s := range secrets {
-		if strings.Contains(configured, s) {
-			t.Errorf("a secret is told: %s", configured)
+		if strings.Contains(output, s) {
+			t.Errorf("a secret is told: %s", output)
 		}
 	}
 }

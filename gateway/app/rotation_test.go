@@ -44,7 +44,7 @@ func rotateFile(t *testing.T, path, text string) {
 // TestFilesOfIdentityAreReadAgain changes the file of each mode from one proof to the next, with a broken one in
 // between, at which the last good one stays.
 func TestFilesOfIdentityAreReadAgain(t *testing.T) {
-	set, token := keySetOf(t, "acme")
+	set, token := apptest.KeySet(t, canary, "acme")
 	otherSet := strings.Replace(set, `"kid":"k1"`, `"kid":"k2"`, 1)
 	bearer := func(key string) *http.Request {
 		req := rotateRequest(t)

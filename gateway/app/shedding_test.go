@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,20 +11,6 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
-
-// loaded is a backend that does nothing but tell its KV usage.
-func loaded(t *testing.T, model string, usage float64) *httptest.Server {
-	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
-			http.Error(w, "busy", http.StatusTeapot)
-			return
-		}
-		_, _ = fmt.Fprintf(w, "vllm:num_requests_running{model_name=%q} 1\nvllm:num_requests_waiting{model_name=%q} 0\nvllm:kv_cache_usage_perc{model_name=%q} %g\n", model, model, model, usage)
-	}))
-	t.Cleanup(srv.Close)
-	return srv
-}
 
 // pressed runs a replica over an idle draft and a full target, with the given settings,
 // and waits until it knows both. Every draft is kept.
@@ -40,7 +25,7 @@ redis: {url: "redis://%s"}
 pools: {d: {model: d, backends: [%q]}, t: {model: t, backends: [%q]}}
 routes: [{model: m, draft: d, target: t}, {model: alone, target: t}]
 drain: {delay: 0s, grace: 1s}
-`, store.Addr(), draft.URL(), loaded(t, "t", 0.99).URL))
+`, store.Addr(), draft.URL(), apptest.LoadedBackend(t, "t", 0.99).URL))
 	apptest.Eventually(t, "both pools have a reading", func() bool {
 		return r.Pools["d"].Snapshot()[0].HasReading && r.Pools["t"].Snapshot()[0].HasReading
 	})
