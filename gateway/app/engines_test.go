@@ -108,16 +108,16 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 	if err != nil {
 		t.Fatal(err)
 	}
-	var configured struct {
+	var decoded struct {
 		Choices []struct{ Message struct{ Content string } }
 		Error   struct{ Code string }
 	}
-	if err := json.Unmarshal(text, &configured); err != nil {
+	if err := json.Unmarshal(text, &decoded); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	h = heard{code: resp.StatusCode, acceptance: resp.Header.Get("X-Acceptance"), reason: configured.Error.Code}
-	if len(configured.Choices) > 0 {
-		h.text = configured.Choices[0].Message.Content
+	h = heard{code: resp.StatusCode, acceptance: resp.Header.Get("X-Acceptance"), reason: decoded.Error.Code}
+	if len(decoded.Choices) > 0 {
+		h.text = decoded.Choices[0].Message.Content
 	}
 	return h
 }

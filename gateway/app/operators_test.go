@@ -21,16 +21,16 @@ type pages struct{ cookie, csrf string }
 
 func signInAt(t *testing.T, admin, token string) pages {
 	t.Helper()
-	status, configured, cookies := orderAs(t, admin+"/admin/session", fmt.Sprintf(`{"token":%q}`, token), nil)
-	csrf, _ := configured["csrf"].(string)
+	status, decoded, cookies := orderAs(t, admin+"/admin/session", fmt.Sprintf(`{"token":%q}`, token), nil)
+	csrf, _ := decoded["csrf"].(string)
 	if status != http.StatusOK || csrf == "" || len(cookies) != 1 {
-		t.Fatalf("signing in: status %d %v", status, configured)
+		t.Fatalf("signing in: status %d %v", status, decoded)
 	}
 	return pages{cookies[0].Name + "=" + cookies[0].Value, csrf}
 }
 
 // ask sends a page's request to /admin/session and returns the answer.
-func (p pages) ask(t *testing.T, method, admin string) (configured gateway.SignOutResult) {
+func (p pages) ask(t *testing.T, method, admin string) (decoded gateway.SignOutResult) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, admin+"/admin/session", http.NoBody)
 	if err != nil {
@@ -43,10 +43,10 @@ func (p pages) ask(t *testing.T, method, admin string) (configured gateway.SignO
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(&configured); err != nil || resp.StatusCode != http.StatusOK {
+	if err := json.NewDecoder(resp.Body).Decode(&decoded); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d %v", method, resp.StatusCode, err)
 	}
-	return configured
+	return decoded
 }
 
 func TestACookieThatWasCopiedIsOfNoUseAtAnyReplicaAfterSignOut(t *testing.T) {
@@ -69,20 +69,20 @@ drain: {delay: 0s, grace: 1s}
 	}
 	first, second := signInAt(t, admin[0], token), signInAt(t, admin[0], token)
 	for _, s := range []pages{first, second} {
-		if configured := s.ask(t, http.MethodGet, admin[1]); !configured.SignedIn || configured.Operator != "ann" {
-			t.Fatalf("the other replica does not know the session: %+v", configured)
+		if decoded := s.ask(t, http.MethodGet, admin[1]); !decoded.SignedIn || decoded.Operator != "ann" {
+			t.Fatalf("the other replica does not know the session: %+v", decoded)
 		}
 	}
-	if configured := first.ask(t, http.MethodDelete, admin[0]); !configured.Shared || configured.SignedIn {
-		t.Errorf("signing out: %+v", configured)
+	if decoded := first.ask(t, http.MethodDelete, admin[0]); !decoded.Shared || decoded.SignedIn {
+		t.Errorf("signing out: %+v", decoded)
 	}
 	if first.ask(t, http.MethodGet, admin[0]).SignedIn {
 		t.Error("here the session goes on")
 	}
 	apptest.Eventually(t, "it ends at the other", func() bool { return !first.ask(t, http.MethodGet, admin[1]).SignedIn })
 	redis.Freeze()
-	if configured := second.ask(t, http.MethodDelete, admin[0]); configured.Shared || !strings.Contains(configured.Message, "until Redis is back") {
-		t.Errorf("signing out without Redis: %+v", configured)
+	if decoded := second.ask(t, http.MethodDelete, admin[0]); decoded.Shared || !strings.Contains(decoded.Message, "until Redis is back") {
+		t.Errorf("signing out without Redis: %+v", decoded)
 	}
 	if second.ask(t, http.MethodGet, admin[0]).SignedIn || first.ask(t, http.MethodGet, admin[1]).SignedIn {
 		t.Error("without Redis a session is good again")
