@@ -10,7 +10,9 @@ package http1
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -70,6 +72,7 @@ type Response struct {
 
 	// Body is never nil after Do returned without an error.
 	Body Body
+	body body // of a Transport
 }
 
 // Body is the body of a response. It is used by one goroutine. To end it from another, end the context of the request.
@@ -86,20 +89,116 @@ type Body interface {
 }
 
 // Transport sends requests over connections that it keeps. It is safe for concurrent use.
-type Transport struct{ options Options }
+type Transport struct{ pools pools }
 
 // New returns a Transport.
-func New(o Options) *Transport { return &Transport{options: o} }
+func New(o Options) *Transport {
+	t := &Transport{pools{options: o.complete(), byBase: map[string]*pool{}}}
+	return t
+}
+
+// complete sets the defaults.
+func (o Options) complete() Options {
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	if o.DialTLS == nil {
+		o.DialTLS = new(tls.Dialer).DialContext
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 4096
+	}
+	if o.MaxIdle == 0 {
+		o.MaxIdle = 512
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 4 * time.Second
+	}
+	return o
+}
+
+// maxTries bounds how often a request is sent over idle connections that turn out to be closed.
+const maxTries = 3
 
 // Do sends a request and reads the head of its response. The end of ctx closes the connection at once, also while the body is
 // read. After an error nothing needs to be closed. A request is sent again by itself only if its connection turned out to be
 // closed before a byte of it was written.
 func (t *Transport) Do(ctx context.Context, req *Request, resp *Response) error {
-	return errors.ErrUnsupported
+	*resp = Response{}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	now, until := time.Now(), time.Time{}
+	if req.Wait > 0 {
+		until = now.Add(req.Wait)
+	}
+	for try := 1; ; try++ {
+		c, err := t.pools.get(ctx, req.Base, until)
+		if err != nil {
+			return err
+		}
+		resp.Reused = c.used
+		written, err := t.exchange(ctx, c, &exchange{req, resp, now, until})
+		if err == nil {
+			return nil
+		}
+		if again := resp.Reused && written == 0 && try < maxTries; !again || ctx.Err() != nil || errors.Is(err, ErrTimeout) {
+			return err
+		}
+	}
+}
+
+// exchange is a request on its way.
+type exchange struct {
+	req        *Request
+	resp       *Response
+	now, until time.Time // when it began, and its deadline
+}
+
+// exchange sends a request on a connection, and reads the head of the response. It reports how many bytes were written.
+func (t *Transport) exchange(ctx context.Context, c *conn, x *exchange) (written int64, err error) {
+	begun := false
+	stop := context.AfterFunc(ctx, c.abort)
+	defer func() {
+		if !begun { // also after a panic
+			stop()
+			t.pools.discard(c)
+		}
+	}()
+	c.head, c.heads = head{}, 0
+	early, written, err := c.send(&c.pool.server, x.req, x.now, x.until)
+	if err == nil && !early {
+		err = c.readHead(x.until)
+	}
+	if err != nil {
+		return written, err
+	}
+	begun = true
+	h := &c.head
+	r := x.resp
+	r.Status, r.ContentLength = h.status, h.length
+	r.ContentType, r.ContentEncoding, r.RetryAfter = h.contentType, h.contentEncoding, h.retryAfter
+	r.body = body{pools: &t.pools, conn: c, stop: stop, left: h.length, until: x.until, reusable: !early && !h.closes}
+	switch {
+	case h.coded:
+		r.body.framing = byChunks
+	case h.length == unknown:
+		r.body.framing = byClose
+	}
+	if h.length == 0 {
+		r.body.end(io.EOF)
+	}
+	r.Body = &r.body
+	return written, nil
 }
 
 // CloseIdle closes the connections that are idle.
-func (t *Transport) CloseIdle() {}
+func (t *Transport) CloseIdle() { t.pools.closeIdle(time.Now()) }
 
 // Close closes the idle connections now, those in use when their responses are closed, and refuses further requests.
-func (t *Transport) Close() {}
+func (t *Transport) Close() {
+	t.pools.mu.Lock()
+	t.pools.closed = true
+	t.pools.mu.Unlock()
+	t.CloseIdle()
+}
