@@ -42,7 +42,14 @@ func New(o Options) *Client {
 	return c
 }
 
-// Close closes the connections that are idle, and each other one when its attempt ends. There must be no attempts after it.
+// Run closes the connections when ctx ends: see [Client.Close].
+func (c *Client) Run(ctx context.Context) error {
+	<-ctx.Done()
+	c.Close()
+	return nil
+}
+
+// Close closes the connections that are idle, and each other one when its attempt ends. Later attempts fail.
 func (c *Client) Close() {
 	c.close()
 	if t, ok := c.cold.(interface{ CloseIdleConnections() }); ok {
