@@ -26,14 +26,11 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // conn is one connection. While a request uses it, it belongs to that request's goroutine; abort alone may be called by
 // others.
 type conn struct {
-	pool *pool
-	rwc  net.Conn // TCP, or TLS over it
-	tcp  net.Conn // beneath
-	tls  bool
-	used bool // it has served a request
+	rwc net.Conn // TCP, or TLS over it
+	tcp net.Conn // beneath
+	tls bool
 
-	idleSince time.Time
-	abort     func() // closes tcp
+	abort func() // closes tcp
 
 	readBy, writeBy time.Time // the deadlines that are set; zero is none
 
@@ -51,8 +48,9 @@ type conn struct {
 	vectors    [2][]byte   // its memory
 }
 
-func newConn(p *pool, rwc net.Conn) *conn {
-	c := &conn{pool: p, rwc: rwc, tcp: rwc}
+// init sets the connection beneath.
+func (c *conn) init(rwc net.Conn) {
+	c.rwc, c.tcp = rwc, rwc
 	if t, ok := rwc.(interface{ NetConn() net.Conn }); ok {
 		c.tcp, c.tls = t.NetConn(), true
 	}
@@ -68,7 +66,6 @@ func newConn(p *pool, rwc net.Conn) *conn {
 		c.peeked = err
 		return true // do not wait
 	}
-	return c
 }
 
 // look reports whether a read of the socket would not wait, because there are bytes, the end of the stream or an error.

@@ -7,9 +7,25 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
+
+// Request is one POST request.
+type Request struct {
+	Base   string      // URL of the server: http:// or https://, HOST[:PORT], and a path without a slash at its end
+	Path   string      // is appended to Base; begins with a slash
+	Header http.Header // header lines, canonical names. Those that frame a message are ignored: Content-Length and such
+	Fields []Field     // further header lines; they replace those of the same name in Header
+	Body   []byte      // is read until the response is closed
+
+	// Wait bounds the time until the whole response is read, or until [Response.SetWait] is called. 0 is no bound.
+	Wait time.Duration
+}
+
+// Field is a header line.
+type Field struct{ Name, Value string }
 
 // server is how the requests of one base URL are sent.
 type server struct {
