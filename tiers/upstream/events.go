@@ -73,6 +73,7 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		s.finished = true
+		s.reader.Release()
 		return nil, io.EOF
 	}
 	c, err := s.parser.Parse(data)

@@ -124,7 +124,7 @@ func (b *body) end(err error) {
 	c := b.conn
 	b.err, b.conn = err, nil
 	going := b.stop() // false: ctx ended, and closes the connection
-	if going && b.reusable && err == io.EOF && c.end == c.start {
+	if going && b.reusable && err == io.EOF && c.end == c.start && c.isSent() {
 		c.used = true
 		b.pools.put(c)
 		return

@@ -61,25 +61,19 @@ func (t *Transport) Do(ctx context.Context, req *Request, resp *Response) error 
 			return err
 		}
 		resp.Reused = c.used
-		written, err := t.exchange(ctx, c, &exchange{req, resp, now, until})
+		written, err := t.exchange(ctx, c, &exchange{req, now, until}, resp)
 		if err == nil {
 			return nil
 		}
-		if again := resp.Reused && written == 0 && try < maxTries; !again || ctx.Err() != nil || errors.Is(err, ErrTimeout) {
+		again := resp.Reused && written == 0 && try < maxTries
+		if !again || ctx.Err() != nil || errors.Is(err, ErrTimeout) || errors.Is(err, ErrRequest) {
 			return err
 		}
 	}
 }
 
-// exchange is a request on its way.
-type exchange struct {
-	req        *Request
-	resp       *Response
-	now, until time.Time // when it began, and its deadline
-}
-
 // exchange sends a request on a connection, and reads the head of the response. It reports how many bytes were written.
-func (t *Transport) exchange(ctx context.Context, c *pooledConn, x *exchange) (written int64, err error) {
+func (t *Transport) exchange(ctx context.Context, c *pooledConn, x *exchange, resp *Response) (written int64, err error) {
 	begun := false
 	stop := context.AfterFunc(ctx, c.abort)
 	defer func() {
@@ -89,8 +83,8 @@ func (t *Transport) exchange(ctx context.Context, c *pooledConn, x *exchange) (w
 		}
 	}()
 	c.head, c.heads = head{}, 0
-	early, written, err := c.send(&c.pool.server, x.req, x.now, x.until)
-	if err == nil && !early {
+	written, err = c.send(ctx, &c.pool.server, x)
+	if err == nil {
 		err = c.readHead(x.until)
 	}
 	if err != nil {
@@ -98,20 +92,19 @@ func (t *Transport) exchange(ctx context.Context, c *pooledConn, x *exchange) (w
 	}
 	begun = true
 	h := &c.head
-	r := x.resp
-	r.Status, r.ContentLength = h.status, h.length
-	r.ContentType, r.ContentEncoding, r.RetryAfter = h.contentType, h.contentEncoding, h.retryAfter
-	r.body = body{pools: &t.pools, conn: c, stop: stop, left: h.length, until: x.until, reusable: !early && !h.closes}
+	resp.Status, resp.ContentLength = h.status, h.length
+	resp.ContentType, resp.ContentEncoding, resp.RetryAfter = h.contentType, h.contentEncoding, h.retryAfter
+	resp.body = body{pools: &t.pools, conn: c, stop: stop, left: h.length, until: x.until, reusable: !h.closes}
 	switch {
 	case h.coded:
-		r.body.framing = byChunks
+		resp.body.framing = byChunks
 	case h.length == unknown:
-		r.body.framing = byClose
+		resp.body.framing = byClose
 	}
 	if h.length == 0 {
-		r.body.end(io.EOF)
+		resp.body.end(io.EOF)
 	}
-	r.Body = &r.body
+	resp.Body = &resp.body
 	return written, nil
 }
 

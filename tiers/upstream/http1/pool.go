@@ -227,8 +227,9 @@ func (p *pool) give(c *pooledConn) bool {
 
 // discard closes a connection that is not idle.
 func (ps *pools) discard(c *pooledConn) {
-	c.free()
 	c.abort()
+	c.join()
+	c.free()
 	ps.gone(c.pool)
 }
 

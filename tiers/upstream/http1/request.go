@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -27,6 +26,12 @@ type Request struct {
 // Field is a header line.
 type Field struct{ Name, Value string }
 
+// exchange is a request on its way.
+type exchange struct {
+	req        *Request
+	now, until time.Time // when it began, and its deadline
+}
+
 // server is how the requests of one base URL are sent.
 type server struct {
 	tls    bool
@@ -35,7 +40,7 @@ type server struct {
 	lines  string // from its end on: version, Host and so on
 }
 
-var errBase = errors.New("not the base URL of an engine")
+var errBase = fmt.Errorf("%w: not the base URL of an engine", ErrRequest)
 
 // parseServer parses a base URL. Its errors do not repeat the URL.
 func parseServer(base string) (s server, err error) {
@@ -84,7 +89,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 	if !isPlainPath(path) {
 		u, err := url.Parse(path)
 		if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("path %.100q", path)
+			return nil, fmt.Errorf("%w: path %.100q", ErrRequest, path)
 		}
 		path = u.RequestURI()
 	}
@@ -112,7 +117,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 
 func appendField(b []byte, name, value string) ([]byte, error) {
 	if !isToken(name) || !isValue(value) {
-		return nil, fmt.Errorf("header line %.40q of a request", name)
+		return nil, fmt.Errorf("%w: header line %.40q", ErrRequest, name)
 	}
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...), nil
 }
