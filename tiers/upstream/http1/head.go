@@ -51,7 +51,8 @@ func (h *head) parse(b []byte) (complete bool, err error) {
 		case first:
 			err = h.statusLine(line)
 		case len(line) == 0:
-			return true, h.check()
+			err = h.check()
+			return err == nil, err
 		default:
 			err = h.field(line)
 		}
@@ -119,7 +120,7 @@ func (h *head) contentLength(value []byte) error {
 	var n int64
 	ok := len(value) > 0 && len(value) <= 19
 	for _, d := range value {
-		ok = ok && d >= '0' && d <= '9' && n <= (math.MaxInt64-9)/10
+		ok = ok && d >= '0' && d <= '9' && n <= (math.MaxInt64-int64(d-'0'))/10
 		n = n*10 + int64(d-'0')
 	}
 	if !ok || (h.told && n != h.length) {
