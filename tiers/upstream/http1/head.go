@@ -120,7 +120,7 @@ func (h *head) contentLength(value []byte) error {
 	var n int64
 	ok := len(value) > 0 && len(value) <= 19
 	for _, d := range value {
-		ok = ok && d >= '0' && d <= '9' && n <= (math.MaxInt64-int64(d-'0'))/10
+		ok = ok && d >= '0' && d <= '9' && n <= (math.MaxInt64-9)/10
 		n = n*10 + int64(d-'0')
 	}
 	if !ok || (h.told && n != h.length) {
