@@ -188,6 +188,11 @@ var hostile = []answers{
 	{name: "a length in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nContent-Length: 3\r\n\r\n", want: kept},
 	{name: "no colon in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nX\r\n\r\n", want: `200 "hello" broken closed`},
 	{name: "a response in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n", want: `200 "hello" broken closed`},
+	{name: "trailers of 6 KB", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 6) + "\r\n", want: kept},
+	{
+		name: "trailers of 20 KB", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 20) + "\r\n",
+		want: `200 "hello" broken closed`, net: kept, why: noEngine,
+	},
 	{name: "long trailers", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 100) + "\r\n",
 		want: `200 "hello" broken closed`},
 	{name: "trailers without end", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: a\r\n", 20_000), want: `200 "hello" broken closed`},
