@@ -27,7 +27,7 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 
 // admittedRequest is a request whose body was read.
 type admittedRequest struct {
-	body        []byte
+	body        []byte       // valid until leave, or as long as the reservation is retained
 	reservation *upload.Body // its memory and slot
 	leave       func()       // releases everything that it holds; the handler calls it at the end
 }
@@ -56,7 +56,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 			leave()
 		}
 	}()
-	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), reservation.Charge}.take(w, r)
+	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), reservation.Charge, reservation.Grow}.take(w, r)
 	if err == nil {
 		err = reservation.Received()
 	}
