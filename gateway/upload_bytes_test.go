@@ -41,9 +41,9 @@ func TestBodiesAreChargedAsTheyCome(t *testing.T) {
 func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 3 << 20 }, twoTenants...)
 	b.stalled(t, "greedy", 1<<20, maxUnproved)
-	soon(t, "the first is charged", func() bool { return b.uploads.Usage().Bytes > 1<<20 })
+	soon(t, "the first is charged", func() bool { return b.uploads.Usage().Bytes >= 1<<20 })
 	b.stalled(t, "other", 1<<20, maxUnproved)
-	soon(t, "the second is charged", func() bool { return b.uploads.Usage().Bytes > 2<<20 })
+	soon(t, "the second is charged", func() bool { return b.uploads.Usage().Bytes >= 2<<20 })
 	r := b.post(t, "third", `{"model":"llama-3","pad":"`+strings.Repeat("x", 1<<20)+`"}`)
 	kind, code, _ := r.says()
 	if r.status != http.StatusServiceUnavailable || kind != "overloaded_error" || code != "upload_overloaded" {
