@@ -21,7 +21,9 @@ type servers struct {
 	most     atomic.Int32
 }
 
-func newServers(takes time.Duration) *servers { return &servers{takes: map[int]time.Duration{0: takes}} }
+func newServers(takes time.Duration) *servers {
+	return &servers{takes: map[int]time.Duration{0: takes}}
+}
 
 func (s *servers) set(server int, takes time.Duration, err error) {
 	s.mu.Lock()
