@@ -28,7 +28,7 @@ type strategy interface {
 func (a *Answer) Run(ctx context.Context) error {
 	err := a.strategy().run(ctx)
 	if errors.Is(err, errNoDraft) {
-		return (&relay{a, a.Target}).run(ctx)
+		return (&relay{Answer: a, pool: a.Target}).run(ctx)
 	}
 	return err
 }
@@ -41,9 +41,9 @@ func (a *Answer) strategy() strategy {
 	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && plan.CanContinue(a.Body):
 		return &resume{a, a.sent}
 	case demanded:
-		return &relay{a, a.Draft}
+		return &relay{Answer: a, pool: a.Draft}
 	case !p.Judged:
-		return &relay{a, a.Target}
+		return &relay{Answer: a, pool: a.Target}
 	case p.Calls:
 		return &callTools{a}
 	case p.Sampled:
