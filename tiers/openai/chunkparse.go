@@ -20,7 +20,7 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	for name := range p.cur.object() {
 		p.field(name)
 	}
-	c.Close = int(p.cur.dec.InputOffset()) - 1
+	c.Close = p.cur.last - 1
 	p.cur.end()
 	if p.cur.err != nil {
 		return nil, fmt.Errorf("chunk: %w", p.cur.err)
