@@ -23,11 +23,6 @@ type Client struct {
 
 var _ engine.Upstream = (*Client)(nil)
 
-// exchanger sends a request and reads the head of its response, as [http1.Transport.Do] does.
-type exchanger interface {
-	Do(ctx context.Context, req *http1.Request, resp *http1.Response) error
-}
-
 var _ exchanger = (*http1.Transport)(nil)
 
 // New returns a Client.
@@ -68,7 +63,7 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 
 // stream prepares the exchange of an attempt.
 func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
-	x := httpExchange{client: c, attempt: a}
+	x := httpExchange{options: &c.options, client: c.hot, attempt: a}
 	switch call := a.Call.(type) {
 	case *engine.Forward:
 		s := &raw{httpExchange: x, into: call.Into}

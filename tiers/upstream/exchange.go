@@ -18,10 +18,16 @@ const (
 	staleWithin = time.Second / 4       // if a reused connection breaks so soon, it was closed while idle
 )
 
+// exchanger sends a request and reads the head of its response, as [http1.Transport.Do] does.
+type exchanger interface {
+	Do(ctx context.Context, req *http1.Request, resp *http1.Response) error
+}
+
 // httpExchange is one running attempt: the request, its deadlines and the response. The types that embed it read the
 // response's body.
 type httpExchange struct {
-	client  *Client
+	options *Options
+	client  exchanger
 	attempt *engine.Attempt
 
 	parent context.Context // the caller's
@@ -47,7 +53,7 @@ type answer interface {
 
 // open sends the attempt and reads the beginning of the answer. On failure everything is closed.
 func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
-	x.parent, x.sentAt = ctx, x.client.options.Now()
+	x.parent, x.sentAt = ctx, x.options.Now()
 	defer func() { // also after a panic
 		if !x.opened {
 			x.Close()
@@ -56,7 +62,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
 		f.ReusedConnection = x.resp.Reused && !x.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
-		f.StaleConnection = f.ReusedConnection && x.client.options.Now().Sub(x.sentAt) < staleWithin
+		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.sentAt) < staleWithin
 		return f
 	}
 	x.opened = true
@@ -68,7 +74,7 @@ func (x *httpExchange) send(a answer) error {
 	path, body := encode(x.attempt.Call)
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
 	x.request(path, body)
-	if err := x.client.hot.Do(x.parent, &x.req, &x.resp); err != nil {
+	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {
 		return err
 	}
 	x.answered = true
@@ -99,6 +105,7 @@ func (x *httpExchange) request(path string, body []byte) {
 const (
 	typeJSON   = "application/json"
 	typeEvents = "text/event-stream"
+	typeStream = typeEvents + "; charset=utf-8" // of forwarded events
 )
 
 // mediaType returns the media type in a Content-Type, without its parameters; "" if it is not valid.

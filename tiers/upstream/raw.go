@@ -85,9 +85,6 @@ func (s *raw) measure() {
 	s.into.Used = u
 }
 
-// typeStream is the media type of forwarded events.
-const typeStream = typeEvents + "; charset=utf-8"
-
 // passable returns the media type of a forwarded answer: JSON or an event stream, from constants of the
 // gateway. Any other type is a fault of the backend: its tokens could not be counted, and a browser might
 // treat it as a page of the gateway's origin.

@@ -35,7 +35,7 @@ func (*whole) Buffered() bool { return true }
 
 // readAll reads the body up to the limit.
 func (s *whole) readAll() ([]byte, error) {
-	length, limit := s.resp.ContentLength, s.client.options.MaxBody
+	length, limit := s.resp.ContentLength, s.options.MaxBody
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", engine.ErrBody, length, limit)
 	}

@@ -5,6 +5,19 @@ import (
 	"time"
 )
 
+// Body is the body of a response. It is used by one goroutine. To end it from another, end the context of the request.
+type Body interface {
+	// Read returns what has come of the body, at least a byte of it if p has room. The error is io.EOF at the body's end, also
+	// together with the last bytes; io.ErrUnexpectedEOF if the connection ends before that; [ErrTimeout]; one that matches
+	// [ErrMalformed]; or one of the connection.
+	Read(p []byte) (int, error)
+	// SetWait bounds the time of the following reads together, counted from the beginning of the first. 0 is no bound.
+	SetWait(d time.Duration)
+	// Close frees the connection if the body was read to its end, and closes it otherwise, which tells the server to stop. It is
+	// idempotent.
+	Close()
+}
+
 // framing is how the end of a body is told.
 type framing uint8
 
@@ -17,7 +30,7 @@ const (
 // body is the body of a response. Its connection is freed at its end, before Close.
 type body struct {
 	pools    *pools
-	conn     *conn // nil behind the end
+	conn     *pooledConn // nil behind the end
 	stop     func() bool
 	framing  framing
 	reusable bool  // the connection, if the body ends as it should
@@ -111,7 +124,7 @@ func (b *body) end(err error) {
 	c := b.conn
 	b.err, b.conn = err, nil
 	going := b.stop() // false: ctx ended, and closes the connection
-	if going && b.reusable && err == io.EOF && c.end == c.start {
+	if going && b.reusable && err == io.EOF && c.end == c.start && c.isSent() {
 		c.used = true
 		b.pools.put(c)
 		return

@@ -2,11 +2,12 @@ package http1
 
 import "math"
 
-// Bounds of the chunked coding, as in net/http.
+// Bounds of the chunked coding. Those of sizes are net/http's.
 const (
 	maxSizeLine = 4096     // bytes of a line with a chunk's size, without CR LF
 	maxExcess   = 16 << 10 // bytes of overhead, beyond 16 per chunk and twice its data
 	maxDigits   = 16       // of a chunk's size
+	maxTrail    = 8 << 10  // bytes of the trailer section
 )
 
 // place is a place in the chunked coding.

@@ -11,12 +11,7 @@ import (
 )
 
 const (
-	bufferSize = 4 << 10                // of a connection, while it writes a request or has bytes that are not read
-	inlineBody = 2 << 10                // bytes of a body that is copied behind its head
-	largeBody  = 16 << 10               // bytes of a body that may not fit in the socket's buffer
-	writeSlice = 20 * time.Millisecond  // after which a large write looks for an early response
-	smallSlice = time.Second            // the same for a small one, which hardly ever waits
-	minSlice   = 500 * time.Millisecond // a write deadline that is so far away is not moved
+	bufferSize = 4 << 10 // of a connection, while it writes a request or has bytes that are not read
 )
 
 // buffers are shared by all connections: one that waits for a stream's next bytes holds none. Without the pool a request
@@ -26,14 +21,11 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // conn is one connection. While a request uses it, it belongs to that request's goroutine; abort alone may be called by
 // others.
 type conn struct {
-	pool *pool
-	rwc  net.Conn // TCP, or TLS over it
-	tcp  net.Conn // beneath
-	tls  bool
-	used bool // it has served a request
+	rwc net.Conn // TCP, or TLS over it
+	tcp net.Conn // beneath
+	tls bool
 
-	idleSince time.Time
-	abort     func() // closes tcp
+	abort func() // closes tcp
 
 	readBy, writeBy time.Time // the deadlines that are set; zero is none
 
@@ -47,12 +39,12 @@ type conn struct {
 	start, end int               // unread bytes are buf[start:end]
 	heads      int               // bytes of interim heads that were read
 	head       head
-	vector     net.Buffers // the rest of a request that is being written
-	vectors    [2][]byte   // its memory
+	out        outgoing
 }
 
-func newConn(p *pool, rwc net.Conn) *conn {
-	c := &conn{pool: p, rwc: rwc, tcp: rwc}
+// init sets the connection beneath.
+func (c *conn) init(rwc net.Conn) {
+	c.rwc, c.tcp = rwc, rwc
 	if t, ok := rwc.(interface{ NetConn() net.Conn }); ok {
 		c.tcp, c.tls = t.NetConn(), true
 	}
@@ -68,7 +60,6 @@ func newConn(p *pool, rwc net.Conn) *conn {
 		c.peeked = err
 		return true // do not wait
 	}
-	return c
 }
 
 // look reports whether a read of the socket would not wait, because there are bytes, the end of the stream or an error.
@@ -203,103 +194,14 @@ func (c *conn) parseHead() (final bool, err error) {
 	}
 }
 
-// send writes a request. It reports whether the final response came before the request was written; its rest is never
-// written then. n is how many bytes were written.
-func (c *conn) send(s *server, r *Request, now, until time.Time) (early bool, n int64, err error) {
-	array := buffers.Get().(*[bufferSize]byte)
-	defer func() {
-		c.vector, c.vectors = nil, [2][]byte{}
-		if c.array == nil && err == nil { // for the response
-			c.array, c.buf = array, array[:]
-			return
-		}
-		buffers.Put(array)
-	}()
-	b, err := s.appendHead(array[:0], r)
-	if err != nil {
-		return false, 0, err
-	}
-	if len(r.Body) <= min(inlineBody, cap(b)-len(b)) {
-		b = append(b, r.Body...)
-		c.vectors[0] = b
-		c.vector = c.vectors[:1]
-	} else {
-		c.vectors = [2][]byte{b, r.Body}
-		c.vector = c.vectors[:]
-	}
-	return c.write(len(r.Body) > largeBody, now, until)
-}
+// outgoing is a request that is being written.
+type outgoing struct {
+	array  *[bufferSize]byte // has the head
+	parts  [2][]byte         // memory of rest
+	rest   net.Buffers       // to be written
+	until  time.Time
+	broken bool // it was not written to its end, and will not be
 
-// write writes c.vector.
-func (c *conn) write(large bool, now, until time.Time) (early bool, n int64, err error) {
-	c.boundWrite(large, now, until)
-	for {
-		m, err := c.writeOnce()
-		n += m
-		if err == nil {
-			return false, n, nil
-		}
-		late := errors.Is(err, os.ErrDeadlineExceeded)
-		if late && c.tls {
-			return false, n, ErrTimeout
-		}
-		// The server may have answered and read no further.
-		for n > 0 && c.look() {
-			final, readErr := c.readNow(until)
-			if final || readErr != nil {
-				return final, n, readErr
-			}
-		}
-		if !late {
-			return false, n, err
-		}
-		now = time.Now()
-		if !until.IsZero() && !now.Before(until) {
-			return false, n, ErrTimeout
-		}
-		c.writeBy = time.Time{}
-		c.boundWrite(large, now, until)
-	}
-}
-
-// writeOnce writes what it can.
-func (c *conn) writeOnce() (int64, error) {
-	if len(c.vector) == 1 {
-		n, err := c.rwc.Write(c.vector[0])
-		c.vector[0] = c.vector[0][n:]
-		return int64(n), err
-	}
-	return c.vector.WriteTo(c.rwc)
-}
-
-// readNow reads bytes that are there, and reports whether the head of the final response is complete.
-func (c *conn) readNow(until time.Time) (final bool, err error) {
-	if err := c.fill(until); err != nil {
-		return false, err
-	}
-	return c.parseHead()
-}
-
-// boundWrite sets the deadline of a write that begins now, if the present one is not good enough.
-func (c *conn) boundWrite(large bool, now, until time.Time) {
-	slice := smallSlice
-	switch {
-	case c.tls: // a write that was interrupted ends a TLS connection
-		c.setWriteBy(until)
-		return
-	case large:
-		slice = writeSlice
-	case c.writeBy.Sub(now) > minSlice && (until.IsZero() || !c.writeBy.After(until)):
-		return
-	}
-	by := now.Add(slice)
-	if !until.IsZero() && until.Before(by) {
-		by = until
-	}
-	c.setWriteBy(by)
-}
-
-func (c *conn) setWriteBy(t time.Time) {
-	c.writeBy = t
-	_ = c.rwc.SetWriteDeadline(t) // if it fails, so does the write
+	// beside is closed when the rest was written by a goroutine of its own, or cannot be; nil if there is none.
+	beside chan struct{}
 }

@@ -2,10 +2,12 @@ package http1
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"strconv"
 )
+
+// maxHead is the size of a response's head in bytes, those of the interim responses before it included.
+const maxHead = 64 << 10
 
 // unknown is the length of a body that no Content-Length tells.
 const unknown = -1
@@ -24,11 +26,6 @@ type head struct {
 	closes bool  // the connection ends with this response
 
 	contentType, contentEncoding, retryAfter string
-}
-
-// malformed returns an error that matches [ErrMalformed].
-func malformed(format string, a ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, a...)...)
 }
 
 // parse parses b, which begins with the head. It reports whether the head is complete; then h.line is its length.

@@ -2,11 +2,44 @@ package http1
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
 )
+
+// Options configure a Transport.
+type Options struct {
+	// Dial opens a TCP connection, DialTLS a connection with TLS, to HOST:PORT. They enforce bounds of their own.
+	// nil is a [net.Dialer], and crypto/tls with the system's certificates.
+	Dial, DialTLS func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	MaxConns    int           // per server, in use and idle; 0 is 4096
+	MaxIdle     int           // per server; 0 is 512
+	IdleTimeout time.Duration // after which an idle connection is closed; 0 is 4 s
+}
+
+// complete sets the defaults.
+func (o Options) complete() Options {
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	if o.DialTLS == nil {
+		o.DialTLS = new(tls.Dialer).DialContext
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 4096
+	}
+	if o.MaxIdle == 0 {
+		o.MaxIdle = 512
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 4 * time.Second
+	}
+	return o
+}
 
 // pools are the connections to all servers, by base URL. There is a pool only for a server with connections or with
 // requests that wait for one, so the map is bounded by the requests.
@@ -24,19 +57,33 @@ type pools struct {
 type pool struct {
 	server
 	base    string
-	open    int       // connections, also those being opened
-	idle    []*conn   // the one used last is the last
-	waiting []*waiter // for a connection, since there are too many; the first came first
+	open    int           // connections, also those being opened
+	idle    []*pooledConn // the one used last is the last
+	waiting []*waiter     // for a connection, since there are too many; the first came first
+}
+
+// pooledConn is a connection of a pool.
+type pooledConn struct {
+	conn
+	pool      *pool
+	used      bool // it has served a request
+	idleSince time.Time
+}
+
+func newPooledConn(p *pool, rwc net.Conn) *pooledConn {
+	c := &pooledConn{pool: p}
+	c.init(rwc)
+	return c
 }
 
 // waiter is a request that waits for a connection.
 type waiter struct {
 	// given gets one value: a connection, or nil for the right to open one, which is counted in pool.open.
-	given chan *conn
+	given chan *pooledConn
 }
 
 // get returns a connection to the server: an idle one, or a new one.
-func (ps *pools) get(ctx context.Context, base string, until time.Time) (*conn, error) {
+func (ps *pools) get(ctx context.Context, base string, until time.Time) (*pooledConn, error) {
 	for {
 		c, w, p, err := ps.choose(base)
 		if err != nil {
@@ -58,7 +105,7 @@ func (ps *pools) get(ctx context.Context, base string, until time.Time) (*conn, 
 }
 
 // choose returns an idle connection; or a place to wait for one; or neither: then the caller opens one.
-func (ps *pools) choose(base string) (*conn, *waiter, *pool, error) {
+func (ps *pools) choose(base string) (*pooledConn, *waiter, *pool, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.closed {
@@ -80,7 +127,7 @@ func (ps *pools) choose(base string) (*conn, *waiter, *pool, error) {
 		return c, nil, p, nil
 	}
 	if p.open >= ps.options.MaxConns {
-		w := &waiter{given: make(chan *conn, 1)}
+		w := &waiter{given: make(chan *pooledConn, 1)}
 		p.waiting = append(p.waiting, w)
 		return nil, w, p, nil
 	}
@@ -89,7 +136,7 @@ func (ps *pools) choose(base string) (*conn, *waiter, *pool, error) {
 }
 
 // wait waits for a connection of another request, or for the right to open one (nil).
-func (ps *pools) wait(ctx context.Context, p *pool, w *waiter, until time.Time) (*conn, error) {
+func (ps *pools) wait(ctx context.Context, p *pool, w *waiter, until time.Time) (*pooledConn, error) {
 	var late <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -122,7 +169,7 @@ func (ps *pools) wait(ctx context.Context, p *pool, w *waiter, until time.Time) 
 }
 
 // dial opens a connection, which is counted already.
-func (ps *pools) dial(ctx context.Context, p *pool, until time.Time) (c *conn, err error) {
+func (ps *pools) dial(ctx context.Context, p *pool, until time.Time) (c *pooledConn, err error) {
 	defer func() {
 		if c == nil { // also after a panic
 			ps.gone(p)
@@ -140,7 +187,7 @@ func (ps *pools) dial(ctx context.Context, p *pool, until time.Time) (c *conn, e
 	rwc, err := dial(ctx, "tcp", p.addr)
 	switch {
 	case err == nil:
-		return newConn(p, rwc), nil
+		return newPooledConn(p, rwc), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
@@ -148,7 +195,7 @@ func (ps *pools) dial(ctx context.Context, p *pool, until time.Time) (c *conn, e
 }
 
 // put takes a connection back that can be used again.
-func (ps *pools) put(c *conn) {
+func (ps *pools) put(c *pooledConn) {
 	ps.mu.Lock()
 	p := c.pool
 	keep := !ps.closed && (len(p.waiting) > 0 || len(p.idle) < ps.options.MaxIdle)
@@ -168,7 +215,7 @@ func (ps *pools) put(c *conn) {
 }
 
 // give gives the first waiting request a connection, or the right to open one.
-func (p *pool) give(c *conn) bool {
+func (p *pool) give(c *pooledConn) bool {
 	if len(p.waiting) == 0 {
 		return false
 	}
@@ -179,9 +226,10 @@ func (p *pool) give(c *conn) bool {
 }
 
 // discard closes a connection that is not idle.
-func (ps *pools) discard(c *conn) {
-	c.free()
+func (ps *pools) discard(c *pooledConn) {
 	c.abort()
+	c.join()
+	c.free()
 	ps.gone(c.pool)
 }
 
@@ -217,7 +265,7 @@ func (ps *pools) closeLate() { ps.closeIdle(time.Now().Add(-ps.options.IdleTimeo
 
 // closeIdle closes the connections that are idle since before or at this time.
 func (ps *pools) closeIdle(since time.Time) {
-	var late []*conn
+	var late []*pooledConn
 	ps.mu.Lock()
 	next := time.Duration(-1)
 	for _, p := range ps.byBase {

@@ -1,15 +1,36 @@
 package http1
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
+
+// Request is one POST request.
+type Request struct {
+	Base   string      // URL of the server: http:// or https://, HOST[:PORT], and a path without a slash at its end
+	Path   string      // is appended to Base; begins with a slash
+	Header http.Header // header lines, canonical names. Those that frame a message are ignored: Content-Length and such
+	Fields []Field     // further header lines; they replace those of the same name in Header
+	Body   []byte      // is read until the response is closed
+
+	// Wait bounds the time until the whole response is read, or until [Response.SetWait] is called. 0 is no bound.
+	Wait time.Duration
+}
+
+// Field is a header line.
+type Field struct{ Name, Value string }
+
+// exchange is a request on its way.
+type exchange struct {
+	req        *Request
+	now, until time.Time // when it began, and its deadline
+}
 
 // server is how the requests of one base URL are sent.
 type server struct {
@@ -19,7 +40,7 @@ type server struct {
 	lines  string // from its end on: version, Host and so on
 }
 
-var errBase = errors.New("not the base URL of an engine")
+var errBase = fmt.Errorf("%w: not the base URL of an engine", ErrRequest)
 
 // parseServer parses a base URL. Its errors do not repeat the URL.
 func parseServer(base string) (s server, err error) {
@@ -68,7 +89,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 	if !isPlainPath(path) {
 		u, err := url.Parse(path)
 		if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("path %.100q", path)
+			return nil, fmt.Errorf("%w: path %.100q", ErrRequest, path)
 		}
 		path = u.RequestURI()
 	}
@@ -96,7 +117,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 
 func appendField(b []byte, name, value string) ([]byte, error) {
 	if !isToken(name) || !isValue(value) {
-		return nil, fmt.Errorf("header line %.40q of a request", name)
+		return nil, fmt.Errorf("%w: header line %.40q", ErrRequest, name)
 	}
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...), nil
 }
