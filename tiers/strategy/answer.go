@@ -86,6 +86,8 @@ type Answer struct {
 	auditor   Auditor
 	sent      []byte
 	failovers int // how often it moved to another backend
+
+	straight relay // the strategy of an answer that one pool gives: one allocation for both
 }
 
 // New returns an answer that has not started.
