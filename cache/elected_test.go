@@ -27,7 +27,12 @@ func (g gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			<-g
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // gated makes a replica's looks wait at a gate, with the budget that replicas have.
@@ -52,7 +57,7 @@ func (p *peer) late(t *testing.T, id GenerationID, before func(lead *Leader)) (s
 	lead.Begin(cancel)
 	before(lead)
 	close(g)
-	p.store.asker.Drain(lookTime)
+	p.store.looks.Drain(lookTime)
 	return s, lead, func() error { return context.Cause(ctx) }
 }
 

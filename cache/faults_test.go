@@ -23,7 +23,7 @@ func TestALeaseThatWasTakenTooLateIsGivenBack(t *testing.T) {
 	must(t, leaseScripts(raw).Load(t.Context(), keyProbe))
 	lease := leaseOf(keyNo(1))
 	wantFound(t, r, keyNo(1), lease, FoundLate)
-	r.asker.Drain(5 * time.Second)
+	r.looks.Drain(5 * time.Second)
 	if held, err := raw.Get(t.Context(), lease.Name).Result(); !errors.Is(err, redis.Nil) {
 		t.Errorf("it is held by %q, %v", held, err)
 	}
@@ -59,7 +59,7 @@ func TestARedisThatIsALittleLateSeesFewNewConnections(t *testing.T) {
 		all.Go(func() { r.Look(t.Context(), keyNo(1), nil) })
 	}
 	all.Wait()
-	redistest.Within(t, 5*time.Second, "all are over", func() bool { return r.asker.InFlight() == 0 })
+	redistest.Within(t, 5*time.Second, "all are over", func() bool { return r.looks.InFlight() == 0 })
 	before := p.Connections.Load()
 	const workers = 4
 	for range workers {

@@ -5,8 +5,9 @@ import (
 	_ "embed" // the script
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/internal/redis/script"
@@ -27,9 +28,8 @@ const (
 )
 
 const (
-	// maxLooks bounds the look-ups in progress; others wait. The client has 32 connections, and writers must
-	// find one.
-	maxLooks = 32 - writers
+	// maxMends bounds the look-ups in progress that replace a value that cannot be opened.
+	maxMends = 4
 	// crowdWait is how much longer than the budget a look-up may take if other requests here wait for the
 	// same answer: then knowing who leads is worth a generation. The client's own timeout ends it, too.
 	crowdWait = 250 * time.Millisecond
@@ -54,18 +54,36 @@ func replied(err error) bool {
 	return errors.Is(err, errReply) || script.Unknown(err)
 }
 
-// sight is the raw result of a look-up.
+// sight is the result of a look-up.
 type sight struct {
 	found  Found
 	entry  *Entry // of a hit
 	holder string // of the lease, if another replica has it
 }
 
-// Look reads an entry from Redis, in one round trip and at most for the budget. If there is none and lease is
-// not nil, it takes the lease. If another replica has the lease, lease.Holder is that replica's token. If
-// other requests here wait for the same answer (see [Leader.Lease]), the wait is crowdWait longer. A value
-// that cannot be opened is deleted and counted, and is treated as absent. The lease's Leader receives a
-// result that comes even later; a lease that was taken and is useless by then is returned.
+// look is what a look-up asks Redis.
+type look struct {
+	name  string // the entry's key
+	lease *Lease // to take; nil for none. Nobody changes it before the reply
+}
+
+// looks are the look-ups of a store.
+type looks = lookup.Batches[look, reply]
+
+// newLooks makes look-ups by the scripts and the time budget of a store.
+func (s *Store) newLooks() *looks {
+	return lookup.NewBatches(s.asker, lookup.BatchOptions[look, reply]{
+		Send: s.sendLooks,
+		Lane: func(l *look) any { return s.scripts.Node(l.name) },
+	})
+}
+
+// Look reads an entry from Redis, in one round trip and at most for the budget. Requests that look at the same
+// time share the round trip. If there is no entry and lease is not nil, it takes the lease. If another replica
+// has the lease, lease.Holder is that replica's token. If other requests here wait for the same answer (see
+// [Leader.Lease]), the wait is crowdWait longer. A value that cannot be opened is deleted and counted, and is
+// treated as absent. The lease's Leader receives a result that comes even later; a lease that was taken and is
+// useless by then is returned.
 func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	if s.redis == nil {
 		return nil, FoundNone
@@ -75,27 +93,7 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		own = &Lease{Name: lease.Name, Token: lease.Token}
 	}
 	began := s.now()
-	got, err := lookup.DoWith(ctx, s.asker,
-		func(ctx context.Context) (sight, error) {
-			makeRoom()
-			return s.lookUp(ctx, k, own)
-		},
-		lookup.Late[sight]{
-			Extend: func() time.Duration {
-				if lease.crowded() {
-					return s.crowdWait
-				}
-				return 0
-			},
-			OnLate: func(ctx context.Context, late sight) {
-				if own != nil {
-					own.Holder, own.taken = late.holder, late.found == FoundLead
-				}
-				if !lease.notifyLeader(own) && late.found == FoundLead {
-					_ = own.end(ctx, s.redis, 0, nil).Err() // otherwise it expires
-				}
-			},
-		})
+	got, err := s.look(ctx, look{k.Name(), own}, k, lease)
 	if errors.Is(err, lookup.ErrAway) {
 		return nil, FoundAway
 	}
@@ -112,47 +110,95 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	return got.entry, got.found
 }
 
-// makeRoom grows the stack of a new goroutine at once to the size that a round trip needs. Otherwise it would
-// be copied at every doubling.
-//
-//go:noinline
-func makeRoom() {
-	var room [8 << 10]byte
-	runtime.KeepAlive(&room)
+// look asks, and asks a second time if the value could not be opened. The copy in this process is stored even
+// if nobody waits for the reply any more.
+func (s *Store) look(ctx context.Context, ask look, k Key, lease *Lease) (sight, error) {
+	extend := func() time.Duration {
+		if lease.crowded() {
+			return s.crowdWait
+		}
+		return 0
+	}
+	t := s.local.reserve(k, s.now())
+	reply, err := s.looks.Do(ctx, ask, lookup.Late[reply]{Extend: extend, OnLate: func(ctx context.Context, late reply) {
+		if got, ok := s.open(t, late); ok {
+			s.lateLook(ctx, got, lease, ask.lease)
+		}
+	}})
+	if err != nil {
+		return sight{}, err
+	}
+	got, ok := s.open(t, reply)
+	if ok {
+		return got, nil
+	}
+	return lookup.DoWith(ctx, s.asker,
+		func(ctx context.Context) (sight, error) { return s.mend(ctx, k, ask) },
+		lookup.Late[sight]{Extend: extend, OnLate: func(ctx context.Context, late sight) { s.lateLook(ctx, late, lease, ask.lease) }})
 }
 
-// lookUp is a look-up without a time limit. It asks a second time if the value could not be opened: that was
-// deleted, and there may be a lease to take. The copy in this process is stored even if nobody waits any
-// more.
-func (s *Store) lookUp(ctx context.Context, k Key, lease *Lease) (sight, error) {
-	name := k.Name()
-	for range 2 {
-		requestedAt := s.now()
-		t := s.local.reserve(k, requestedAt)
-		reply, err := s.eval(ctx, name, lease)
-		if err != nil {
-			return sight{}, err
-		}
-		if reply.odd != "" {
-			s.refuse(name, reply.odd)
-		}
-		if reply.found != FoundHit {
-			return sight{found: reply.found, holder: reply.holder}, nil
-		}
-		s.metrics.read.Add(float64(len(reply.value)))
-		e, err := s.sealer.Open(k, []byte(reply.value), s.maxAnswer())
-		if err == nil {
-			s.local.fill(t, e, requestedAt.Add(reply.ttl))
-			return sight{found: FoundHit, entry: e}, nil
-		}
-		// A good value that was written in between is deleted, too. That costs one generation; sending the
-		// value back for comparison would cost more.
-		s.refuse(name, refusedFor(err))
-		if err := s.redis.Unlink(ctx, name).Err(); err != nil {
-			return sight{}, err
-		}
+// lateLook gives the lease's Leader a result that nobody waited for.
+func (s *Store) lateLook(ctx context.Context, got sight, lease, own *Lease) {
+	if own != nil {
+		own.Holder, own.taken = got.holder, got.found == FoundLead
 	}
-	return sight{found: FoundNone}, nil // bad values are written faster than they are deleted
+	if !lease.notifyLeader(own) && got.found == FoundLead {
+		_ = own.end(ctx, s.redis, 0, nil).Err() // otherwise it expires
+	}
+}
+
+// sendLooks makes the round trip of several look-ups.
+func (s *Store) sendLooks(ctx context.Context, questions []*lookup.Question[look, reply]) {
+	pipe := s.scripts.Pipeline()
+	for _, q := range questions {
+		s.queueLook(ctx, pipe, &q.Ask)
+	}
+	cmds := pipe.Cmds()
+	loaded := s.scripts.Exec(ctx, pipe, 0) // each command has its own error
+	for i, q := range questions {
+		cmd := cmds[i].(*redis.Cmd)
+		if err := cmd.Err(); script.Unknown(err) && loaded != nil {
+			cmd.SetErr(loaded)
+		}
+		q.Reply(replyTo(&q.Ask, cmd))
+	}
+}
+
+// open opens the value of a reply, and stores the copy in this process. It reports false for a value that
+// cannot be opened.
+func (s *Store) open(t ticket, r reply) (got sight, ok bool) {
+	if r.odd != "" {
+		s.refuse(t.key.Name(), r.odd)
+	}
+	if r.found != FoundHit {
+		return sight{found: r.found, holder: r.holder}, true
+	}
+	s.metrics.read.Add(float64(len(r.value)))
+	e, err := s.sealer.Open(t.key, []byte(r.value), s.maxAnswer())
+	if err != nil {
+		s.refuse(t.key.Name(), refusedFor(err))
+		return sight{}, false
+	}
+	s.local.fill(t, e, t.requestedAt.Add(r.ttl))
+	return sight{found: FoundHit, entry: e}, true
+}
+
+// mend deletes a value that could not be opened, and asks again: there may be a lease to take. A good value that
+// was written in between is deleted, too. That costs one generation; sending the value back for comparison
+// would cost more.
+func (s *Store) mend(ctx context.Context, k Key, ask look) (sight, error) {
+	if err := s.redis.Unlink(ctx, ask.name).Err(); err != nil {
+		return sight{}, err
+	}
+	t := s.local.reserve(k, s.now())
+	reply, err := s.eval(ctx, ask)
+	if err != nil {
+		return sight{}, err
+	}
+	if got, ok := s.open(t, reply); ok {
+		return got, nil
+	}
+	return sight{found: FoundNone}, s.redis.Unlink(ctx, ask.name).Err() // bad values are written faster than they are deleted
 }
 
 // maxAnswer bounds the answers that are served, in bytes: an answer that was stored under a slightly larger
@@ -162,18 +208,34 @@ func (s *Store) maxAnswer() int { return 2 * s.maxEntry() }
 // sealOverhead bounds the bytes of a value besides its answer.
 const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 
-// eval makes one round trip; two more if Redis does not know the script.
-func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
-	keys, args := []string{name}, []any{s.maxAnswer() + sealOverhead}
-	if lease != nil {
-		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseTTL)
+// scriptArgs are the script's keys and arguments.
+func (s *Store) scriptArgs(ask *look) (keys []string, args []any) {
+	if ask.lease == nil {
+		return []string{ask.name}, []any{s.maxAnswer() + sealOverhead}
 	}
-	got, err := s.scripts.Run(ctx, lookScript, keys, args...).Slice()
+	return []string{ask.name, ask.lease.Name, ask.lease.chunks()}, []any{s.maxAnswer() + sealOverhead, ask.lease.Token, leaseTTL}
+}
+
+// queueLook puts a look-up into a pipeline.
+func (s *Store) queueLook(ctx context.Context, pipe redis.Pipeliner, ask *look) {
+	keys, args := s.scriptArgs(ask)
+	lookScript.EvalSha(ctx, pipe, keys, args...)
+}
+
+// eval makes one round trip for one look-up; two more if Redis does not know the script.
+func (s *Store) eval(ctx context.Context, ask look) (reply, error) {
+	keys, args := s.scriptArgs(&ask)
+	return replyTo(&ask, s.scripts.Run(ctx, lookScript, keys, args...))
+}
+
+// replyTo parses the script's reply to a look-up.
+func replyTo(ask *look, cmd *redis.Cmd) (reply, error) {
+	got, err := cmd.Slice()
 	if err != nil {
 		return reply{}, err
 	}
 	r, err := parseReply(got)
-	if lease == nil && (r.found == FoundLead || r.found == FoundFollow) {
+	if ask.lease == nil && (r.found == FoundLead || r.found == FoundFollow) {
 		return reply{}, fmt.Errorf("%w: a lease that nobody asked for", errReply)
 	}
 	return r, err

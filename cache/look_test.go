@@ -301,7 +301,7 @@ func BenchmarkLookHit2kB(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if got, err := r.eval(context.Background(), k.Name(), nil); err != nil || got.found != FoundHit {
+				if got, err := r.eval(context.Background(), look{name: k.Name()}); err != nil || got.found != FoundHit {
 					b.Fatal(got.found, err)
 				}
 			}

@@ -58,7 +58,8 @@ type Store struct {
 	refusalLoggedAt atomic.Int64 // last log line about a refused value, in Unix nanoseconds
 
 	scripts   *script.Runner // of look-ups
-	asker     *lookup.Client
+	asker     *lookup.Client // counts for or against Redis
+	looks     *looks
 	crowdWait time.Duration
 	local     *local
 	queue     queue
@@ -96,11 +97,12 @@ func NewStore(o Options) *Store {
 	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations need one connection to one node
 	s.metrics = newMetrics(o.Registerer, s)
 	s.asker = lookup.New(lookup.Options{
-		Budget: s.budget, Slots: maxLooks, Wait: true, IsAnswer: replied, Now: s.now,
+		Budget: s.budget, Slots: maxMends, Wait: true, IsAnswer: replied, Now: s.now,
 		OnAway: func(err error) {
 			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
 		},
 	})
+	s.looks = s.newLooks()
 	return s
 }
 
@@ -149,6 +151,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.probe(ctx)
 		}
 	})
+	s.looks.Drain(lastTime)
 	s.asker.Drain(lastTime)
 	return nil
 }
@@ -157,7 +160,7 @@ func (s *Store) Run(ctx context.Context) error {
 // try must open a connection.
 func (s *Store) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
-		_, err := s.eval(ctx, keyProbe, nil)
+		_, err := s.eval(ctx, look{name: keyProbe})
 		if replied(err) {
 			return nil
 		}

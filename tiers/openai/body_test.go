@@ -79,6 +79,20 @@ func BenchmarkBodyCanonical(b *testing.B) {
 	})
 }
 
+func BenchmarkBodyDigest(b *testing.B) {
+	benchBodies(b, func(b *testing.B, body []byte) {
+		r, err := Scan(Chat, body, DefaultLimits())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := r.Digest(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkBodyApply(b *testing.B) {
 	benchBodies(b, func(b *testing.B, body []byte) {
 		r, err := Scan(Chat, body, DefaultLimits())

@@ -143,7 +143,11 @@ func (c *cursor) readScalar(next byte) {
 	end := -1
 	switch next {
 	case '"':
-		if end = readText(c.data, c.at+1).end; end >= 0 {
+		t := readText(c.data, c.at+1)
+		if t.end-c.at >= minLong && c.notesLong {
+			c.long = append(c.long, longText{c.at, t})
+		}
+		if end = t.end; end >= 0 {
 			end++
 		}
 	case 't':

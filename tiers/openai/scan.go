@@ -1,6 +1,10 @@
 package openai
 
-import "github.com/foregate/foregate/tiers/fields"
+import (
+	"slices"
+
+	"github.com/foregate/foregate/tiers/fields"
+)
 
 // Scan parses a request body strictly: exactly one JSON object, no duplicate names, valid UTF-8, bounded
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
@@ -10,11 +14,12 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
 	c := borrowCursor(body)
 	defer c.release()
-	c.maxDepth = lim.Depth
+	c.maxDepth, c.notesLong = lim.Depth, true
 	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
 	if err := s.scan(); err != nil {
 		return nil, depthFirst(err, body, lim)
 	}
+	r.long = slices.Clone(c.long)
 	return r, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,11 +70,26 @@ const otherNodesTime = 125 * time.Millisecond
 type Runner struct {
 	client  redis.UniversalClient
 	scripts []*Script
+	known   atomic.Bool // a node of the cluster has answered, so the client knows the slots
 }
 
 // NewRunner returns a runner of these scripts; it sends nothing.
 func NewRunner(client redis.UniversalClient, scripts ...*Script) *Runner {
-	return &Runner{client, scripts}
+	return &Runner{client: client, scripts: scripts}
+}
+
+// Node identifies the node of a cluster that has a key, for comparisons: nil where there is one server, or where the
+// slots are not known yet. It does not wait.
+func (r *Runner) Node(key string) any {
+	cluster, ok := r.client.(*redis.ClusterClient)
+	if !ok || !r.known.Load() {
+		return nil
+	}
+	node, err := cluster.MasterForKey(context.Background(), key) // the slots are known, so it asks nobody
+	if err != nil {
+		return nil
+	}
+	return node
 }
 
 // Run runs a script: one round trip, or three where Redis does not know the script. There must be a key.
@@ -93,13 +109,15 @@ func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any)
 func (r *Runner) Pipeline() redis.Pipeliner { return r.client.Pipeline() }
 
 // Exec sends a pipeline in one round trip. Calls of scripts that Redis does not know are sent once more, after the
-// scripts were loaded. Each of the three round trips takes no longer than timeout. The error is the connection's, after
-// which nobody knows what was done, or that of the loading. Redis' answers, also errors, are in the commands.
+// scripts were loaded. Each of the three round trips takes no longer than timeout; 0 is the client's own timeouts. The error
+// is the connection's, after which nobody knows what was done, or that of the loading. Redis' answers, also errors, are in
+// the commands.
 func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
 	cmds, err := exec(ctx, pipe, timeout)
 	if err != nil {
 		return err
 	}
+	r.known.Store(true)
 	unknown := slices.DeleteFunc(slices.Clone(cmds), func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) })
 	if len(unknown) == 0 {
 		return nil
@@ -129,7 +147,7 @@ func firstKey(cmd redis.Cmder) string {
 
 // exec is one round trip.
 func exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) ([]redis.Cmder, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 	cmds, _ := pipe.Exec(ctx) // the first error of any command; each has its own
 	for _, cmd := range cmds {
@@ -161,9 +179,17 @@ func (r *Runner) Load(ctx context.Context, key string) error {
 
 // loadWithin is Load in a bounded time.
 func (r *Runner) loadWithin(ctx context.Context, key string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 	return r.Load(ctx, key)
+}
+
+// within bounds a round trip; a timeout of 0 does not.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }
 
 func (r *Runner) loadInto(ctx context.Context, node redis.Cmdable) error {
