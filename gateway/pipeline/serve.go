@@ -48,7 +48,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 }
 
 // bodies is a pool of buffers for answers: they would be half of the bytes that a hit allocates
-// (BenchmarkHits).
+// (BenchmarkCost).
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxBody is the largest buffer that is reused, in bytes.

@@ -1,12 +1,11 @@
 package cost
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,35 +18,30 @@ type form struct {
 	rounds  int
 	slices  int           // of a continuous load, per round
 	lasts   time.Duration // of a slice
-	tokens  int           // of a paced stream
-	pause   time.Duration // between its tokens
 	samples int           // of a latency, per round
 	memory  time.Duration // how long the load lasts under which memory is measured
 }
 
 var (
-	fullForm  = form{rounds: 7, slices: 4, lasts: 100 * time.Millisecond, tokens: 64, pause: 10 * time.Millisecond, samples: 50, memory: 4 * time.Second}
-	shortForm = form{rounds: 3, slices: 2, lasts: 60 * time.Millisecond, tokens: 32, pause: 10 * time.Millisecond, samples: 25, memory: time.Second}
+	fullForm  = form{rounds: 7, slices: 4, lasts: 100 * time.Millisecond, samples: 50, memory: 4 * time.Second}
+	shortForm = form{rounds: 3, slices: 2, lasts: 60 * time.Millisecond, samples: 25, memory: time.Second}
 )
 
 // BenchmarkCost measures what the gateway costs beside the yardstick in the same run: CPU time, allocations, added latency,
 // memory. The processes take turns, because ratios within a round hold where absolute values do not. It prints tables. It fails
 // if an answer is wrong, or if requests were not served as their row says.
 //
-//	FOREGATE_COST=short          a minute instead of four
+//	FOREGATE_COST=short          a minute instead of five
 //	FOREGATE_COST=check          fail if a ratio is worse than the committed one (testdata/ratios.txt)
 //	FOREGATE_COST_ROWS=REGEXP    only these rows of the table of CPU time, and no latency or memory
 //	FOREGATE_COST_ROUNDS=N       so many rounds
 //	FOREGATE_COST_PROFILE=DIR    also write CPU profiles of the gateway there, one for each load
 //	FOREGATE_BINARY=FILE         measure this foregate instead of building one
 //
-// With -update it runs five times and writes testdata/ratios.txt.
+// With -update it measures the ratios five times and writes testdata/ratios.txt.
 func BenchmarkCost(b *testing.B) {
-	if raced() {
-		b.Skip("the race detector costs more than what is measured")
-	}
-	f := fullForm
-	if os.Getenv("FOREGATE_COST") == "short" || testing.Short() {
+	f, mode, rows := fullForm, os.Getenv("FOREGATE_COST"), os.Getenv("FOREGATE_COST_ROWS")
+	if mode == "short" || testing.Short() {
 		f = shortForm
 	}
 	if n, err := strconv.Atoi(os.Getenv("FOREGATE_COST_ROUNDS")); err == nil {
@@ -55,12 +49,16 @@ func BenchmarkCost(b *testing.B) {
 	}
 	for b.Loop() {
 		began := time.Now()
-		c := newCost(b, f)
+		c := &cost{form: f, parties: newParties(b, foregateBinary(b)), committed: readRatios(b)}
+		c.choose(b, rows)
+		if rows == "" && !*update {
+			c.delays = newDelays(c.has(nginx))
+		}
 		c.measure(b)
 		c.header(began)
-		c.table(b)
-		if os.Getenv("FOREGATE_COST_ROWS") == "" {
-			c.delayTable(b)
+		c.table()
+		if len(c.delays) > 0 {
+			c.delayTable()
 			c.memoryTable(b)
 		}
 		if dir := os.Getenv("FOREGATE_COST_PROFILE"); dir != "" {
@@ -69,17 +67,11 @@ func BenchmarkCost(b *testing.B) {
 		switch {
 		case *update:
 			c.updateRatios(b)
-		case os.Getenv("FOREGATE_COST") == "check":
+		case mode == "check":
 			c.checkRatios(b)
 		}
 	}
 	b.ReportMetric(0, "ns/op") // it would be the length of the run
-}
-
-// raced reports whether this binary was built with -race.
-func raced() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // cost is one run of the benchmark.
@@ -90,16 +82,6 @@ type cost struct {
 	delays    []*delay
 	samples   map[string][]sample // by the workload's title, one per round
 	committed map[string]committed
-}
-
-func newCost(b *testing.B, f form) *cost {
-	b.Helper()
-	c := &cost{form: f, parties: newParties(b, foregateBinary(b)), committed: readRatios(b)}
-	c.choose(b, os.Getenv("FOREGATE_COST_ROWS"))
-	if os.Getenv("FOREGATE_COST_ROWS") == "" {
-		c.delays = newDelays(c.has(nginx))
-	}
-	return c
 }
 
 // choose takes the rows whose title the expression matches, and the workloads that they need.
@@ -213,7 +195,7 @@ func (c *cost) profile(b *testing.B, dir string) {
 				b.Fatal(err)
 			}
 			file := filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(w.title)+".pprof")
-			if err := cmp.Or(os.MkdirAll(dir, 0o700), os.WriteFile(file, text, 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, text, 0o600)); err != nil {
 				b.Fatal(err)
 			}
 			fmt.Println(file)

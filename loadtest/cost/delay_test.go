@@ -13,7 +13,7 @@ const delayPause = 4 * time.Millisecond
 // delay is what one kind of request has to wait for: the end of an answer, or the first byte of a stream.
 type delay struct {
 	title string
-	goal  float64 // µs that the gateway adds to the median
+	goal  float64 // µs that the gateway adds to the yardstick's median; 0 is none
 	steps []step  // the engine itself, the gateway, and what it is compared with
 }
 
@@ -25,15 +25,14 @@ type step struct {
 	medians []float64 // of the rounds
 }
 
-// maxAdded is the goal for the time, in µs, that the gateway adds at the median to what the clients of the yardstick wait for
-// the engine when they ask it directly.
+// maxAdded is the goal for the time, in µs, that the gateway adds at the median to what a client of the yardstick waits.
 const maxAdded = 120
 
 func newDelays(withNginx bool) []*delay {
 	all := func(c chat, own string, ownTier string) []step {
 		x := c.exchange()
 		c.tier = ownTier
-		list := []step{{at: "", x: x}, {at: own, x: c.exchange()}, {at: yardstick, x: x}}
+		list := []step{{x: x}, {at: own, x: c.exchange()}, {at: yardstick, x: x}}
 		if withNginx {
 			list = append(list, step{at: nginx, x: x})
 		}
@@ -79,14 +78,14 @@ func (d *delay) round(c *cost) error {
 	return nil
 }
 
-// added is what a step adds to the engine's own time: the median over the rounds of the medians' differences, and the
+// added is what step i adds to the time of another step: the median over the rounds of the medians' differences, and the
 // difference of the 99th percentiles of all samples.
-func (d *delay) added(i int) (p50, p99 float64) {
+func (d *delay) added(i, to int) (p50, p99 float64) {
 	var diffs []float64
 	for r, m := range d.steps[i].medians {
-		diffs = append(diffs, m-d.steps[0].medians[r])
+		diffs = append(diffs, m-d.steps[to].medians[r])
 	}
-	return quantile(diffs, 0.5), quantile(d.steps[i].took, 0.99) - quantile(d.steps[0].took, 0.99)
+	return quantile(diffs, 0.5), quantile(d.steps[i].took, 0.99) - quantile(d.steps[to].took, 0.99)
 }
 
 // quantile interpolates; that of an empty list is 0.

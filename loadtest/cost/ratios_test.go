@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,11 +57,13 @@ func readRatios(b *testing.B) map[string]committed {
 	return list
 }
 
-// updateRatios measures four times more, each with new processes, and writes the file.
+// isReference reports whether a row does not measure the gateway.
+func (r row) isReference() bool { return strings.HasPrefix(r.title, nginx) }
+
+// updateRatios measures four times more, each time with new processes, and writes the file. Rows that were not chosen stay.
 func (c *cost) updateRatios(b *testing.B) {
 	b.Helper()
 	runs := map[string][]float64{}
-	var titles []string
 	for run := range updateRuns {
 		one := c
 		if run > 0 {
@@ -68,46 +71,61 @@ func (c *cost) updateRatios(b *testing.B) {
 			one.measure(b)
 		}
 		for _, r := range one.results() {
-			if run == 0 {
-				titles = append(titles, r.title)
-			}
 			runs[r.title] = append(runs[r.title], r.ratio)
 		}
 		one.stop()
 		fmt.Printf("run %d of %d\n", run+1, updateRuns)
 	}
-	text := ratiosTitle
-	for _, title := range titles {
-		text += fmt.Sprintf("%.3f %.3f %.3f %s\n", quantile(runs[title], 0.5), slices.Min(runs[title]), slices.Max(runs[title]), title)
+	for title, list := range runs {
+		c.committed[title] = committed{quantile(list, 0.5), slices.Min(list), slices.Max(list)}
 	}
-	if err := os.WriteFile(ratiosFile, []byte(text), 0o644); err != nil { //nolint:gosec // a file of the repository
+	text := ratiosTitle
+	for _, g := range groups(c.form) {
+		for _, r := range g.rows {
+			if have, ok := c.committed[r.title]; ok && !r.isReference() {
+				text += fmt.Sprintf("%.3f %.3f %.3f %s\n", have.median, have.low, have.high, r.title)
+			}
+		}
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(ratiosFile), 0o755), os.WriteFile(ratiosFile, []byte(text), 0o644)); err != nil { //nolint:gosec // files of the repository
 		b.Fatal(err)
 	}
 }
 
-// checkRatios fails if a ratio is beyond the spread of the committed runs, and again when its row is measured anew: with this
-// many rows one is always beyond its spread by chance.
+// checkRatios fails if a ratio is beyond the spread of the committed runs, and again when its row is measured anew: of so many
+// rows some are beyond it by chance.
 func (c *cost) checkRatios(b *testing.B) {
 	b.Helper()
-	var beyond []string
-	for _, r := range c.results() {
-		switch have, ok := c.committed[r.title]; {
-		case !ok:
-			b.Errorf("%s: no committed ratio: run with -update", r.title)
-		case r.ratio > have.limit():
-			fmt.Printf("%s: %.2f is beyond %.2f, and is measured again\n", r.title, r.ratio, have.limit())
-			beyond = append(beyond, regexp.QuoteMeta(r.title))
-		}
-	}
+	beyond := c.beyond(b)
 	if len(beyond) == 0 {
 		return
+	}
+	fmt.Printf("Beyond the spread of the committed runs, and measured again: %s\n", strings.Join(beyond, "; "))
+	for i, title := range beyond {
+		beyond[i] = regexp.QuoteMeta(title)
 	}
 	c.choose(b, "^("+strings.Join(beyond, "|")+")$")
 	c.delays = nil
 	c.measure(b)
+	c.table()
+	for _, title := range c.beyond(b) {
+		b.Errorf("%s: twice above %.2f, which is all that the spread of five runs explains (%v)", title, c.committed[title].limit(), c.committed[title])
+	}
+}
+
+// beyond are the rows whose ratio is beyond the spread of the committed runs.
+func (c *cost) beyond(b *testing.B) []string {
+	b.Helper()
+	var list []string
 	for _, r := range c.results() {
-		if have := c.committed[r.title]; r.ratio > have.limit() {
-			b.Errorf("%s costs %.2f times what it is compared with, twice above %.2f, which the spread of five runs (%v) explains", r.title, r.ratio, have.limit(), have)
+		have, ok := c.committed[r.title]
+		switch {
+		case r.isReference():
+		case !ok:
+			b.Errorf("%s: no committed ratio: run with -update", r.title)
+		case r.ratio > have.limit():
+			list = append(list, r.title)
 		}
 	}
+	return list
 }

@@ -9,6 +9,9 @@ const (
 	connections = 64
 	shortAnswer = 24  // tokens of an answer where the cost of a request is of interest
 	longAnswer  = 256 // where the cost of a token is
+
+	streamTokens = 64 // of a paced stream
+	streamPause  = 10 * time.Millisecond
 )
 
 // workload is a load of one process, with a name.
@@ -66,8 +69,8 @@ func groups(f form) []group {
 	return append(list, kib, sized(f, "16 KiB", 16<<10, 1.2, 0.7), sized(f, "128 KiB", 128<<10, 1.6, 0.9),
 		passed(f, "1 KiB", 1<<10), passed(f, "16 KiB", 16<<10), paced(f), bursts(f),
 		drafted(f, "a whole answer", chat{tokens: shortAnswer}, 1.3), drafted(f, "a whole answer", chat{tokens: longAnswer}, 1.3),
-		drafted(f, "a stream", chat{tokens: shortAnswer, stream: true, pause: f.pause}, 1.3),
-		drafted(f, "a whole answer", chat{tokens: f.tokens, pause: f.pause}, 0))
+		drafted(f, "a stream", chat{tokens: shortAnswer, stream: true, pause: streamPause}, 1.3),
+		drafted(f, "a whole answer", chat{tokens: streamTokens, pause: streamPause}, 0))
 }
 
 // add adds a workload and the row that compares it with another one.
@@ -121,25 +124,25 @@ func (f form) streams(title, at string, c chat, served []evidence) workload {
 	w := f.continuous(title, at, c.exchange(), served)
 	w.tokens = c.tokens
 	if c.pause > 0 {
-		f.pace(&w, c.pause)
+		pace(&w)
 	}
 	return w
 }
 
 // pace makes a load one stream for each connection. They begin one after the other, so that their tokens come evenly.
-func (f form) pace(w *workload, pause time.Duration) {
+func pace(w *workload) {
 	w.paced = true
-	w.lasts, w.requests, w.stagger = 0, 1, pause/connections
+	w.lasts, w.requests, w.stagger = 0, 1, streamPause/connections
 }
 
 // paced compares streams of which a token comes every few milliseconds.
 func paced(f form) group {
-	plain := chat{tokens: f.tokens, pause: f.pause}
+	plain := chat{tokens: streamTokens, pause: streamPause}
 	auto, noStore := plain, plain
 	auto.tier, noStore.noStore = "auto", true
 	base := f.streams("yardstick, paced", yardstick, plain, nil)
 	straight := f.streams("relayed beside drafts, paced", drafter, plain, missed)
-	judged := f.streams("judged, paced", drafter, auto, accepted(f.tokens))
+	judged := f.streams("judged, paced", drafter, auto, accepted(streamTokens))
 	head, whole := auto, auto
 	head.route, whole.route = headRoute, wholeRoute
 	head.greedy, whole.greedy = true, true // the mock scores without alternatives, which sampled answers need
@@ -148,9 +151,9 @@ func paced(f form) group {
 	g.add("relayed stream, no-store", base.title, 0, f.streams("relayed no-store, paced", newcomer, noStore, bypassed))
 	g.add("judged stream", base.title, 1.5, judged)
 	g.rows = append(g.rows, row{title: "judged stream beside a straight one, per token", own: judged.title, beside: straight.title, goal: 1.3})
-	g.add("judged stream, its head checked by the target", base.title, 0, f.streams("head-checked, paced", drafter, head, checked(f.tokens)))
-	g.add("held-back stream, all of it checked by the target", base.title, 0, f.streams("whole-checked, paced", drafter, whole, checked(f.tokens)))
-	g.add("nginx, stream", base.title, 0, f.streams("nginx, paced", nginx, plain, nil))
+	g.add("judged stream, its head checked by the target", base.title, 0, f.streams("head-checked, paced", drafter, head, checked(streamTokens)))
+	g.add("held-back stream, all of it checked by the target", base.title, 0, f.streams("whole-checked, paced", drafter, whole, checked(streamTokens)))
+	g.add("nginx, relayed stream", base.title, 0, f.streams("nginx, paced", nginx, plain, nil))
 	return g
 }
 
@@ -184,7 +187,7 @@ func drafted(f form, name string, plain chat, goal float64) group {
 			w.tokens = plain.tokens
 		}
 		if plain.pause > 0 {
-			f.pace(w, plain.pause)
+			pace(w)
 		}
 	}
 	g := group{workloads: []workload{base}}

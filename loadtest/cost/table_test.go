@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -61,7 +60,7 @@ func verdict(value, goal float64) (written, met string) {
 func (c *cost) header(began time.Time) {
 	fmt.Printf("\nWhat the gateway costs. The yardstick is Go's httputil.ReverseProxy with a tuned transport. Medians of %d interleaved rounds, %d connections, "+
 		"each process alone on one core, all default features on, a real Redis; paced streams have %d tokens, one every %v. %d CPUs, %s %s/%s, %s.\n",
-		c.rounds, connections, c.tokens, c.pause, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, time.Since(began).Round(time.Second))
+		c.rounds, connections, streamTokens, streamPause, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, time.Since(began).Round(time.Second))
 	if !c.has(nginx) {
 		fmt.Println("nginx is not installed: its rows are left out.")
 	}
@@ -102,16 +101,14 @@ func median(list []sample) sample {
 const maxMallocs = 60
 
 // table prints the CPU time and the allocations of each row.
-func (c *cost) table(b *testing.B) {
-	b.Helper()
-	t := lines{{"CPU time", "ratio", "goal", "", "rounds", "committed", "µs", "compared with", "allocations", "compared with"}}
+func (c *cost) table() {
+	t := lines{{"CPU time", "ratio", "goal", "", "rounds", "committed", "µs", "beside", "allocations", "beside"}}
 	for _, r := range c.results() {
 		goal, met := verdict(r.ratio, r.goal)
 		t = append(t, []string{
 			r.title, fmt.Sprintf("%.2f", r.ratio), goal, met, fmt.Sprintf("%.2f–%.2f", r.low, r.high), c.committed[r.title].String(),
 			fmt.Sprintf("%.1f", r.own.cpu), fmt.Sprintf("%.1f", r.beside.cpu), objects(r.own.mallocs), objects(r.beside.mallocs),
 		})
-		b.ReportMetric(r.ratio, strings.NewReplacer(" ", "-", ",", "").Replace(r.title)+"-x")
 	}
 	fmt.Println("\n" + t.String())
 	if list := c.samples["default, 1 KiB"]; len(list) > 0 {
@@ -129,26 +126,17 @@ func objects(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// delayTable prints what the processes add to the time that the clients wait for the engine itself.
-func (c *cost) delayTable(b *testing.B) {
-	b.Helper()
-	t := lines{{"added latency, µs", "p50", "goal", "", "p99", "yardstick p50", "p99", "nginx p50", "p99"}}
+// delayTable prints what the processes add to the time that a client waits for the engine itself, and what the gateway adds to
+// the yardstick's.
+func (c *cost) delayTable() {
+	t := lines{{"added latency, µs", "over the yardstick", "goal", "", "p50", "p99", "yardstick p50", "p99", "nginx p50", "p99"}}
 	for _, d := range c.delays {
-		line := []string{d.title}
-		for i := range d.steps {
-			if i == 0 {
-				continue // the engine itself
-			}
-			p50, p99 := d.added(i)
-			line = append(line, fmt.Sprintf("%.0f", p50))
-			if i == 1 {
-				goal, met := verdict(p50, d.goal)
-				line = append(line, goal, met)
-			}
-			line = append(line, fmt.Sprintf("%.0f", p99))
-		}
-		for len(line) < len(t[0]) {
-			line = append(line, "")
+		over, _ := d.added(1, 2)
+		goal, met := verdict(over, d.goal)
+		line := []string{d.title, fmt.Sprintf("%.0f", over), goal, met, "", "", "", "", "", ""}
+		for i := 1; i < len(d.steps); i++ {
+			p50, p99 := d.added(i, 0)
+			line[2+2*i], line[3+2*i] = fmt.Sprintf("%.0f", p50), fmt.Sprintf("%.0f", p99)
 		}
 		t = append(t, line)
 	}
@@ -161,7 +149,7 @@ func (c *cost) memoryTable(b *testing.B) {
 	t := lines{{"resident memory, MiB", "", "goal", ""}}
 	for _, m := range c.memories(b) {
 		goal, met := verdict(m.mib, m.goal)
-		t = append(t, []string{m.title, fmt.Sprintf("%.0f", m.mib), cmp.Or(goal, "–"), met})
+		t = append(t, []string{m.title, fmt.Sprintf("%.0f", m.mib), goal, met})
 	}
 	fmt.Println("\n" + t.String())
 }
