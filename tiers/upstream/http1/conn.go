@@ -197,7 +197,7 @@ func (c *conn) parseHead() (final bool, err error) {
 // outgoing is a request that is being written.
 type outgoing struct {
 	array  *[bufferSize]byte // has the head
-	parts  [2][]byte         // memory of rest
+	parts  [8][]byte         // memory of rest
 	rest   net.Buffers       // to be written
 	until  time.Time
 	broken bool // it was not written to its end, and will not be
