@@ -102,6 +102,10 @@ load: build ## One small scenario live: simulators, Redis, a replica, a table.
 chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
 
+.PHONY: soak
+soak: redis cc ## A replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
+	$(GO) test -race -run InALongRunWithFaults -timeout 0 -v ./gateway/app -args -soak $(or $(SOAK),30m)
+
 .PHONY: operations
 operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, a live threshold, under load: every request accounted for (OPERATIONS=--short: a minute).
 	bin/loadtest operate $(OPERATIONS)

@@ -64,7 +64,7 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	return conn, nil
 }
 
-// NewTransport is the gateway's HTTP transport to engines: idle connections are kept for less than the 5 s
+// NewTransport is net/http's transport to engines, for everything that is not an attempt: idle connections are kept for less than the 5 s
 // after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed.
 func NewTransport() *http.Transport { return newTransport(dialer{}) }
 
