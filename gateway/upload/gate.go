@@ -23,6 +23,7 @@ type Gate struct {
 	requests quota
 	bytes    quota
 	tenants  map[string]*holding // only tenants that hold something
+	spare    *holding            // of the last tenant that was forgotten, for the next; nil: none
 }
 
 // holding is what one tenant holds.
@@ -51,12 +52,16 @@ func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
 	defer g.mu.Unlock()
 	h := g.tenants[tenant]
 	if h == nil {
-		h = &holding{}
+		if h, g.spare = g.spare, nil; h == nil {
+			h = &holding{}
+		}
 	}
 	if err := g.mayBegin(h, claimed); err != nil {
 		return nil, g.refused(tenant, err)
 	}
-	g.tenants[tenant] = h
+	if h.bodies == 0 {
+		g.tenants[tenant] = h
+	}
 	b := &Body{gate: g, tenant: tenant, holding: h}
 	h.bodies++
 	h.uploads++
@@ -209,6 +214,7 @@ func (b *Body) free() {
 	b.bytes = 0
 	if b.holding.bodies--; b.holding.bodies == 0 {
 		delete(b.gate.tenants, b.tenant)
+		b.gate.spare = b.holding // it is zero again, and no body holds on to it
 	}
 	if b.buffer != nil {
 		b.buffer.free()

@@ -77,7 +77,7 @@ func (c *conn) look() (readable bool) {
 
 // alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed.
 func (c *conn) alive() bool {
-	if c.look() {
+	if c.peeker == nil || c.look() {
 		return false
 	}
 	if c.tls { // it may hold bytes that were read from the socket

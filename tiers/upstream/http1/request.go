@@ -144,7 +144,7 @@ func (r *Request) replaces(name string) bool {
 
 // connectionHeader reports whether a header is the client's business: it frames the message, or is about the connection.
 func connectionHeader(name string) bool {
-	switch name {
+	switch http.CanonicalHeaderKey(name) { // whatever the map's keys are: two framings smuggle requests
 	case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect":
 		return true
 	}
