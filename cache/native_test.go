@@ -85,7 +85,7 @@ func state(ctx context.Context, c redis.UniversalClient, key string) string {
 
 func TestScriptsInGoDoWhatTheirLuaDoes(t *testing.T) {
 	server := redistest.Start(t).Client
-	const rounds, steps = 40, 60
+	const rounds, steps = 20, 60
 	for seed := range uint64(rounds) {
 		must(t, server.FlushAll(t.Context()).Err())
 		inside, stop := embedded.OpenAnswers(NativeScripts())

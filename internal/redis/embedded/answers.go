@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -34,36 +33,30 @@ const (
 // coordination, which looks at the time to live of everything before each command: that costs
 // nothing for a few dozen keys, and milliseconds for thousands of answers.
 func OpenAnswers(scripts map[string]Script) (client redis.UniversalClient, stop func()) {
-	m := miniredis.NewMiniRedis() // time passes below
-	d := &direct{mini: m, scripts: scripts}
-	first, err := m.Dial() // it makes the table of commands; nobody is served
-	if err == nil {
-		_ = first.Close()
-	}
+	d := newDirect(scripts)
 	c := clientOf(func(context.Context, string, string) (net.Conn, error) {
-		if d.stopped.Load() || err != nil {
+		if d.stopped.Load() {
 			return nil, redis.ErrClosed
 		}
 		return newDirectConn(d), nil
 	})
-	c.AddHook(newEviction(maxAnswerBytes, maxAnswers, func(key string) { m.Del(key) }))
+	c.AddHook(newEviction(maxAnswerBytes, maxAnswers, d.del))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		passTime(ctx, m)
+		passTime(ctx, d.pass)
 	}()
 	return c, func() {
 		cancel()
 		<-ended
 		_ = c.Close() // only connections are lost
-		d.stopped.Store(true)
-		m.Close()
+		d.stop()
 	}
 }
 
 // passTime has what has expired deleted, until ctx ends.
-func passTime(ctx context.Context, m *miniredis.Miniredis) {
+func passTime(ctx context.Context, pass func(time.Duration)) {
 	timer := time.NewTimer(passEvery)
 	defer timer.Stop()
 	for last := time.Now(); ; {
@@ -73,7 +66,7 @@ func passTime(ctx context.Context, m *miniredis.Miniredis) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		m.FastForward(now.Sub(last))
+		pass(now.Sub(last))
 		last = now
 		timer.Reset(min(max(passEvery, passShare*time.Since(now)), maxPassEvery))
 	}

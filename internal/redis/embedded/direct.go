@@ -20,7 +20,10 @@ import (
 type Script func(db DB, keys, args []string) any
 
 // DB is what a [Script] works on. Keys that have expired are absent.
-type DB struct{ mini *miniredis.Miniredis }
+type DB struct {
+	mini *miniredis.Miniredis
+	made *int // counts keys that may be new
+}
 
 // Text is the value of a key. kind is "string", or that of another value, or "" for none.
 func (d DB) Text(key string) (value, kind string) {
@@ -49,6 +52,7 @@ func (d DB) Expire(key string, ttl time.Duration) {
 
 // Put stores a text for so long, in place of any value.
 func (d DB) Put(key, value string, ttl time.Duration) {
+	*d.made++
 	d.mini.Del(key)
 	_ = d.mini.Set(key, value) // fails for another type only, which is gone
 	d.mini.SetTTL(key, ttl)
@@ -59,17 +63,108 @@ func (d DB) Delete(key string) { d.mini.Del(key) }
 
 // Append adds an element, of names and values, to a stream. It reports false for a key of another type.
 func (d DB) Append(stream string, element ...string) bool {
+	*d.made++
 	_, err := d.mini.XAdd(stream, "*", element)
 	return err == nil
 }
 
 // direct runs commands in the goroutines of their clients, one at a time.
+//
+// miniredis keeps a number for each key that it has ever had, also of those that are deleted. So after maxMade new keys
+// another one takes its place, and then has moved to it what is asked for. What nobody asked for until the next
+// change is dropped: by then there were more newer answers than are kept.
 type direct struct {
-	mini    *miniredis.Miniredis
 	scripts map[string]Script // by their hashes
-
-	mu      sync.Mutex // of the command that runs
 	stopped atomic.Bool
+
+	mu   sync.Mutex // of the command that runs
+	mini *miniredis.Miniredis
+	old  *miniredis.Miniredis // nil: none yet
+	made int                  // keys that mini may have had
+}
+
+// maxMade is about 8 MB of numbers.
+const maxMade = 2 * maxAnswers
+
+func newDirect(scripts map[string]Script) *direct {
+	return &direct{scripts: scripts, mini: newMini()}
+}
+
+// newMini makes a server that runs commands, and serves nobody. Its time is passed.
+func newMini() *miniredis.Miniredis {
+	m := miniredis.NewMiniRedis()
+	if c, err := m.Dial(); err == nil { // it makes the table of commands
+		_ = c.Close()
+	}
+	return m
+}
+
+// renew begins another server when this one has had many keys; mu is held.
+func (d *direct) renew() {
+	if d.made < maxMade {
+		return
+	}
+	if d.old != nil {
+		d.old.Close()
+	}
+	d.old, d.mini, d.made = d.mini, newMini(), 0
+}
+
+// recall moves the keys of a command to the server that runs it; mu is held.
+func (d *direct) recall(args []string) {
+	const longestKey = 256
+	for _, key := range args {
+		if d.old == nil || len(key) > longestKey || !d.old.Exists(key) {
+			continue
+		}
+		ttl := d.old.TTL(key)
+		switch d.old.Type(key) {
+		case "string":
+			value, _ := d.old.Get(key)
+			_ = d.mini.Set(key, value) // it has no such key
+		case "stream":
+			elements, _ := d.old.Stream(key)
+			for _, e := range elements {
+				_, _ = d.mini.XAdd(key, e.ID, e.Values) // in their order
+			}
+		}
+		if ttl > 0 {
+			d.mini.SetTTL(key, ttl)
+		}
+		d.old.Del(key)
+		d.made++
+	}
+}
+
+// del removes a key.
+func (d *direct) del(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mini.Del(key)
+	if d.old != nil {
+		d.old.Del(key)
+	}
+}
+
+// pass lets time pass.
+func (d *direct) pass(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mini.FastForward(by)
+	if d.old != nil {
+		d.old.FastForward(by)
+	}
+}
+
+// stop ends the servers; later commands fail.
+func (d *direct) stop() {
+	d.stopped.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mini.Close()
+	if d.old != nil {
+		d.old.Close()
+	}
 }
 
 // directConn is a connection to an embedded Redis: who writes a command runs it, and then reads the reply, without
@@ -126,10 +221,13 @@ func (c *directConn) run(args []string) {
 	c.db.mu.Lock()
 	defer c.db.mu.Unlock()
 	defer c.peer.Flush()
+	c.db.renew()
+	c.db.recall(args[1:])
 	if keys, rest, s := c.script(args); s != nil {
-		writeReply(c.peer, s(DB{c.db.mini}, keys, rest))
+		writeReply(c.peer, s(DB{c.db.mini, &c.db.made}, keys, rest))
 		return
 	}
+	c.db.made++ // some commands make none, and are rare
 	c.db.mini.Server().Dispatch(c.peer, args)
 }
 

@@ -62,6 +62,49 @@ func TestCommandsOfManyClientsRunOneAtATime(t *testing.T) {
 	}
 }
 
+func TestWhatIsAskedForOutlivesAnyNumberOfOtherKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	c, stop := OpenAnswers(nil)
+	defer stop()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.Set(t.Context(), "kept", "value", time.Hour).Err())
+	must(c.XAdd(t.Context(), &redis.XAddArgs{Stream: "stream", Values: []string{"a", "1"}}).Err())
+	must(c.XAdd(t.Context(), &redis.XAddArgs{Stream: "stream", Values: []string{"b", "2"}}).Err())
+	want := fmt.Sprint(c.XRange(t.Context(), "stream", "-", "+").Val())
+	for i := range 4 {
+		_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for k := range maxMade {
+				p.Set(t.Context(), fmt.Sprint(AnswerKeys, i, "-", k), "x", time.Hour)
+			}
+			return nil
+		})
+		must(err)
+		if got := c.Get(t.Context(), "kept").Val(); got != "value" {
+			t.Errorf("after %d others: %q", (i+1)*maxMade, got)
+		}
+		if ttl := c.PTTL(t.Context(), "kept").Val(); ttl < 55*time.Minute || ttl > time.Hour {
+			t.Errorf("it is kept for %v", ttl)
+		}
+		if got := fmt.Sprint(c.XRange(t.Context(), "stream", "-", "+").Val()); got != want {
+			t.Errorf("the stream holds %s, want %s", got, want)
+		}
+	}
+	if n := c.DBSize(t.Context()).Val(); n > maxAnswers+2 {
+		t.Errorf("%d keys", n)
+	}
+	c.Unlink(t.Context(), "kept")
+	if n := c.Exists(t.Context(), "kept").Val(); n != 0 {
+		t.Error("a deleted key is back")
+	}
+}
+
 func TestAConnectionInTheProcessNeverWaits(t *testing.T) {
 	c, stop := OpenAnswers(nil)
 	defer stop()
