@@ -84,10 +84,17 @@ lint: ## gofmt, go mod tidy, golangci-lint with vet and staticcheck in it.
 fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
-bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 20m ./loadtest/cost
+bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
+	$(GO) test -run '^$$' -bench Scrape -benchtime 10x ./loadtest/cost
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
+
+.PHONY: cost nginx
+nginx:
+	@.ci/need-nginx
+
+cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in five minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
+	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke

@@ -18,7 +18,7 @@ type Parts struct {
 	Tier   string // demanded: auto, draft or target
 	RAG    string // digest of the retrieved context
 
-	Request []byte // the request's body in canonical form
+	Request []byte // the request: a collision-resistant digest of its canonical form
 }
 
 // Alike reports whether all parts except the requests are equal.
@@ -38,9 +38,9 @@ type Key struct {
 	seal   [32]byte // another hash of the parts: never leaves the process
 }
 
-// partsVersion changes whenever stored answers must no longer be found: when the order of the parts or
-// Request's canonical form changes.
-const partsVersion = 1
+// partsVersion changes whenever stored answers must no longer be found: when the order of the parts, or the
+// digest of the request, changes.
+const partsVersion = 2
 
 // The purpose of each hash, so that none can replace another.
 const (

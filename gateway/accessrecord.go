@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	stdlog "log"
@@ -14,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
@@ -31,13 +31,17 @@ type accessRecord struct {
 	pipeline.Metadata
 	pipeline.Record
 
-	client string // X-Request-ID as the client sent it, "" where it sent none
-	route  string
-	code   int // 0: as written
-	out    *sink
-	trace  *Trace // nil where requests are not traced
-	err    error
-	quiet  bool // no line of the log is written
+	client   string // X-Request-ID as the client sent it, "" where it sent none
+	route    string
+	code     int  // 0: as written
+	bodyRead bool // the whole body was read
+	out      *sink
+	trace    *Trace // nil where requests are not traced
+	err      error
+	quiet    bool // no line of the log is written
+
+	sink    sink      // what out points to: one allocation for both
+	idLines [1]string // the answer's X-Request-Id
 }
 
 // nosniff is the value of X-Content-Type-Options.
@@ -54,7 +58,7 @@ func accessRecordOf(r *http.Request) *accessRecord {
 }
 
 // record writes one log line and updates the metrics of each request.
-func (g *Gateway) record(next http.Handler) http.Handler {
+func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}}
 		g.metrics.inFlight.Inc()
@@ -62,16 +66,23 @@ func (g *Gateway) record(next http.Handler) http.Handler {
 			g.metrics.inFlight.Dec()
 			g.settle(l, r)
 		}()
-		w.Header().Set("X-Request-Id", l.ID)           // also on refusals of checkRequest
-		w.Header()["X-Content-Type-Options"] = nosniff // browsers must not guess a page type, whatever a backend sends
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessRecordKey{}, l)))
+		h := w.Header()
+		l.setID(h, l.ID)                      // also on refusals of checkRequest
+		h["X-Content-Type-Options"] = nosniff // browsers must not guess a page type, whatever a backend sends
+		next(l, w, r)
 	})
 }
 
-// recovered turns a panic into a 500, or into an aborted connection if the answer has begun. The process
-// continues.
-func (g *Gateway) recovered(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// setID sets the answer's X-Request-Id.
+func (l *accessRecord) setID(h http.Header, id string) {
+	l.idLines[0] = id
+	h["X-Request-Id"] = l.idLines[:]
+}
+
+// recovered answers with the error of a handler. It turns a panic into a 500, or into an aborted connection if
+// the answer has begun. The process continues.
+func (g *Gateway) recovered(next handler) func(*accessRecord, http.ResponseWriter, *http.Request) {
+	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
 			if p == nil {
@@ -81,11 +92,13 @@ func (g *Gateway) recovered(next http.Handler) http.Handler {
 				panic(p) // our own http.ErrAbortHandler: the server closes the connection
 			}
 			g.metrics.panics.Inc()
-			g.log.Error().Str("request_id", accessRecordOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
-			g.fail(w, r, accessRecordOf(r), errPanic)
+			g.log.Error().Str("request_id", l.ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			g.fail(w, r, l, errPanic)
 		}()
-		next.ServeHTTP(w, r)
-	})
+		if err := next(l, w, r); err != nil {
+			g.fail(w, r, l, err)
+		}
+	}
 }
 
 // settle records a finished request.
@@ -138,18 +151,26 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 }
 
 func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
-	var attempts []string
-	for _, t := range rc.Tries {
-		name := t.Pool + "/" + t.Backend
-		if t.Failed != "" {
-			name += "!" + string(t.Failed)
-		}
-		attempts = append(attempts, name)
-	}
 	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
-		Strs("attempts", attempts).Dur("queued_ms", rc.Waited).Dur("first_byte_ms", rc.First).Str("finish", rc.Finish).
+		Array("attempts", (*attempts)(&rc.Tries)).Dur("queued_ms", rc.Waited).Dur("first_byte_ms", rc.First).Str("finish", rc.Finish).
 		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).
 		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
+}
+
+// attempts are the calls of a receipt as a field of the log.
+type attempts []dispatch.Try
+
+// MarshalZerologArray implements zerolog.LogArrayMarshaler.
+func (a *attempts) MarshalZerologArray(to *zerolog.Array) {
+	var room [128]byte
+	for i := range *a {
+		t := &(*a)[i]
+		name := append(append(append(room[:0], t.Pool...), '/'), t.Backend...)
+		if t.Failed != "" {
+			name = append(append(name, '!'), t.Failed...)
+		}
+		to.Bytes(name)
+	}
 }
 
 // quiet reports whether a path is polled so often that its requests are not logged.

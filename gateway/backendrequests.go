@@ -145,11 +145,20 @@ func readSpotNotice(q url.Values, body []byte) (backendRequest, error) {
 	return o, nil
 }
 
+// withoutPort returns a Host header without its port.
+func withoutPort(host string) string {
+	if strings.IndexByte(host, ':') < 0 {
+		return host
+	}
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		return h
+	}
+	return host
+}
+
 // plainHost reports whether only this machine or its network can resolve host.
 func plainHost(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
+	host = withoutPort(host)
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil || strings.EqualFold(host, "localhost")
 }

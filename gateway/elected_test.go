@@ -31,7 +31,12 @@ func (g gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			<-g
+		}
+		return next(ctx, cmds)
+	}
 }
 
 const shortBudget = 15 * time.Millisecond

@@ -283,7 +283,11 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		uninviting.retryable = false
 		p = &uninviting
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
+	rc := http.NewResponseController(w)
+	if r.ContentLength != 0 && !l.bodyRead {
+		_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
 	told := headers{to: w.Header()}
 	told.tell(&l.Record)
 	writeProblem(w, p)

@@ -185,7 +185,7 @@ func New(o Options) (*Gateway, error) {
 	l := g.opts.Limits
 	g.public = g.newListener(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.newListener(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
+	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
 	return g, nil
 }
 
@@ -246,7 +246,7 @@ func (g *Gateway) newListener(h http.Handler, o conns.Options) listener {
 	o.MaxIdle = 75 * time.Second // longer than a load balancer's 60 s, so that the balancer closes first
 	o.Registerer = g.opts.Registerer
 	d := listener{conns: conns.New(o), server: &http.Server{
-		Handler:           g.withDeadlines(h),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),

@@ -27,44 +27,51 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 
 // admittedRequest is a request whose body was read.
 type admittedRequest struct {
-	body        []byte
+	body        []byte       // valid until leave, or as long as the reservation is retained
 	reservation *upload.Body // its memory and slot
-	leave       func()       // releases everything that it holds; the handler calls it at the end
+	releaseSlot func()       // of a large body
+}
+
+// leave releases everything that the request holds; the handler calls it at the end.
+func (e *admittedRequest) leave() {
+	e.reservation.Release()
+	e.releaseSlot()
 }
 
 // enter does everything before the actual work: identity, slots, body.
-func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e *admittedRequest, err error) {
+func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e admittedRequest, err error) {
 	if l.Caller, err = g.identify(r); err != nil {
-		return nil, err
+		return e, err
 	}
 	l.Retry = isRetry(r.Header)
 	if err := g.checkBody(w, r); err != nil {
-		return nil, err
+		return e, err
 	}
-	unplace, err := g.acquireSlot(l, r)
-	if err != nil {
-		return nil, err
+	if e.releaseSlot, err = g.acquireSlot(l, r); err != nil {
+		return e, err
 	}
-	reservation, err := g.uploads.Begin(l.Caller.Tenant, r.ContentLength)
-	if err != nil {
-		unplace()
-		return nil, err
+	if e.reservation, err = g.uploads.Begin(l.Caller.Tenant, r.ContentLength); err != nil {
+		e.releaseSlot()
+		return e, err
 	}
-	leave := func() { reservation.Release(); unplace() }
+	admitted := false
 	defer func() {
-		if e == nil { // it was refused, or it panicked
-			leave()
+		if !admitted { // it was refused, or it panicked
+			e.leave()
 		}
 	}()
-	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), reservation.Charge}.take(w, r)
+	e.body, err = bodyReader{g.opts.Limits.Body, g.timeouts(""), e.reservation.Charge, e.reservation.Grow}.take(w, r)
 	if err == nil {
-		err = reservation.Received()
+		l.bodyRead = true
+		_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
+		err = e.reservation.Received()
 	}
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
-	return &admittedRequest{body, reservation, leave}, nil
+	admitted = true
+	return e, nil
 }
 
 // identify returns the sender of r, and keeps its connection open when connections are scarce.

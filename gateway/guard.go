@@ -297,7 +297,7 @@ func sameSite(r *http.Request, token bool) error {
 			return errCrossSite
 		}
 	}
-	if err := http.NewCrossOriginProtection().Check(r); err != nil || (!token && !plainHost(r.Host)) {
+	if err := crossOrigin.Check(r); err != nil || (!token && !plainHost(r.Host)) {
 		return errCrossSite
 	}
 	return nil

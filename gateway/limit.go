@@ -16,7 +16,11 @@ const maxObeyed = time.Minute
 
 // isRetry reports whether an SDK marked a request as a retry.
 func isRetry(h http.Header) bool {
-	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	count := h["X-Stainless-Retry-Count"]
+	if len(count) == 0 {
+		return false
+	}
+	n, err := strconv.Atoi(count[0])
 	return err == nil && n > 0
 }
 

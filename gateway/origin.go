@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net"
 	"net/http"
 	"strings"
 
@@ -22,6 +21,9 @@ var (
 	}}
 )
 
+// crossOrigin recognizes the requests of other sites' pages. It is never changed.
+var crossOrigin = http.NewCrossOriginProtection()
+
 // ownPage refuses browser requests to an open listener unless their page was loaded from the same address.
 // Host must be private: a page whose own host name resolves to this machine (DNS rebinding) cannot send
 // another Host. A browser always sends Origin for such a request, so a request without it comes from a tool.
@@ -30,7 +32,7 @@ func ownPage(r *http.Request) error {
 	if r.Host != "" && !privateHost(r.Host) {
 		return errOpenHost
 	}
-	if http.NewCrossOriginProtection().Check(r) != nil {
+	if crossOrigin.Check(r) != nil {
 		return errOpenPage
 	}
 	return nil
@@ -42,9 +44,6 @@ func privateHost(host string) bool {
 	if plainHost(host) {
 		return true
 	}
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.ToLower(host)
+	host = strings.ToLower(withoutPort(host))
 	return strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".internal")
 }

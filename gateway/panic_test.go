@@ -48,7 +48,7 @@ func TestAPanicOfABodyGivesItsPlaceBack(t *testing.T) {
 
 func TestAPanicAtAClientThatSharesItsAnswerIsItsRequests(t *testing.T) {
 	w := badWriter{httptest.NewRecorder()}
-	d := (&sink{w: w, rc: http.NewResponseController(w)}).Detach()
+	d := (&sink{w: w, rc: *http.NewResponseController(w)}).Detach()
 	d.Write([]byte("text"))
 	if panicked(func() { _ = d.Close() }) == nil {
 		t.Error("the request does not hear of its panic")

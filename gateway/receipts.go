@@ -115,10 +115,10 @@ type receipts struct {
 	n    int // total number added
 }
 
-func (r *receipts) add(f keptReceipt) {
+func (r *receipts) add(f *keptReceipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.n%keptReceipts] = f
+	r.ring[r.n%keptReceipts] = *f
 	r.n++
 }
 
@@ -147,9 +147,10 @@ func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 		p := rt.Prices()
 		f.prices = pricesJSON{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
 	}
-	g.receipts.add(f)
+	g.receipts.add(&f)
 	if share := g.opts.ReceiptShare; share != nil && rand.Float64() < share() {
-		g.log.Info().RawJSON("receipt", f.encode()).Msg("receipt")
+		logged := f // encode keeps it: a copy of the few that are logged
+		g.log.Info().RawJSON("receipt", logged.encode()).Msg("receipt")
 	}
 }
 

@@ -109,7 +109,7 @@ func TestTheNewestReceiptsAreKept(t *testing.T) {
 		t.Errorf("%d receipts of nothing", len(got))
 	}
 	for i := range keptReceipts + 7 {
-		r.add(keptReceipt{id: fmt.Sprint(i)})
+		r.add(&keptReceipt{id: fmt.Sprint(i)})
 	}
 	got := r.last(keptReceipts, all)
 	if len(got) != keptReceipts || got[0].id != "7" || got[keptReceipts-1].id != fmt.Sprint(keptReceipts+6) {
@@ -260,7 +260,8 @@ func BenchmarkReceipts(b *testing.B) {
 		l := &accessRecord{Metadata: pipeline.Metadata{ID: f.id}, Record: pipeline.Record{Receipt: f.receipt, Config: &plan.Config{}}, route: f.route, code: 200}
 		b.ReportAllocs()
 		for b.Loop() {
-			r.add(receiptOf(l, time.Second))
+			f := receiptOf(l, time.Second)
+			r.add(&f)
 		}
 	})
 	b.Run("encode", func(b *testing.B) {

@@ -20,43 +20,34 @@ const (
 // header names that a proxy may confuse, and cross-site pages on a listener without keys. It closes the
 // connection after a chunked request (request smuggling by Content-Length together with Transfer-Encoding,
 // which the server does not show).
-func (g *Gateway) checkRequest(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TransferEncoding) > 0 {
-			w.Header().Set("Connection", "close")
-		}
-		err := checkTarget(r)
-		if err == nil && g.opts.Identity.Open() {
-			err = ownPage(r)
-		}
-		if err != nil {
-			w.Header().Set("Connection", "close")
-			g.fail(w, r, accessRecordOf(r), err)
-			return
-		}
-		for name := range r.Header {
-			if strings.Contains(name, "_") {
-				delete(r.Header, name) // some proxies treat X_Tenant_ID as X-Tenant-ID
-			}
-		}
-		id, err := identity.Header(r.Header, "X-Request-Id", 64)
-		if err != nil {
-			w.Header().Set("Connection", "close")
-			g.fail(w, r, accessRecordOf(r), err)
-			return
-		}
-		if id != "" {
-			accessRecordOf(r).client = id
-			w.Header().Set("X-Request-Id", id)
-		}
-		next.ServeHTTP(w, r)
-	})
+func (g *Gateway) checkRequest(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	if len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close")
+	}
+	err := checkTarget(r)
+	if err == nil && g.opts.Identity.Open() {
+		err = ownPage(r)
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return err
+	}
+	id, err := identity.Header(r.Header, "X-Request-Id", 64)
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return err
+	}
+	if id != "" {
+		l.client = id
+		l.setID(w.Header(), id)
+	}
+	return nil
 }
 
 // withDeadlines bounds the time of clients that do not send a body or do not read an answer, because their
 // connections occupy slots. Before the server sends the answer, it reads the unread body without a deadline.
-// Handlers that read bodies or send streams set deadlines of their own; the rest of a refused body has
-// leftoverTimeout.
+// The handlers of [Gateway.front] read bodies and send streams: they set deadlines of their own, and so does
+// [Gateway.fail] for the rest of a refused body.
 func (g *Gateway) withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc, now := http.NewResponseController(w), time.Now()
@@ -70,10 +61,15 @@ func (g *Gateway) withDeadlines(next http.Handler) http.Handler {
 	})
 }
 
+// checkTarget checks the target and the header lines of a request. It deletes headers with an underscore: some
+// proxies treat X_Tenant_ID as X-Tenant-ID.
 func checkTarget(r *http.Request) error {
 	lines := 0
-	for _, values := range r.Header {
+	for name, values := range r.Header {
 		lines += len(values)
+		if strings.IndexByte(name, '_') >= 0 {
+			delete(r.Header, name)
+		}
 	}
 	switch {
 	case lines > maxHeaders:

@@ -15,7 +15,7 @@ import (
 type sink struct {
 	w      http.ResponseWriter
 	r      *http.Request
-	rc     *http.ResponseController
+	rc     http.ResponseController
 	record *pipeline.Record // of the request
 	stream bool             // the client asked for a stream
 	began  bool
@@ -24,13 +24,16 @@ type sink struct {
 	first  time.Time     // time of the first byte
 
 	brokenOff bool // the client of a stream got the error event
+
+	lines [maxSet]string // values of the answer's headers
 }
 
 var _ pipeline.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
-	l.out = &sink{w: w, r: r, rc: http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
+	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
+	l.out = &l.sink
 	return l.out
 }
 
@@ -38,7 +41,7 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 func (s *sink) Begin(head pipeline.ResponseHead) error {
 	s.began, s.first = true, time.Now()
 	s.stream = head.Stream
-	h := headers{to: s.w.Header()}
+	h := headers{to: s.w.Header(), values: s.lines[:0]}
 	switch {
 	case head.ContentType != "":
 		h.set("Content-Type", head.ContentType)
@@ -48,9 +51,8 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 	default:
 		h.set("Content-Type", "application/json")
 	}
-	if head.Length > 0 {
-		h.set("Content-Length", strconv.FormatInt(head.Length, 10))
-	}
+	length, timing := s.numbers(&head)
+	h.set("Content-Length", length)
 	if s.stream {
 		h.set("Cache-Control", "no-cache")
 		h.set("X-Accel-Buffering", "no") // otherwise nginx buffers the stream
@@ -60,10 +62,22 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 	}
 	h.set("X-Tier", head.Tier)
 	h.set("X-Acceptance", head.Acceptance)
-	h.set("Server-Timing", serverTiming(head.Timing))
+	h.set("Server-Timing", timing)
 	h.tell(s.record)
 	s.w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+// numbers returns the values of Content-Length and Server-Timing, "" for none: parts of one string.
+func (s *sink) numbers(head *pipeline.ResponseHead) (length, timing string) {
+	var room [128]byte
+	b := room[:0]
+	if head.Length > 0 {
+		b = strconv.AppendInt(b, head.Length, 10)
+	}
+	n := len(b)
+	text := string(appendServerTiming(b, head.Timing))
+	return text[:n], text[n:]
 }
 
 // BreakOff implements pipeline.Client.
@@ -131,27 +145,22 @@ func (s *sink) Write(p []byte) error {
 	return s.rc.Flush()
 }
 
-// timing is the value of Server-Timing: phases, in milliseconds.
-type timing []byte
-
-func (t timing) add(name string, d time.Duration) timing {
-	if d <= 0 {
-		return t
+// appendServerTiming appends the phases until the first byte; nothing if there is nothing to report.
+func appendServerTiming(b []byte, t pipeline.Timing) []byte {
+	from := len(b)
+	for _, phase := range [...]struct {
+		name string
+		took time.Duration
+	}{{"cache", t.Cache}, {"draft", t.Draft}, {"verify", t.Verify}, {"target", t.Target}, {"total", t.Total}} {
+		if phase.took <= 0 {
+			continue
+		}
+		if len(b) > from {
+			b = append(b, ", "...)
+		}
+		b = append(append(b, phase.name...), ";dur="...)
+		tenths := int64((phase.took + 50*time.Microsecond) / (100 * time.Microsecond))
+		b = append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
 	}
-	b := t
-	if len(b) > 0 {
-		b = append(b, ", "...)
-	}
-	b = append(append(b, name...), ";dur="...)
-	tenths := int64((d + 50*time.Microsecond) / (100 * time.Microsecond))
-	return append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
-}
-
-// serverTiming formats the phases until the first byte; "" if there is nothing to report.
-func serverTiming(t pipeline.Timing) string {
-	if t == (pipeline.Timing{}) {
-		return ""
-	}
-	b := make(timing, 0, 80)
-	return string(b.add("cache", t.Cache).add("draft", t.Draft).add("verify", t.Verify).add("target", t.Target).add("total", t.Total))
+	return b
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // Options describe a replica. File is required. Without Stores it shares nothing with other replicas and
@@ -70,6 +71,7 @@ type App struct {
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
 	tracer      *tracing.Tracer // nil without tracing
+	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver
 	console     *console.Console // nil is none

@@ -46,12 +46,13 @@ func (a *App) makeCascade() (err error) {
 			Prices: routePrices(f, def, a.Pools),
 		})
 	}
-	engines := upstream.New(upstream.Options{
-		Dial: func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
+	a.upstream = upstream.New(upstream.Options{
+		NetHTTP: f.Engines.HTTPClient == config.HTTPClientNetHTTP,
+		Dial:    func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
 	})
 	a.cascade, err = tiers.New(tiers.Options{
-		Routes: routes, Upstream: engines, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
-		Registerer: a.Options.Registerer, ContextWindow: engines.ContextWindow, Capabilities: a.prober.Capabilities,
+		Routes: routes, Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
+		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
 		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
 	})
 	return err

@@ -63,6 +63,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "files", Run: a.files.Run},
 		{Name: "settings", Run: a.Settings.Run},
 		{Name: "cascade", Run: a.cascade.Run},
+		{Name: "engine connections", Run: a.upstream.Run},
 		{Name: "probe", Run: a.prober.Run},
 		{Name: "evidence", Run: a.evidence.Run},
 		{Name: "states of the evidence", Run: a.risks.Run},

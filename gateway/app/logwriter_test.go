@@ -1,9 +1,12 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +22,9 @@ func TestALogThatNobodyReadsHoldsNobodyUp(t *testing.T) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		for range 4 * maxQueuedLines {
-			_, _ = lines.Write([]byte("a line\n"))
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		for range 4 * maxQueuedLog / len(line) {
+			_, _ = lines.Write(line)
 		}
 		stop()
 	}()
@@ -29,6 +33,38 @@ func TestALogThatNobodyReadsHoldsNobodyUp(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("writing to a blocked log did not return")
 	}
+	if n := counter(t, reg, "foregate_log_lines_dropped_total"); n < 2*maxQueuedLog/1024 {
+		t.Errorf("%v lines were dropped", n)
+	}
+}
+
+// counter returns the value of a counter without labels.
+func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no %s", name)
+	return 0
+}
+
+func TestALineIsWrittenSoonAlthoughNoOtherFollows(t *testing.T) {
+	a, w := io.Pipe()
+	lines, stop := NewLogWriter(w, prometheus.NewRegistry())
+	for range 2 { // also after a pause
+		_, _ = lines.Write([]byte("a line\n"))
+		if line, err := bufio.NewReader(a).ReadString('\n'); line != "a line\n" || err != nil {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	_ = a.Close()
+	stop()
 }
 
 func TestTheLastLinesOfTheLogAreWritten(t *testing.T) {
@@ -64,30 +100,72 @@ func (s *shaky) Write(p []byte) (int, error) {
 func TestALogThatFailedOnceIsWrittenAgainAndWhatWasLostIsCounted(t *testing.T) {
 	var out shaky
 	lost := 0
-	b := newLineBuffer(&out, func(n int) { lost += n })
+	q := newLineQueue(&out, func(n int) { lost += n })
 	for _, line := range []string{"one\n", "two\n"} {
-		_, _ = b.Write([]byte(line))
+		_, _ = q.Write([]byte(line))
 	}
-	if err := b.Close(); err == nil || lost != 2 {
-		t.Errorf("the first flush: %v, %d lines lost, want 2", err, lost)
+	if q.flush(); lost != 2 {
+		t.Errorf("the first flush: %d lines lost, want 2", lost)
 	}
-	_, _ = b.Write([]byte("three\n"))
-	if err := b.Close(); err != nil || out.String() != "three\n" || lost != 2 {
-		t.Errorf("the second flush: %v, wrote %q, %d lines lost", err, out.String(), lost)
+	_, _ = q.Write([]byte("three\n"))
+	if q.flush(); out.String() != "three\n" || lost != 2 {
+		t.Errorf("the second flush: wrote %q, %d lines lost", out.String(), lost)
 	}
 }
 
 func TestALineThatFillsTheBufferOnlyLosesWhatCameBeforeIt(t *testing.T) {
 	var out shaky
 	lost := 0
-	b := newLineBuffer(&out, func(n int) { lost += n })
-	long := bytes.Repeat([]byte("x"), logBufferBytes-1)
-	_, _ = b.Write([]byte("one\n"))
-	_, err := b.Write(long)
-	if err != nil || lost != 1 {
-		t.Errorf("%v, %d lines lost, want 1", err, lost)
+	q := newLineQueue(&out, func(n int) { lost += n })
+	long := append(bytes.Repeat([]byte("x"), logBufferBytes), '\n')
+	_, _ = q.Write([]byte("one\n"))
+	_, _ = q.Write(long)
+	if q.flush(); lost != 1 || !bytes.Equal(out.Bytes(), long) {
+		t.Errorf("wrote %d bytes, %d lines lost, want 1", out.Len(), lost)
 	}
-	if err := b.Close(); err != nil || !bytes.Equal(out.Bytes(), long) {
-		t.Errorf("%v, wrote %d bytes", err, out.Len())
+}
+
+func TestLinesAfterTheEndAreCounted(t *testing.T) {
+	lost := 0
+	q := newLineQueue(io.Discard, func(n int) { lost += n })
+	q.close()
+	if _, _ = q.Write([]byte("late\n")); lost != 1 {
+		t.Errorf("%d lines lost, want 1", lost)
+	}
+}
+
+func TestLinesOfManyWritersAreWrittenWhole(t *testing.T) {
+	var out bytes.Buffer
+	lines, stop := NewLogWriter(&out, prometheus.NewRegistry())
+	var writers sync.WaitGroup
+	for i := range 8 {
+		line := bytes.Repeat([]byte{'a' + byte(i)}, 100)
+		line[99] = '\n'
+		writers.Go(func() {
+			for range 1000 {
+				_, _ = lines.Write(line)
+			}
+		})
+	}
+	writers.Wait()
+	stop()
+	n := 0
+	for line := range bytes.Lines(out.Bytes()) {
+		if n++; len(line) != 100 || bytes.Count(line, line[:1]) != 99 {
+			t.Fatalf("%q", line)
+		}
+	}
+	if n != 8000 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func BenchmarkLogWriter(b *testing.B) {
+	lines, stop := NewLogWriter(io.Discard, prometheus.NewRegistry())
+	defer stop()
+	line := append(bytes.Repeat([]byte("x"), 450), '\n')
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = lines.Write(line)
 	}
 }

@@ -16,6 +16,7 @@ func (r reader) check(f *File) {
 	r.checkListeners(f)
 	r.checkRedis(f)
 	r.checkCache(f.Cache)
+	r.checkEngines(f.Engines)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		r.checkPool("pools."+name, f.Pools[name])
 	}

@@ -19,6 +19,7 @@ type File struct {
 	Cache    Cache
 	Identity Identity
 
+	Engines Engines
 	Pools   map[string]Pool
 	Routes  []Route
 	Tenants []Tenant

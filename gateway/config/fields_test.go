@@ -23,12 +23,13 @@ identity: {x: 1, default_tenant: {x: 1}, jwt: {x: 1}}
 pools: {NAME: {x: 1}}
 routes: [{x: 1}]
 tenants: [{x: 1}]
+engines: {x: 1}
 limits: {x: 1}
 drain: {x: 1}
 tracing: {x: 1}
 `))
 	var known []string
-	groups := []string{"redis", "cache", "identity", "identity.default_tenant", "identity.jwt", "pools", "routes", "tenants", "limits", "drain", "tracing"}
+	groups := []string{"redis", "cache", "identity", "identity.default_tenant", "identity.jwt", "engines", "pools", "routes", "tenants", "limits", "drain", "tracing"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
@@ -57,6 +58,7 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"redis.url":             func(s string) { got.Redis.URL = s },
 		"redis.replicas":        func(s string) { n, _ := yamlfile.ParseSize(s); got.Redis.Replicas = int(n) },
 		"cache.local_bytes":     func(s string) { got.Cache.LocalBytes, _ = yamlfile.ParseSize(s) },
+		"engines.http_client":   func(s string) { got.Engines.HTTPClient = s },
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
 		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = yamlfile.ParseSize(s) },
 		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = yamlfile.ParseSize(s) },

@@ -19,7 +19,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	q.count(result, e)
 	q.record.Entry = e
 	if !q.share.fromRecent {
-		q.p.recent.keep(q.Caller.Tenant, q.Body.Request, &q.share.parts, q.share.key)
+		q.remember()
 	}
 	now := q.p.o.World.Now()
 	h := ResponseHead{
@@ -48,7 +48,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 }
 
 // bodies is a pool of buffers for answers: they would be half of the bytes that a hit allocates
-// (BenchmarkHits).
+// (BenchmarkCost).
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxBody is the largest buffer that is reused, in bytes.

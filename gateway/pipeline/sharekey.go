@@ -36,8 +36,8 @@ func (p *shareKey) make(q *request) bool {
 		return true
 	}
 	whole := p.parts
-	var err error
-	whole.Request, err = q.Body.Canonical(make([]byte, 0, len(q.Body.Body)))
+	digest, err := q.Body.Digest()
+	whole.Request = digest[:]
 	p.key = cache.KeyOf(&whole)
 	return err == nil // otherwise other JSON parsers could read the body differently, so it is not shared
 }

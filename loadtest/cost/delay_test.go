@@ -6,88 +6,89 @@ import (
 	"time"
 )
 
-// delayPause is the time between two requests of a latency measurement, which
-// go to the upstream, the yardstick and the gateway in turn: 83 requests a second
-// each, one at a time.
+// delayPause is the time between two requests of a latency measurement. They go to the engine, the gateway, the yardstick and
+// nginx in turn, one at a time: some 60 to 80 requests a second each.
 const delayPause = 4 * time.Millisecond
 
-// shortStream is the length in tokens of the streams whose beginning is timed:
-// more than the gateway holds back.
-const shortStream = 64
-
-// delay is what one kind of request has to wait for: the end of an answer, or
-// the first byte of a stream.
+// delay is what one kind of request has to wait for: the end of an answer, or the first byte of a stream.
 type delay struct {
-	title  string
-	plain  exchangeOf // of the upstream itself and the yardstick
-	own    exchangeOf
-	judged bool // by the gateway
-
-	mock, yard, gateway []float64 // µs
-	medians             [3][]float64
+	title string
+	goal  float64 // µs that the gateway adds to the yardstick's median; 0 is none
+	steps []step  // the engine itself, the gateway, and what it is compared with
 }
 
-func newDelays() []*delay {
-	stream := streaming{tier: "target", tokens: shortStream}.exchange()
-	embeddings, chat := embeddingsOf(1<<10), chatOf(1<<10, "target")
+// step is one process of a delay.
+type step struct {
+	at      string // "" is the engine
+	x       exchange
+	took    []float64 // µs
+	medians []float64 // of the rounds
+}
+
+// maxAdded is the goal for the time, in µs, that the gateway adds at the median to what a client of the yardstick waits.
+const maxAdded = 120
+
+func newDelays(withNginx bool) []*delay {
+	all := func(c chat, own string, ownTier string) []step {
+		x := c.exchange()
+		c.tier = ownTier
+		list := []step{{x: x}, {at: own, x: c.exchange()}, {at: yardstick, x: x}}
+		if withNginx {
+			list = append(list, step{at: nginx, x: x})
+		}
+		return list
+	}
+	answer, stream := chat{size: 200, tokens: shortAnswer}, chat{size: 1 << 10, tokens: 64, stream: true}
 	return []*delay{
-		{title: "pass-through, 1 KiB", plain: embeddings, own: embeddings},
-		{title: "`X-Tier: target` JSON, 1 KiB", plain: chat, own: chat},
-		{title: "first byte, relayed stream", plain: stream, own: stream},
-		{title: "first byte, judged stream (upstream sends at once)", plain: stream, own: streaming{tier: "auto", tokens: shortStream}.exchange(), judged: true},
+		{title: "miss, 200 B", goal: maxAdded, steps: all(answer, newcomer, "target")},
+		{title: "first byte of a relayed stream", steps: all(stream, newcomer, "target")},
+		{title: "first byte of a judged stream", steps: all(stream, drafter, "auto")},
 	}
 }
 
 // round takes the samples of one round.
 func (d *delay) round(c *cost) error {
-	var took [3][]float64
+	took := make([][]float64, len(d.steps))
 	next := time.Now()
-	for range c.samples {
-		for i, p := range []*party{c.mock, c.yard, c.own} {
+	for n := range warmUp + c.form.samples {
+		for i := range d.steps {
+			s, p := &d.steps[i], c.mock
+			if s.at != "" {
+				p = c.get(s.at)
+			}
 			time.Sleep(time.Until(next))
 			next = time.Now().Add(delayPause)
-			x := d.plain
-			if p == c.own {
-				x = d.own
-			}
-			t, err := p.sessions[0].ask(x)
+			t, err := p.sessions[0].do(&s.x)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			took[i] = append(took[i], micros(t, x.stream))
+			if n < warmUp {
+				continue
+			}
+			if s.x.stream {
+				t.last = t.first
+			}
+			took[i] = append(took[i], float64(t.last)/1e3)
 		}
 	}
-	if d.judged {
-		c.judged += c.samples * shortStream
+	for i := range d.steps {
+		s := &d.steps[i]
+		s.took, s.medians = append(s.took, took[i]...), append(s.medians, quantile(took[i], 0.5))
 	}
-	for i := range took {
-		d.medians[i] = append(d.medians[i], quantile(took[i], 0.5))
-	}
-	d.mock, d.yard, d.gateway = append(d.mock, took[0]...), append(d.yard, took[1]...), append(d.gateway, took[2]...)
 	return nil
 }
 
-func micros(t timing, first bool) float64 {
-	took := t.last
-	if first {
-		took = t.first
-	}
-	return float64(took) / 1e3
-}
-
-// added is what a process (1: the yardstick, 2: the gateway) adds to the
-// upstream's own time: the median over the rounds of the medians' differences,
-// and the difference of the 99th percentiles of all samples.
-func (d *delay) added(who int) (p50, p99 float64) {
+// added is what step i adds to the time of another step: the median over the rounds of the medians' differences, and the
+// difference of the 99th percentiles of all samples.
+func (d *delay) added(i, to int) (p50, p99 float64) {
 	var diffs []float64
-	for r, m := range d.medians[who] {
-		diffs = append(diffs, m-d.medians[0][r])
+	for r, m := range d.steps[i].medians {
+		diffs = append(diffs, m-d.steps[to].medians[r])
 	}
-	all := [][]float64{d.mock, d.yard, d.gateway}
-	return quantile(diffs, 0.5), quantile(all[who], 0.99) - quantile(all[0], 0.99)
+	return quantile(diffs, 0.5), quantile(d.steps[i].took, 0.99) - quantile(d.steps[to].took, 0.99)
 }
 
-// quantile interpolates; an empty list has none and gives 0.
+// quantile interpolates; that of an empty list is 0.
 func quantile(list []float64, q float64) float64 {
 	if len(list) == 0 {
 		return 0

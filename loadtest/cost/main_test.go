@@ -1,6 +1,6 @@
-// Package cost measures what the gateway costs beside a bare reverse proxy, or a bare handler, in the
-// same run. It has benchmarks only (make bench). The gateway is a process of foregate; the upstream
-// and what it is compared with are processes of the test binary in a role.
+// Package cost measures what the gateway costs beside a reverse proxy written in Go (the yardstick) and beside nginx, in the
+// same run. It has benchmarks only (make bench). Every measured process runs alone on one core; the clients, the engine and
+// Redis run on another one. The yardstick and the engine are processes of the test binary in a role.
 package cost
 
 import (
@@ -9,22 +9,19 @@ import (
 	"testing"
 )
 
-// roleEnv makes the test binary one of roles.
+// roleEnv names the role in which the test binary runs.
 const roleEnv = "FOREGATE_TEST_ROLE"
 
 // Names of the roles.
 const (
 	mockName      = "mock"
 	yardstickName = "yardstick"
-	bareName      = "bare"
 )
 
-// roles are what the test binary can be beside itself. A role's arguments are os.Args[1:]; what it
-// returns is the exit status.
+// roles are the programs that the test binary can be. A role's arguments are os.Args[1:]; it returns the exit status.
 var roles = map[string]func() int{
 	mockName:      mockRole,
 	yardstickName: yardstickRole,
-	bareName:      bareRole,
 }
 
 func TestMain(m *testing.M) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,49 +16,65 @@ const (
 	mockModel   = "sim/llama-3"
 	mockID      = "chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516"
 	mockPrompt  = 250 // tokens it claims
-	mockLongest = 512 // tokens of a stream
+	mockLongest = 512 // tokens of an answer
+	mockEngines = 4   // addresses
 	mockPause   = `"user":"pace-`
 )
 
-// mockRole is an upstream that costs as little as it can: the answers lie
-// ready, a request is only searched for what chooses among them. With an argument
-// it also scores its own drafts, and is a whole simulator for whoever probes it.
+// ends is how much of each end of a request's body the mock searches: the prompt in between is long.
+const ends = 768
+
+// mockRole is an engine that costs as little as it can: it has prepared the answers, and searches a request only for what
+// chooses among them. It also scores its own drafts. A simulator behind it answers the gateway's probes.
 func mockRole() int {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := serveMock(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mock:", err)
-		return 1
 	}
-	fmt.Println(ln.Addr())
-	go exitAtEOF()
-	m := newMock()
-	if len(os.Args) > 1 {
-		if m.behind, err = simBehind(); err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, "mock:", err)
-			return 1
-		}
-	}
-	for {
-		c, err := ln.Accept()
-		if err != nil {
-			return 1
-		}
-		go m.serve(c)
-	}
+	return 1
 }
 
-// exitAtEOF ends this process when its parent, which holds the other end of
-// its standard input, has ended.
+func serveMock() error {
+	m := newMock()
+	var err error
+	if m.behind, err = simBehind(); err != nil {
+		return err
+	}
+	var addrs []any
+	failed := make(chan error)
+	for range mockEngines {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		addrs = append(addrs, ln.Addr())
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					failed <- err
+					return
+				}
+				go m.serve(c)
+			}
+		}()
+	}
+	fmt.Println(addrs...)
+	go exitAtEOF()
+	return <-failed
+}
+
+// exitAtEOF ends this process when its parent, which holds the other end of its standard input, has ended.
 func exitAtEOF() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
-// mock is the upstream's repertoire.
+// mock has the engine's answers.
 type mock struct {
-	plain, laden                    script
-	chat, embeddings, models, gauge []byte
-	behind                          string // address of a simulator; "" is none
+	plain, scored             script
+	chats                     [][]byte // by the number of tokens
+	embeddings, models, gauge []byte
+	behind                    string // address of the simulator
 }
 
 // script is one stream, as the HTTP chunks of its frames.
@@ -69,9 +86,12 @@ type script struct {
 }
 
 func newMock() *mock {
+	chats := make([][]byte, mockLongest+1)
+	for n := range chats {
+		chats[n] = answered("application/json", chatAnswer(n))
+	}
 	return &mock{
-		plain: newScript(false), laden: newScript(true),
-		chat:       answered("application/json", chatAnswer()),
+		plain: newScript(false), scored: newScript(true), chats: chats,
 		embeddings: answered("application/json", embeddingsAnswer()),
 		models:     answered("application/json", `{"object":"list","data":[{"id":"`+mockModel+`","object":"model","created":1795219200,"owned_by":"vllm","root":"`+mockModel+`","parent":null,"max_model_len":131072}]}`),
 		gauge: answered("text/plain; version=0.0.4; charset=utf-8", `# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -94,11 +114,11 @@ func answered(kind, body string) []byte {
 // streamHead opens a stream; its frames are HTTP chunks.
 const streamHead = "HTTP/1.1 200 OK\r\ndate: Sat, 21 Nov 2026 04:00:00 GMT\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 
-func chatAnswer() string {
+func chatAnswer(tokens int) string {
 	return `{"id":"` + mockID + `","object":"chat.completion","created":1795219200,"model":"` + mockModel + `",` +
-		`"choices":[{"index":0,"message":{"role":"assistant","content":"The lighthouse keeper counts the ships^ that pass, and on the last evening^ of the year he counts one more.","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},` +
+		`"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Join(pieces[:tokens], "") + `","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},` +
 		`"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null,"routed_experts":null}],` +
-		`"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d","usage":{"prompt_tokens":250,"total_tokens":274,"completion_tokens":24,"prompt_tokens_details":null,"completion_tokens_details":null},` +
+		`"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d",` + fmt.Sprintf(`"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,`, mockPrompt, mockPrompt+tokens, tokens) + `"prompt_tokens_details":null,"completion_tokens_details":null},` +
 		`"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`
 }
 
@@ -115,10 +135,10 @@ func embeddingsAnswer() string {
 
 // newScript writes the frames of vLLM's chat stream. A laden one has what a
 // gateway asks for that judges: logprobs, five alternatives, token ids.
-func newScript(laden bool) script {
+func newScript(scored bool) script {
 	pre := `{"id":"` + mockID + `","object":"chat.completion.chunk","created":1795219200,"model":"` + mockModel + `","choices":[`
 	ids := "null"
-	if laden {
+	if scored {
 		ids = promptIDs()
 	}
 	s := script{
@@ -126,8 +146,8 @@ func newScript(laden bool) script {
 		tokens: make([][]byte, mockLongest), finish: make([][]byte, mockLongest+1), usage: make([][]byte, mockLongest+1),
 	}
 	for i := range mockLongest {
-		s.tokens[i] = frame(tokenFrame(pre, i, laden, `"finish_reason":null`))
-		s.finish[i+1] = frame(tokenFrame(pre, i, laden, `"finish_reason":"stop","stop_reason":null`))
+		s.tokens[i] = frame(tokenFrame(pre, i, scored, `"finish_reason":null`))
+		s.finish[i+1] = frame(tokenFrame(pre, i, scored, `"finish_reason":"stop","stop_reason":null`))
 		s.usage[i+1] = frame(fmt.Sprintf(`%s],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d},"system_fingerprint":"vllm-0.28.0-1a2b3c4d"}`, pre, mockPrompt, mockPrompt+i+1, i+1))
 	}
 	return s
@@ -148,10 +168,10 @@ var pieces = func() []string {
 	return list
 }()
 
-func tokenFrame(pre string, i int, laden bool, finish string) string {
+func tokenFrame(pre string, i int, scored bool, finish string) string {
 	text := pieces[i%len(pieces)]
 	logprobs, ids := "null", "null"
-	if laden {
+	if scored {
 		logprobs, ids = `{"content":[`+tokenLogprobs(text, i)+`]}`, fmt.Sprintf("[%d]", 1000+i)
 	}
 	return pre + `{"index":0,"delta":{"content":"` + text + `"},"logprobs":` + logprobs + `,` + finish + `,"token_ids":` + ids + `}]}`
@@ -201,30 +221,32 @@ func frame(data string) []byte { return fmt.Appendf(nil, "%x\r\ndata: %s\n\n\r\n
 func (m *mock) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	w := newWire(c)
-	var body, out []byte
+	var body, terms, out []byte
 	for {
 		head, err := w.head()
 		if err != nil {
 			return
 		}
-		body = append(body[:0], make([]byte, head.length)...)
+		if cap(body) < head.length {
+			body = make([]byte, head.length)
+		}
+		body = body[:head.length]
 		if _, err := io.ReadFull(w.in, body); err != nil {
 			return
 		}
+		terms = append(append(terms[:0], body[:min(ends, len(body))]...), body[max(len(body)-ends, 0):]...)
 		switch {
-		case m.behind != "" && len(body) > 0 && !bytes.Contains(body, []byte(mockAsked)):
+		case len(body) > 0 && !bytes.Contains(terms, []byte(mockAsked)):
 			if scored := mockScores(body); scored != nil {
 				_, err = c.Write(scored)
 				break
 			}
-			_ = forward(c, m.behind, head.first, body) // who probes it sees what went wrong
+			_ = forward(c, m.behind, head.first, body) // who probes sees what went wrong
 			return
-		case bytes.Contains(body, []byte(`"date_string"`)): // a probe's chat: its answers would be taken for an engine's
-			_, err = c.Write([]byte("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"))
-		case bytes.Contains(body, []byte(`"stream":true`)):
-			out, err = m.stream(c, body, out)
+		case bytes.Contains(terms, []byte(`"stream":true`)):
+			out, err = m.stream(c, terms, out)
 		default:
-			_, err = c.Write(m.answer(head.first))
+			_, err = c.Write(m.answer(head.first, terms))
 		}
 		if err != nil {
 			return
@@ -232,12 +254,12 @@ func (m *mock) serve(c net.Conn) {
 	}
 }
 
-func (m *mock) answer(line []byte) []byte {
+func (m *mock) answer(line, terms []byte) []byte {
 	_, path, _ := bytes.Cut(line, []byte(" "))
 	path, _, _ = bytes.Cut(path, []byte(" "))
 	switch string(path) {
 	case "/v1/chat/completions":
-		return m.chat
+		return m.chats[tokensOf(terms)]
 	case "/v1/embeddings":
 		return m.embeddings
 	case "/v1/models":
@@ -250,15 +272,14 @@ func (m *mock) answer(line []byte) []byte {
 	return []byte("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
 }
 
-// stream plays the script that a request chooses: paced, a write for each
-// token, or all of it in one write.
-func (m *mock) stream(c net.Conn, body, out []byte) ([]byte, error) {
+// stream sends the script that a request chooses: paced, in a write for each token, or all of it in one write.
+func (m *mock) stream(c net.Conn, terms, out []byte) ([]byte, error) {
 	s := &m.plain
-	if bytes.Contains(body, []byte(`"logprobs":true`)) {
-		s = &m.laden
+	if bytes.Contains(terms, []byte(`"logprobs":true`)) {
+		s = &m.scored
 	}
-	n := min(max(numberAfter(body, `"max_tokens":`), 1), mockLongest)
-	pause := time.Duration(numberAfter(body, mockPause)) * time.Microsecond
+	n := tokensOf(terms)
+	pause := time.Duration(numberAfter(terms, mockPause)) * time.Microsecond
 	out = append(append(out[:0], streamHead...), s.role...)
 	next := time.Now()
 	for i := range n - 1 {
@@ -279,7 +300,10 @@ func (m *mock) stream(c net.Conn, body, out []byte) ([]byte, error) {
 	return out, err
 }
 
-// numberAfter is the decimal number behind the first place of key, 0 for none.
+// tokensOf is how many tokens a request asks for.
+func tokensOf(terms []byte) int { return min(max(numberAfter(terms, `"max_tokens":`), 1), mockLongest) }
+
+// numberAfter is the decimal number behind the first occurrence of key, 0 for none.
 func numberAfter(b []byte, key string) int {
 	i := bytes.Index(b, []byte(key))
 	if i < 0 {

@@ -3,50 +3,69 @@ package cost
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 )
 
-// party is one side of the benchmark: the gateway, or this binary in a role.
+// cores are the two that the benchmark uses, by their numbers.
+type cores struct{ measured, rest string }
+
+// pin moves this process, and with it whatever it starts, to one core, and leaves another core to what is measured.
+func pin(b *testing.B) cores {
+	b.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	_, list, ok := strings.Cut(string(status), "Cpus_allowed_list:")
+	if err != nil || !ok {
+		b.Skip("no /proc/self/status: processes cannot be pinned to cores here")
+	}
+	list, _, _ = strings.Cut(list, "\n")
+	list = strings.TrimSpace(list)
+	numbers := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '-' })
+	c := cores{measured: numbers[0], rest: numbers[len(numbers)-1]}
+	if c.measured == c.rest {
+		b.Skip("one core only: what is measured and what measures it need one each")
+	}
+	move := func(to string) {
+		if text, err := exec.Command("taskset", "-a", "-p", "-c", to, strconv.Itoa(os.Getpid())).CombinedOutput(); err != nil {
+			b.Skipf("taskset (util-linux) is needed to pin processes to cores: %v %s", err, text)
+		}
+	}
+	move(c.rest)
+	procs := runtime.GOMAXPROCS(1)
+	b.Cleanup(func() {
+		move(list)
+		runtime.GOMAXPROCS(procs)
+	})
+	return c
+}
+
+// party is a process of the benchmark.
 type party struct {
 	name, addr, admin string
+	addrs             []string // all that a role listens at
 	pid               int
 	sessions          []*session
-	idleRSS           float64 // MiB
-	scrape            float64 // allocations that one reading of its metrics makes
+	pageMallocs       float64 // objects that one reading of its metrics allocates
 }
 
-// startRole starts this test binary in a role.
-func startRole(b *testing.B, role string, args ...string) (p *party, stdout, stderr io.Reader) {
+// start starts a program and returns what it writes. It is killed when the benchmark ends.
+func start(b *testing.B, name string, command ...string) (p *party, stdout, stderr io.Reader) {
 	b.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return start(b, exe, role, args...)
-}
-
-// start starts a program and hands on what it writes. It is killed when the benchmark ends.
-func start(b *testing.B, binary, role string, args ...string) (p *party, stdout, stderr io.Reader) {
-	b.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	if role != mockName {
-		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(proxyProcs), "GOGC=400") // foregate sets this GOGC for itself
-	}
+	cmd := exec.Command(command[0], command[1:]...) // taskset becomes the program that it starts
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMAXPROCS=") || strings.HasPrefix(v, "GOMEMLIMIT=") // as by default
+	}), roleEnv+"="+name)
 	pipes := make([]io.ReadCloser, 2)
 	_, errIn := cmd.StdinPipe()
 	var errOut, errErr error
@@ -57,139 +76,58 @@ func start(b *testing.B, binary, role string, args ...string) (p *party, stdout,
 	}
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill() // there is nothing to save
-		_ = cmd.Wait()         // "killed" is what we want to hear
+		_ = cmd.Wait()         // "killed" is expected
 	})
-	return &party{name: role, pid: cmd.Process.Pid}, pipes[0], pipes[1]
+	return &party{name: name, pid: cmd.Process.Pid}, pipes[0], pipes[1]
 }
 
-// gatewayBinary builds foregate as it is released.
-func gatewayBinary(b *testing.B) string {
+// startRole starts this test binary in a role, which writes its addresses.
+func startRole(b *testing.B, role string, before []string, args ...string) *party {
 	b.Helper()
-	out := filepath.Join(b.TempDir(), "foregate")
-	if text, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../cmd/foregate").CombinedOutput(); err != nil {
-		b.Fatalf("building what is measured: %v\n%s", err, text)
-	}
-	return out
-}
-
-// firstLine is what a role announces: its addresses.
-func firstLine(b *testing.B, r io.Reader) []string {
-	b.Helper()
-	line, err := bufio.NewReader(r).ReadString('\n')
+	exe, err := os.Executable()
 	if err != nil {
-		b.Fatalf("a process of the benchmark did not start: %v", err)
-	}
-	return strings.Fields(line)
-}
-
-func startMock(b *testing.B, args ...string) *party {
-	p, out, errs := startRole(b, mockName, args...)
-	go func() { _, _ = io.Copy(os.Stderr, errs) }()
-	p.addr = firstLine(b, out)[0]
-	return p
-}
-
-func startYardstick(b *testing.B, upstream string) *party {
-	p, out, errs := startRole(b, yardstickName, "http://"+upstream)
-	go func() { _, _ = io.Copy(os.Stderr, errs) }()
-	addrs := firstLine(b, out)
-	p.addr, p.admin = addrs[0], addrs[1]
-	return p
-}
-
-// startGateway starts a gateway whose drafts are judged from the first request on.
-func startGateway(b *testing.B, binary, upstream string) *party {
-	b.Helper()
-	store := miniredis.RunT(b)
-	store.HSet("foregate:settings", "speculation.mode", "confidence")
-	return startServe(b, binary, fmt.Sprintf(`
-listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-redis: {url: "redis://%[3]s/0"}
-pools:
-  draft: {model: %[1]s, usd_per_hour: 1, backends: ["http://%[2]s"]}
-  target: {model: %[1]s, usd_per_hour: 12, backends: ["http://%[2]s"]}
-routes:
-  - {model: bench, draft: draft, target: target, same_tokenizer: true}
-passthrough: [/v1/embeddings]
-drain: {delay: 0s, grace: 1s}
-`, mockModel, upstream, store.Addr()))
-}
-
-// startServe starts `foregate serve` as in production, its log at level info
-// into a pipe.
-func startServe(b *testing.B, binary, text string) *party {
-	b.Helper()
-	file := filepath.Join(b.TempDir(), "foregate.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	p, _, log := start(b, binary, "gateway", "serve", "-c", file)
-	lines := bufio.NewReaderSize(log, wireBuffer)
-	for p.addr == "" {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			b.Fatalf("the gateway did not start: %v %s", err, line)
-		}
-		var said struct{ Message, Listen, Admin string }
-		if json.Unmarshal(line, &said) == nil && said.Message == "serving" {
-			p.addr, p.admin = said.Listen, said.Admin
-		}
+	p, out, errs := start(b, role, slices.Concat(before, []string{exe}, args)...)
+	go func() { _, _ = io.Copy(os.Stderr, errs) }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatalf("the role %s did not start: %v", role, err)
 	}
-	go drainSlowly(lines)
+	p.addrs = strings.Fields(line)
+	p.addr, p.admin = p.addrs[0], p.addrs[len(p.addrs)-1]
 	return p
 }
 
-// drainSlowly empties a pipe as a log collector does, in large pieces, so that
-// the reader is not woken for each line.
-func drainSlowly(r io.Reader) {
-	buf := make([]byte, wireBuffer)
-	for {
-		if _, err := r.Read(buf); err != nil {
-			return // its writer has ended
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// settle waits until the process answers, then connects and takes its measures
-// at rest.
-func (p *party) settle(b *testing.B, probe exchangeOf, sessions int) {
+// settle waits until the process answers, then opens the connections.
+func (p *party) settle(b *testing.B, connections int) {
 	b.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for len(p.sessions) == 0 {
+	probe := chat{size: 1 << 10, tokens: shortAnswer}.exchange()
+	for end := time.Now().Add(15 * time.Second); len(p.sessions) < connections; {
 		s, err := connectTo(p.addr)
-		if err != nil {
-			b.Fatal(err)
+		if err == nil && len(p.sessions) == 0 {
+			_, err = s.do(&probe)
 		}
-		if _, err = s.ask(probe); err == nil {
+		switch {
+		case err == nil:
 			p.sessions = append(p.sessions, s)
-		} else if time.Now().After(deadline) {
+		case time.Now().After(end):
 			b.Fatalf("%s does not answer: %v", p.name, err)
-		} else {
+		default:
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	p.idleRSS = p.memory(b, "VmRSS")
-	for len(p.sessions) < sessions {
-		s, err := connectTo(p.addr)
-		if err != nil {
-			b.Fatal(err)
-		}
-		p.sessions = append(p.sessions, s)
-	}
-	p.mallocs(b)
-	before := p.mallocs(b)
-	p.scrape = p.mallocs(b) - before
+	p.page(b)
+	before := p.page(b).sum(b, mallocs)
+	p.pageMallocs = p.page(b).sum(b, mallocs) - before
 }
 
-// cpu is the CPU time that the process has used, in nanoseconds: the sum over its
-// threads, which Go does not end.
+// cpu is the CPU time that the process has used, in nanoseconds: the sum over its threads, which Go does not end.
 func (p *party) cpu(b *testing.B) float64 {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.pid))
 	if err != nil || len(files) == 0 {
-		b.Skip("no /proc/PID/task/*/schedstat: CPU cannot be told per process here")
+		b.Skip("no /proc/PID/task/*/schedstat: a process' CPU time cannot be read here")
 	}
 	sum := 0.0
 	for _, name := range files {
@@ -207,8 +145,7 @@ func (p *party) cpu(b *testing.B) float64 {
 	return sum
 }
 
-// memory reads a line of the process's status, in MiB: VmRSS is what it has,
-// VmHWM the most that it had.
+// memory reads a line of the process's status, in MiB: VmRSS is what it has now, VmHWM the most that it had.
 func (p *party) memory(b *testing.B, name string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -228,17 +165,26 @@ func (p *party) memory(b *testing.B, name string) float64 {
 	return 0
 }
 
-// mallocs is how many objects the process has allocated.
-func (p *party) mallocs(b *testing.B) float64 {
+// page is a process's metrics.
+type page []byte
+
+// mallocs is how many objects a Go process has allocated.
+const mallocs = "go_memstats_mallocs_total"
+
+// page reads the process's metrics. nginx has none.
+func (p *party) page(b *testing.B) page {
 	b.Helper()
-	return p.metric(b, "go_memstats_mallocs_total")
+	if p.admin == "" {
+		return nil
+	}
+	return p.get(b, "/metrics")
 }
 
-// metric sums the samples whose line begins with prefix.
-func (p *party) metric(b *testing.B, prefix string) float64 {
+// sum adds up the samples whose line begins with prefix.
+func (p page) sum(b *testing.B, prefix string) float64 {
 	b.Helper()
 	sum := 0.0
-	for line := range bytes.Lines(p.get(b, "/metrics")) {
+	for line := range bytes.Lines(p) {
 		if !bytes.HasPrefix(line, []byte(prefix)) {
 			continue
 		}
@@ -250,6 +196,20 @@ func (p *party) metric(b *testing.B, prefix string) float64 {
 		sum += v
 	}
 	return sum
+}
+
+// reasons are the metrics that say why a request was not served as expected.
+func (p *party) reasons(b *testing.B) string {
+	b.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(string(p.page(b))) {
+		for _, name := range []string{"llm_cache_requests_total{", "foregate_acceptance_total{", "foregate_verifications_total{", "foregate_upstream_failures_total{"} {
+			if strings.HasPrefix(line, name) && !strings.HasSuffix(line, " 0\n") {
+				out.WriteString(line)
+			}
+		}
+	}
+	return out.String()
 }
 
 // get reads a page of the process's admin listener.
@@ -265,13 +225,4 @@ func (p *party) get(b *testing.B, path string) []byte {
 		b.Fatalf("%s of %s: %s, %v", path, p.name, resp.Status, err)
 	}
 	return body
-}
-
-// connect connects to a process.
-func connectTo(addr string) (*session, error) {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	return &session{conn: c, wire: newWire(c)}, nil
 }

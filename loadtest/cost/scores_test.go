@@ -11,11 +11,10 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// mockAsked stands in every chat of the benchmarks and in nothing that a probe asks.
+// mockAsked is in every request of the benchmarks, and in none of a probe.
 const mockAsked = `She said:`
 
-// simBehind starts a simulator that answers what the mock has no script for: a
-// gateway's probe, which finds an engine that can do everything.
+// simBehind starts a simulator for what the mock has no answer to: a gateway's probe, which finds an engine with all abilities.
 func simBehind() (addr string, err error) {
 	sim, err := vllmsim.New(vllmsim.Options{Model: mockModel, Seed: 1, TimeScale: 50})
 	if err != nil {
@@ -27,8 +26,7 @@ func simBehind() (addr string, err error) {
 	return sim.Addr(), nil // it ends with the process
 }
 
-// forward has a server answer a request on the client's connection, which ends with
-// the answer.
+// forward lets a server answer a request. The client's connection ends with the answer.
 func forward(c net.Conn, to string, line, body []byte) error {
 	server, err := net.Dial("tcp", to)
 	if err != nil {
@@ -41,8 +39,8 @@ func forward(c net.Conn, to string, line, body []byte) error {
 	return errors.Join(err, errBack)
 }
 
-// mockScores answers the question what the mock thinks of one of its own drafts: it
-// would have written every token of it. nil is another question.
+// mockScores answers a request to score one of the mock's own drafts: every token was the first choice. It returns nil for
+// another request.
 func mockScores(body []byte) []byte {
 	mine := append([]byte(`"prompt":`), promptIDs()...)
 	mine[len(mine)-1] = ',' // the draft follows

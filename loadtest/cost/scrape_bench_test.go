@@ -86,7 +86,7 @@ func largeGateway(b *testing.B) *party {
 		text += fmt.Sprintf("  p%d: {model: %s, usd_per_hour: 1, prefill_tokens_per_s: 1000, decode_tokens_per_s: 100, backends: [%s]}\n", i, model, strings.Join(urls, ", "))
 	}
 	text += "routes: [{model: r, draft: p0, target: p1, same_tokenizer: true}]\ndrain: {delay: 0s, grace: 1s}\n"
-	g := startServe(b, gatewayBinary(b), text)
+	g := startServe(b, nil, foregateBinary(b), text)
 	workAll(b, "http://"+g.addr)
 	store.Close() // its scripts would cost more than what is measured
 	return g

@@ -18,9 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// yardstickRole is what the gateway is measured by: the standard library's
-// reverse proxy with a transport tuned as the gateway's, and nothing else. Its
-// argument is the upstream's URL.
+// yardstickRole is what the gateway is measured by: the standard library's reverse proxy with a tuned transport, and nothing
+// else. It flushes where a user's would: streams at once (ReverseProxy does so for text/event-stream), other answers when they
+// end. Its argument is the engine's URL.
 func yardstickRole() int {
 	if err := serveYardstick(os.Args[1]); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "yardstick:", err)
@@ -49,9 +49,8 @@ func serveYardstick(upstream string) error {
 			r.SetURL(to)
 			r.Out.Body = &wholeBody{ReadCloser: r.Out.Body}
 		},
-		FlushInterval: -1, // at once
-		BufferPool:    &copyBuffers{},
-		ErrorLog:      log.New(os.Stderr, "yardstick: ", 0),
+		BufferPool: &copyBuffers{},
+		ErrorLog:   log.New(os.Stderr, "yardstick: ", 0),
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 512, MaxConnsPerHost: 4096, IdleConnTimeout: 4 * time.Second,
 			DisableCompression: true, ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
@@ -60,7 +59,7 @@ func serveYardstick(upstream string) error {
 	return proxy.Serve(ln)
 }
 
-// serveMallocs tells of the process's memory, at any path.
+// serveMallocs serves the metrics of the process's memory, at any path.
 func serveMallocs(ln net.Listener) {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector())
@@ -68,11 +67,9 @@ func serveMallocs(ln net.Listener) {
 	_ = metrics.Serve(ln) // as long as the process lives
 }
 
-// wholeBody remembers that a request's body has ended. The transport looks for
-// more behind its end while the answer may have begun already, upon which the
-// server has closed the body; the transport then takes "invalid Read on closed
-// Body" for a fault and breaks the stream. Without this the reverse proxy loses one
-// stream in some thousands.
+// wholeBody remembers that a request's body has ended. The transport reads once more behind the end. By then the answer may have
+// begun and the server may have closed the body; the transport takes "invalid Read on closed Body" for a fault and breaks the
+// stream. Without this type the reverse proxy loses one stream in some thousands.
 type wholeBody struct {
 	io.ReadCloser
 	ended bool

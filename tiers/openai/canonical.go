@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Ephemeral are the fields that do not change the content of an answer.
@@ -36,40 +34,77 @@ var errCanonical = errors.New("the request's body is not what was scanned")
 // of members that are read by name make no difference. Integers keep all their digits, and 1 differs from
 // 1.0. It fails only if the body was changed after the scan.
 func (r *Request) Canonical(dst []byte) ([]byte, error) {
-	const usual = 16 // typical number of members; more need an allocation
-	order := make([]*member, 0, usual)
-	for i := range r.members {
-		if m := &r.members[i]; !m.drop && !slices.Contains(Ephemeral, m.name) {
-			order = append(order, m)
-		}
+	var c canon
+	if !c.request(r) {
+		return dst, errCanonical
 	}
-	slices.SortFunc(order, func(a, b *member) int { return strings.Compare(a.name, b.name) })
-	c := canon{src: r.Body, dst: append(dst, '{')}
-	for i, m := range order {
-		if i > 0 {
-			c.dst = append(c.dst, ',')
-		}
-		c.dst = append(quote(c.dst, m.name), ':')
-		c.at = m.value.Start
-		if !c.value(readByName[m.name]) || c.at != m.value.End {
+	out := append(dst, '{')
+	for i := range c.pieces {
+		if out = c.append(out, i); out == nil {
 			return dst, errCanonical
 		}
 	}
-	return append(c.dst, '}'), nil
+	return append(out, '}'), nil
 }
 
-// canon copies validated JSON and rewrites it. Its methods report whether the text has the expected form.
+// canon finds the pieces of a validated body of which the canonical form consists. Nearly all of them are
+// bytes of the body, so that the form itself need not be written. Its methods report whether the text has the
+// expected form.
 type canon struct {
-	src []byte
-	at  int // the next byte of src
-	dst []byte
+	src    []byte
+	at     int        // the next byte of src
+	long   []longText // strings of src from at on that need not be read
+	pieces []piece    // of the canonical form so far
+	joined int        // index of the first piece that may be extended
 
+	order []*member
 	parts []part // members of the objects that are being sorted, the innermost object last
-	spare []byte
+	spare []piece
 }
 
-// part is the position of a member in dst.
-type part struct{ start, colon, end int }
+// piece is a piece of the canonical form.
+type piece struct {
+	span Span // of src
+	form form
+}
+
+// form is what the canonical form has for a span.
+type form uint8
+
+const (
+	asIs   form = iota
+	comma       // a comma; the span is empty
+	quoted      // the string with the escapes that quote writes
+	double      // the number as a double
+)
+
+// part is a member of an object: its name and its pieces.
+type part struct {
+	name     []byte
+	from, to int
+}
+
+// request finds the pieces of a request.
+func (c *canon) request(r *Request) bool {
+	c.src, c.pieces, c.order, c.joined = r.Body, c.pieces[:0], c.order[:0], 0
+	for i := range r.members {
+		if m := &r.members[i]; !m.drop && !slices.Contains(Ephemeral, m.name) {
+			c.order = append(c.order, m)
+		}
+	}
+	slices.SortFunc(c.order, func(a, b *member) int { return strings.Compare(a.name, b.name) })
+	for i, m := range c.order {
+		if i > 0 {
+			c.pieces = append(c.pieces, piece{form: comma})
+		}
+		c.at = m.whole.Start
+		c.long = longFrom(r.long, c.at)
+		if !c.text() || !c.take(':') || c.at > m.value.Start || !c.value(readByName[m.name]) || c.at != m.value.End {
+			return false
+		}
+	}
+	return true
+}
 
 // next skips white space and returns the next byte, 0 at the end.
 func (c *canon) next() byte {
@@ -83,17 +118,26 @@ func (c *canon) next() byte {
 	return 0
 }
 
-// take consumes one byte of the structure and copies it.
+// emit adds the bytes up to end as a piece, or to the last one.
+func (c *canon) emit(end int, f form) {
+	if n := len(c.pieces); f == asIs && n > c.joined && c.pieces[n-1].form == asIs && c.pieces[n-1].span.End == c.at {
+		c.pieces[n-1].span.End = end
+	} else {
+		c.pieces = append(c.pieces, piece{Span{c.at, end}, f})
+	}
+	c.at = end
+}
+
+// take consumes one byte of the structure.
 func (c *canon) take(want byte) bool {
 	if c.next() != want {
 		return false
 	}
-	c.at++
-	c.dst = append(c.dst, want)
+	c.emit(c.at+1, asIs)
 	return true
 }
 
-// value copies a value; objects are sorted up to this number of levels.
+// value reads a value; objects are sorted up to this number of levels.
 func (c *canon) value(levels int) bool {
 	switch c.next() {
 	case '{':
@@ -116,8 +160,7 @@ func (c *canon) literal(word string) bool {
 	if !bytes.HasPrefix(c.src[c.at:], []byte(word)) {
 		return false
 	}
-	c.at += len(word)
-	c.dst = append(c.dst, word...)
+	c.emit(c.at+len(word), asIs)
 	return true
 }
 
@@ -134,101 +177,124 @@ func (c *canon) array(levels int) bool {
 }
 
 func (c *canon) object(levels int) bool {
+	if levels > 0 {
+		return c.sorted(levels)
+	}
 	if !c.take('{') {
 		return false
 	}
-	from, base := len(c.dst), len(c.parts)
 	for first := true; c.next() != '}'; first = false {
-		if !first && !c.take(',') || c.next() != '"' {
+		if !first && !c.take(',') || c.next() != '"' || !c.text() || !c.take(':') || !c.value(0) {
 			return false
-		}
-		start := len(c.dst)
-		if !c.text() {
-			return false
-		}
-		colon := len(c.dst)
-		if !c.take(':') || !c.value(levels-1) {
-			return false
-		}
-		if levels > 0 {
-			c.parts = append(c.parts, part{start, colon, len(c.dst)})
 		}
 	}
-	c.sort(from, base)
 	return c.take('}')
 }
 
-// sort sorts the members at offset from of dst, which are those from base on of the parts, by name. Any order
-// that depends only on the names would do; all names are different.
+// sorted reads an object and sorts its members by name.
+func (c *canon) sorted(levels int) bool {
+	if !c.take('{') {
+		return false
+	}
+	from, base := len(c.pieces), len(c.parts)
+	for first := true; c.next() != '}'; first = false {
+		if !first {
+			if c.next() != ',' {
+				return false
+			}
+			c.at++
+		}
+		if c.next() != '"' {
+			return false
+		}
+		p, start := part{from: len(c.pieces)}, c.at
+		c.joined = p.from
+		if !c.text() {
+			return false
+		}
+		p.name = plainName(c.src[start:c.at])
+		if !c.take(':') || !c.value(levels-1) {
+			return false
+		}
+		p.to = len(c.pieces)
+		c.parts = append(c.parts, p)
+	}
+	c.sort(from, base)
+	c.joined = len(c.pieces)
+	return c.take('}')
+}
+
+// sort sorts the members from piece from on, which are those from base on of the parts, by name, and puts
+// commas between them. All names are different.
 func (c *canon) sort(from, base int) {
 	parts := c.parts[base:]
-	byName := func(a, b part) int { return bytes.Compare(c.dst[a.start:a.colon], c.dst[b.start:b.colon]) }
-	if !slices.IsSortedFunc(parts, byName) {
-		slices.SortFunc(parts, byName)
-		c.spare = append(c.spare[:0], c.dst[from:]...)
-		c.dst = c.dst[:from]
-		for i, p := range parts {
-			if i > 0 {
-				c.dst = append(c.dst, ',')
-			}
-			c.dst = append(c.dst, c.spare[p.start-from:p.end-from]...)
+	slices.SortFunc(parts, func(a, b part) int { return bytes.Compare(a.name, b.name) })
+	c.spare = append(c.spare[:0], c.pieces[from:]...)
+	c.pieces = c.pieces[:from]
+	for i, p := range parts {
+		if i > 0 {
+			c.pieces = append(c.pieces, piece{form: comma})
 		}
+		c.pieces = append(c.pieces, c.spare[p.from-from:p.to-from]...)
 	}
 	c.parts = c.parts[:base]
 }
 
+// text reads a string. Most strings are canonical; a long one was found by the scan.
 func (c *canon) text() bool {
-	end := stringEnd(c.src, c.at)
-	if end <= c.at || c.src[end] != '"' {
+	for len(c.long) > 0 && c.long[0].start < c.at {
+		c.long = c.long[1:]
+	}
+	var t text
+	if len(c.long) > 0 && c.long[0].start == c.at {
+		t = c.long[0].text
+	} else {
+		t = readText(c.src, c.at+1)
+	}
+	if t.end < 0 {
 		return false
 	}
-	quoted := c.src[c.at : end+1]
-	c.at = end + 1
-	if shortEscapes(quoted) {
-		c.dst = append(c.dst, quoted...)
-		return true
+	if t.longer {
+		c.emit(t.end+1, quoted)
+	} else {
+		c.emit(t.end+1, asIs)
 	}
-	var err error
-	if c.spare, err = jsontext.AppendUnquote(c.spare[:0], quoted); err != nil {
-		return false
-	}
-	c.dst = quote(c.dst, c.spare)
 	return true
 }
 
-// shortEscapes reports whether a quoted string has only escapes that quote would also write: the two-byte
-// escapes of characters that need one.
-func shortEscapes(quoted []byte) bool {
-	for rest := quoted; ; {
-		i := bytes.IndexByte(rest, '\\')
-		if i < 0 {
-			return true
-		}
-		if strings.IndexByte(`"\bfnrt`, rest[i+1]) < 0 {
-			return false
-		}
-		rest = rest[i+2:]
-	}
-}
-
-// number copies a number. One with a fraction or an exponent is a double in every parser. It gets the
-// shortest notation of that double with an exponent, which no integer has. A number out of a double's range
-// is copied unchanged.
+// number reads a number. One with a fraction or an exponent is a double in every parser. It gets the shortest
+// notation of that double with an exponent, which no integer has. A number out of a double's range is kept
+// unchanged.
 func (c *canon) number() bool {
-	start := c.at
-	for c.at < len(c.src) && strings.IndexByte("+-.0123456789Ee", c.src[c.at]) >= 0 {
-		c.at++
+	end := numberEnd(c.src, c.at)
+	if end < 0 {
+		return false
 	}
-	digits := c.src[start:c.at]
-	if !bytes.ContainsAny(digits, ".eE") {
-		c.dst = append(c.dst, digits...)
-		return len(digits) > 0
+	f := asIs
+	if bytes.ContainsAny(c.src[c.at:end], ".eE") {
+		f = double
 	}
-	v, err := strconv.ParseFloat(string(digits), 64)
-	if err != nil { // it is valid JSON, so it is out of a double's range
-		c.dst = append(c.dst, digits...)
-		return errors.Is(err, strconv.ErrRange)
-	}
-	c.dst = strconv.AppendFloat(c.dst, v, 'e', -1, 64)
+	c.emit(end, f)
 	return true
+}
+
+// append appends piece i, and returns nil if it is not of its form.
+func (c *canon) append(dst []byte, i int) []byte {
+	p := c.pieces[i]
+	raw := p.span.Of(c.src)
+	switch p.form {
+	case comma:
+		return append(dst, ',')
+	case quoted:
+		return quote(dst, unquote(nil, raw))
+	case double:
+		v, err := strconv.ParseFloat(string(raw), 64)
+		switch {
+		case err == nil:
+			return strconv.AppendFloat(dst, v, 'e', -1, 64)
+		case !errors.Is(err, strconv.ErrRange):
+			return nil
+		}
+	}
+	return append(dst, raw...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/blake3"
 
 	"github.com/foregate/foregate/tiers/fields"
 )
@@ -34,7 +35,26 @@ func canonicalOf(t *testing.T, kind Kind, body string) string {
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
+	sameDigest(t, r, out)
 	return string(out)
+}
+
+// sameDigest checks that the request's digest is the hash of its canonical form.
+func sameDigest(t *testing.T, r *Request, canonical []byte) {
+	t.Helper()
+	var want [32]byte
+	blake3.DeriveKey(digestContext, canonical, want[:])
+	if got, err := r.Digest(); err != nil || got != want {
+		t.Fatalf("digest %x, want %x of %s: %v", got, want, canonical, err)
+	}
+}
+
+func TestTheDigestOfARequestStaysTheSame(t *testing.T) {
+	r := scanChat(t, `{"messages":[{"role":"user","content":"hi\u0021"}],"temperature":0.5,"model":"m"}`)
+	const want = "38ac8138839775feb884a0ed47e7e156d63075823dedee16fa3a1bbc130e72a3"
+	if got, err := r.Digest(); err != nil || fmt.Sprintf("%x", got) != want {
+		t.Errorf("digest %x, want %s (%v): then digestContext must change", got, want, err)
+	}
 }
 
 // spelt is a field with values that are all different, and other spellings of the first.
@@ -266,6 +286,7 @@ func TestABodyThatWasChangedHasNoCanonicalForm(t *testing.T) {
 		was := body[i]
 		for _, b := range []byte(`"\{}[],:x0 `) {
 			body[i] = b
+			_, _ = r.Digest() // must not panic
 			out, err := r.Canonical([]byte("before"))
 			if !bytes.HasPrefix(out, []byte("before")) || err != nil && len(out) != len("before") {
 				t.Fatalf("byte %d: %s, %v", i, out, err)
@@ -381,6 +402,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
+		sameDigest(t, r, got)
 		want := meaning(t, body)
 		for _, m := range r.members {
 			if m.drop || slices.Contains(Ephemeral, m.name) {

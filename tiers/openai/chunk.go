@@ -61,6 +61,11 @@ type ChunkParser struct {
 	cur   cursor
 	chunk Chunk
 	whole *wholeDraft // only for ParseDraftAnswer; see there
+
+	alike        learned // the last chunk
+	token        shape   // the last token with its logprobs
+	alternatives shape   // the last alternative of a token
+	tokenSize    int     // bytes of the token that is being read
 }
 
 // errNotChunk is returned for a data event that is JSON but not a chunk.

@@ -9,8 +9,12 @@ import (
 // until the next call.
 func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
+	if p.whole == nil && p.parseAlike(data) {
+		return c, nil
+	}
 	c.Reset()
 	c.Raw, c.Plain = data, true
+	p.alike.begin(0)
 	if p.whole != nil {
 		p.cur.reset(data)
 	} else {
@@ -20,10 +24,13 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	for name := range p.cur.object() {
 		p.field(name)
 	}
-	c.Close = int(p.cur.dec.InputOffset()) - 1
+	c.Close = p.cur.last - 1
 	p.cur.end()
 	if p.cur.err != nil {
 		return nil, fmt.Errorf("chunk: %w", p.cur.err)
+	}
+	if p.whole == nil {
+		p.learn()
 	}
 	return c, nil
 }
@@ -70,6 +77,13 @@ func (p *ChunkParser) foreign() {
 func (p *ChunkParser) foreignUnlessJudged() {
 	if !p.Judged {
 		p.foreign()
+	}
+}
+
+// skipOther skips a value without a meaning besides that it is there.
+func (p *ChunkParser) skipOther() {
+	if raw, at := p.cur.value(); !harmless(raw) {
+		p.alike.hole(holeOther, at)
 	}
 }
 
@@ -125,9 +139,10 @@ func (p *ChunkParser) saysNext() {
 }
 
 func (p *ChunkParser) text() {
-	raw, _ := p.cur.value()
+	raw, at := p.cur.value()
 	if len(raw) > 0 && raw[0] == '"' {
 		p.chunk.Text = unquote(p.chunk.Text, raw)
+		p.alike.hole(holeText, at)
 	} else if p.whole != nil && !harmless(raw) {
 		p.chunk.Plain = false
 	}
@@ -143,11 +158,12 @@ func (p *ChunkParser) delta() {
 			p.cur.skip()
 		default:
 			calls := p.whole != nil && string(name) == "tool_calls"
-			raw, _ := p.cur.value()
+			raw, at := p.cur.value()
 			if harmless(raw) || calls && p.whole.readCalls(raw) {
 				continue
 			}
 			p.chunk.Plain = false
+			p.alike.hole(holeOther, at)
 		}
 	}
 }
@@ -155,9 +171,26 @@ func (p *ChunkParser) delta() {
 // ids reads a list of token ids, or null.
 func (p *ChunkParser) ids(into []int32) []int32 {
 	if !p.Judged {
+		p.skipOther()
+		return into
+	}
+	if p.cur.kind() != '[' {
 		p.cur.skip()
 		return into
 	}
+	from := p.cur.at
+	if ids, size := readIDs(into, p.cur.data[from:]); size > 0 {
+		p.cur.skip()
+		into = ids
+	} else {
+		into = p.anyIDs(into)
+	}
+	p.alike.hole(holeIDs, Span{from, p.cur.last})
+	return into
+}
+
+// anyIDs reads a list of token ids in any notation.
+func (p *ChunkParser) anyIDs(into []int32) []int32 {
 	for range p.cur.array() {
 		raw, _ := p.cur.value()
 		id, err := strconv.ParseInt(string(raw), 10, 32)
@@ -174,6 +207,9 @@ func (p *ChunkParser) usage() (found bool) {
 		found = true
 		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
 		raw, _ := p.cur.value()
+		if !prompt && !completion {
+			continue
+		}
 		n, err := strconv.Atoi(string(raw))
 		if err != nil || n < 0 {
 			continue

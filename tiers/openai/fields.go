@@ -3,6 +3,8 @@ package openai
 import (
 	"slices"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // readers are the fields that the gateway uses or bounds. All others are forwarded unread.
@@ -46,6 +48,31 @@ var readers = map[string]reader{
 	"continue_final_message":     flag(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      flag(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
 	"include_stop_str_in_output": flag(func(r *Request, v bool) { r.IncludeStop = v }),
+}
+
+// knownNames are the names of all fields that the gateway reads or has a rule for. A body's names are taken from it,
+// so that usual names cost no allocation (BenchmarkBodyScan).
+var knownNames = func() map[string]string {
+	names := map[string]string{}
+	for name := range readers {
+		names[name] = name
+	}
+	for i := range fields.Table {
+		names[fields.Table[i].Name] = fields.Table[i].Name
+	}
+	for _, name := range append(slices.Clone(Ephemeral), "metadata", "store", "parallel_tool_calls", "service_tier", "reasoning_effort", "top_k", "min_p") {
+		names[name] = name
+	}
+	return names
+}()
+
+// nameOf returns a quoted name's text.
+func nameOf(quoted []byte) string {
+	plain := plainName(quoted)
+	if name, ok := knownNames[string(plain)]; ok {
+		return name
+	}
+	return string(plain)
 }
 
 // HasBeside reports whether the request has a forwarded field that is not null, and that neither the gateway

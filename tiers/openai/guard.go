@@ -9,7 +9,7 @@ import (
 // field checks the value of a top-level member without a reader, or of a sampling parameter, and returns its
 // position. drop means that the request is forwarded without it.
 func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err *RequestError) {
-	start := int(w.cur.dec.InputOffset())
+	start := w.cur.last
 	switch {
 	case f.Verdict == fields.Stripped:
 		w.cur.skip()

@@ -10,20 +10,26 @@ import (
 // {"token_logprobs":[…],"top_logprobs":[{…}]}.
 func (p *ChunkParser) logprobs() {
 	if !p.Judged {
-		p.cur.skip()
+		p.skipOther()
 		return
 	}
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "content":
+			list, from := p.cur.kind() == '[', p.cur.at
 			for range p.cur.array() {
 				p.contentToken()
+			}
+			if list {
+				p.alike.hole(holeTokens, Span{from, p.cur.last})
 			}
 		case "token_logprobs":
 			for range p.cur.array() {
 				p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 			}
+			p.alike.odd = true
 		case "top_logprobs":
+			p.alike.odd = true
 			if p.NoTop {
 				p.cur.skip()
 				continue
@@ -40,40 +46,62 @@ func (p *ChunkParser) logprobs() {
 
 func (p *ChunkParser) contentToken() {
 	p.expectObject()
+	p.token.begin(p.cur.at)
 	size := 0
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "bytes":
-			if raw, _ := p.cur.value(); len(raw) > len("[]") && raw[0] == '[' {
+			raw, at := p.cur.value()
+			if len(raw) > len("[]") && raw[0] == '[' {
 				size = bytes.Count(raw, []byte{','}) + 1
 			}
+			p.token.list(holeSize, raw, at)
 		case "logprob":
-			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
+			raw, at := p.cur.value()
+			p.chunk.Logprobs = append(p.chunk.Logprobs, nats(raw))
+			p.token.number(holeLogprob, raw, at)
 		case "top_logprobs":
-			if p.NoTop {
-				p.cur.skip()
-				continue
-			}
-			for range p.cur.array() {
-				p.alternative()
+			list, from := p.cur.kind() == '[', p.cur.at
+			p.alternativesOf()
+			if list {
+				p.token.hole(holeAlternatives, Span{from, p.cur.last})
 			}
 		default:
-			p.cur.skip()
+			p.token.string(p.cur.value())
 		}
 	}
-	p.chunk.TokenBytes = append(p.chunk.TokenBytes, size)
-	p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))
+	p.token.end(&p.cur)
+	p.chunk.endToken(size)
+}
+
+// alternativesOf reads the alternatives of a token, if they are wanted.
+func (p *ChunkParser) alternativesOf() {
+	if p.NoTop {
+		p.cur.skip()
+		return
+	}
+	for range p.cur.array() {
+		p.alternative()
+	}
 }
 
 func (p *ChunkParser) alternative() {
 	p.expectObject()
+	p.alternatives.begin(p.cur.at)
 	for name := range p.cur.object() {
-		if string(name) == "logprob" {
-			p.chunk.tops = append(p.chunk.tops, p.nats())
-			continue
+		switch string(name) {
+		case "logprob":
+			raw, at := p.cur.value()
+			p.chunk.tops = append(p.chunk.tops, nats(raw))
+			p.alternatives.number(holeTop, raw, at)
+		case "bytes":
+			raw, at := p.cur.value()
+			p.alternatives.list(holeInts, raw, at)
+		default:
+			p.alternatives.string(p.cur.value())
 		}
-		p.cur.skip()
 	}
+	p.alternatives.end(&p.cur)
 }
 
 // topMaps reads completions' list of {token text: logprob}.
@@ -92,6 +120,10 @@ const noLogprob = -9999
 
 func (p *ChunkParser) nats() float64 {
 	raw, _ := p.cur.value()
+	return nats(raw)
+}
+
+func nats(raw []byte) float64 {
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || v > 0 || v < noLogprob {
 		if err == nil && v > 0 && v < 1e-3 {

@@ -21,11 +21,17 @@ type Envelope struct {
 // anything that a backend would fetch, because it could be an address inside the cluster. The error is always
 // a *RequestError.
 func Peek(path string, body []byte, lim Limits) (Envelope, error) {
-	if at := depthOffset(body, lim.Depth); at >= 0 {
-		return Envelope{}, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
-	}
 	c := borrowCursor(body)
 	defer c.release()
+	c.maxDepth = lim.Depth
+	env, err := peek(c, path, body, lim)
+	if err != nil {
+		return Envelope{}, depthFirst(err, body, lim)
+	}
+	return env, nil
+}
+
+func peek(c *cursor, path string, body []byte, lim Limits) (Envelope, *RequestError) {
 	env := Envelope{body: body}
 	w := walker{cur: c, body: body, lim: lim}
 	if !c.enter('{') && c.err == nil && c.kind() != 0 {

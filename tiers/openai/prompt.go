@@ -239,7 +239,7 @@ func readMessages(s *scanner, name string) (Span, *RequestError) {
 		s.cur.token()
 		return Span{}, nil
 	}
-	start := int(s.cur.dec.InputOffset()) - 1
+	start := s.cur.last - 1
 	s.req.system = Span{start + 1, start + 1}
 	count := 0
 	for s.cur.more() {
@@ -254,7 +254,7 @@ func readMessages(s *scanner, name string) (Span, *RequestError) {
 	if count == 0 && s.cur.err == nil {
 		return Span{}, badField(name, "invalid_value", "messages must hold at least one message.")
 	}
-	s.req.messages = Span{start, int(s.cur.dec.InputOffset())}
+	s.req.messages = Span{start, s.cur.last}
 	return s.req.messages, nil
 }
 
@@ -278,7 +278,7 @@ func (s *scanner) message(i int) *RequestError {
 				return err
 			}
 		default:
-			start := int(s.cur.dec.InputOffset())
+			start := s.cur.last
 			if err := s.outside(string(name)); err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func (s *scanner) message(i int) *RequestError {
 
 // lead records the end of the leading system messages, and the first message after them.
 func (s *scanner) lead(system bool) {
-	end := int(s.cur.dec.InputOffset())
+	end := s.cur.last
 	switch r := s.req; {
 	case r.first.End > 0:
 	case system:
@@ -325,7 +325,7 @@ func (s *scanner) readContent(i int) *RequestError {
 
 // parts reads a content array: the walker checks each part.
 func (s *scanner) parts(i int) *RequestError {
-	start := s.cur.dec.InputOffset()
+	start := s.cur.last
 	for range s.cur.array() {
 		if k := s.cur.kind(); k != '{' && k != 0 {
 			return wrongType(fmt.Sprintf("messages[%d].content", i), "an array of objects", k)
@@ -334,7 +334,7 @@ func (s *scanner) parts(i int) *RequestError {
 			return err
 		}
 	}
-	s.req.PromptBytes += int(s.cur.dec.InputOffset() - start)
+	s.req.PromptBytes += s.cur.last - start
 	return nil
 }
 
@@ -343,7 +343,7 @@ func readTools(s *scanner, name string) (Span, *RequestError) {
 	if k := s.cur.kind(); k != '[' && k != 0 {
 		return Span{}, wrongType(name, "an array", k)
 	}
-	start := int(s.cur.dec.InputOffset())
+	start := s.cur.last
 	s.schemas = true
 	defer func() { s.schemas = false }()
 	for range s.cur.array() {

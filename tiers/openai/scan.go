@@ -1,29 +1,44 @@
 package openai
 
-import "github.com/foregate/foregate/tiers/fields"
+import (
+	"slices"
+
+	"github.com/foregate/foregate/tiers/fields"
+)
 
 // Scan parses a request body strictly: exactly one JSON object, no duplicate names, valid UTF-8, bounded
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
 // *RequestError. The request keeps body, which must not change afterwards.
 func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
-	if at := depthOffset(body, lim.Depth); at >= 0 {
-		return nil, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
-	}
 	const usual = 16 // typical number of members
 	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
 	c := borrowCursor(body)
 	defer c.release()
+	c.maxDepth, c.notesLong = lim.Depth, true
 	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
-	if err := s.members(); err != nil {
-		return nil, err
+	if err := s.scan(); err != nil {
+		return nil, depthFirst(err, body, lim)
 	}
-	if c.end(); c.err != nil {
-		return nil, syntaxError(body, c.err)
-	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
+	r.long = slices.Clone(c.long)
 	return r, nil
+}
+
+// depthFirst returns the error of a body that is refused: that it nests too deep, if it does, else err.
+func depthFirst(err *RequestError, body []byte, lim Limits) *RequestError {
+	if at := depthOffset(body, lim.Depth); at >= 0 {
+		return badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
+	}
+	return err
+}
+
+func (s *scanner) scan() *RequestError {
+	if err := s.members(); err != nil {
+		return err
+	}
+	if s.cur.end(); s.cur.err != nil {
+		return syntaxError(s.req.Body, s.cur.err)
+	}
+	return s.check()
 }
 
 // members calls the reader of each top-level member.
@@ -55,7 +70,7 @@ func (s *scanner) member() *RequestError {
 	if s.cur.err != nil {
 		return syntaxError(s.req.Body, s.cur.err)
 	}
-	name := string(plainName(quoted))
+	name := nameOf(quoted)
 	read, err := readerOf(name, s.req.Kind)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (w *walker) allowed(model string) *RequestError {
 
 // since is the span of the last value, which was read since this offset of its member's name.
 func (w *walker) since(offset int) Span {
-	end := int(w.cur.dec.InputOffset())
+	end := w.cur.last
 	return Span{end - len(bytes.TrimLeft(w.body[offset:end], ": \t\r\n")), end}
 }
 
@@ -102,8 +102,8 @@ func (w *walker) refuse(code, format string, args ...any) *RequestError {
 	if w.cur.err != nil {
 		return nil // the caller reports the syntax error
 	}
-	at := fieldAt(string(w.cur.dec.StackPointer()))
-	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.dec.InputOffset()}, args...)...)
+	at := fieldAt(w.cur.pointer())
+	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.last}, args...)...)
 }
 
 // fieldAt converts a JSON pointer to the clients' notation: /messages/0/content is messages[0].content.

@@ -7,17 +7,50 @@ package upstream
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // Client makes attempts. It is safe for concurrent use.
-type Client struct{ options Options }
+type Client struct {
+	options Options
+	hot     exchanger         // for attempts
+	cold    http.RoundTripper // for everything else
+	close   func()
+}
 
 var _ engine.Upstream = (*Client)(nil)
 
+var _ exchanger = (*http1.Transport)(nil)
+
 // New returns a Client.
-func New(o Options) *Client { return &Client{o.complete()} }
+func New(o Options) *Client {
+	o = o.complete()
+	c := &Client{options: o, cold: o.Transport, hot: netHTTP{o.Transport}, close: func() {}}
+	if !o.NetHTTP {
+		d := dialer{o.Dial}
+		t := http1.New(http1.Options{Dial: d.dial, DialTLS: d.dialTLS})
+		c.hot, c.close = t, t.Close
+	}
+	return c
+}
+
+// Run closes the connections when ctx ends: see [Client.Close].
+func (c *Client) Run(ctx context.Context) error {
+	<-ctx.Done()
+	c.Close()
+	return nil
+}
+
+// Close closes the connections that are idle, and each other one when its attempt ends. Later attempts fail.
+func (c *Client) Close() {
+	c.close()
+	if t, ok := c.cold.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // Open implements [engine.Upstream].
 func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
@@ -30,7 +63,7 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 
 // stream prepares the exchange of an attempt.
 func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
-	x := httpExchange{options: &c.options, attempt: a}
+	x := httpExchange{options: &c.options, client: c.hot, attempt: a}
 	switch call := a.Call.(type) {
 	case *engine.Forward:
 		s := &raw{httpExchange: x, into: call.Into}

@@ -3,7 +3,6 @@ package upstream
 import (
 	"fmt"
 	"io"
-	"mime"
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -22,7 +21,7 @@ type events struct {
 }
 
 func (s *events) begin() (err error) {
-	if kind, _, _ := mime.ParseMediaType(s.resp.Header.Get("Content-Type")); kind != typeEvents {
+	if kind := mediaType(s.resp.ContentType); kind != typeEvents {
 		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
 	s.reader = openai.NewEventReader(s.resp.Body, maxEvent)
@@ -42,7 +41,6 @@ func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
 	s.parser.NoTop = want != engine.WantTops
 	s.await()
 	c, err := s.read()
-	s.timer.Stop()
 	if err != nil && err != io.EOF {
 		return nil, s.failure(err)
 	}
@@ -75,6 +73,7 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		s.finished = true
+		s.reader.Release()
 		return nil, io.EOF
 	}
 	c, err := s.parser.Parse(data)

@@ -1,15 +1,16 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
-	"io"
+	"errors"
+	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 const (
@@ -18,24 +19,31 @@ const (
 	staleWithin = time.Second / 4       // if a reused connection breaks so soon, it was closed while idle
 )
 
+// exchanger sends a request and reads the head of its response, as [http1.Transport.Do] does.
+type exchanger interface {
+	Do(ctx context.Context, req *http1.Request, resp *http1.Response) error
+}
+
 // httpExchange is one running attempt: the request, its deadlines and the response. The types that embed it read the
 // response's body.
 type httpExchange struct {
 	options *Options
+	client  exchanger
 	attempt *engine.Attempt
 
 	parent context.Context // the caller's
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	trace  httptrace.ClientTrace
-	timer  *time.Timer // idle timer; runs only during waits
+	req    http1.Request
+	fields [3]http1.Field // memory of req.Fields
+	body   [7][]byte      // memory of the pieces of req.Body and req.More
+	resp   http1.Response
 
 	sentAt   time.Time // when it was sent
-	kept     bool      // its connection was reused
-	resp     *http.Response
+	answered bool      // a response began
+	opened   bool      // what Open reads of it was read
 	bound    usageBound
 	finished bool // the terminator was received: little is left, and the connection may be reused
 	closed   bool
+	tail     [64]byte // what is left
 }
 
 // answer is an exchange with one of three ways to read its answer.
@@ -48,24 +56,18 @@ type answer interface {
 // open sends the attempt and reads the beginning of the answer. On failure everything is closed.
 func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	x.parent, x.sentAt = ctx, x.options.Now()
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if d := x.attempt.FirstByteTimeout; d > 0 {
-		timer := time.AfterFunc(d, func() { x.cancel(engine.ErrFirstByte) })
-		defer timer.Stop()
-	}
-	opened := false
 	defer func() { // also after a panic
-		if !opened {
+		if !x.opened {
 			x.Close()
 		}
 	}()
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
-		f.ReusedConnection = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
+		f.ReusedConnection = x.resp.Reused && !x.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
 		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.sentAt) < staleWithin
 		return f
 	}
-	opened = true
+	x.opened = true
 	return nil
 }
 
@@ -73,69 +75,78 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 func (x *httpExchange) send(a answer) error {
 	path, body := encode(x.attempt.Call)
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
-	req, err := x.request(path, body)
-	if err != nil {
+	x.request(path, &body)
+	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {
 		return err
 	}
-	if x.resp, err = x.options.Transport.RoundTrip(req); err != nil {
-		return err
-	}
-	if x.resp.StatusCode != http.StatusOK {
-		return refusal(x.resp)
+	x.answered = true
+	if x.resp.Status != http.StatusOK {
+		return refusal(&x.resp)
 	}
 	if _, pass := x.attempt.Call.(*engine.Forward); !pass && x.attempt.Sent != nil {
-		x.attempt.Sent(body)
+		x.attempt.Sent(body.Bytes())
 	}
 	return a.begin()
 }
 
-func (x *httpExchange) request(path string, body []byte) (*http.Request, error) {
-	x.trace.GotConn = func(c httptrace.GotConnInfo) { x.kept = c.Reused }
-	ctx := httptrace.WithClientTrace(x.ctx, &x.trace)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for k, v := range x.attempt.Header {
-		req.Header[k] = v
-	}
+// request sets the request.
+func (x *httpExchange) request(path string, body *openai.Pieces) {
+	fields := append(x.fields[:0], http1.Field{Name: "Content-Type", Value: typeJSON})
 	if x.attempt.ID != "" {
-		req.Header["X-Request-Id"] = []string{x.attempt.ID}
+		fields = append(fields, http1.Field{Name: "X-Request-Id", Value: x.attempt.ID})
 	}
-	req.Header["Content-Type"] = jsonType
 	if x.attempt.Rank >= 0 {
-		req.Header["X-Data-Parallel-Rank"] = []string{strconv.Itoa(x.attempt.Rank)}
+		fields = append(fields, http1.Field{Name: "X-Data-Parallel-Rank", Value: strconv.Itoa(x.attempt.Rank)})
 	}
-	return req, nil
+	pieces := body.Append(x.body[:0])
+	x.req = http1.Request{
+		Base: x.attempt.URL, Path: path, Header: x.attempt.Header, Fields: fields, Body: pieces[0], More: pieces[1:], Wait: x.attempt.FirstByteTimeout,
+	}
 }
 
 // The media types of what engines send and read.
 const (
 	typeJSON   = "application/json"
 	typeEvents = "text/event-stream"
+	typeStream = typeEvents + "; charset=utf-8" // of forwarded events
 )
 
-var jsonType = []string{typeJSON} // read-only
-
-// await starts the idle timer of the exchange.
-func (x *httpExchange) await() {
-	if x.timer == nil {
-		x.timer = time.AfterFunc(x.attempt.IdleTimeout, func() { x.cancel(engine.ErrStalled) })
-		return
+// mediaType returns the media type in a Content-Type, without its parameters; "" if it is not valid.
+func mediaType(value string) string {
+	switch value { // of almost all answers
+	case typeJSON:
+		return typeJSON
+	case typeEvents, typeStream:
+		return typeEvents
 	}
-	x.timer.Reset(x.attempt.IdleTimeout)
+	kind, _, _ := mime.ParseMediaType(value)
+	return kind
 }
+
+// await bounds the reads of the next chunk.
+func (x *httpExchange) await() { x.resp.Body.SetWait(x.attempt.IdleTimeout) }
 
 // failure returns why the exchange ended.
 func (x *httpExchange) failure(err error) *engine.Failure {
 	f, ok := err.(*engine.Failure)
 	if !ok {
-		f = &engine.Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
+		if errors.Is(err, http1.ErrTimeout) {
+			err = x.late()
+		}
+		f = &engine.Failure{Kind: transportKind(x.parent, err), Err: err}
 	}
-	if x.resp != nil {
-		f.Responded = x.resp.StatusCode
+	if x.answered {
+		f.Responded = x.resp.Status
 	}
 	return f
+}
+
+// late returns which wait was too long.
+func (x *httpExchange) late() error {
+	if x.opened {
+		return engine.ErrStalled
+	}
+	return engine.ErrFirstByte
 }
 
 // Close implements [engine.Stream]. It keeps the connection if the answer has ended; otherwise it closes it, which tells
@@ -145,13 +156,16 @@ func (x *httpExchange) Close() {
 		return
 	}
 	x.closed = true
+	if !x.answered {
+		return
+	}
 	if x.finished {
-		late := time.AfterFunc(drainWait, func() { x.cancel(context.Canceled) })
-		_, _ = io.CopyN(io.Discard, x.resp.Body, maxTail)
-		late.Stop()
+		x.resp.Body.SetWait(drainWait)
+		for n, err := 0, error(nil); err == nil && n < maxTail; {
+			var m int
+			m, err = x.resp.Body.Read(x.tail[:])
+			n += m
+		}
 	}
-	x.cancel(context.Canceled)
-	if x.resp != nil {
-		_ = x.resp.Body.Close() // errors of an abandoned body do not matter
-	}
+	x.resp.Body.Close()
 }

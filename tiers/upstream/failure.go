@@ -13,6 +13,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 )
 
 // transportKind returns the kind of an error of the transport, of reading a body, or of its content. parent is the
-// caller's context, own the exchange's.
-func transportKind(parent, own context.Context, err error) engine.FailureKind {
-	left, cause := context.Cause(parent), context.Cause(own)
+// caller's context.
+func transportKind(parent context.Context, err error) engine.FailureKind {
+	left := context.Cause(parent)
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
@@ -33,9 +34,9 @@ func transportKind(parent, own context.Context, err error) engine.FailureKind {
 		return engine.Expired
 	case left != nil:
 		return engine.ClientGone
-	case errors.Is(cause, engine.ErrFirstByte):
+	case errors.Is(err, engine.ErrFirstByte):
 		return engine.Timeout
-	case errors.Is(cause, engine.ErrStalled):
+	case errors.Is(err, engine.ErrStalled):
 		return engine.Stalled
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -65,10 +66,10 @@ func statusKind(status int) engine.FailureKind {
 }
 
 // refusal returns the failure of a response with a status other than 200.
-func refusal(resp *http.Response) *engine.Failure {
+func refusal(resp *http1.Response) *engine.Failure {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is enough
-	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+	f := &engine.Failure{Kind: statusKind(resp.Status), Status: resp.Status, Fault: openai.ParseFault(body)}
+	if s, err := strconv.Atoi(resp.RetryAfter); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
 	}
 	return f

@@ -110,41 +110,47 @@ func chunked(body string) http.HandlerFunc {
 }
 
 func TestEveryFaultHasItsKindAndItsStatus(t *testing.T) {
-	c := newClient(t, Options{MaxBody: 1000})
-	for name, tc := range faults() {
-		s, err := c.Open(t.Context(), at(serve(t, tc.do), tc.call(t)))
-		if err == nil {
-			s.Close()
-			t.Errorf("%s: no failure", name)
-			continue
+	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
+		c := newClient(t, Options{MaxBody: 1000})
+		for name, tc := range faults() {
+			s, err := c.Open(t.Context(), at(serve(t, tc.do), tc.call(t)))
+			if err == nil {
+				s.Close()
+				t.Errorf("%s: no failure", name)
+				continue
+			}
+			if f := failureOf(t, err); formatFailure(f) != tc.want || f.ReusedConnection || f.StaleConnection {
+				t.Errorf("%s: %s (%v), want %s", name, formatFailure(f), f, tc.want)
+			}
 		}
-		if f := failureOf(t, err); formatFailure(f) != tc.want || f.ReusedConnection || f.StaleConnection {
-			t.Errorf("%s: %s (%v), want %s", name, formatFailure(f), f, tc.want)
-		}
-	}
+	})
 }
 
 func TestWhatABackendSaysOfItsFaultIsKept(t *testing.T) {
-	for after, want := range map[string]time.Duration{"7": 7 * time.Second, "100000": maxHint, "-1": 0, "soon": 0, "": 0} {
-		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", after)
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
-		})
-		_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
-		if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {
-			t.Errorf("%q: %v, %+v", after, f.RetryAfter, f.Fault)
+	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
+		for after, want := range map[string]time.Duration{"7": 7 * time.Second, "100000": maxHint, "-1": 0, "soon": 0, "": 0} {
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", after)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
+			})
+			_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
+			if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {
+				t.Errorf("%q: %v, %+v", after, f.RetryAfter, f.Fault)
+			}
 		}
-	}
+	})
 }
 
 func TestNoConnectionIsARefusal(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
-	if f := failureOf(t, err); formatFailure(f) != "upstream_refused 0 0" || f.ReusedConnection {
-		t.Errorf("%v", f)
-	}
+	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
+		gone := httptest.NewServer(http.NotFoundHandler())
+		gone.Close()
+		_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
+		if f := failureOf(t, err); formatFailure(f) != "upstream_refused 0 0" || f.ReusedConnection {
+			t.Errorf("%v", f)
+		}
+	})
 }
 
 // ends are why an exchange may end from without, by the cause of its context.
@@ -164,63 +170,67 @@ func silent(t testing.TB, events ...string) string {
 }
 
 func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
-	c := newClient(t, Options{})
-	url := silent(t)
-	for _, body := range []string{aStream, aPlain} {
-		a := at(url, relay(t, body))
-		for cause, want := range ends {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
+		c := newClient(t, Options{})
+		url := silent(t)
+		for _, body := range []string{aStream, aPlain} {
+			a := at(url, relay(t, body))
+			for cause, want := range ends {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+				_, err := c.Open(ctx, a)
+				timer.Stop()
+				if f := failureOf(t, err); f.Kind != want || f.ReusedConnection {
+					t.Errorf("%v: %v, want %s", cause, f, want)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			_, err := c.Open(ctx, a)
-			timer.Stop()
-			if f := failureOf(t, err); f.Kind != want || f.ReusedConnection {
-				t.Errorf("%v: %v, want %s", cause, f, want)
+			cancel()
+			if f := failureOf(t, err); f.Kind != engine.Expired {
+				t.Errorf("%v behind the deadline", f)
+			}
+			a.FirstByteTimeout = 20 * time.Millisecond
+			_, err = c.Open(t.Context(), a)
+			if f := failureOf(t, err); f.Kind != engine.Timeout {
+				t.Errorf("%v", f)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := c.Open(ctx, a)
-		cancel()
-		if f := failureOf(t, err); f.Kind != engine.Expired {
-			t.Errorf("%v behind the deadline", f)
-		}
-		a.FirstByteTimeout = 20 * time.Millisecond
-		_, err = c.Open(t.Context(), a)
-		if f := failureOf(t, err); f.Kind != engine.Timeout {
-			t.Errorf("%v", f)
-		}
-	}
+	})
 }
 
 func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
-	c := newClient(t, Options{})
-	url := silent(t, aChunk)
-	for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}} {
-		a := at(url, call)
-		for cause, want := range ends {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			s, err := c.Open(ctx, a)
+	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
+		c := newClient(t, Options{})
+		url := silent(t, aChunk)
+		for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}} {
+			a := at(url, call)
+			for cause, want := range ends {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				s, err := c.Open(ctx, a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+				_, err = drain(s)
+				timer.Stop()
+				s.Close()
+				if f := failureOf(t, err); f.Kind != want || f.Responded != 200 {
+					t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
+				}
+			}
+			a.IdleTimeout = 20 * time.Millisecond
+			s, err := c.Open(t.Context(), a)
 			if err != nil {
 				t.Fatal(err)
 			}
-			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-			_, err = drain(s)
-			timer.Stop()
+			texts, err := drain(s)
 			s.Close()
-			if f := failureOf(t, err); f.Kind != want || f.Responded != 200 {
-				t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
+			if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
+				t.Errorf("%s: %v after %d chunks", name, f, len(texts))
 			}
 		}
-		a.IdleTimeout = 20 * time.Millisecond
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts, err := drain(s)
-		s.Close()
-		if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
-			t.Errorf("%s: %v after %d chunks", name, f, len(texts))
-		}
-	}
+	})
 }
 
 // TestTimesAreOfWhatTheyAreFor: the first byte's bounds nothing behind it, and each chunk has the whole of the
@@ -262,31 +272,32 @@ func TestKindsOfErrorsOfTheTransport(t *testing.T) {
 	alive := context.Background()
 	dial := &net.OpError{Op: "dial", Err: errors.New("no route")}
 	for _, tc := range []struct {
-		parent, own context.Context
-		err         error
-		want        engine.FailureKind
+		parent context.Context
+		err    error
+		want   engine.FailureKind
 	}{
-		{alive, alive, fmt.Errorf("dial: %w", syscall.EMFILE), engine.Exhausted},
-		{alive, alive, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, engine.Exhausted},
-		{alive, alive, syscall.ENFILE, engine.Exhausted},
-		{alive, alive, syscall.ENOBUFS, engine.Exhausted},
-		{alive, alive, syscall.EADDRNOTAVAIL, engine.Exhausted},
-		{alive, alive, syscall.ECONNREFUSED, engine.Refused},
-		{alive, alive, dial, engine.Refused},
-		{alive, alive, &net.DNSError{}, engine.Refused},
-		{alive, alive, io.EOF, engine.Cut},
-		{alive, alive, io.ErrUnexpectedEOF, engine.Cut},
-		{alive, alive, syscall.ECONNRESET, engine.Reset},
-		{alive, alive, openai.ErrEventTooLong, engine.BadResponse},
-		{alive, alive, fmt.Errorf("%w: x", engine.ErrBody), engine.BadResponse},
-		{alive, ended(engine.ErrFirstByte), io.EOF, engine.Timeout},
-		{alive, ended(engine.ErrStalled), io.EOF, engine.Stalled},
-		{ended(pool.ErrLost), ended(pool.ErrLost), io.EOF, engine.Silent},
-		{ended(context.Canceled), ended(engine.ErrFirstByte), io.EOF, engine.ClientGone},
-		{ended(context.DeadlineExceeded), ended(engine.ErrFirstByte), io.EOF, engine.Expired},
+		{alive, fmt.Errorf("dial: %w", syscall.EMFILE), engine.Exhausted},
+		{alive, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, engine.Exhausted},
+		{alive, syscall.ENFILE, engine.Exhausted},
+		{alive, syscall.ENOBUFS, engine.Exhausted},
+		{alive, syscall.EADDRNOTAVAIL, engine.Exhausted},
+		{alive, syscall.ECONNREFUSED, engine.Refused},
+		{alive, dial, engine.Refused},
+		{alive, &net.DNSError{}, engine.Refused},
+		{alive, io.EOF, engine.Cut},
+		{alive, io.ErrUnexpectedEOF, engine.Cut},
+		{alive, syscall.ECONNRESET, engine.Reset},
+		{alive, openai.ErrEventTooLong, engine.BadResponse},
+		{alive, fmt.Errorf("%w: x", engine.ErrBody), engine.BadResponse},
+		{alive, engine.ErrFirstByte, engine.Timeout},
+		{alive, engine.ErrStalled, engine.Stalled},
+		{ended(pool.ErrLost), io.EOF, engine.Silent},
+		{ended(pool.ErrLost), engine.ErrFirstByte, engine.Silent},
+		{ended(context.Canceled), engine.ErrFirstByte, engine.ClientGone},
+		{ended(context.DeadlineExceeded), engine.ErrFirstByte, engine.Expired},
 	} {
-		if got := transportKind(tc.parent, tc.own, tc.err); got != tc.want {
-			t.Errorf("%v, %v, %v: %s, want %s", context.Cause(tc.parent), context.Cause(tc.own), tc.err, got, tc.want)
+		if got := transportKind(tc.parent, tc.err); got != tc.want {
+			t.Errorf("%v, %v: %s, want %s", context.Cause(tc.parent), tc.err, got, tc.want)
 		}
 	}
 }

@@ -3,11 +3,10 @@ package upstream
 import (
 	"fmt"
 	"io"
-	"mime"
-	"net/http"
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // maxRead is the size of one read of a forwarded answer, in bytes.
@@ -25,7 +24,7 @@ type raw struct {
 }
 
 func (s *raw) begin() error {
-	kind, err := passable(s.resp.Header)
+	kind, err := passable(&s.resp)
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,6 @@ func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
 		s.await()
 		var err error
 		n, err = s.read()
-		s.timer.Stop()
 		if err != nil {
 			return nil, s.failure(err)
 		}
@@ -87,21 +85,18 @@ func (s *raw) measure() {
 	s.into.Used = u
 }
 
-// typeStream is the media type of forwarded events.
-const typeStream = typeEvents + "; charset=utf-8"
-
 // passable returns the media type of a forwarded answer: JSON or an event stream, from constants of the
 // gateway. Any other type is a fault of the backend: its tokens could not be counted, and a browser might
 // treat it as a page of the gateway's origin.
-func passable(h http.Header) (string, error) {
-	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
+func passable(r *http1.Response) (string, error) {
+	if enc := r.ContentEncoding; enc != "" && enc != "identity" {
 		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)
 	}
-	switch kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")); kind {
+	switch mediaType(r.ContentType) {
 	case typeJSON:
 		return typeJSON, nil
 	case typeEvents:
 		return typeStream, nil
 	}
-	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, h.Get("Content-Type"))
+	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, r.ContentType)
 }

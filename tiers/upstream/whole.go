@@ -39,8 +39,12 @@ func (s *whole) readAll() ([]byte, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", engine.ErrBody, length, limit)
 	}
+	if length >= 0 {
+		body := make([]byte, length)
+		_, err := io.ReadFull(s.resp.Body, body)
+		return body, err
+	}
 	var buf bytes.Buffer
-	buf.Grow(int(max(length, 0)) + bytes.MinRead)
 	if _, err := buf.ReadFrom(io.LimitReader(s.resp.Body, limit+1)); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, err
 	if err != nil {
 		return 0, err
 	}
-	resp, err := c.options.Transport.RoundTrip(req)
+	resp, err := c.cold.RoundTrip(req)
 	if err != nil {
 		return 0, err
 	}

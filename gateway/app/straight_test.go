@@ -1,0 +1,213 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
+)
+
+// straight is a replica, a client and an engine, whose client and engine are bare sockets that allocate
+// nothing for a request: what a request allocates is the replica's.
+type straight struct {
+	conn    net.Conn
+	request []byte
+	answer  [8 << 10]byte
+}
+
+// straightQuestion is a chat of 200 bytes.
+const straightQuestion = `{"model":"m","messages":[{"role":"system","content":"You are a helpful assistant."},` +
+	`{"role":"user","content":"How many ships pass the lighthouse in a year, and how many at night?"}],"max_tokens":64}`
+
+// straightAnswer is what vLLM answers to it, about as long.
+const straightAnswer = `{"id":"chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516","object":"chat.completion","created":1795219200,"model":"t",` +
+	`"choices":[{"index":0,"message":{"role":"assistant","content":"The lighthouse keeper counts the ships that pass.",` +
+	`"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":null,"finish_reason":"stop",` +
+	`"stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d",` +
+	`"usage":{"prompt_tokens":31,"total_tokens":41,"completion_tokens":10,"prompt_tokens_details":null},"prompt_logprobs":null}`
+
+// newStraight starts all three. The client has sent its first requests.
+func newStraight(t testing.TB) *straight {
+	t.Helper()
+	file, err := config.Parse("straight", fmt.Appendf(nil, `
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {t: {model: t, backends: ["http://%s"]}}
+routes: [{model: m, target: t}]
+drain: {delay: 0s, grace: 1s}
+`, bareEngine(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	lines, closeLog := app.NewLogWriter(io.Discard, registry)
+	t.Cleanup(closeLog)
+	r, err := app.New(t.Context(), app.Options{
+		File: file, Stores: stores.Stores{}, Admin: file.Admin, Logger: zerolog.New(lines).With().Timestamp().Logger(),
+		Registerer: registry, Gatherer: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Stop(context.Background()) })
+	apptest.Eventually(t, "the replica is ready", func() bool {
+		status, _ := apptest.Get(t, "http://"+r.Addr().String()+"/readyz")
+		return status == http.StatusOK
+	})
+	conn, err := net.Dial("tcp", r.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	s := &straight{conn: conn, request: fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: OpenAI/Python 1.99.0\r\n"+
+		"Accept: application/json\r\nAuthorization: Bearer sk-none\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nContent-Length: %d\r\n\r\n%s",
+		len(straightQuestion), straightQuestion)}
+	for range 200 {
+		s.ask(t)
+	}
+	return s
+}
+
+// ask sends the request and reads its answer.
+func (s *straight) ask(t testing.TB) {
+	if _, err := s.conn.Write(s.request); err != nil {
+		t.Fatal(err)
+	}
+	have := 0
+	for {
+		n, err := s.conn.Read(s.answer[have:])
+		if err != nil {
+			t.Fatalf("%v after %q", err, s.answer[:have])
+		}
+		have += n
+		if size := messageSize(s.answer[:have]); size == have {
+			break
+		}
+	}
+	if !bytes.HasPrefix(s.answer[:have], []byte("HTTP/1.1 200 ")) {
+		t.Fatalf("%s", s.answer[:have])
+	}
+}
+
+// messageSize returns the bytes of the HTTP message that b begins with, −1 while its head is not whole.
+func messageSize(b []byte) int {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return -1
+	}
+	head := b[:end+2]
+	for _, name := range [...]string{"Content-Length: ", "content-length: "} {
+		if _, after, ok := bytes.Cut(head, []byte(name)); ok {
+			value, _, _ := bytes.Cut(after, []byte("\r\n"))
+			size, _ := strconv.Atoi(string(value))
+			return end + 4 + size
+		}
+	}
+	return end + 4
+}
+
+// bareEngine starts an engine and returns its address.
+func bareEngine(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go answerBarely(c)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// answerBarely answers every POST with straightAnswer, and GET with the gauges and the one model of an engine.
+func answerBarely(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	whole := func(kind, body string) []byte {
+		return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\ndate: Sat, 21 Nov 2026 04:00:00 GMT\r\nserver: uvicorn\r\ncontent-length: %d\r\ncontent-type: %s\r\n\r\n%s",
+			len(body), kind, body)
+	}
+	chat := whole("application/json", straightAnswer)
+	models := whole("application/json", `{"object":"list","data":[{"id":"t","object":"model","owned_by":"vllm","root":"t","max_model_len":131072}]}`)
+	gauges := whole("text/plain; version=0.0.4", "vllm:num_requests_running{model_name=\"t\"} 1\nvllm:num_requests_waiting{model_name=\"t\"} 0\n"+
+		"vllm:kv_cache_usage_perc{model_name=\"t\"} 0.1\n")
+	var buf [8 << 10]byte
+	have := 0
+	for {
+		n, err := c.Read(buf[have:])
+		if err != nil {
+			return
+		}
+		have += n
+		if size := messageSize(buf[:have]); size != have {
+			continue
+		}
+		reply := chat
+		switch {
+		case bytes.HasPrefix(buf[:have], []byte("GET /metrics")):
+			reply = gauges
+		case bytes.HasPrefix(buf[:have], []byte("GET ")):
+			reply = models
+		}
+		have = 0
+		if _, err := c.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// BenchmarkStraight is a chat of 200 bytes through a whole replica that neither drafts nor stores answers.
+func BenchmarkStraight(b *testing.B) {
+	s := newStraight(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.ask(b)
+	}
+}
+
+// maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and the
+// client's for engines included.
+const maxStraightAllocs = 74
+
+func TestAStraightAnswerAllocatesLittle(t *testing.T) {
+	const requests = 2000
+	s := newStraight(t)
+	least := 1e9 // of several runs: the replica's own loops allocate, too
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			s.ask(t)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
+	}
+	t.Logf("%.1f allocations for a straight answer", least)
+	if least > maxStraightAllocs {
+		t.Errorf("a straight answer makes %.1f allocations, want at most %d", least, maxStraightAllocs)
+	}
+	_ = time.Now
+}
