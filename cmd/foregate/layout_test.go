@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 
 	"breaker":                   {"breaker/machine", "internal/redis/script", "panics"},
 	"breaker/machine":           {},
-	"cache":                     {"internal/redis/lookup", "internal/redis/script", "panics", "recent", "tiers/world"},
+	"cache":                     {"internal/redis/embedded", "internal/redis/lookup", "internal/redis/script", "panics", "recent", "tiers/world"},
 	"internal/redis/connect":    {"internal/redis/replyguard"},
 	"internal/redis/embedded":   {"internal/redis/connect", "panics"},
 	"internal/redis/lookup":     {},
