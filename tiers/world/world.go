@@ -33,6 +33,8 @@ type Contexts interface {
 	WithCancel(parent context.Context) (context.Context, context.CancelCauseFunc)
 	// WithTimeout is context.WithTimeout.
 	WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// WithDeadline is WithCancel, and ends at a time with the cause context.DeadlineExceeded; the zero time is none.
+	WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc)
 	// OnCancel is context.AfterFunc: do runs once when ctx has ended, unless stop came before.
 	OnCancel(ctx context.Context, do func()) (stop func() bool)
 }
@@ -84,6 +86,19 @@ func (System) WithCancel(parent context.Context) (context.Context, context.Cance
 // WithTimeout implements [Contexts].
 func (System) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(parent, d)
+}
+
+// WithDeadline implements [Contexts]. It is one context, where WithTimeout and WithCancel are two.
+func (System) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if at.IsZero() {
+		return ctx, cancel
+	}
+	timer := time.AfterFunc(time.Until(at), func() { cancel(context.DeadlineExceeded) })
+	return ctx, func(cause error) {
+		timer.Stop()
+		cancel(cause)
+	}
 }
 
 // OnCancel implements [Contexts].
