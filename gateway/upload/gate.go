@@ -115,7 +115,8 @@ type Body struct {
 	holding *holding
 	state   state
 	bytes   int64
-	keepers int // users of the body that outlive its request
+	keepers int     // users of the body that outlive its request
+	buffer  *buffer // its memory; nil for none
 }
 
 // Charge raises the reserved bytes of the body, or refuses that with an [*Error]. It is called before the
@@ -137,6 +138,22 @@ func (b *Body) Charge(bytes int64) error {
 	return nil
 }
 
+// Grow returns memory of [Capacity](size) bytes that begins with what have has, which Grow returned before and
+// which must not be used any more. The memory is valid until the request has ended and nothing retains the
+// body; then it is reused for another request.
+func (b *Body) Grow(have []byte, size int64) []byte {
+	next := newBuffer(size)
+	copy(next.bytes, have)
+	b.gate.mu.Lock()
+	last := b.buffer
+	b.buffer = next
+	b.gate.mu.Unlock()
+	if last != nil {
+		last.free()
+	}
+	return next.bytes[:len(have)]
+}
+
 // Received reports that the whole body was read. Its upload slot is released, and it takes a request slot, or
 // is refused with an [*Error].
 func (b *Body) Received() error {
@@ -156,7 +173,7 @@ func (b *Body) Received() error {
 	return nil
 }
 
-// Retain keeps the body's bytes reserved after its request, until released is called, once.
+// Retain keeps the body and its bytes reserved after its request, until released is called, once.
 func (b *Body) Retain() (released func()) {
 	g := b.gate
 	g.mu.Lock()
@@ -187,7 +204,7 @@ func (b *Body) Release() {
 	b.free()
 }
 
-// free releases the bytes when nothing uses the body any more; the caller holds the lock.
+// free releases the bytes and the memory when nothing uses the body any more; the caller holds the lock.
 func (b *Body) free() {
 	if b.state != over || b.keepers > 0 {
 		return
@@ -198,6 +215,10 @@ func (b *Body) free() {
 	if b.holding.bodies--; b.holding.bodies == 0 {
 		delete(b.gate.tenants, b.tenant)
 		b.gate.spare = b.holding // it is zero again, and no body holds on to it
+	}
+	if b.buffer != nil {
+		b.buffer.free()
+		b.buffer = nil
 	}
 }
 

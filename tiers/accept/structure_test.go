@@ -2,7 +2,9 @@ package accept
 
 import (
 	"bytes"
+	"compress/flate"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +117,56 @@ func TestOnlyTheEndOfATextIsSqueezed(t *testing.T) {
 		if got := isCompressible(c.text); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// words are n bytes of words that are no more alike than those of a language.
+func words(n int) []byte {
+	chance := rand.New(rand.NewPCG(1, 2))
+	var text []byte
+	for len(text) < n {
+		for range 1 + chance.IntN(3) {
+			text = append(text, "bcdfghklmnprstvw"[chance.IntN(16)], "aeiou"[chance.IntN(5)])
+		}
+		text = append(text, ' ')
+	}
+	return text[:n]
+}
+
+// deflated is the size of what DEFLATE makes of a text.
+func deflated(text []byte) int {
+	var out counter
+	w, _ := flate.NewWriter(&out, flate.DefaultCompression)
+	_, _ = w.Write(text)
+	_ = w.Close()
+	return int(out)
+}
+
+func TestATextIsSqueezedOnlyIfThatCouldMatter(t *testing.T) {
+	texts := [][]byte{prose(512), bytes.Repeat([]byte("a"), 512), bytes.Repeat([]byte("ab"), 256), make([]byte, 512)}
+	chance := rand.New(rand.NewPCG(1, 2))
+	for letters := 1; letters < 256; letters = letters*3/2 + 1 {
+		for run := 1; run < 64; run *= 2 {
+			text := make([]byte, 0, 600)
+			for len(text) < 512 { // new letters, then some that came before
+				text = append(text, byte(chance.IntN(letters)))
+				from := chance.IntN(len(text))
+				text = append(text, text[from:min(from+chance.IntN(run), len(text))]...)
+			}
+			texts = append(texts, text[:512])
+		}
+	}
+	for _, text := range texts {
+		size := deflated(text)
+		if bound := literalBits(text); bound > 8*float64(size) {
+			t.Errorf("%q: %d bytes, but at least %.0f bits", text, size, bound)
+		}
+		if got, want := isCompressible(text), size*maxCompression < compressedTail; got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
+	if literalBits(words(512)) < 8*compressedTail/maxCompression {
+		t.Error("words are squeezed")
 	}
 }
 
@@ -284,6 +336,9 @@ func FuzzStructure(f *testing.F) {
 		if looped != Repeats(d.IDs) {
 			t.Fatalf("ids %v", ids)
 		}
+		if got, want := isCompressible(text), len(text) >= compressedTail && deflated(text[len(text)-compressedTail:])*maxCompression < compressedTail; got != want {
+			t.Fatalf("%q is compressible: %t", text, got)
+		}
 		if n := opening(nil, text); !utf8.Valid(n) || len(n) > refusalHead+utf8.UTFMax {
 			t.Fatalf("the opening %q", n)
 		}
@@ -297,6 +352,19 @@ func BenchmarkStructure(b *testing.B) {
 		if reason := d.fault(); reason != "" {
 			b.Fatal(reason)
 		}
+	}
+}
+
+func BenchmarkCompressible(b *testing.B) {
+	for name, text := range map[string][]byte{"words": words(600), "formula": prose(600)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if isCompressible(text) {
+					b.Fatal("it is not")
+				}
+			}
+		})
 	}
 }
 

@@ -31,6 +31,9 @@ func (s *speculate) step(ctx context.Context) error {
 
 // decide commits to the draft when the hold-back is over, or asks the target first if the score is doubtful.
 func (s *speculate) decide(ctx context.Context) {
+	if s.d.Committed() {
+		return
+	}
 	waited := s.World.Now().Sub(s.started)-s.checking >= s.Config.Holdback
 	switch s.d.Decide(waited) {
 	case accept.Wait:
