@@ -94,11 +94,39 @@ func (System) WithDeadline(parent context.Context, at time.Time) (context.Contex
 	if at.IsZero() {
 		return ctx, cancel
 	}
-	timer := time.AfterFunc(time.Until(at), func() { cancel(context.DeadlineExceeded) })
-	return ctx, func(cause error) {
-		timer.Stop()
-		cancel(cause)
+	c := &deadlineContext{Context: ctx, at: at, cancel: cancel}
+	c.timer = time.AfterFunc(time.Until(at), func() { cancel(context.DeadlineExceeded) })
+	return c, c.end
+}
+
+// deadlineContext is a standard context that ends at a time, as context.WithDeadline's does.
+type deadlineContext struct {
+	context.Context
+	at     time.Time
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+// end ends the context.
+func (c *deadlineContext) end(cause error) {
+	c.timer.Stop()
+	c.cancel(cause)
+}
+
+// Deadline implements [context.Context].
+func (c *deadlineContext) Deadline() (time.Time, bool) {
+	if above, ok := c.Context.Deadline(); ok && above.Before(c.at) {
+		return above, ok
 	}
+	return c.at, true
+}
+
+// Err implements [context.Context].
+func (c *deadlineContext) Err() error {
+	if err := c.Context.Err(); err == nil || context.Cause(c.Context) != context.DeadlineExceeded {
+		return err
+	}
+	return context.DeadlineExceeded
 }
 
 // OnCancel implements [Contexts].
