@@ -53,6 +53,12 @@ func (c *Chunk) Reset() {
 	}
 }
 
+// endToken completes a token of so many bytes.
+func (c *Chunk) endToken(size int) {
+	c.TokenBytes = append(c.TokenBytes, size)
+	c.topEnd = append(c.topEnd, len(c.tops))
+}
+
 // ChunkParser parses the chunks of one stream, reusing its memory.
 type ChunkParser struct {
 	Judged bool // read logprobs and token ids as well
@@ -86,5 +92,12 @@ func (p *ChunkParser) expectObject() {
 	if p.cur.kind() != '{' {
 		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotChunk)
+	}
+}
+
+// skipOther skips a value without a meaning besides that it is there.
+func (p *ChunkParser) skipOther() {
+	if raw, at := p.cur.value(); !harmless(raw) {
+		p.alike.hole(holeOther, at)
 	}
 }

@@ -80,13 +80,6 @@ func (p *ChunkParser) foreignUnlessJudged() {
 	}
 }
 
-// skipOther skips a value without a meaning besides that it is there.
-func (p *ChunkParser) skipOther() {
-	if raw, at := p.cur.value(); !harmless(raw) {
-		p.alike.hole(holeOther, at)
-	}
-}
-
 func (p *ChunkParser) choice() {
 	c := &p.chunk
 	index, ended := c.Choices-1, false // without an index its position counts
