@@ -45,10 +45,10 @@ func (c *Chunk) AddTop(logprobs ...float64) {
 	c.topEnd = append(c.topEnd, len(c.tops))
 }
 
-// Reset empties c and keeps its memory.
+// Reset empties c and keeps its memory, except that of the prompt's ids: only the first chunk of a stream has them.
 func (c *Chunk) Reset() {
 	*c = Chunk{
-		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0],
+		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], IDs: c.IDs[:0],
 		Logprobs: c.Logprobs[:0], TokenBytes: c.TokenBytes[:0], tops: c.tops[:0], topEnd: c.topEnd[:0],
 	}
 }

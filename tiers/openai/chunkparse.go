@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 )
@@ -172,6 +173,10 @@ func (p *ChunkParser) ids(into []int32) []int32 {
 		return into
 	}
 	from := p.cur.at
+	if cap(into) == 0 { // the prompt's may be many
+		list := p.cur.data[from:]
+		into = make([]int32, 0, 1+bytes.Count(list[:max(bytes.IndexByte(list, ']'), 0)], []byte{','}))
+	}
 	if ids, size := readIDs(into, p.cur.data[from:]); size > 0 {
 		p.cur.skip()
 		into = ids
