@@ -65,7 +65,8 @@ const noSecret = "foregate cache without a secret\x00"
 // seals at most one answer and its pieces: far fewer than the 2³² values after which random nonces might
 // repeat.
 type Sealer struct {
-	ring atomic.Pointer[ring]
+	ring  atomic.Pointer[ring]
+	salts salts
 }
 
 // ring holds the keys of a sealer; the first seals, all open. It is immutable.

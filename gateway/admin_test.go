@@ -431,7 +431,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 	for name, draft := range map[string]*pool.Pool{"target alone": nil, "draft and target": nobody} {
 		cfg := plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
 			DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
-		cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{Transport: upstream.NewTransport()}), Routes: []tiers.Route{{
+		cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{{
 			Model: "llama-3", Draft: draft, Target: nobody, Config: func() plan.Config { return cfg }}}})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +17,12 @@ const (
 	// minBodyRate is the minimum rate of a body once it has started, in bytes/s.
 	minBodyRate = 1 << 10
 
-	// minBuffer and maxUnproved bound the memory of a body before its first byte, and before maxUnproved
-	// bytes of it have arrived: a client can claim any Content-Length. minBuffer is what the server has read
-	// of a connection anyway. Both in bytes.
+	// minBuffer and maxUnproved bound the memory of a body before its first bytes, and before maxUnproved
+	// bytes of it have arrived: a client can claim any Content-Length. Neither gives a client more than some 64
+	// times what it has sent. minBuffer is what the server has read of a connection anyway. All in bytes.
 	minBuffer   = 4 << 10
+	minProof    = 2 << 10   // that must have come of a body longer than minBuffer
+	atOnce      = 128 << 10 // a body up to this length gets all of its buffer then
 	maxUnproved = 64 << 10
 )
 
@@ -52,6 +55,9 @@ type bodyReader struct {
 	max      int64 // bytes
 	timeouts Timeouts
 	charge   func(bytes int64) error // called before memory is taken; an error refuses it; nil allows all
+
+	// grow returns memory of at least size bytes that begins with body's, which is not used any more; nil makes it.
+	grow func(body []byte, size int64) []byte
 }
 
 // take reads a body, bounded in size and time.
@@ -87,53 +93,63 @@ func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, 
 	start := time.Now()
 	var body []byte
 	for {
-		if len(body) == cap(body) {
+		full := len(body) == cap(body)
+		size := nextBuffer(int64(len(body)), r.ContentLength, b.max)
+		if size > int64(cap(body)) && (full || r.ContentLength >= 0) {
 			var err error
-			if body, err = b.grow(body, r.ContentLength); err != nil {
+			if body, err = b.enlarge(body, size); err != nil {
 				return nil, err
 			}
+			full = false
+		}
+		into := body[len(body):cap(body)]
+		if full { // it has no room to find the end
+			into = make([]byte, 1)
 		}
 		allowed := min(b.timeouts.BodyStart+time.Duration(len(body))*time.Second/minBodyRate, b.timeouts.Body)
 		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
 			return nil, err
 		}
-		n, err := r.Body.Read(body[len(body):cap(body)])
+		n, err := r.Body.Read(into)
+		if len(body)+n > cap(body) || int64(len(body)+n) > b.max {
+			return nil, errTooLarge
+		}
 		body = body[:len(body)+n]
 		switch {
-		case int64(len(body)) > b.max:
-			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
-			return body, nil
+			return slices.Clip(body), nil
 		case err != nil:
 			return nil, err
 		}
 	}
 }
 
-// grow enlarges a full buffer, after it was charged.
-func (b bodyReader) grow(body []byte, claimed int64) ([]byte, error) {
-	size := nextBuffer(int64(len(body)), claimed, b.max)
+// enlarge returns a body in a larger buffer, after that was charged.
+func (b bodyReader) enlarge(body []byte, size int64) ([]byte, error) {
 	if b.charge != nil {
-		if err := b.charge(size); err != nil {
+		if err := b.charge(upload.Capacity(size)); err != nil {
 			return nil, err
 		}
 	}
-	return append(make([]byte, 0, size), body...), nil
+	if b.grow == nil {
+		return append(make([]byte, 0, size), body...), nil
+	}
+	return b.grow(body, size), nil
 }
 
-// nextBuffer returns the size of the next buffer of a body: have bytes have arrived, and the client claims
-// claimed bytes, −1 if unknown. After maxUnproved bytes the buffer gets the whole length at once; without a
-// claim it doubles. It has one byte more than the body, so that the last read finds the end.
+// nextBuffer returns the size of the buffer that a body needs: have bytes have arrived, and the client claims
+// claimed bytes, −1 if unknown. Without a claim it is that of the buffer after a full one: it doubles, up to
+// one byte more than the maximum, so that a longer body is noticed.
 func nextBuffer(have, claimed, maximum int64) int64 {
 	switch {
 	case claimed < 0:
 		return min(max(minBuffer, 2*have), maximum+1)
-	case have < minBuffer:
-		return min(claimed+1, minBuffer)
-	case have < maxUnproved:
-		return min(claimed+1, maxUnproved)
+	case have < minProof:
+		return min(claimed, minBuffer)
+	case have < maxUnproved && claimed > atOnce:
+		return maxUnproved
 	}
-	return claimed + 1
+	return claimed
 }
 
 // isJSON accepts application/json, with a charset of UTF-8 or none.

@@ -11,8 +11,9 @@ import (
 func TestABufferGrowsByWhatHasCome(t *testing.T) {
 	const maximum = 4 << 20
 	for _, tc := range []struct{ have, claimed, want int64 }{
-		{0, 0, 1}, {0, 100, 101}, {0, minBuffer, minBuffer}, {0, maximum, minBuffer}, {0, 1 << 62, minBuffer},
-		{minBuffer, 10_000, 10_001}, {minBuffer, maximum, maxUnproved}, {maxUnproved, maximum, maximum + 1}, {maxUnproved, 65537, 65538},
+		{0, 0, 0}, {0, 100, 100}, {0, minBuffer, minBuffer}, {0, maximum, minBuffer}, {0, 1 << 62, minBuffer}, {minProof - 1, maximum, minBuffer},
+		{minProof, 10_000, 10_000}, {minProof, atOnce, atOnce}, {minProof, atOnce + 1, maxUnproved}, {minBuffer, maximum, maxUnproved},
+		{maxUnproved - 1, maximum, maxUnproved}, {maxUnproved, maximum, maximum}, {100, 100, 100}, {atOnce, atOnce, atOnce},
 		{0, -1, minBuffer}, {minBuffer, -1, 2 * minBuffer}, {maxUnproved, -1, 2 * maxUnproved}, {3 << 20, -1, maximum + 1},
 	} {
 		if got := nextBuffer(tc.have, tc.claimed, maximum); got != tc.want {

@@ -161,12 +161,11 @@ func startCut(t *testing.T, targetCut bool, k *kept) string {
 		}
 		return p
 	}
-	transport := upstream.NewTransport()
-	transport.DisableKeepAlives = true
 	// So many connections use ports again that have just been used, and the kernel sends a SYN again after 1 s. That is
 	// timeout.connect; and nobody here looks again at a backend that was not reached.
-	transport.DialContext = (&net.Dialer{Timeout: 20 * time.Second}).DialContext
-	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{Transport: transport}), Routes: []tiers.Route{{
+	engines := upstream.New(upstream.Options{Dial: func() upstream.Dial { return upstream.Dial{Connect: 20 * time.Second} }})
+	t.Cleanup(engines.Close)
+	cascade, err := tiers.New(tiers.Options{Upstream: engines, Routes: []tiers.Route{{
 		Model: "m", SameTokenizer: true, Config: func() plan.Config { return cfg },
 		Draft: newPool("drafts", "small", startCutter(t, false, wholeDraft).url()), Target: newPool("targets", "big", startCutter(t, !targetCut, wholeTarget).url()),
 	}}})

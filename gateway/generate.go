@@ -27,7 +27,7 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 
 // admittedRequest is a request whose body was read.
 type admittedRequest struct {
-	body        []byte
+	body        []byte       // valid until leave, or as long as the reservation is retained
 	reservation *upload.Body // its memory and slot
 	releaseSlot func()       // of a large body
 }
@@ -60,7 +60,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 			e.leave()
 		}
 	}()
-	e.body, err = bodyReader{g.opts.Limits.Body, g.timeouts(""), e.reservation.Charge}.take(w, r)
+	e.body, err = bodyReader{g.opts.Limits.Body, g.timeouts(""), e.reservation.Charge, e.reservation.Grow}.take(w, r)
 	if err == nil {
 		l.bodyRead = true
 		_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it

@@ -32,10 +32,10 @@ import (
 // bench is a gateway over one target, with what a test may turn.
 type bench struct {
 	*Gateway
-	url       string
-	registry  *prometheus.Registry
-	transport *http.Transport
-	client    *http.Client
+	url      string
+	registry *prometheus.Registry
+	engines  *upstream.Client
+	client   *http.Client
 }
 
 // startBench runs a gateway over a backend; adjust may change its options.
@@ -58,14 +58,14 @@ func (b *bench) idle() bool { return b.uploads.Usage() == upload.Usage{} }
 // makeBench is startBench without the start.
 func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	t.Helper()
-	b := &bench{registry: prometheus.NewRegistry(), transport: upstream.NewTransport()}
+	b := &bench{registry: prometheus.NewRegistry(), engines: upstream.New(upstream.Options{})}
 	target, err := pool.New(pool.Options{Name: "targets", Model: "m", Backends: []string{backend}, Registerer: b.registry})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := plan.Config{Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1}, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
 		DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
-	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{Transport: b.transport}), Registerer: b.registry, Routes: []tiers.Route{{
+	cascade, err := tiers.New(tiers.Options{Upstream: b.engines, Registerer: b.registry, Routes: []tiers.Route{{
 		Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	warm.Stop(t.Context())
-	warm.transport.CloseIdleConnections()
+	warm.engines.Close()
 	warm.client.CloseIdleConnections()
 	before := settled(t)
 	g := startBench(t, sim.URL(), nil)
@@ -404,7 +404,7 @@ func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
 		cancel()
 	}
 	g.Stop(t.Context())
-	g.transport.CloseIdleConnections()
+	g.engines.Close()
 	g.client.CloseIdleConnections()
 	soon(t, fmt.Sprintf("as many goroutines as before (%d)", before), func() bool { return runtime.NumGoroutine() <= before })
 }

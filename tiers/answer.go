@@ -11,37 +11,17 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
-// is flushed.
-type Sink interface {
-	Begin(Head) error
-	Write(p []byte) error
-}
-
-// Head holds what is known of an answer at its first byte.
-type Head struct {
-	Stream      bool // server-sent events, else JSON
-	Receipt     *receipt.Receipt
-	ContentType string // of an answer that passes through; "" otherwise
-	Length      int64  // of its body in bytes; 0 or less is unknown
-}
-
-// answerSink adds the receipt to the head.
-type answerSink struct {
-	Sink
-	receipt *receipt.Receipt
-}
-
-// Begin implements [strategy.Sink].
-func (s answerSink) Begin(h strategy.Head) error {
-	return s.Sink.Begin(Head{Stream: h.Stream, Receipt: s.receipt, Length: h.Length})
-}
+// Sink and Head are those of the strategies; forwarded answers have them, too.
+type (
+	Sink = strategy.Sink
+	Head = strategy.Head
+)
 
 // Answer answers one request into sink. The receipt is never nil. After an error before the first byte nothing was
 // written. After the first byte the error is a *[strategy.BrokenError] or the sink's own. When the client disconnects,
 // ctx ends and all upstream calls are cancelled.
 func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
-	rc := &receipt.Receipt{Route: a.Body.Model, Began: c.services.World.Now()}
+	rc := receipt.New(a.Body.Model, c.now())
 	rt, err := c.Route(a.Body.Model)
 	if err != nil {
 		return rc, err
@@ -54,10 +34,10 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 	r := c.newRequest(rt, *cfg, &a)
 	ctx, cancel := c.services.World.WithTimeout(ctx, r.Deadline())
 	defer cancel()
-	record := receipt.NewRecorder(rc, c.services.World.Now)
+	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
 	answer := strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: answerSink{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
+		Request: r, Record: record, Receipt: rc, Sink: sink, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
 	})
 	err = answer.Run(ctx)
 	c.metrics.countOutcome(rc, r.Config.Mode)
@@ -91,7 +71,10 @@ func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 	if r.AuditDecision == nil || !r.AuditDecision.IsAudited() && !r.AuditDecision.Shadow {
 		return nil
 	}
-	subject := audit.RequestAuditor{Request: r, Auditor: c.audits, RetainBody: a.RetainBody, OnAuditPassed: a.OnAuditPassed}
+	subject := audit.RequestAuditor{Request: r, Auditor: c.audits, OnAuditPassed: a.OnAuditPassed}
+	if a.Retainer != nil {
+		subject.RetainBody = a.Retainer.Retain
+	}
 	if r.AuditDecision.Shadow {
 		subject.Shadow()
 		return nil

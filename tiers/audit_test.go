@@ -436,6 +436,11 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 	}
 }
 
+// keeper is a BodyRetainer.
+type keeper func() (released func())
+
+func (k keeper) Retain() (released func()) { return k() }
+
 // TestABodyIsKeptUntilItsAuditIsOver audits drafts, and then has no room for audits.
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
@@ -445,8 +450,8 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep := func() func() { kept.Add(1); return func() { released.Add(1) } }
-	a := Request{Body: req, ID: "test", RetainBody: keep}
+	keep := keeper(func() func() { kept.Add(1); return func() { released.Add(1) } })
+	a := Request{Body: req, ID: "test", Retainer: keep}
 	if _, err := r.cascade.Answer(t.Context(), a, &collector{}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -58,6 +59,7 @@ type Options struct {
 type Cascade struct {
 	routes        map[string]*Route
 	services      *inflight.Services
+	now           func() time.Time // of the world
 	metrics       *metrics
 	windows       contextWindows
 	capabilities  func(pool string) *probe.Capabilities
@@ -78,7 +80,7 @@ func New(o Options) (*Cascade, error) {
 	}
 	o.defaults()
 	c := &Cascade{
-		routes: make(map[string]*Route, len(o.Routes)), metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
+		routes: make(map[string]*Route, len(o.Routes)), now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
 		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, underPressure: o.UnderPressure,
 		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}

@@ -71,9 +71,9 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 // testOptions are options with connections of the test's own.
 func testOptions(t *testing.T) Options {
 	t.Helper()
-	transport := upstream.NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	return optionsBy(transport)
+	u := upstream.New(upstream.Options{})
+	t.Cleanup(u.Close)
+	return Options{Upstream: u, ContextWindow: u.ContextWindow}
 }
 
 // optionsBy are options with an upstream that sends by a transport.

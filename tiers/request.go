@@ -28,8 +28,13 @@ type Request struct {
 	OnAuditPassed     func()            // called when an audit accepts a draft that was served during a warm-up; may be nil
 	Sent              []byte            // the prefix that clients already have of a lost answer; the target continues it if it can
 
-	// RetainBody keeps the request's body valid after Answer has returned, until released is called; nil: not needed.
-	RetainBody func() (released func())
+	Retainer BodyRetainer // keeps the request's body valid after Answer has returned; nil: not needed
+}
+
+// BodyRetainer holds the memory of a request's body.
+type BodyRetainer interface {
+	// Retain keeps it until released is called.
+	Retain() (released func())
 }
 
 // head returns the beginning of the request's prompt, for prefix matching.

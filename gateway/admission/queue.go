@@ -50,14 +50,24 @@ type Ticket struct {
 	// Try reserves capacity on a backend below the limit, or returns a *pool.FullError if there is none.
 	Try func(pool.Admission) error
 	// Done is called once with the result: nil, an error of Try, or a *ShedError. It is called within the
-	// queue's own methods.
-	Done func(error)
+	// queue's own methods. With [Queues.Enter] it is nil: the ticket keeps its outcome.
+	Done    func(error)
+	outcome outcome
 
 	arrived       time.Time
 	deadline      time.Time
 	noPassingFrom time.Time      // after this time no request may pass it
 	lastFull      pool.FullError // why it waits
 	warmWaitSince time.Time      // start of its wait for its warm backend while others have capacity; zero: it does not
+}
+
+// tell tells w its result.
+func (w *Ticket) tell(err error) {
+	if w.Done == nil {
+		w.outcome.set(err)
+		return
+	}
+	w.Done(err)
 }
 
 // rank is the class that its turn depends on.
@@ -113,7 +123,7 @@ func (l *Queue) Len() int {
 // [Queue.Serve] calls its Done later.
 func (l *Queue) Enter(w *Ticket, now time.Time) {
 	if w.Config.Threshold(w.Class) <= 0 && !w.MidStream { // the operator's kill switch
-		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})
+		w.tell(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})
 		return
 	}
 	w.lastFull, w.arrived = pool.FullError{Pool: l.Pool}, now
@@ -121,16 +131,16 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 	w.deadline, w.noPassingFrom = now.Add(wait), now.Add(wait/2)
 	if l.mayPass(w, now) {
 		if err := l.try(w, l.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
-			w.Done(err)
+			w.tell(err)
 			return
 		}
 	}
 	crowd := l.waiting[w.rank()].full(w)
 	switch {
 	case w.NoWait:
-		w.Done(&w.lastFull)
+		w.tell(&w.lastFull)
 	case w.MidStream && (wait <= 0 || crowd):
-		w.Done(w.Try(pool.Admission{}))
+		w.tell(w.Try(pool.Admission{}))
 	case !w.MidStream && (wait <= 0 || crowd || l.cannotFitInTime(w, wait) || l.aboveThreshold(w, now)):
 		l.placeElsewhereOrRefuse(w, now)
 	default:
@@ -312,7 +322,7 @@ func (l *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
 // finish tells w what came of it.
 func (l *Queue) finish(w *Ticket, err error) {
 	l.current = nil
-	w.Done(err)
+	w.tell(err)
 }
 
 // Leave takes w out, whose client has left, and reports whether it was still waiting;

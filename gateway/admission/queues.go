@@ -75,27 +75,26 @@ func (o *outcome) set(err error) {
 
 // Enter waits until w may enter its pool, and returns what came of it: nil, an error of
 // w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
-// Enter's own. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
+// nil. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
 func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
 	l := s.byPool[poolName]
 	if l == nil {
 		return 0, w.Try(pool.Admission{}) // not a pool of the configuration: nothing to keep order at
 	}
 	now := time.Now()
-	var o outcome
-	w.Done = o.set
+	o := &w.outcome
 	defer func() {
 		if p, ok := err.(panicError); ok {
 			panic(string(p))
 		}
 	}()
-	if l.enter(w, &o, now) {
+	if l.enter(w, o, now) {
 		return 0, o.err
 	}
 	select {
 	case err = <-o.over:
 	case <-ctx.Done():
-		if l.leave(w, &o) {
+		if l.leave(w, o) {
 			return time.Since(now), context.Cause(ctx)
 		}
 		err = o.err // it was its turn just then; whoever it goes to hears of the leaving

@@ -11,8 +11,8 @@ import (
 
 const (
 	maxQueuedLog     = 4 << 20  // bytes of lines that may wait to be written
-	maxKeptLog       = 1 << 20  // bytes of a buffer that is kept for the next lines
 	logBufferBytes   = 64 << 10 // bytes written at once
+	maxSpare         = 4        // empty buffers that are kept
 	logFlushInterval = 100 * time.Millisecond
 	logCloseTimeout  = time.Second // for the remaining lines, at the end
 )
@@ -51,10 +51,10 @@ type lineQueue struct {
 	ended chan struct{}
 
 	mu     sync.Mutex
-	queued []byte // whole lines
+	pieces [][]byte // of whole lines, which are written at once
+	size   int      // bytes of pieces
+	spare  [][]byte // empty pieces, at most maxSpare
 	closed bool
-
-	out []byte // of the goroutine of run: the lines that it writes
 }
 
 func newLineQueue(w io.Writer, lost func(lines int)) *lineQueue {
@@ -64,10 +64,10 @@ func newLineQueue(w io.Writer, lost func(lines int)) *lineQueue {
 // Write takes one line. It never fails and never blocks.
 func (q *lineQueue) Write(line []byte) (int, error) {
 	q.mu.Lock()
-	had := len(q.queued)
+	had := q.size
 	fits := !q.closed && had+len(line) <= maxQueuedLog
 	if fits {
-		q.queued = append(q.queued, line...)
+		q.add(line)
 	}
 	q.mu.Unlock()
 	switch {
@@ -79,6 +79,28 @@ func (q *lineQueue) Write(line []byte) (int, error) {
 		wake(q.full)
 	}
 	return len(line), nil
+}
+
+// add appends a line to the last piece, or to a new one if it does not fit. q.mu is held.
+func (q *lineQueue) add(line []byte) {
+	last := len(q.pieces) - 1
+	if last < 0 || len(q.pieces[last])+len(line) > cap(q.pieces[last]) {
+		q.pieces = append(q.pieces, q.piece(len(line)))
+		last++
+	}
+	q.pieces[last] = append(q.pieces[last], line...)
+	q.size += len(line)
+}
+
+// piece returns an empty piece with room for so many bytes. q.mu is held.
+func (q *lineQueue) piece(room int) []byte {
+	n := len(q.spare)
+	if n == 0 || room > logBufferBytes {
+		return make([]byte, 0, max(room, logBufferBytes))
+	}
+	p := q.spare[n-1]
+	q.spare = q.spare[:n-1]
+	return p
 }
 
 // wake sets a signal, which may be set already.
@@ -119,31 +141,18 @@ func (q *lineQueue) run() {
 
 // flush writes what is queued. Only one goroutine may call it.
 func (q *lineQueue) flush() {
-	if cap(q.out) > maxKeptLog {
-		q.out = nil
-	}
 	q.mu.Lock()
-	q.out, q.queued = q.queued, q.out[:0]
+	pieces := q.pieces
+	q.pieces, q.size = nil, 0
 	q.mu.Unlock()
-	for rest := q.out; len(rest) > 0; {
-		piece := wholeLines(rest)
-		if _, err := q.w.Write(piece); err != nil {
-			q.lost(bytes.Count(piece, []byte{'\n'}))
+	for _, p := range pieces {
+		if _, err := q.w.Write(p); err != nil {
+			q.lost(bytes.Count(p, []byte{'\n'}))
 		}
-		rest = rest[len(piece):]
+		q.mu.Lock()
+		if cap(p) == logBufferBytes && len(q.spare) < maxSpare {
+			q.spare = append(q.spare, p[:0])
+		}
+		q.mu.Unlock()
 	}
-}
-
-// wholeLines returns the lines that are written at once: at most logBufferBytes, or one line.
-func wholeLines(b []byte) []byte {
-	if len(b) <= logBufferBytes {
-		return b
-	}
-	if end := bytes.LastIndexByte(b[:logBufferBytes], '\n'); end >= 0 {
-		return b[:end+1]
-	}
-	if end := bytes.IndexByte(b, '\n'); end >= 0 {
-		return b[:end+1]
-	}
-	return b
 }

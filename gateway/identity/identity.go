@@ -174,14 +174,15 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 		asked.priority = who.defaultPriority
 	}
 	t := who.tenant
-	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence}
+	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }
 
 // claim is what a trusted source says about a request.
 type claim struct {
-	tenant          *Tenant
+	tenant          *Tenant  // its rights
+	id              string   // its id
 	ceiling         Priority // highest priority that the request may have
 	defaultPriority Priority // priority without X-Priority, limited by the ceiling
 }
@@ -208,14 +209,12 @@ func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error
 // named is the claim of tenant id. The list may lower the ceiling; unlisted tenants have the default.
 func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, error) {
 	if listed := t.byID[id]; listed != nil {
-		return claim{listed, min(ceiling, listed.MaxPriority), usual}, nil
+		return claim{listed, id, min(ceiling, listed.MaxPriority), usual}, nil
 	}
 	if r.unlisted == nil {
 		return claim{}, &Error{Kind: Forbidden, Reason: "this tenant is not served here"}
 	}
-	unlisted := *r.unlisted
-	unlisted.ID = id
-	return claim{&unlisted, min(ceiling, unlisted.MaxPriority), usual}, nil
+	return claim{r.unlisted, id, min(ceiling, r.unlisted.MaxPriority), usual}, nil
 }
 
 // byBearer returns the tenant of the request's bearer key.
@@ -231,7 +230,7 @@ func (t *table) byBearer(h http.Header, name string) (claim, error) {
 	if err := sameTenant(name, owner.ID); err != nil {
 		return claim{}, err
 	}
-	return claim{owner, owner.MaxPriority, Normal}, nil
+	return claim{owner, owner.ID, owner.MaxPriority, Normal}, nil
 }
 
 // sameTenant refuses an X-Tenant-ID that contradicts the credentials.

@@ -46,6 +46,8 @@ type Limiter struct {
 	unknownRetries retryBudget // of callers that are refused before Reserve
 
 	corrections corrections
+
+	unlimited Reservation // of all requests to which no limit applies; nobody writes to it
 }
 
 // New returns a limiter. Without [Limiter.Run] it counts, too, but does not settle tokens in Redis, and does
@@ -96,12 +98,13 @@ func (a *Request) amounts() amounts {
 	return n
 }
 
-// Reservation is an admitted request. Settle must be called when it ends.
+// Reservation is an admitted request. Settle must be called when it ends. The zero value is that of a request
+// without limits.
 type Reservation struct {
 	Status
 	Demoted bool // its tenant has used up its share of priority high: treat it as normal
 
-	limiter *Limiter
+	limiter *Limiter // nil: no limit applies, and there is nothing to settle
 	tenant  *tenant
 	request Request
 	shared  bool // counted in Redis
@@ -136,6 +139,12 @@ func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	a.Tokens = max(a.Tokens, 0)
 	replicas, now := l.replicas(), l.now()
+	if !a.Limit.counted() && a.Limit.Concurrent <= 0 {
+		l.mu.Lock()
+		l.attempt(l.tenantOf(a, replicas, now), a, now)
+		l.mu.Unlock()
+		return &l.unlimited, nil
+	}
 	g := &Reservation{limiter: l, request: a}
 	err := l.begin(g, replicas, now)
 	if err != nil {
@@ -301,10 +310,10 @@ func (g *Reservation) Cancel() { g.close(g.request.amounts().negative()) }
 
 // close ends a request whose use differs from its charge by more.
 func (g *Reservation) close(more amounts) {
-	if g.settled.Swap(true) {
+	l := g.limiter
+	if l == nil || g.settled.Swap(true) {
 		return
 	}
-	l := g.limiter
 	l.leave(g.tenant, g.request)
 	if g.shared {
 		if !g.high {

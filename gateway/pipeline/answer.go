@@ -22,6 +22,7 @@ type request struct {
 	patience    lookup.Waited // how long it has waited for Redis
 	bypass      bool          // the cache is not used
 	share       shareKey      // zero with bypass
+	sink        sink          // of an answer that is made for this request alone
 }
 
 // Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or
@@ -134,7 +135,8 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 // generateAlone lets the cascade answer, and stores the answer if that is allowed.
 func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
-	to := &sink{q.client, q.record}
+	q.sink = sink{q.client, q.record}
+	to := &q.sink
 	if q.bypass || !q.share.cacheable {
 		_, err := q.runCascade(ctx, ctx, cascadeCall{sink: to})
 		return err

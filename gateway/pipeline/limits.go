@@ -83,12 +83,10 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
 		Sent: c.sentPrefix, OnAuditPassed: c.onConfirmed, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
+		Retainer: q.Retainer,
 	}
 	if !q.bypass {
 		a.Plan = &q.share.plan
-	}
-	if q.Retainer != nil {
-		a.RetainBody = q.Retainer.Retain
 	}
 	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
 	q.record.Receipt = rc

@@ -139,10 +139,7 @@ type Request struct {
 }
 
 // BodyRetainer holds the memory of a request's body until it is answered.
-type BodyRetainer interface {
-	// Retain keeps it until released is called.
-	Retain() (released func())
-}
+type BodyRetainer = tiers.BodyRetainer
 
 // Body is a parsed request body.
 type Body struct {

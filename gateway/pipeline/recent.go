@@ -52,6 +52,13 @@ func (r *recentKeys) find(kind openai.Kind, tenant string, body []byte) *recentK
 	return was
 }
 
+// remember keeps the request's key. The request's own body is reused after its end.
+func (q *request) remember() {
+	if len(q.Body.Body) <= maxRecentBytes {
+		q.p.recent.keep(q.Caller.Tenant, q.Body.Clone(), &q.share.parts, q.share.key)
+	}
+}
+
 // keep remembers a request with the key of these parts.
 func (r *recentKeys) keep(tenant string, request *openai.Request, parts *cache.Parts, key cache.Key) {
 	if cap(request.Body) > maxRecentBytes {

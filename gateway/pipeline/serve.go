@@ -19,7 +19,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	q.count(result, e)
 	q.record.Entry = e
 	if !q.share.fromRecent {
-		q.p.recent.keep(q.Caller.Tenant, q.Body.Request, &q.share.parts, q.share.key)
+		q.remember()
 	}
 	now := q.p.o.World.Now()
 	h := ResponseHead{

@@ -23,6 +23,7 @@ type Gate struct {
 	requests quota
 	bytes    quota
 	tenants  map[string]*holding // only tenants that hold something
+	spare    *holding            // of the last tenant that was forgotten, for the next; nil: none
 }
 
 // holding is what one tenant holds.
@@ -51,12 +52,16 @@ func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
 	defer g.mu.Unlock()
 	h := g.tenants[tenant]
 	if h == nil {
-		h = &holding{}
+		if h, g.spare = g.spare, nil; h == nil {
+			h = &holding{}
+		}
 	}
 	if err := g.mayBegin(h, claimed); err != nil {
 		return nil, g.refused(tenant, err)
 	}
-	g.tenants[tenant] = h
+	if h.bodies == 0 {
+		g.tenants[tenant] = h
+	}
 	b := &Body{gate: g, tenant: tenant, holding: h}
 	h.bodies++
 	h.uploads++
@@ -110,7 +115,8 @@ type Body struct {
 	holding *holding
 	state   state
 	bytes   int64
-	keepers int // users of the body that outlive its request
+	keepers int     // users of the body that outlive its request
+	buffer  *buffer // its memory; nil for none
 }
 
 // Charge raises the reserved bytes of the body, or refuses that with an [*Error]. It is called before the
@@ -132,6 +138,22 @@ func (b *Body) Charge(bytes int64) error {
 	return nil
 }
 
+// Grow returns memory of [Capacity](size) bytes that begins with what have has, which Grow returned before and
+// which must not be used any more. The memory is valid until the request has ended and nothing retains the
+// body; then it is reused for another request.
+func (b *Body) Grow(have []byte, size int64) []byte {
+	next := newBuffer(size)
+	copy(next.bytes, have)
+	b.gate.mu.Lock()
+	last := b.buffer
+	b.buffer = next
+	b.gate.mu.Unlock()
+	if last != nil {
+		last.free()
+	}
+	return next.bytes[:len(have)]
+}
+
 // Received reports that the whole body was read. Its upload slot is released, and it takes a request slot, or
 // is refused with an [*Error].
 func (b *Body) Received() error {
@@ -151,7 +173,7 @@ func (b *Body) Received() error {
 	return nil
 }
 
-// Retain keeps the body's bytes reserved after its request, until released is called, once.
+// Retain keeps the body and its bytes reserved after its request, until released is called, once.
 func (b *Body) Retain() (released func()) {
 	g := b.gate
 	g.mu.Lock()
@@ -182,7 +204,7 @@ func (b *Body) Release() {
 	b.free()
 }
 
-// free releases the bytes when nothing uses the body any more; the caller holds the lock.
+// free releases the bytes and the memory when nothing uses the body any more; the caller holds the lock.
 func (b *Body) free() {
 	if b.state != over || b.keepers > 0 {
 		return
@@ -192,6 +214,11 @@ func (b *Body) free() {
 	b.bytes = 0
 	if b.holding.bodies--; b.holding.bodies == 0 {
 		delete(b.gate.tenants, b.tenant)
+		b.gate.spare = b.holding // it is zero again, and no body holds on to it
+	}
+	if b.buffer != nil {
+		b.buffer.free()
+		b.buffer = nil
 	}
 }
 

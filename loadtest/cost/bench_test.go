@@ -44,7 +44,7 @@ func BenchmarkCost(b *testing.B) {
 	if mode == "short" || testing.Short() {
 		f = shortForm
 	}
-	if n, err := strconv.Atoi(os.Getenv("FOREGATE_COST_ROUNDS")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("FOREGATE_COST_ROUNDS")); err == nil && n > 0 {
 		f.rounds = n
 	}
 	for b.Loop() {

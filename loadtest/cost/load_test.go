@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -73,6 +74,21 @@ func (s *session) do(x *exchange) (timing, error) {
 		err = x.verify(m, d)
 	}
 	return t, err
+}
+
+// begin sends a request and waits for the first bytes of the answer's body.
+func (s *session) begin(x *exchange) error {
+	if err := s.send(x); err != nil {
+		return err
+	}
+	m, err := s.wire.head()
+	if err == nil && !bytes.HasPrefix(m.first, []byte("HTTP/1.1 200")) {
+		err = fmt.Errorf("status line %q", m.first)
+	}
+	if err == nil {
+		_, err = s.wire.in.Peek(1)
+	}
+	return err
 }
 
 // load is what the connections of a process do at the same time.

@@ -1,7 +1,9 @@
 package cost
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,7 +38,7 @@ func (c *cost) memories(b *testing.B) []memory {
 		name, url string
 		goal      float64
 	}{{"Redis", redis(b, nil), maxLoaded}, {"embedded Redis", "embedded", 0}} {
-		p := c.gateway(store.url, "")
+		p := c.gateway(store.url, "", c.mock.addr)
 		p.settle(b, 1)
 		idle := p.memory(b, "VmRSS")
 		p.settle(b, connections)
@@ -49,8 +51,8 @@ func (c *cost) memories(b *testing.B) []memory {
 	return append(list, c.idleStreams(b))
 }
 
-// idleStreams opens streams of one token and then silence. A process may have so many files open, and each stream is two of the
-// gateway's; of what the files allow the gateway gives three quarters to requests.
+// idleStreams opens streams of one token and then silence. Each takes two files of the gateway, which gives three quarters of its
+// connections to requests, and has at most 4,096 connections to one engine.
 func (c *cost) idleStreams(b *testing.B) memory {
 	b.Helper()
 	var files syscall.Rlimit
@@ -59,34 +61,39 @@ func (c *cost) idleStreams(b *testing.B) memory {
 	}
 	n := min(wantedStreams, (int(min(files.Max, 1<<20))/2-500)*7/10)
 	limits := fmt.Sprintf("limits: {in_flight: %d, connections: %d, connections_per_address: %[2]d}\n", n+n/50+100, 4*n/3+200)
-	p := c.gateway(redis(b, nil), limits)
+	p := c.gateway(redis(b, nil), limits, c.mock.addrs...)
 	p.settle(b, 1)
 	idle := p.memory(b, "VmRSS")
-	for i := range n {
-		x := chat{
-			size: 1 << 10, tokens: 2, stream: true, pause: maxWait,
-			header: fmt.Sprintf("X-Tenant-ID: tenant-%d\r\n", i%streamTenants),
-		}.exchange()
-		s, err := connectTo(p.addr)
-		if err != nil {
-			b.Fatal(err)
+	var wg sync.WaitGroup
+	sessions, errs := make([]*session, n), make([]error, connections)
+	for k := range errs {
+		wg.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += len(errs) {
+				x := chat{
+					size: 1 << 10, tokens: 2, stream: true, pause: time.Hour,
+					header: fmt.Sprintf("X-Tenant-ID: tenant-%d\r\n", i%streamTenants),
+				}.exchange()
+				if sessions[i], errs[k] = connectTo(p.addr); errs[k] == nil {
+					errs[k] = sessions[i].begin(&x)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	defer func() {
+		for _, s := range sessions {
+			if s != nil {
+				_ = s.conn.Close() // its answer does not matter
+			}
 		}
-		defer func() { _ = s.conn.Close() }() // its answer does not matter
-		if err := s.send(&x); err != nil {
-			b.Fatal(err)
-		}
-		m, err := s.wire.head()
-		if err == nil && string(m.first) != "HTTP/1.1 200 OK" {
-			err = fmt.Errorf("%s", m.first)
-		}
-		if err == nil {
-			_, err = s.wire.in.Peek(1)
-		}
-		if err != nil {
-			b.Fatalf("stream %d: %v", i, err)
-		}
+	}()
+	if err := errors.Join(errs...); err != nil {
+		b.Fatal(err)
 	}
 	time.Sleep(time.Second) // what the last ones have begun
+	if open := p.page(b).sum(b, "foregate_backend_requests_in_flight{"); open != float64(n) {
+		b.Fatalf("%.0f of %d streams are open", open, n)
+	}
 	title, mib := fmt.Sprintf("Redis: %d idle streams", n), p.memory(b, "VmRSS")
 	if n < wantedStreams {
 		title = fmt.Sprintf("Redis: %d idle streams, from %d of %.0f MiB (ulimit -Hn %d)", wantedStreams, n, mib, files.Max)

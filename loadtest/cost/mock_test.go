@@ -17,6 +17,7 @@ const (
 	mockID      = "chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516"
 	mockPrompt  = 250 // tokens it claims
 	mockLongest = 512 // tokens of an answer
+	mockEngines = 4   // addresses
 	mockPause   = `"user":"pace-`
 )
 
@@ -26,25 +27,40 @@ const ends = 768
 // mockRole is an engine that costs as little as it can: it has prepared the answers, and searches a request only for what
 // chooses among them. It also scores its own drafts. A simulator behind it answers the gateway's probes.
 func mockRole() int {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := serveMock(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mock:", err)
-		return 1
 	}
-	fmt.Println(ln.Addr())
-	go exitAtEOF()
+	return 1
+}
+
+func serveMock() error {
 	m := newMock()
+	var err error
 	if m.behind, err = simBehind(); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "mock:", err)
-		return 1
+		return err
 	}
-	for {
-		c, err := ln.Accept()
+	var addrs []any
+	failed := make(chan error)
+	for range mockEngines {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return 1
+			return err
 		}
-		go m.serve(c)
+		addrs = append(addrs, ln.Addr())
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					failed <- err
+					return
+				}
+				go m.serve(c)
+			}
+		}()
 	}
+	fmt.Println(addrs...)
+	go exitAtEOF()
+	return <-failed
 }
 
 // exitAtEOF ends this process when its parent, which holds the other end of its standard input, has ended.

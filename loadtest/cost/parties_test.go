@@ -91,11 +91,11 @@ func (ps *parties) get(name string) *party {
 	case nginx:
 		p = ps.nginx()
 	case noCopies:
-		p = ps.gateway(redis(ps.b, nil), "cache: {local_bytes: 0}\n")
+		p = ps.gateway(redis(ps.b, nil), "cache: {local_bytes: 0}\n", ps.mock.addr)
 	case drafter:
-		p = ps.gateway(redis(ps.b, draftSettings), fmt.Sprintf("  - {model: %s, draft: small, target: large}\n  - {model: %s, draft: small, target: large}\n", headRoute, wholeRoute))
+		p = ps.gateway(redis(ps.b, draftSettings), fmt.Sprintf("  - {model: %s, draft: small, target: large}\n  - {model: %s, draft: small, target: large}\n", headRoute, wholeRoute), ps.mock.addr)
 	default:
-		p = ps.gateway(redis(ps.b, nil), "")
+		p = ps.gateway(redis(ps.b, nil), "", ps.mock.addr)
 	}
 	p.name = name
 	ps.started[name] = p
@@ -149,19 +149,23 @@ func redis(b *testing.B, settings map[string]string) string {
 }
 
 // gateway starts foregate with the configuration of a newcomer, to which more is added behind the routes.
-func (ps *parties) gateway(redis, more string) *party {
+func (ps *parties) gateway(redis, more string, engines ...string) *party {
 	ps.b.Helper()
+	var urls []string
+	for _, addr := range engines {
+		urls = append(urls, fmt.Sprintf("%q", "http://"+addr))
+	}
 	return startServe(ps.b, ps.measured(), ps.binary, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: %q}
 passthrough: [/v1/embeddings]
 pools:
-  small: {model: %[2]s, usd_per_hour: 1, backends: ["http://%[3]s"]}
-  large: {model: %[2]s, usd_per_hour: 12, backends: ["http://%[3]s"]}
+  small: {model: %[2]s, usd_per_hour: 1, backends: [%[3]s]}
+  large: {model: %[2]s, usd_per_hour: 12, backends: [%[3]s]}
 routes:
   - {model: %[4]s, draft: small, target: large}
-%[5]s`, redis, mockModel, ps.mock.addr, ownRoute, more))
+%[5]s`, redis, mockModel, strings.Join(urls, ", "), ownRoute, more))
 }
 
 // startServe starts `foregate serve`. Its log goes into a pipe, as in production.

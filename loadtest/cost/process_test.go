@@ -53,6 +53,7 @@ func pin(b *testing.B) cores {
 // party is a process of the benchmark.
 type party struct {
 	name, addr, admin string
+	addrs             []string // all that a role listens at
 	pid               int
 	sessions          []*session
 	pageMallocs       float64 // objects that one reading of its metrics allocates
@@ -93,8 +94,8 @@ func startRole(b *testing.B, role string, before []string, args ...string) *part
 	if err != nil {
 		b.Fatalf("the role %s did not start: %v", role, err)
 	}
-	addrs := strings.Fields(line)
-	p.addr, p.admin = addrs[0], addrs[len(addrs)-1]
+	p.addrs = strings.Fields(line)
+	p.addr, p.admin = p.addrs[0], p.addrs[len(p.addrs)-1]
 	return p
 }
 

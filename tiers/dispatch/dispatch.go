@@ -52,18 +52,18 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 		d.retrying.Add(-t.retries)
 	}()
 	o.Demand.Exclude = slices.Clone(o.Demand.Exclude)
-	for {
-		x := &Exchange{services: &d.services}
-		waited, err := x.acquire(ctx, &o)
+	for x := d.exchange(o); ; x = d.exchange(x.request) {
+		o := &x.request // what a try changes of it, the next one goes on with
+		waited, err := x.acquire(ctx, o)
 		o.Events.Waited(waited)
 		o.Ticket.Waited += waited
-		if d.shouldRetry(&t, &o, x, err) {
+		if d.shouldRetry(&t, o, x, err) {
 			continue
 		}
 		if err != nil {
 			return nil, t.exhausted(o.Pool.Name(), err)
 		}
-		x.keepsBackend, x.request = t.stays, o
+		x.keepsBackend = t.stays
 		failure := x.open(ctx, waited)
 		if failure == nil {
 			return x, nil
@@ -87,15 +87,17 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 	}
 }
 
+// exchange returns an exchange that has not begun.
+func (d *Dispatcher) exchange(o Request) *Exchange { return &Exchange{services: &d.services, request: o} }
+
 // Do sends a call whose answer comes in one piece to one backend, once: whoever waits for the answer
 // has others to go to. It names the backend that was asked, "" where none was. The error is as of
 // Open, but never an *ExhaustedError, or that of o.Before.
 func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err error) {
-	x := &Exchange{services: &d.services}
-	if _, err := x.acquire(ctx, &o); err != nil {
+	x := d.exchange(o)
+	if _, err := x.acquire(ctx, &x.request); err != nil {
 		return "", err
 	}
-	x.request = o
 	defer x.Drop()
 	backend = x.lease.Backend()
 	if o.Before != nil {

@@ -205,6 +205,9 @@ func (p *ChunkParser) usage() (found bool) {
 		found = true
 		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
 		raw, _ := p.cur.value()
+		if !prompt && !completion {
+			continue
+		}
 		n, err := strconv.Atoi(string(raw))
 		if err != nil || n < 0 {
 			continue

@@ -12,31 +12,34 @@ type Edit struct {
 // have no effect. Everything else, above all the messages, is copied byte for byte. If edits name a field
 // twice, the last value counts.
 func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
-	dst = append(dst, '{')
-	first := true
-	sep := func() {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-	}
-	for _, m := range r.members {
+	p := Pieces{own: dst, n: maxCuts} // no member is large
+	r.splice(&p, edits)
+	return p.own
+}
+
+func (r *Request) splice(p *Pieces, edits []Edit) {
+	between := byte('{')
+	for i := range r.members {
+		m := &r.members[i]
 		if m.drop || edited(edits, m.name) {
 			continue
 		}
-		sep()
-		dst = append(dst, m.whole.Of(r.Body)...)
+		p.own = append(p.own, between)
+		p.add(m.whole.Of(r.Body))
+		between = ','
 	}
 	for i, e := range edits {
 		if e.Value == nil || edited(edits[i+1:], e.Name) {
 			continue
 		}
-		sep()
-		dst = quote(dst, e.Name)
-		dst = append(dst, ':')
-		dst = append(dst, e.Value...)
+		p.own = append(quote(append(p.own, between), e.Name), ':')
+		p.own = append(p.own, e.Value...)
+		between = ','
 	}
-	return append(dst, '}')
+	if between == '{' {
+		p.own = append(p.own, '{')
+	}
+	p.own = append(p.own, '}')
 }
 
 func edited(edits []Edit, name string) bool {

@@ -7,7 +7,7 @@ import (
 )
 
 // Quote returns text as a JSON string.
-func Quote(text string) []byte { return quote(nil, text) }
+func Quote(text string) []byte { return quote(make([]byte, 0, len(text)+2), text) }
 
 // AppendQuote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendQuote(dst []byte, text string) []byte { return quote(dst, text) }

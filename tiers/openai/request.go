@@ -1,6 +1,9 @@
 package openai
 
-import "math"
+import (
+	"bytes"
+	"math"
+)
 
 // Limits bound one request.
 type Limits struct {
@@ -27,7 +30,8 @@ func DefaultLimits() Limits {
 }
 
 // Request is a generation request as one strict pass read it. Unknown fields are kept unchanged in the body.
-// It is immutable, so that identical requests may share one.
+// It is immutable, so that identical requests may share one. It is valid as long as its body is: only its
+// strings are copies.
 type Request struct {
 	Kind Kind
 	Body []byte // as received; the spans point into it
@@ -73,6 +77,13 @@ type member struct {
 	whole Span // from the name's quote to the value's end
 	value Span
 	drop  bool // it is not forwarded
+}
+
+// Clone returns a copy with a body of its own.
+func (r *Request) Clone() *Request {
+	c := *r
+	c.Body = bytes.Clone(r.Body)
+	return &c
 }
 
 func (r *Request) has(name string) bool {

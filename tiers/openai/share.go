@@ -13,9 +13,11 @@ func (r *Request) Documents() []byte {
 
 // Choices is the number of choices in a whole answer: n for each prompt, independent of best_of.
 func (r *Request) Choices() int {
-	n, err := strconv.Atoi(string(r.Raw("n")))
-	if err != nil {
-		n = 1
+	n := 1
+	if raw := r.Raw("n"); raw != nil {
+		if asked, err := strconv.Atoi(string(raw)); err == nil {
+			n = asked
+		}
 	}
 	return n * max(r.prompts, 1)
 }

@@ -3,8 +3,10 @@
 package receipt
 
 import (
+	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -49,6 +51,16 @@ type Receipt struct {
 	First  time.Duration // until the answer's first byte
 }
 
+// New returns the receipt of a request that begins now. It has room for one call: most requests make no other.
+func New(route string, now time.Time) *Receipt {
+	one := &struct {
+		Receipt
+		try [1]dispatch.Try
+	}{Receipt: Receipt{Route: route, Began: now}}
+	one.Tries = one.try[:0]
+	return &one.Receipt
+}
+
 // Check is one check of a part of the draft by the target.
 type Check struct {
 	Scorer  plan.Scorer
@@ -81,7 +93,7 @@ const maxTries = 32
 func (rc *Receipt) Acceptance() string {
 	word, reason := rc.Outcome()
 	if !rc.WasJudged() {
-		word += ";reason=" + reason
+		word = bypassed(word, reason)
 		if rc.Audit != nil {
 			word += ";policy=" + rc.Audit.Policy()
 		}
@@ -104,6 +116,33 @@ func (rc *Receipt) Acceptance() string {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word
+}
+
+// bypassTexts holds the texts that bypassed has made. It is copied when it grows.
+var bypassTexts atomic.Pointer[map[string]string]
+
+// maxBypassTexts bounds bypassTexts: a reason is one of some 30 constants.
+const maxBypassTexts = 64
+
+// bypassed returns the acceptance of a request without a draft. Nearly every straight answer has the same, in its
+// header and in the log.
+func bypassed(word, reason string) string {
+	var known map[string]string
+	at := bypassTexts.Load()
+	if at != nil {
+		known = *at
+	}
+	if text, ok := known[reason]; ok {
+		return text
+	}
+	text := word + ";reason=" + reason
+	if len(known) < maxBypassTexts {
+		grown := make(map[string]string, len(known)+1)
+		maps.Copy(grown, known)
+		grown[reason] = text
+		bypassTexts.CompareAndSwap(at, &grown) // otherwise another request has grown it
+	}
+	return text
 }
 
 // phaseWarmup marks answers that were judged by the threshold of a warm-up.
@@ -148,8 +187,11 @@ func score(v accept.Verdict) string {
 }
 
 // Extra returns the object "foregate" of the answer as raw JSON.
-func (rc *Receipt) Extra() []byte {
-	b := append(make([]byte, 0, 160), `{"tier":"`...)
+func (rc *Receipt) Extra() []byte { return rc.AppendExtra(make([]byte, 0, 160)) }
+
+// AppendExtra appends the object "foregate" of the answer as raw JSON.
+func (rc *Receipt) AppendExtra(b []byte) []byte {
+	b = append(b, `{"tier":"`...)
 	b = append(b, rc.Tier...)
 	b = append(b, `","accepted_tokens":`...)
 	b = strconv.AppendInt(b, int64(rc.AcceptedTokens), 10)

@@ -154,5 +154,5 @@ func (r *Recorder) Settled(entry int, t dispatch.Try) {
 // Cost implements [dispatch.Events].
 func (r *Recorder) Cost(usd float64) { r.rc.USD += usd }
 
-// Extra returns the object "foregate" of the answer as raw JSON.
-func (r *Recorder) Extra() []byte { return r.rc.Extra() }
+// AppendExtra appends the object "foregate" of the answer as raw JSON.
+func (r *Recorder) AppendExtra(b []byte) []byte { return r.rc.AppendExtra(b) }

@@ -68,7 +68,8 @@ func (o *Outcome) ServedByWarmup(t *plan.AuditDecision) bool {
 // Options configure an [Answer].
 type Options struct {
 	Request  *inflight.Request
-	Record   *receipt.Recorder
+	Record   receipt.Recorder
+	Receipt  *receipt.Receipt // that Record writes, for the sink
 	Sink     Sink
 	Observer Observer // receives the answer's content; nil: none
 	Auditor  Auditor  // audits drafts; nil: no audit
@@ -79,19 +80,22 @@ type Options struct {
 type Answer struct {
 	inflight.Caller
 	out       Outcome
-	record    *receipt.Recorder
+	record    *receipt.Recorder // recorder
+	recorder  receipt.Recorder
 	client    client
 	auditor   Auditor
 	sent      []byte
 	failovers int // how often it moved to another backend
+
+	straight relay // the strategy of an answer that one pool gives: one allocation for both
 }
 
 // New returns an answer that has not started.
 func New(o Options) *Answer {
-	a := &Answer{
-		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, sent: o.Sent,
-	}
-	a.client = newClient(a.Request, o.Record, o.Sink, o.Observer)
+	a := &Answer{recorder: o.Record, auditor: o.Auditor, sent: o.Sent}
+	a.record = &a.recorder
+	a.Caller = o.Request.Caller(a.record)
+	a.client = newClient(a.Request, a.record, &o)
 	return a
 }
 

@@ -242,7 +242,7 @@ func (a *Answer) end(t *transcript.Transcript, f finish) error {
 	a.recordFinish(f.reason)
 	return a.client.finish(t, openai.Ending{
 		Finish: f.reason, Stop: f.stop, Usage: openai.Usage{Prompt: a.out.Prompt, Completion: a.out.Accepted + a.out.Target},
-		Extra: a.record.Extra(),
+		Extra: a.record.AppendExtra(nil),
 	})
 }
 

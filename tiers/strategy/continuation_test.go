@@ -66,7 +66,7 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 			}
 			return letters("ZZ", "stop", nil), nil
 		}
-		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+		a := New(Options{Request: r.request, Record: *receipt.NewRecorder(&r.rc, time.Now), Sink: r})
 		if err := a.client.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestAContinuationByTextNamesNoLimitThatTheClientDidNot(t *testing.T) {
 		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
 		r.request.Body.MaxTokens = limit
 		r.request.ContextWindow = func(string) int { return 100 }
-		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+		a := New(Options{Request: r.request, Record: *receipt.NewRecorder(&r.rc, time.Now), Sink: r})
 		c := &continuation{Answer: a, t: transcript.New(transcript.Options{Text: []byte("some")}), pool: r.request.Target}
 		at := c.t.End(3)
 		if call, _ := c.byIDs(at); call != nil {

@@ -86,7 +86,7 @@ func newPool(t *testing.T, name string) *pool.Pool {
 // run answers the request.
 func (r *rig) run(ctx context.Context) error {
 	r.rc.Began = time.Now()
-	a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r, Auditor: r.auditor})
+	a := New(Options{Request: r.request, Record: *receipt.NewRecorder(&r.rc, time.Now), Sink: r, Auditor: r.auditor})
 	err := a.Run(ctx)
 	r.out = a.Outcome()
 	r.permitReturned()

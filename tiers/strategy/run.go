@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -28,9 +29,15 @@ type strategy interface {
 func (a *Answer) Run(ctx context.Context) error {
 	err := a.strategy().run(ctx)
 	if errors.Is(err, errNoDraft) {
-		return (&relay{a, a.Target}).run(ctx)
+		return a.relay(a.Target).run(ctx)
 	}
 	return err
+}
+
+// relay returns the strategy that passes the answer of a pool on. An answer uses one at most.
+func (a *Answer) relay(p inflight.Pool) *relay {
+	a.straight = relay{Answer: a, pool: p}
+	return &a.straight
 }
 
 // strategy returns the strategy that the plan asks for.
@@ -41,9 +48,9 @@ func (a *Answer) strategy() strategy {
 	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && plan.CanContinue(a.Body):
 		return &resume{a, a.sent}
 	case demanded:
-		return &relay{a, a.Draft}
+		return a.relay(a.Draft)
 	case !p.Judged:
-		return &relay{a, a.Target}
+		return a.relay(a.Target)
 	case p.Calls:
 		return &callTools{a}
 	case p.Sampled:

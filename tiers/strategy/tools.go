@@ -56,7 +56,7 @@ func (a *callTools) sendWhole(d *openai.DraftAnswer) error {
 	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion
 	a.recordTally()
 	a.recordFinish(d.Finish)
-	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.record.Extra()
+	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.record.AppendExtra(nil)
 	body := c.frames().Whole(nil, whole, extra)
 	c.observer.Body(body)
 	c.observer.End(openai.Ending{Usage: d.Usage})

@@ -16,7 +16,7 @@ const (
 )
 
 // encode returns the path and the body of a call.
-func encode(call engine.Call) (path string, body []byte) {
+func encode(call engine.Call) (path string, body openai.Pieces) {
 	switch c := call.(type) {
 	case *engine.Relay:
 		return c.Request.Kind.Path(), relayBody(c)
@@ -27,17 +27,25 @@ func encode(call engine.Call) (path string, body []byte) {
 			set("return_token_ids", "true"), set("logprobs", "true"), set("top_logprobs", "5"))
 	case *engine.Answer:
 		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms)
+	case *engine.FirstBlock:
+		return c.Request.Kind.Path(), firstBlockBody(c)
+	case *engine.DraftListed:
+		return c.Request.Kind.Path(), listedBody(c)
+	}
+	path, own := encodeOwn(call)
+	return path, openai.PiecesOf(own)
+}
+
+// encodeOwn returns the path and the body of a call that is not a client's request with other members.
+func encodeOwn(call engine.Call) (path string, body []byte) {
+	switch c := call.(type) {
 	case *engine.ContinueIDs:
 		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs),
 			`,"stream":true,"return_token_ids":true,"stream_options":`+countedStream+`}`...)
 	case *engine.ContinueText:
 		return c.Request.Kind.Path(), textBody(c)
-	case *engine.FirstBlock:
-		return c.Request.Kind.Path(), firstBlockBody(c)
 	case *engine.NextBlock:
 		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs), `,"return_token_ids":true}`...)
-	case *engine.DraftListed:
-		return c.Request.Kind.Path(), listedBody(c)
 	case *engine.Draws:
 		return openai.Completion.Path(), fmt.Appendf(idsBody(c.Request, &c.Terms, 1, c.PromptIDs, c.IDs),
 			`,"n":%d,"logprobs":1,"return_token_ids":true,"return_tokens_as_token_ids":true}`, c.N)
@@ -92,21 +100,21 @@ func streamEdits(t *engine.Terms, options string) []openai.Edit {
 	return append(termEdits(t), set("stream", "true"), set("stream_options", options), drop("stop"), drop("include_stop_str_in_output"))
 }
 
-func relayBody(c *engine.Relay) []byte {
+func relayBody(c *engine.Relay) openai.Pieces {
 	edits := termEdits(&c.Terms)
 	if c.Request.Stream && !c.Request.IncludeUsage {
 		edits = append(edits, set("stream_options", usageStream))
 	}
-	return apply(c.Request, 256, edits)
+	return c.Request.Splice(edits...)
 }
 
-func draftBody(c *engine.Draft) []byte {
+func draftBody(c *engine.Draft) openai.Pieces {
 	options := usageStream
 	if c.Counted {
 		options = countedStream
 	}
 	edits := append(streamEdits(&c.Terms, options), set("return_token_ids", "true"))
-	return apply(c.Request, 256, append(edits, logprobs(c.Request.Kind, 5)...))
+	return c.Request.Splice(append(edits, logprobs(c.Request.Kind, 5)...)...)
 }
 
 // logprobs requests the logprobs of each token and of this many alternatives.
@@ -117,14 +125,9 @@ func logprobs(kind openai.Kind, top int) []openai.Edit {
 	return []openai.Edit{set("logprobs", "true"), number("top_logprobs", top)}
 }
 
-func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) []byte {
+func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
 	edits := append(termEdits(t), set("stream", "false"), drop("stream_options"))
-	return apply(r, 256, append(edits, more...))
-}
-
-// apply returns the request's body with edits, which make it at most about longer bytes longer.
-func apply(r *openai.Request, longer int, edits []openai.Edit) []byte {
-	return r.Apply(make([]byte, 0, len(r.Body)+longer), edits...)
+	return r.Splice(append(edits, more...)...)
 }
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
@@ -145,18 +148,18 @@ func textBody(c *engine.ContinueText) []byte {
 	return c.Request.Apply(nil, edits...)
 }
 
-func firstBlockBody(c *engine.FirstBlock) []byte {
+func firstBlockBody(c *engine.FirstBlock) openai.Pieces {
 	return wholeBody(c.Request, &c.Terms, drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
 		number("max_tokens", c.MaxTokens), set("return_token_ids", "true"))
 }
 
 // listedBody sets every sampling field explicitly, so that no default of the engine changes the distribution.
-func listedBody(c *engine.DraftListed) []byte {
+func listedBody(c *engine.DraftListed) openai.Pieces {
 	edits := append(termEdits(&c.Terms), set("stream", "false"), drop("stream_options"),
 		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
 		fraction("temperature", c.Law.Temperature), fraction("top_p", c.Law.TopP), number("top_k", c.Law.TopK), fraction("min_p", c.Law.MinP),
 		set("repetition_penalty", "1"), set("return_token_ids", "true"), set("return_tokens_as_token_ids", "true"))
-	return apply(c.Request, 512, append(edits, logprobs(c.Request.Kind, plan.SampledTop)...))
+	return c.Request.Splice(append(edits, logprobs(c.Request.Kind, plan.SampledTop)...)...)
 }
 
 // idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.

@@ -90,7 +90,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 		"detokenize":        {&engine.Detokenize{Model: "big", IDs: []int32{1, 2}}, "/detokenize", `{"model":"big","tokens":[1,2]}`},
 		"pass":              {&engine.Forward{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}, "/v1/embeddings", `{"any":1}`},
 	} {
-		path, body := encode(tc.call)
+		path, body := encoded(tc.call)
 		if path != tc.path || string(body) != tc.body {
 			t.Errorf("%s: %s\n%s, want %s\n%s", name, path, body, tc.path, tc.body)
 		}
@@ -104,8 +104,8 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 func TestACallThatWasWrittenIsAsItWas(t *testing.T) {
 	p := scan(t, openai.Completion, bodyPrompt)
 	call := &engine.ContinueText{Terms: engine.Terms{Model: "big"}, Request: p, Text: []byte(" you"), MaxTokens: 7}
-	_, first := encode(call)
-	_, again := encode(call)
+	_, first := encoded(call)
+	_, again := encoded(call)
 	if !bytes.Equal(first, again) || string(p.Body) != bodyPrompt || string(call.Text) != " you" {
 		t.Errorf("%s, then %s of %s", first, again, p.Body)
 	}
@@ -128,7 +128,7 @@ func TestAContinuationByIDsSamplesAsItsRequestDoes(t *testing.T) {
 			&engine.ContinueIDs{Request: r, PromptIDs: []int32{1}, MaxTokens: 1}, &engine.NextBlock{Request: r, PromptIDs: []int32{1}, MaxTokens: 1},
 			&engine.Draws{Request: r, PromptIDs: []int32{1}, N: 1},
 		} {
-			_, body := encode(call)
+			_, body := encoded(call)
 			if !bytes.Contains(body, []byte(`,"`+name+`":`+value+`,`)) {
 				t.Errorf("%T with %s: %s", call, name, body)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
@@ -33,6 +34,7 @@ type httpExchange struct {
 	parent context.Context // the caller's
 	req    http1.Request
 	fields [3]http1.Field // memory of req.Fields
+	body   [7][]byte      // memory of the pieces of req.Body and req.More
 	resp   http1.Response
 
 	sentAt   time.Time // when it was sent
@@ -73,7 +75,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 func (x *httpExchange) send(a answer) error {
 	path, body := encode(x.attempt.Call)
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
-	x.request(path, body)
+	x.request(path, &body)
 	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {
 		return err
 	}
@@ -82,13 +84,13 @@ func (x *httpExchange) send(a answer) error {
 		return refusal(&x.resp)
 	}
 	if _, pass := x.attempt.Call.(*engine.Forward); !pass && x.attempt.Sent != nil {
-		x.attempt.Sent(body)
+		x.attempt.Sent(body.Bytes())
 	}
 	return a.begin()
 }
 
 // request sets the request.
-func (x *httpExchange) request(path string, body []byte) {
+func (x *httpExchange) request(path string, body *openai.Pieces) {
 	fields := append(x.fields[:0], http1.Field{Name: "Content-Type", Value: typeJSON})
 	if x.attempt.ID != "" {
 		fields = append(fields, http1.Field{Name: "X-Request-Id", Value: x.attempt.ID})
@@ -96,8 +98,9 @@ func (x *httpExchange) request(path string, body []byte) {
 	if x.attempt.Rank >= 0 {
 		fields = append(fields, http1.Field{Name: "X-Data-Parallel-Rank", Value: strconv.Itoa(x.attempt.Rank)})
 	}
+	pieces := body.Append(x.body[:0])
 	x.req = http1.Request{
-		Base: x.attempt.URL, Path: path, Header: x.attempt.Header, Fields: fields, Body: body, Wait: x.attempt.FirstByteTimeout,
+		Base: x.attempt.URL, Path: path, Header: x.attempt.Header, Fields: fields, Body: pieces[0], More: pieces[1:], Wait: x.attempt.FirstByteTimeout,
 	}
 }
 

@@ -122,3 +122,9 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// encoded is encode with the body in one piece.
+func encoded(call engine.Call) (path string, body []byte) {
+	path, pieces := encode(call)
+	return path, pieces.Bytes()
+}

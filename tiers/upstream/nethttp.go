@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"time"
 
 	"github.com/foregate/foregate/tiers/upstream/http1"
@@ -29,8 +30,12 @@ func (n netHTTP) Do(ctx context.Context, req *http1.Request, resp *http1.Respons
 			b.Close()
 		}
 	}()
+	body := req.Body
+	if len(req.More) > 0 { // net/http may read it even after the answer was closed
+		body = append(slices.Clip(body), slices.Concat(req.More...)...)
+	}
 	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { resp.Reused = c.Reused }}
-	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(b.ctx, trace), http.MethodPost, req.Base+req.Path, bytes.NewReader(req.Body))
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(b.ctx, trace), http.MethodPost, req.Base+req.Path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import "github.com/foregate/foregate/tiers/openai"
 // usageBound is the largest possible usage of a call. Limits, metrics, receipts, costs and audits use values
 // within it.
 type usageBound struct {
-	sent   []byte // the call's body
-	prompt int    // maximum for its prompts; 0: derived from sent
-	answer int    // maximum for its answer
+	sent   openai.Pieces // the call's body
+	prompt int           // maximum for its prompts; 0: derived from sent
+	answer int           // maximum for its answer
 
 	searched  bool // sent was searched: the next fields are known
 	maxTokens int  // maximum tokens in sent
@@ -22,7 +22,7 @@ const inOnePiece = -1
 func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 	can := openai.Bound{Prompt: b.prompt, Answer: b.answer}
 	if b.prompt == 0 {
-		can.Prompt = len(b.sent)
+		can.Prompt = b.sent.Len()
 		if u.Prompt > can.Prompt {
 			b.search()
 			can.Prompt = b.maxTokens
@@ -39,6 +39,7 @@ func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 // search searches the body, once and only if it may matter.
 func (b *usageBound) search() {
 	if !b.searched {
-		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
+		sent := b.sent.Bytes()
+		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(sent), openai.HidesTokens(sent)
 	}
 }

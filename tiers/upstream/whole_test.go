@@ -46,7 +46,7 @@ func TestTheUsageOfAnAnswerInOnePieceIsCutToWhatCanBe(t *testing.T) {
 		if err := answered(t, scripted("application/json", []byte(absurdUse)), a); err != nil {
 			t.Fatalf("%T: %v", call, err)
 		}
-		_, body := encode(call)
+		_, body := encoded(call)
 		if u := call.Usage(); u.Completion != 50 || u.Prompt != openai.MaxPromptTokens(body) {
 			t.Errorf("%T: %+v", call, u)
 		}

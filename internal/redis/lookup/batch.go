@@ -189,7 +189,7 @@ func (b *Batches[Q, A]) leave(q *Question[Q, A]) bool {
 func (b *Batches[Q, A]) run(name any, l *lane[Q, A]) {
 	makeRoom()
 	ctx := context.Background()
-	batch := make([]*Question[Q, A], 0, maxBatch)
+	var batch []*Question[Q, A]
 	for {
 		batch = b.take(name, l, batch)
 		if len(batch) == 0 {

@@ -157,8 +157,11 @@ func (c *chunks) trailer(b byte) bool {
 		c.at = atTrailer
 		return b == '\n'
 	}
-	c.at = atEnd // behind the CR of the last line
-	return b == '\n'
+	if b != '\n' { // behind the CR of the last line
+		return false
+	}
+	c.at = atEnd
+	return true
 }
 
 func hexDigit(b byte) (int64, bool) {

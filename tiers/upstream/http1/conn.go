@@ -77,7 +77,7 @@ func (c *conn) look() (readable bool) {
 
 // alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed.
 func (c *conn) alive() bool {
-	if c.look() {
+	if c.peeker == nil || c.look() {
 		return false
 	}
 	if c.tls { // it may hold bytes that were read from the socket
@@ -197,7 +197,7 @@ func (c *conn) parseHead() (final bool, err error) {
 // outgoing is a request that is being written.
 type outgoing struct {
 	array  *[bufferSize]byte // has the head
-	parts  [2][]byte         // memory of rest
+	parts  [8][]byte         // memory of rest
 	rest   net.Buffers       // to be written
 	until  time.Time
 	broken bool // it was not written to its end, and will not be

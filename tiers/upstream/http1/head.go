@@ -51,7 +51,8 @@ func (h *head) parse(b []byte) (complete bool, err error) {
 		case first:
 			err = h.statusLine(line)
 		case len(line) == 0:
-			return true, h.check()
+			err = h.check()
+			return err == nil, err
 		default:
 			err = h.field(line)
 		}

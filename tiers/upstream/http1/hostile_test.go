@@ -26,7 +26,7 @@ const (
 	refused = broken + " closed"
 	early   = cut + " closed"
 
-	stricter = "ours refuses what no engine sends"
+	noEngine = "no engine sends it"
 )
 
 // hostile are odd responses and responses against the standard (RFC 9110, RFC 9112).
@@ -62,15 +62,15 @@ var hostile = []answers{
 	{name: "four digits", raw: "HTTP/1.1 2000 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "two digits", raw: "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "a sign", raw: "HTTP/1.1 -20 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
-	{name: "a plus", raw: "HTTP/1.1 +20 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: `20 "hello" closed`, why: stricter},
+	{name: "a plus", raw: "HTTP/1.1 +20 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: `20 "hello" closed`, why: noEngine},
 	{name: "no digits", raw: "HTTP/1.1 2x0 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "no status", raw: "HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", want: refused},
-	{name: "status 000", raw: "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: "-", why: stricter},
-	{name: "status 099", raw: "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: `99 "hello" closed`, why: stricter},
+	{name: "status 000", raw: "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: "-", why: noEngine},
+	{name: "status 099", raw: "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: `99 "hello" closed`, why: noEngine},
 	{name: "status 600", raw: "HTTP/1.1 600 X\r\nContent-Length: 5\r\n\r\nhello", want: `600 "hello" kept`},
-	{name: "HTTP/2.0", raw: "HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: stricter},
-	{name: "HTTP/1.2", raw: "HTTP/1.2 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: stricter},
-	{name: "HTTP/0.9", raw: "HTTP/0.9 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: closed, why: stricter},
+	{name: "HTTP/2.0", raw: "HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: noEngine},
+	{name: "HTTP/1.2", raw: "HTTP/1.2 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: noEngine},
+	{name: "HTTP/0.9", raw: "HTTP/0.9 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: closed, why: noEngine},
 	{name: "HTTP/1.10", raw: "HTTP/1.10 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "HTTP/11", raw: "HTTP/11 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "a small http", raw: "http/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
@@ -78,14 +78,14 @@ var hostile = []answers{
 	{name: "a TLS alert", raw: "\x15\x03\x01\x00\x02\x02\x46", fin: true, want: refused},
 	{name: "an empty line before", raw: "\r\n" + fiveOK, want: refused},
 	{name: "a space before", raw: " " + fiveOK, want: refused},
-	{name: "two spaces", raw: "HTTP/1.1  200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: stricter},
+	{name: "two spaces", raw: "HTTP/1.1  200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: noEngine},
 	{name: "a tab", raw: "HTTP/1.1\t200 OK\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "a body alone", raw: "{\"x\":1}\r\n\r\n", want: refused},
 
 	// The head's lines.
-	{name: "bare LF", raw: "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", want: refused, net: kept, why: stricter},
-	{name: "bare LF behind a field", raw: ok + "Content-Length: 5\n\r\nhello", want: refused, net: kept, why: stricter},
-	{name: "bare LF as the head's end", raw: ok + "Content-Length: 5\r\n\nhello", want: refused, net: kept, why: stricter},
+	{name: "bare LF", raw: "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", want: refused, net: kept, why: noEngine},
+	{name: "bare LF behind a field", raw: ok + "Content-Length: 5\n\r\nhello", want: refused, net: kept, why: noEngine},
+	{name: "bare LF as the head's end", raw: ok + "Content-Length: 5\r\n\nhello", want: refused, net: kept, why: noEngine},
 	{name: "bare CR in a value", raw: ok + "X: a\rb\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "bare CR as an end", raw: "HTTP/1.1 200 OK\rContent-Length: 5\r\r\nhello\r\n\r\n", want: refused},
 	{name: "two CR", raw: ok + "Content-Length: 5\r\r\n\r\nhello", want: refused},
@@ -95,9 +95,9 @@ var hostile = []answers{
 	{name: "high bytes in a name", raw: ok + "X\xff: a\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "DEL in a value", raw: ok + "X: a\x7fb\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "tab in a value", raw: ok + "X: a\tb\r\nContent-Length: 5\r\n\r\nhello", want: kept},
-	{name: "folding", raw: ok + "X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: stricter},
+	{name: "folding", raw: ok + "X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: noEngine},
 	{name: "a folded length", raw: ok + "Content-Length: 5\r\n 0\r\n\r\nhello", want: refused},
-	{name: "folding by a tab", raw: ok + "X: a\r\n\tTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: stricter},
+	{name: "folding by a tab", raw: ok + "X: a\r\n\tTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello", want: refused, net: kept, why: noEngine},
 	{name: "a space before the first field", raw: ok + " X: 1\r\nContent-Length: 5\r\n\r\nhello", want: refused},
 	{name: "a space before the colon", raw: ok + "Content-Length : 5\r\n\r\nhello", fin: true, want: refused, net: closed,
 		why: "net/http ignores such a field"},
@@ -130,7 +130,7 @@ var hostile = []answers{
 	{name: "a length of 2^64+5", raw: ok + "Content-Length: 18446744073709551621\r\n\r\nhello", want: refused},
 	{name: "a length with 40 digits", raw: ok + "Content-Length: " + strings.Repeat("9", 40) + "\r\n\r\nhello", want: refused},
 	{name: "a length that is not reached", raw: ok + "Content-Length: 9\r\n\r\nhello", fin: true, want: `200 "hello" cut closed`},
-	{name: "a length of 2^63-1", raw: ok + "Content-Length: 9223372036854775807\r\n\r\nhello", fin: true, want: refused, net: `200 "hello" cut closed`, why: stricter},
+	{name: "a length of 2^63-1", raw: ok + "Content-Length: 9223372036854775807\r\n\r\nhello", fin: true, want: refused, net: `200 "hello" cut closed`, why: noEngine},
 	{name: "204 with a length", raw: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", want: `204 "" closed`},
 	{name: "204 with chunks", raw: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", want: `204 "" closed`},
 	{name: "304 with a length", raw: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", want: `304 "" closed`, net: `304 "" kept`, why: "ours keeps no connection where length and body may be at odds"},
@@ -155,7 +155,7 @@ var hostile = []answers{
 	// Chunks.
 	{name: "a chunk of 2^64+5", raw: piecesOK + "10000000000000005\r\nhello\r\n0\r\n\r\n", want: `200 "" broken closed`},
 	{name: "a chunk of 2^63+5", raw: piecesOK + "8000000000000005\r\nhello\r\n0\r\n\r\n", fin: true, want: `200 "" broken closed`,
-		net: `200 "hello\r\n0\r\n\r\n" cut closed`, why: stricter},
+		net: `200 "hello\r\n0\r\n\r\n" cut closed`, why: noEngine},
 	{name: "zeros before a size", raw: piecesOK + "0000000000000005\r\nhello\r\n0\r\n\r\n", want: kept},
 	{name: "17 digits of a size", raw: piecesOK + "00000000000000005\r\nhello\r\n0\r\n\r\n", want: `200 "" broken closed`},
 	{name: "a negative chunk", raw: piecesOK + "-5\r\nhello\r\n0\r\n\r\n", want: `200 "" broken closed`},
@@ -188,6 +188,11 @@ var hostile = []answers{
 	{name: "a length in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nContent-Length: 3\r\n\r\n", want: kept},
 	{name: "no colon in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nX\r\n\r\n", want: `200 "hello" broken closed`},
 	{name: "a response in the trailers", raw: piecesOK + "5\r\nhello\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n", want: `200 "hello" broken closed`},
+	{name: "trailers of 6 KB", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 6) + "\r\n", want: kept},
+	{
+		name: "trailers of 20 KB", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 20) + "\r\n",
+		want: `200 "hello" broken closed`, net: kept, why: noEngine,
+	},
 	{name: "long trailers", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("a", 1000)+"\r\n", 100) + "\r\n",
 		want: `200 "hello" broken closed`},
 	{name: "trailers without end", raw: piecesOK + "5\r\nhello\r\n0\r\n" + strings.Repeat("X: a\r\n", 20_000), want: `200 "hello" broken closed`},
@@ -195,7 +200,7 @@ var hostile = []answers{
 	// Informational responses.
 	{name: "100", raw: "HTTP/1.1 100 Continue\r\n\r\n" + fiveOK, want: kept},
 	{name: "102 and 103", raw: "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + fiveOK, want: kept},
-	{name: "100 with a length", raw: "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\n" + fiveOK, want: refused, net: kept, why: stricter},
+	{name: "100 with a length", raw: "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\n" + fiveOK, want: refused, net: kept, why: noEngine},
 	{name: "100 with a body", raw: "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello" + fiveOK, want: refused},
 	{name: "100 and the end", raw: "HTTP/1.1 100 Continue\r\n\r\n", fin: true, want: early},
 	{name: "many informational ones", raw: strings.Repeat("HTTP/1.1 103 Early Hints\r\nX: "+strings.Repeat("a", 1000)+"\r\n\r\n", 200) + fiveOK, want: refused},

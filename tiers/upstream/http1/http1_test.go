@@ -2,8 +2,6 @@ package http1
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +32,6 @@ func TestBodiesOfAllSizesComeBackAsSent(t *testing.T) {
 	for _, streamed := range []bool{false, true} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			w.Header().Set("X-Seen", fmt.Sprint(r.ContentLength, r.URL, r.Header["A"], r.Host))
 			if streamed {
 				_ = http.NewResponseController(w).Flush()
 				for len(body) > 3000 {
@@ -48,40 +45,12 @@ func TestBodiesOfAllSizesComeBackAsSent(t *testing.T) {
 		tr := newTransport(t, Options{})
 		for _, size := range []int{0, 1, 100, 2047, 2048, 2049, 4096, 70000, 5 << 20} {
 			body := bytes.Repeat([]byte("a\nb"), size/3+1)[:size]
-			resp, got, err := post(t, tr, &Request{Base: srv.URL, Path: "/x", Header: http.Header{"A": {"1", "2"}}, Body: body})
+			resp, got, err := post(t, tr, &Request{Base: srv.URL, Path: "/x", Body: body})
 			if err != nil || resp.Status != 200 || !bytes.Equal(body, got) || resp.Reused != (size > 0) {
 				t.Errorf("%v, %d bytes: status %d, %d bytes, reused %v: %v", streamed, size, resp.Status, len(got), resp.Reused, err)
 			}
 		}
 		srv.Close()
-	}
-}
-
-func TestTheEndOfAContextEndsAnExchangeAtOnce(t *testing.T) {
-	left := make(chan struct{}, 2)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if r.URL.Path == "/body" {
-			_, _ = io.WriteString(w, "x")
-			_ = http.NewResponseController(w).Flush()
-		}
-		<-r.Context().Done()
-		left <- struct{}{}
-	}))
-	defer srv.Close()
-	tr := newTransport(t, Options{})
-	for _, path := range []string{"/head", "/body"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		resp := new(Response)
-		go cancel()
-		err := tr.Do(ctx, &Request{Base: srv.URL, Path: path}, resp)
-		if err == nil {
-			_, err = io.ReadAll(resp.Body)
-			resp.Body.Close()
-		}
-		if err == nil {
-			t.Errorf("%s: no error", path)
-		}
 	}
 }
 
@@ -104,5 +73,53 @@ func BenchmarkDo(b *testing.B) {
 			b.Fatal(err)
 		}
 		resp.Body.Close()
+	}
+}
+
+func TestAClosedTransportKeepsNothing(t *testing.T) {
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "a")
+		_ = http.NewResponseController(w).Flush()
+		<-release
+	}))
+	defer srv.Close()
+	tr := New(Options{})
+	var resp Response
+	if err := tr.Do(t.Context(), &Request{Base: srv.URL, Path: "/"}, &resp); err != nil {
+		t.Fatal(err)
+	}
+	tr.Close()
+	close(release)
+	if b, err := io.ReadAll(resp.Body); string(b) != "a" || err != nil {
+		t.Errorf("an answer under way: %q, %v", b, err)
+	}
+	if len(tr.pools.byBase) != 0 {
+		t.Error("its connection is kept")
+	}
+	if err := tr.Do(t.Context(), &Request{Base: srv.URL, Path: "/"}, &resp); err != ErrClosed {
+		t.Errorf("another request: %v", err)
+	}
+}
+
+func TestAReadBehindTheCloseIsAnError(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ab") }))
+	defer srv.Close()
+	tr := newTransport(t, Options{})
+	for _, read := range []int{0, 1, 2} {
+		var resp Response
+		if err := tr.Do(t.Context(), &Request{Base: srv.URL, Path: "/"}, &resp); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadFull(resp.Body, make([]byte, read))
+		resp.Body.Close()
+		resp.Body.Close()
+		want := ErrClosed
+		if read == 2 {
+			want = io.EOF
+		}
+		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err != want {
+			t.Errorf("behind %d bytes: %d, %v", read, n, err)
+		}
 	}
 }

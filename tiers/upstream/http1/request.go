@@ -18,9 +18,19 @@ type Request struct {
 	Header http.Header // header lines, canonical names. Those that frame a message are ignored: Content-Length and such
 	Fields []Field     // further header lines; they replace those of the same name in Header
 	Body   []byte      // is read until the response is closed
+	More   [][]byte    // the rest of the body, in pieces; is read as long
 
 	// Wait bounds the time until the whole response is read, or until [Response.SetWait] is called. 0 is no bound.
 	Wait time.Duration
+}
+
+// size is the length of the body.
+func (r *Request) size() int {
+	n := len(r.Body)
+	for _, p := range r.More {
+		n += len(p)
+	}
+	return n
 }
 
 // Field is a header line.
@@ -94,7 +104,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 		path = u.RequestURI()
 	}
 	b = append(append(append(b, s.target...), path...), s.lines...)
-	b = append(number(append(b, "Content-Length: "...), len(r.Body)), "\r\n"...)
+	b = append(number(append(b, "Content-Length: "...), r.size()), "\r\n"...)
 	for _, f := range r.Fields {
 		var err error
 		if b, err = appendField(b, f.Name, f.Value); err != nil {
@@ -134,7 +144,7 @@ func (r *Request) replaces(name string) bool {
 
 // connectionHeader reports whether a header is the client's business: it frames the message, or is about the connection.
 func connectionHeader(name string) bool {
-	switch name {
+	switch http.CanonicalHeaderKey(name) { // whatever the map's keys are: two framings smuggle requests
 	case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect":
 		return true
 	}

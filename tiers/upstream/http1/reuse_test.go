@@ -61,6 +61,34 @@ func TestAConnectionThatEndedWhileIdleIsNotUsed(t *testing.T) {
 	}
 }
 
+// opaque is a connection that cannot be looked at.
+type opaque struct{ net.Conn }
+
+func TestAConnectionThatCannotBeLookedAtIsUsedOnce(t *testing.T) {
+	nothingLeft(t)
+	var d net.Dialer
+	c := client{newOurs(setup{dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, addr)
+		return opaque{conn}, err
+	}}), ours}
+	e := listen(t, func(p *peer) {
+		if body, alive := p.request(); alive {
+			p.say(whole(body))
+		}
+		p.say(whole("wrong")) // is in the socket when the next request looks
+		p.ended()
+	})
+	for _, body := range []string{"first", "second"} {
+		if got := c.ask(t.Context(), e.url, body); got.String() != fmt.Sprintf("200 %q", body) {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	if n := e.opened.Load(); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+	c.CloseIdleConnections()
+}
+
 func TestAnIdleConnectionIsClosedInTime(t *testing.T) {
 	overBoth(t, setup{idle: 20 * time.Millisecond}, func(t *testing.T, c client) {
 		nothingLeft(t)

@@ -78,7 +78,7 @@ func overBoth(t *testing.T, s setup, test func(t *testing.T, c client)) {
 func newTheirs(s setup) transport {
 	return &http.Transport{
 		DialContext: s.dial, IdleConnTimeout: s.idle, MaxIdleConnsPerHost: s.maxIdle, MaxConnsPerHost: s.maxConns,
-		DisableCompression: true, MaxResponseHeaderBytes: maxTestHead,
+		DisableCompression: true, MaxResponseHeaderBytes: maxTestHead, ReadBufferSize: maxTestHead, // as of the gateway's own
 	}
 }
 

@@ -30,20 +30,21 @@ func (c *conn) send(ctx context.Context, s *server, x *exchange) (n int64, err e
 	if err != nil {
 		return 0, err
 	}
-	body := x.req.Body
-	c.out.parts[0] = b
-	c.out.rest = c.out.parts[:1]
-	if len(body) <= min(inlineBody, cap(b)-len(b)) {
-		c.out.parts[0] = append(b, body...)
+	size := x.req.size()
+	if size <= min(inlineBody, cap(b)-len(b)) {
+		b = append(b, x.req.Body...)
+		for _, p := range x.req.More {
+			b = append(b, p...)
+		}
+		c.out.rest = append(c.out.parts[:0], b)
 	} else {
-		c.out.parts[1] = body
-		c.out.rest = c.out.parts[:2]
+		c.out.rest = append(append(c.out.parts[:0], b, x.req.Body), x.req.More...)
 	}
-	if c.tls && len(body) > largeBody { // a write that was interrupted would end the TLS connection
+	if c.tls && size > largeBody { // a write that was interrupted would end the TLS connection
 		c.sendBeside(ctx)
 		return 1, nil
 	}
-	c.boundWrite(len(body) > largeBody, x.now)
+	c.boundWrite(size > largeBody, x.now)
 	n, err = c.write()
 	switch {
 	case err == nil:

@@ -1,0 +1,5 @@
+//go:build race
+
+package upload
+
+const raced = true // the race detector is on
