@@ -12,7 +12,7 @@ import (
 
 // monitored is how often the runtime is told of a call all the same: each of so many calls of a connection. The monitor
 // must wake up now and then while there is work, because it interrupts goroutines that compute for long.
-const monitored = 32
+const monitored = 256
 
 // conn is a TCP connection. Deadlines, closing and waiting are the net package's.
 type conn struct {
