@@ -93,7 +93,7 @@ bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
 nginx:
 	@.ci/need-nginx
 
-cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in five minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
+cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
 	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
@@ -101,6 +101,10 @@ load: build ## One small scenario live: simulators, Redis, a replica, a table.
 
 chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
+
+.PHONY: soak
+soak: redis cc ## A replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
+	$(GO) test -race -run InALongRunWithFaults -timeout 0 -v ./gateway/app -args -soak $(or $(SOAK),30m)
 
 .PHONY: operations
 operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, a live threshold, under load: every request accounted for (OPERATIONS=--short: a minute).

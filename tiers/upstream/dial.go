@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/foregate/foregate/internal/socket"
 )
 
 // Dial bounds the time to connect to a backend.
@@ -40,7 +42,11 @@ func (d dialer) now() Dial {
 // dial opens a connection.
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nd := net.Dialer{Timeout: d.now().Connect, KeepAlive: 30 * time.Second}
-	return nd.DialContext(ctx, network, addr)
+	c, err := nd.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return socket.New(c), nil
 }
 
 // dialTLS opens a connection and does the TLS handshake. http.Transport's own bound of the handshake cannot
@@ -64,7 +70,7 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	return conn, nil
 }
 
-// NewTransport is the gateway's HTTP transport to engines: idle connections are kept for less than the 5 s
+// NewTransport is net/http's transport to engines, for everything that is not an attempt: idle connections are kept for less than the 5 s
 // after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed.
 func NewTransport() *http.Transport { return newTransport(dialer{}) }
 

@@ -75,7 +75,8 @@ func (c *conn) look() (readable bool) {
 	return err != nil || (c.peeked != syscall.EAGAIN && c.peeked != syscall.EINTR)
 }
 
-// alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed.
+// alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed. One that
+// cannot be looked at is not used again.
 func (c *conn) alive() bool {
 	if c.peeker == nil || c.look() {
 		return false

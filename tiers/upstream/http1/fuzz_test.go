@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -48,10 +49,10 @@ type answerOf struct {
 	failed string
 }
 
-func read(t *testing.T, raw []byte, step, buffer int) (a answerOf, unread int) {
+func read(t *testing.T, silent syscall.RawConn, raw []byte, step, buffer int) (a answerOf, unread int) {
 	t.Helper()
 	conn := &scriptedConn{rest: raw, step: step}
-	tr := New(Options{Dial: func(context.Context, string, string) (net.Conn, error) { return conn, nil }})
+	tr := New(Options{Dial: func(context.Context, string, string) (net.Conn, error) { return looked{conn, silent}, nil }})
 	defer tr.Close()
 	var resp Response
 	err := tr.Do(t.Context(), &Request{Base: "http://x", Path: "/"}, &resp)
@@ -98,12 +99,13 @@ func FuzzReadResponse(f *testing.F) {
 	} {
 		f.Add([]byte(raw), uint8(1), uint8(3))
 	}
+	silent := silentSocket(f)
 	f.Fuzz(func(t *testing.T, raw []byte, step, buffer uint8) {
 		if len(raw) > 8<<10 {
 			return
 		}
-		whole, unread := read(t, bytes.Clone(raw), len(raw)+1, 64<<10)
-		pieces, _ := read(t, bytes.Clone(raw), int(step)+1, int(buffer)+1)
+		whole, unread := read(t, silent, bytes.Clone(raw), len(raw)+1, 64<<10)
+		pieces, _ := read(t, silent, bytes.Clone(raw), int(step)+1, int(buffer)+1)
 		if whole.kept != pieces.kept && unread == 0 && whole.failed == "" && pieces.failed == "" && pieces.kept {
 			pieces.kept = whole.kept // bytes behind the end that had not been read were not seen: the pool looks for them
 		}

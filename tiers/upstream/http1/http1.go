@@ -61,6 +61,9 @@ func (t *Transport) Do(ctx context.Context, req *Request, resp *Response) error 
 			return err
 		}
 		resp.Reused = c.used
+		if !c.used { // to open it may have taken a while
+			now = time.Now()
+		}
 		written, err := t.exchange(ctx, c, &exchange{req, now, until}, resp)
 		if err == nil {
 			return nil

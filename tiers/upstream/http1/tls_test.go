@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // overTLS is a Transport that trusts a server.
@@ -55,6 +56,45 @@ func TestAConnectionWithTLSIsReusedAndItsEndIsFound(t *testing.T) {
 	resp, _, err := post(t, tr, &Request{Base: srv.URL, Path: "/"})
 	if err != nil || resp.Reused {
 		t.Errorf("behind the end: reused %v, %v", resp.Reused, err)
+	}
+}
+
+func TestADeadlineThatPassesInTheMiddleOfARecordLosesNothing(t *testing.T) {
+	next := make(chan struct{})
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(w, "abc")
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+	}))
+	defer srv.Close()
+	tr := overTLS(t, srv)
+	var resp Response
+	if err := tr.Do(t.Context(), &Request{Base: srv.URL, Path: "/", Wait: time.Minute}, &resp); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got := ""
+	for p := make([]byte, 2); ; {
+		resp.Body.SetWait(time.Minute)
+		if c := resp.body.conn; c != nil {
+			c.setReadBy(time.Now().Add(-time.Second)) // as if it had been set long ago
+		}
+		if len(got)%3 == 0 && got != "" {
+			next <- struct{}{}
+		}
+		n, err := resp.Body.Read(p)
+		got += string(p[:n])
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got != "abcabcabc" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -7,14 +7,39 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// looked is a connection that can be looked at: there is never anything to be seen.
+type looked struct {
+	net.Conn
+	raw syscall.RawConn // of a socket to which nobody writes
+}
+
+func (c looked) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
+
+// silentSocket is a socket to which nobody writes.
+func silentSocket(t testing.TB) syscall.RawConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 // inMemory has a Transport connect to scripts, each with the server's end of a connection whose request it has read.
 func inMemory(t *testing.T, o Options, script func(conn net.Conn)) *Transport {
 	t.Helper()
+	raw := silentSocket(t)
 	o.Dial = func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() {
@@ -28,7 +53,7 @@ func inMemory(t *testing.T, o Options, script func(conn net.Conn)) *Transport {
 				script(there)
 			}
 		}()
-		return here, nil
+		return looked{here, raw}, nil
 	}
 	tr := New(o)
 	t.Cleanup(func() {
