@@ -193,6 +193,9 @@ func BenchmarkStraight(b *testing.B) {
 const maxStraightAllocs = 71
 
 func TestAStraightAnswerAllocatesLittle(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
 	const requests = 2000
 	s := newStraight(t)
 	least := 1e9 // of several runs: the replica's own loops allocate, too
