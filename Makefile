@@ -93,7 +93,7 @@ bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
 nginx:
 	@.ci/need-nginx
 
-cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in five minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
+cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
 	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.

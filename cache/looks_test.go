@@ -55,15 +55,23 @@ func lookAtOnce(t *testing.T, s *Store, keys int, lease func(Key) *Lease) map[Fo
 
 func noLease(Key) *Lease { return nil }
 
-// keepMany puts an answer for each of these keys.
+// keepMany puts an answer for each of these keys, until Redis has all: a busy machine may drop some.
 func keepMany(t *testing.T, s *Store, keys int) {
 	t.Helper()
-	var kept sync.WaitGroup
+	redistest.Within(t, 20*time.Second, "all answers are kept", func() bool {
+		putMany(s, keys)
+		return lookAtOnce(t, s, keys, noLease)[FoundHit] == keys
+	})
+}
+
+// putMany puts them once, and waits until each is kept or dropped.
+func putMany(s *Store, keys int) {
+	var told sync.WaitGroup
 	for i := range keys {
-		kept.Add(1)
-		s.Put(numbered(uint64(i)), &Entry{Prompt: i, Answer: []byte("answer")}, time.Hour, kept.Done)
+		told.Add(1)
+		s.Put(numbered(uint64(i)), &Entry{Prompt: i, Answer: []byte("answer")}, time.Hour, told.Done)
 	}
-	kept.Wait()
+	told.Wait()
 }
 
 func TestLooksThatShareRoundTripsGetTheirOwnAnswers(t *testing.T) {
@@ -209,10 +217,7 @@ func TestAPanicOfTheClientIsAnErrorOfThoseWhoShareTheRoundTrip(t *testing.T) {
 	wantFound(t, s, keyNo(1), nil, FoundNone)
 	running(t, s)
 	p.done.Store(false)
-	keepMany(t, s, 10) // those who wait for it are told, whether it was written or not
+	putMany(s, 10) // those who wait for it are told, whether it was written or not
 	p.done.Store(true)
 	keepMany(t, s, 10)
-	if found := lookAtOnce(t, s, 10, noLease); found[FoundHit] != 10 {
-		t.Errorf("after a panic: %v", found)
-	}
 }

@@ -32,8 +32,6 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 		cfg = &live
 	}
 	r := c.newRequest(rt, *cfg, &a)
-	ctx, cancel := c.services.World.WithTimeout(ctx, r.Deadline())
-	defer cancel()
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
 	answer := strategy.New(strategy.Options{

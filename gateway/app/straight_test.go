@@ -190,7 +190,7 @@ func BenchmarkStraight(b *testing.B) {
 
 // maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and the
 // client's for engines included.
-const maxStraightAllocs = 74
+const maxStraightAllocs = 71
 
 func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 	const requests = 2000

@@ -113,7 +113,7 @@ func (o *opener) openAnswers() error {
 	case config.KindNone:
 		return nil
 	case config.KindEmbedded:
-		client, stop := embedded.OpenAnswers()
+		client, stop := embedded.OpenAnswers(cache.NativeScripts())
 		o.cleanups = append(o.cleanups, stop)
 		o.stores.Answers, o.stores.Leases = client, client
 		return nil

@@ -65,8 +65,9 @@ func (b *buffer) free() {
 		return
 	}
 	if raced {
-		for i := range b.bytes {
-			b.bytes[i] = '!'
+		b.bytes[0] = '!'
+		for n := 1; n < len(b.bytes); n *= 2 {
+			copy(b.bytes[n:], b.bytes)
 		}
 	}
 	buffers[class].Put(b)

@@ -12,7 +12,7 @@ func TestABufferIsAtMostHalfLargerThanItsBody(t *testing.T) {
 	if sizeOf(0) != smallest || sizeOf(classes-1) != largest {
 		t.Errorf("buffers of %d … %d bytes", sizeOf(0), sizeOf(classes-1))
 	}
-	for size := int64(0); size < 2*largest; size += 1 + size/100 {
+	for size := int64(0); size < 2*largest; size += 1 + size/20 {
 		got := newBuffer(size)
 		if n := int64(len(got.bytes)); n != Capacity(size) || n < size || 2*n > 3*size {
 			t.Errorf("%d bytes for a body of %d", n, size)

@@ -31,7 +31,7 @@ var (
 // memory. The processes take turns, because ratios within a round hold where absolute values do not. It prints tables. It fails
 // if an answer is wrong, or if requests were not served as their row says.
 //
-//	FOREGATE_COST=short          a minute instead of five
+//	FOREGATE_COST=short          a minute instead of four
 //	FOREGATE_COST=check          fail if a ratio is worse than the committed one (testdata/ratios.txt)
 //	FOREGATE_COST_ROWS=REGEXP    only these rows of the table of CPU time, and no latency or memory
 //	FOREGATE_COST_ROUNDS=N       so many rounds

@@ -29,20 +29,22 @@ type step struct {
 const maxAdded = 120
 
 func newDelays(withNginx bool) []*delay {
-	all := func(c chat, own string, ownTier string) []step {
-		x := c.exchange()
-		c.tier = ownTier
-		list := []step{{x: x}, {at: own, x: c.exchange()}, {at: yardstick, x: x}}
+	all := func(plain, own chat, at string) []step {
+		x := plain.exchange()
+		list := []step{{x: x}, {at: at, x: own.exchange()}, {at: yardstick, x: x}}
 		if withNginx {
 			list = append(list, step{at: nginx, x: x})
 		}
 		return list
 	}
 	answer, stream := chat{size: 200, tokens: shortAnswer}, chat{size: 1 << 10, tokens: 64, stream: true}
+	noStore, judged := answer, stream
+	noStore.noStore, judged.tier = true, "auto"
 	return []*delay{
-		{title: "miss, 200 B", goal: maxAdded, steps: all(answer, newcomer, "target")},
-		{title: "first byte of a relayed stream", steps: all(stream, newcomer, "target")},
-		{title: "first byte of a judged stream", steps: all(stream, drafter, "auto")},
+		{title: "miss, 200 B", goal: maxAdded, steps: all(answer, answer, newcomer)},
+		{title: "no-store, 200 B", steps: all(answer, noStore, newcomer)},
+		{title: "first byte of a relayed stream", steps: all(stream, stream, newcomer)},
+		{title: "first byte of a judged stream", steps: all(stream, judged, drafter)},
 	}
 }
 

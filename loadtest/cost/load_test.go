@@ -82,12 +82,13 @@ func (s *session) begin(x *exchange) error {
 		return err
 	}
 	m, err := s.wire.head()
-	if err == nil && !bytes.HasPrefix(m.first, []byte("HTTP/1.1 200")) {
-		err = fmt.Errorf("status line %q", m.first)
+	if err != nil {
+		return unexpected(err)
 	}
-	if err == nil {
-		_, err = s.wire.in.Peek(1)
+	if !bytes.HasPrefix(m.first, []byte("HTTP/1.1 200")) {
+		return fmt.Errorf("status line %q", m.first)
 	}
+	_, err = s.wire.in.Peek(1)
 	return err
 }
 

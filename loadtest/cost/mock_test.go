@@ -177,7 +177,7 @@ func tokenFrame(pre string, i int, scored bool, finish string) string {
 	return pre + `{"index":0,"delta":{"content":"` + text + `"},"logprobs":` + logprobs + `,` + finish + `,"token_ids":` + ids + `}]}`
 }
 
-// tokenLogprobs are those of a model that is sure, so that a draft is kept.
+// tokenLogprobs are those of a model that is sure: the draft is accepted.
 func tokenLogprobs(text string, i int) string {
 	top := ""
 	for k, lp := range []string{"-0.021345678269863129", "-4.6123456954956055", "-6.0371236801147461", "-7.4623456001281738", "-8.1248750686645508"} {

@@ -15,7 +15,6 @@ type exchange struct {
 	number  int // offset of the prompt's number, which is another one in every request; 0: the request is sent as it is
 	marks   int // markers in the answer
 	stream  bool
-	tier    string // X-Tier of the answer; "" is any
 }
 
 // numberDigits is the length of a prompt's number.
@@ -28,8 +27,6 @@ func (x *exchange) verify(m message, d digest) error {
 		return fmt.Errorf("status line %q", m.first)
 	case d.marks != x.marks:
 		return fmt.Errorf("%d tokens instead of %d", d.marks, x.marks)
-	case x.tier != "" && string(m.tier) != x.tier:
-		return fmt.Errorf("answered by the tier %q instead of %q", m.tier, x.tier)
 	case x.stream && !bytes.HasSuffix(d.tail[:], []byte("data: [DONE]\n\n")):
 		return fmt.Errorf("the stream ends in %q", d.tail[:])
 	case !x.stream && d.tail[len(d.tail)-1] != '}':

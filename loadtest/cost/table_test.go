@@ -17,30 +17,20 @@ func (t lines) String() string {
 	widths := make([]int, len(t[0]))
 	for _, line := range t {
 		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell), 3)
 		}
 	}
+	rule := []string{strings.Repeat("-", widths[0])}
+	for _, w := range widths[1:] {
+		rule = append(rule, strings.Repeat("-", w-1)+":")
+	}
 	var out strings.Builder
-	for n, line := range t {
-		for i, cell := range line {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				out.WriteString("| " + cell + pad + " |")
-			} else {
-				out.WriteString(" " + pad + cell + " |")
-			}
+	for _, line := range slices.Insert(slices.Clone(t), 1, rule) {
+		fmt.Fprintf(&out, "| %-*s |", widths[0], line[0])
+		for i, cell := range line[1:] {
+			fmt.Fprintf(&out, " %*s |", widths[i+1], cell)
 		}
 		out.WriteString("\n")
-		for i := 0; n == 0 && i < len(widths); i++ {
-			if i == 0 {
-				out.WriteString("|" + strings.Repeat("-", widths[i]+2) + "|")
-			} else {
-				out.WriteString(strings.Repeat("-", widths[i]+1) + ":|")
-			}
-		}
-		if n == 0 {
-			out.WriteString("\n")
-		}
 	}
 	return out.String()
 }

@@ -23,7 +23,6 @@ const marker = '^'
 // message is the head of a request or an answer.
 type message struct {
 	first   []byte // line, valid until the next message
-	tier    []byte // X-Tier, likewise
 	length  int    // Content-Length, 0 when absent
 	chunked bool
 }
@@ -32,7 +31,6 @@ type message struct {
 type wire struct {
 	in    *bufio.Reader
 	first []byte
-	tier  []byte
 }
 
 func newWire(c net.Conn) *wire { return &wire{in: bufio.NewReaderSize(c, wireBuffer)} }
@@ -40,7 +38,7 @@ func newWire(c net.Conn) *wire { return &wire{in: bufio.NewReaderSize(c, wireBuf
 // head reads a message up to its body.
 func (w *wire) head() (message, error) {
 	var m message
-	w.first, w.tier = w.first[:0], w.tier[:0]
+	w.first = w.first[:0]
 	for {
 		line, err := w.in.ReadSlice('\n')
 		if err != nil {
@@ -49,7 +47,7 @@ func (w *wire) head() (message, error) {
 		line = bytes.TrimRight(line, "\r\n")
 		switch {
 		case len(line) == 0:
-			m.first, m.tier = w.first, w.tier
+			m.first = w.first
 			return m, nil
 		case len(w.first) == 0:
 			w.first = append(w.first, line...)
@@ -60,8 +58,6 @@ func (w *wire) head() (message, error) {
 			}
 		case named(line, "transfer-encoding"):
 			m.chunked = true
-		case named(line, "x-tier"):
-			w.tier = append(w.tier, bytes.TrimSpace(line[len("x-tier:"):])...)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 			return nil, t.exhausted(o.Pool.Name(), err)
 		}
 		x.keepsBackend = t.stays
-		failure := x.open(ctx, waited)
+		failure := x.open(waited)
 		if failure == nil {
 			return x, nil
 		}
@@ -101,11 +101,11 @@ func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err err
 	defer x.Drop()
 	backend = x.lease.Backend()
 	if o.Before != nil {
-		if err := o.Before(ctx); err != nil {
+		if err := o.Before(x.ctx); err != nil {
 			return "", err
 		}
 	}
-	if failure := x.open(ctx, 0); failure != nil {
+	if failure := x.open(0); failure != nil {
 		d.Metrics.CountFailure(failure)
 		return backend, failure
 	}

@@ -46,12 +46,18 @@ type Exchange struct {
 	closed    bool
 }
 
-// acquire waits in the queue and picks a backend.
+// acquire waits in the queue and picks a backend. After an error nothing is held.
 func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duration, err error) {
+	x.ctx, x.cancel = x.services.World.WithDeadline(ctx, o.Deadline)
+	defer func() {
+		if x.permit == nil { // there was no place, or it panicked
+			x.cancel(context.Canceled)
+		}
+	}()
 	x.demand = o.Demand
 	x.demand.Optional = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
 	tried := len(o.Demand.Exclude)
-	return x.services.Queue.Enter(ctx, o.Ticket, func(limit pool.Admission) error {
+	return x.services.Queue.Enter(x.ctx, o.Ticket, func(limit pool.Admission) error {
 		x.demand.Admission = limit
 		x.demand.Exclude = x.demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
 		return x.pick(o)
@@ -102,8 +108,7 @@ func (x *Exchange) allow(o *Request) (Permit, error) {
 }
 
 // open makes the attempt. After a failure everything is closed and reported.
-func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failure {
-	x.ctx, x.cancel = x.services.World.WithCancel(ctx)
+func (x *Exchange) open(waited time.Duration) *engine.Failure {
 	opened := false
 	defer func() {
 		if !opened {

@@ -20,6 +20,7 @@ type Request struct {
 	Ticket Ticket    // for the pool's queue
 	Demand pool.Demand
 
+	Deadline         time.Time     // the call ends then, its wait in the queue included; zero leaves it to the context
 	FirstByteTimeout time.Duration // the longest wait for the first byte; 0 leaves it to the request's deadline
 	IdleTimeout      time.Duration // the longest wait for the next chunk
 

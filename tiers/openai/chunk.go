@@ -45,12 +45,18 @@ func (c *Chunk) AddTop(logprobs ...float64) {
 	c.topEnd = append(c.topEnd, len(c.tops))
 }
 
-// Reset empties c and keeps its memory.
+// Reset empties c and keeps its memory, except that of the prompt's ids: only the first chunk of a stream has them.
 func (c *Chunk) Reset() {
 	*c = Chunk{
-		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0],
+		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], IDs: c.IDs[:0],
 		Logprobs: c.Logprobs[:0], TokenBytes: c.TokenBytes[:0], tops: c.tops[:0], topEnd: c.topEnd[:0],
 	}
+}
+
+// endToken completes a token of so many bytes.
+func (c *Chunk) endToken(size int) {
+	c.TokenBytes = append(c.TokenBytes, size)
+	c.topEnd = append(c.topEnd, len(c.tops))
 }
 
 // ChunkParser parses the chunks of one stream, reusing its memory.
@@ -86,5 +92,12 @@ func (p *ChunkParser) expectObject() {
 	if p.cur.kind() != '{' {
 		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotChunk)
+	}
+}
+
+// skipOther skips a value without a meaning besides that it is there.
+func (p *ChunkParser) skipOther() {
+	if raw, at := p.cur.value(); !harmless(raw) {
+		p.alike.hole(holeOther, at)
 	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 )
@@ -77,13 +78,6 @@ func (p *ChunkParser) foreign() {
 func (p *ChunkParser) foreignUnlessJudged() {
 	if !p.Judged {
 		p.foreign()
-	}
-}
-
-// skipOther skips a value without a meaning besides that it is there.
-func (p *ChunkParser) skipOther() {
-	if raw, at := p.cur.value(); !harmless(raw) {
-		p.alike.hole(holeOther, at)
 	}
 }
 
@@ -179,6 +173,10 @@ func (p *ChunkParser) ids(into []int32) []int32 {
 		return into
 	}
 	from := p.cur.at
+	if cap(into) == 0 { // the prompt's may be many
+		list := p.cur.data[from:]
+		into = make([]int32, 0, 1+bytes.Count(list[:max(bytes.IndexByte(list, ']'), 0)], []byte{','}))
+	}
 	if ids, size := readIDs(into, p.cur.data[from:]); size > 0 {
 		p.cur.skip()
 		into = ids

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 )
@@ -101,4 +102,88 @@ func (r *unitReader) Read(p []byte) (int, error) {
 	n := copy(p, r.rest[:min(r.n, len(r.rest))])
 	r.rest = r.rest[n:]
 	return n, nil
+}
+
+// countedReader counts the reads of a stream, each of which brings as much as fits.
+type countedReader struct {
+	rest  []byte
+	reads int
+}
+
+func (r *countedReader) Read(p []byte) (int, error) {
+	r.reads++
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func TestAStreamThatComesAtOnceIsReadInFewReads(t *testing.T) {
+	stream := vllmStream(300, true)
+	source := &countedReader{rest: stream}
+	events, err := readAll(source, 1<<20)
+	if len(events) != 301 || err != io.EOF {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	if most := 3 + len(stream)/(largeWindow-smallWindow) + 1; source.reads > most {
+		t.Errorf("%d reads of %d bytes, want %d at most", source.reads, len(stream), most)
+	}
+}
+
+func TestAReaderThatWaitsHasASmallWindow(t *testing.T) {
+	burst, event := strings.Repeat("data: x\n\n", largeWindow), "data: y\n\n"
+	r := NewEventReader(io.MultiReader(strings.NewReader(burst), &unitReader{[]byte(strings.Repeat(event, 10)), len(event)}), 1<<20)
+	largest := 0
+	for range largeWindow + 2 {
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, len(r.buf))
+	}
+	if largest != largeWindow || len(r.buf) != smallWindow {
+		t.Errorf("a window of %d bytes in the burst, and of %d after it", largest, len(r.buf))
+	}
+}
+
+func TestReadersThatShareWindowsKeepTheirEvents(t *testing.T) {
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			word := strings.Repeat(string(rune('a'+i)), 100)
+			stream := strings.Repeat("data: "+word+"\n\n", 3000)
+			for range 20 {
+				r := NewEventReader(strings.NewReader(stream), 1<<20)
+				for n := range 3000 {
+					event, err := r.Next()
+					if r.Buffered(); err != nil || string(event) != word {
+						t.Errorf("event %d: %q, %v", n, event, err)
+						return
+					}
+				}
+				r.Release()
+				if _, err := r.Next(); err != io.EOF || r.Buffered() {
+					t.Errorf("after its release: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestAnEventThatWasFoundAheadIsTheNext(t *testing.T) {
+	for _, stream := range []string{"data: a\n\ndata: b\n\n: c\n\ndata: d\n\n", "data: a\ndata: 1\n\ndata: b\ndata: 2\n\ndata: c\ndata: 3\n\n"} {
+		want, _ := readAll(strings.NewReader(stream), 1<<10)
+		r := NewEventReader(strings.NewReader(stream), 1<<10)
+		for i, w := range want {
+			event, err := r.Next()
+			if more := i < len(want)-1; r.Buffered() != more || r.Buffered() != more {
+				t.Errorf("%q: another event after %d: %t", stream, i, !more)
+			}
+			if string(event) != w || err != nil {
+				t.Errorf("%q: event %d is %q, want %q, %v", stream, i, event, w, err)
+			}
+		}
+	}
 }

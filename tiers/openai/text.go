@@ -32,71 +32,79 @@ func longFrom(long []longText, at int) []longText {
 }
 
 // readText reads the string whose first byte, after the quote, is at i: it must be UTF-8 without control
-// characters, and its escapes valid. Plain ASCII is read 32 bytes at a time (BenchmarkBodyScan).
+// characters, and its escapes valid. It looks at blocks of 32 bytes, and then only at those that are not plain
+// (BenchmarkBodyScan).
 func readText(b []byte, i int) (t text) {
-	for i < len(b) {
-		switch next := b[i]; {
-		case next == '"':
-			t.end = i
-			return t
-		case next == '\\':
-			end, longer := escapeEnd(b, i)
-			if end < 0 {
-				return text{end: -1}
-			}
-			t.escaped, t.longer = true, t.longer || longer
-			i = end
-		case next < ' ':
-			return text{end: -1}
-		case next >= utf8.RuneSelf:
-			if i = foreignEnd(b, i); i < 0 {
-				return text{end: -1}
-			}
-		default:
-			i = plainEnd(b, i)
+	for i+block <= len(b) {
+		s := b[i : i+block : i+block]
+		w0, w1 := odd(binary.LittleEndian.Uint64(s)), odd(binary.LittleEndian.Uint64(s[8:]))
+		w2, w3 := odd(binary.LittleEndian.Uint64(s[16:])), odd(binary.LittleEndian.Uint64(s[24:]))
+		next := i + block
+		if (w0|w1|w2|w3)&highBits == 0 {
+			i = next
+			continue
 		}
+		for mask := eight(w0) | eight(w1)<<8 | eight(w2)<<16 | eight(w3)<<24; mask != 0; {
+			at := i + bits.TrailingZeros32(mask)
+			end, over := at+2, false
+			if b[at] == '\\' && end <= len(b) && shortEscapes[b[at+1]] {
+				t.escaped = true
+			} else if end, over = t.read(b, at); over {
+				return t
+			}
+			if end >= next {
+				next = end
+				break
+			}
+			mask &= ^uint32(0) << (uint(end-i) % block)
+		}
+		i = next
+	}
+	for i < len(b) {
+		end, over := t.read(b, i)
+		if over {
+			return t
+		}
+		i = end
 	}
 	return text{end: -1}
 }
 
-const eachByte, highBits = 0x0101010101010101, 0x8080808080808080
-
-// unusual sets the highest bit of each byte that ends a run of plain text: not ASCII, a control character, a
-// quote or a backslash. Bytes after such a one may be set, too.
-func unusual(x uint64) uint64 {
-	quotes, slashes := x^eachByte*'"', x^eachByte*'\\'
-	return x | (x - eachByte*' ') | (quotes - eachByte) | (slashes - eachByte)
+// read reads a character or an escape at i, and returns its end. over means that the string has ended, or is
+// not valid; then t.end says so.
+func (t *text) read(b []byte, i int) (end int, over bool) {
+	switch c := b[i]; {
+	case c == '\\':
+		var longer bool
+		end, longer = escapeEnd(b, i)
+		t.escaped, t.longer = true, t.longer || longer
+	case c >= utf8.RuneSelf:
+		end = foreignEnd(b, i)
+	case c == '"':
+		t.end = i
+		return i, true
+	case c < ' ':
+		end = -1
+	default:
+		return i + 1, false
+	}
+	if end < 0 {
+		*t = text{end: -1}
+	}
+	return end, end < 0
 }
 
-// plainEnd returns the offset of the first byte from i on that is not ASCII, or needs an escape.
-func plainEnd(b []byte, i int) int {
-	for ; i+32 <= len(b); i += 32 {
-		s := b[i : i+32 : i+32]
-		w0, w1 := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
-		w2, w3 := binary.LittleEndian.Uint64(s[16:]), binary.LittleEndian.Uint64(s[24:])
-		w0, w1, w2, w3 = unusual(w0), unusual(w1), unusual(w2), unusual(w3)
-		if (w0|w1|w2|w3)&highBits == 0 {
-			continue
-		}
-		switch {
-		case w0&highBits != 0:
-			return i + bits.TrailingZeros64(w0&highBits)/8
-		case w1&highBits != 0:
-			return i + 8 + bits.TrailingZeros64(w1&highBits)/8
-		case w2&highBits != 0:
-			return i + 16 + bits.TrailingZeros64(w2&highBits)/8
-		}
-		return i + 24 + bits.TrailingZeros64(w3&highBits)/8
-	}
-	for ; i+8 <= len(b); i += 8 {
-		if odd := unusual(binary.LittleEndian.Uint64(b[i:])) & highBits; odd != 0 {
-			return i + bits.TrailingZeros64(odd)/8
-		}
-	}
-	for i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\' {
-		i++
-	}
-	return i
+const (
+	block = 32 // bytes
+
+	eachByte, highBits = 0x0101010101010101, 0x8080808080808080
+)
+
+// odd sets the highest bit of each byte that is not plain: not ASCII, a control character, a quote or a
+// backslash. Bytes after such a one may be set, too.
+func odd(x uint64) uint64 {
+	quotes, slashes := x^eachByte*'"', x^eachByte*'\\'
+	return x | (x - eachByte*' ') | (quotes - eachByte) | (slashes - eachByte)
 }
 
 // eight are the highest bits of the eight bytes of x, the first byte's in the lowest bit.
@@ -123,18 +131,20 @@ func foreignEnd(b []byte, i int) int {
 	return i
 }
 
+// shortEscapes are the characters that quote writes with a backslash before them, or their letters.
+var shortEscapes = [256]bool{'"': true, '\\': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
 // escapeEnd returns the end of the escape at i, −1 if it is not valid. longer: quote would not write it.
 func escapeEnd(b []byte, i int) (end int, longer bool) {
 	if i+1 >= len(b) {
 		return -1, false
 	}
-	switch b[i+1] {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+	switch next := b[i+1]; {
+	case shortEscapes[next]:
 		return i + 2, false
-	case '/':
+	case next == '/':
 		return i + 2, true
-	case 'u':
-	default:
+	case next != 'u':
 		return -1, false
 	}
 	r := hex4(b, i+2)

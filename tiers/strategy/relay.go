@@ -30,6 +30,7 @@ func (a *relay) run(ctx context.Context) error {
 	a.call = engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: &a.whole}
 	o := a.NewRequest(p, &a.call)
 	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
+	o.Deadline = a.deadline
 	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
 	a.record.Enter(p.Tier)
 	defer a.record.Leave()
@@ -149,6 +150,11 @@ func (s *streamRelay) failOver(ctx context.Context, f *engine.Failure) error {
 	}
 	if err := s.write(); err != nil { // frames that came before the failure
 		return err
+	}
+	if !s.deadline.IsZero() {
+		left, cancel := s.World.WithTimeout(ctx, s.deadline.Sub(s.World.Now()))
+		defer cancel()
+		ctx = left
 	}
 	return s.resumeRelayed(ctx)
 }

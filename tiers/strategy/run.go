@@ -27,7 +27,14 @@ type strategy interface {
 // Run answers the request by its plan. After an error before the first byte nothing was written. After the first byte
 // the error is a *[BrokenError] or the sink's own.
 func (a *Answer) Run(ctx context.Context) error {
-	err := a.strategy().run(ctx)
+	s := a.strategy()
+	if r, ok := s.(*relay); ok { // one call: its own context is enough
+		a.deadline = a.World.Now().Add(a.Deadline())
+		return r.run(ctx)
+	}
+	ctx, cancel := a.World.WithTimeout(ctx, a.Deadline())
+	defer cancel()
+	err := s.run(ctx)
 	if errors.Is(err, errNoDraft) {
 		return a.relay(a.Target).run(ctx)
 	}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/foregate/foregate/internal/socket"
 )
 
 // Dial bounds the time to connect to a backend.
@@ -40,7 +42,11 @@ func (d dialer) now() Dial {
 // dial opens a connection.
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nd := net.Dialer{Timeout: d.now().Connect, KeepAlive: 30 * time.Second}
-	return nd.DialContext(ctx, network, addr)
+	c, err := nd.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return socket.New(c), nil
 }
 
 // dialTLS opens a connection and does the TLS handshake. http.Transport's own bound of the handshake cannot

@@ -33,6 +33,8 @@ type Contexts interface {
 	WithCancel(parent context.Context) (context.Context, context.CancelCauseFunc)
 	// WithTimeout is context.WithTimeout.
 	WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// WithDeadline is WithCancel, and ends at a time with the cause context.DeadlineExceeded; the zero time is none.
+	WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc)
 	// OnCancel is context.AfterFunc: do runs once when ctx has ended, unless stop came before.
 	OnCancel(ctx context.Context, do func()) (stop func() bool)
 }
@@ -84,6 +86,47 @@ func (System) WithCancel(parent context.Context) (context.Context, context.Cance
 // WithTimeout implements [Contexts].
 func (System) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(parent, d)
+}
+
+// WithDeadline implements [Contexts]. It is one context, where WithTimeout and WithCancel are two.
+func (System) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	if at.IsZero() {
+		return ctx, cancel
+	}
+	c := &deadlineContext{Context: ctx, at: at, cancel: cancel}
+	c.timer = time.AfterFunc(time.Until(at), func() { cancel(context.DeadlineExceeded) })
+	return c, c.end
+}
+
+// deadlineContext is a standard context that ends at a time, as context.WithDeadline's does.
+type deadlineContext struct {
+	context.Context
+	at     time.Time
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+// end ends the context.
+func (c *deadlineContext) end(cause error) {
+	c.timer.Stop()
+	c.cancel(cause)
+}
+
+// Deadline implements [context.Context].
+func (c *deadlineContext) Deadline() (time.Time, bool) {
+	if above, ok := c.Context.Deadline(); ok && above.Before(c.at) {
+		return above, ok
+	}
+	return c.at, true
+}
+
+// Err implements [context.Context].
+func (c *deadlineContext) Err() error {
+	if err := c.Context.Err(); err == nil || context.Cause(c.Context) != context.DeadlineExceeded {
+		return err
+	}
+	return context.DeadlineExceeded
 }
 
 // OnCancel implements [Contexts].

@@ -61,3 +61,39 @@ func TestAForkEndsWithItsParentUntilItIsReleased(t *testing.T) {
 		})
 	}
 }
+
+func TestAContextWithADeadlineIsAStandardOneWithACause(t *testing.T) {
+	w, cause := System{}, errors.New("a cause")
+	at := time.Now().Add(time.Hour)
+	ctx, cancel := w.WithDeadline(t.Context(), at)
+	child, end := context.WithTimeout(ctx, 2*time.Hour)
+	defer end()
+	if got, ok := child.Deadline(); !ok || !got.Equal(at) || ctx.Err() != nil {
+		t.Errorf("ends at %v (%v), %v", got, ok, ctx.Err())
+	}
+	cancel(cause)
+	<-child.Done()
+	if ctx.Err() != context.Canceled || context.Cause(ctx) != cause || context.Cause(child) != cause {
+		t.Errorf("%v, causes %v and %v", ctx.Err(), context.Cause(ctx), context.Cause(child))
+	}
+
+	over, cancel := w.WithDeadline(t.Context(), time.Now())
+	<-over.Done()
+	cancel(cause)
+	if over.Err() != context.DeadlineExceeded || context.Cause(over) != context.DeadlineExceeded {
+		t.Errorf("%v, cause %v", over.Err(), context.Cause(over))
+	}
+
+	above, leave := context.WithDeadline(t.Context(), at)
+	defer leave()
+	for _, later := range []time.Time{{}, at.Add(time.Hour)} {
+		under, cancel := w.WithDeadline(above, later)
+		if got, ok := under.Deadline(); !ok || !got.Equal(at) {
+			t.Errorf("below %v: ends at %v (%v)", at, got, ok)
+		}
+		cancel(nil)
+		if under.Err() != context.Canceled || context.Cause(under) != context.Canceled {
+			t.Errorf("%v, cause %v", under.Err(), context.Cause(under))
+		}
+	}
+}

@@ -3,11 +3,11 @@ package embedded
 import (
 	"container/list"
 	"context"
+	"net"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -16,47 +16,59 @@ const (
 	AnswerKeys = "foregate:cache:"
 
 	// What an embedded Redis keeps of answers: bytes with their names, and how many, because
-	// each passing of time goes through all that there are (3 ms for so many).
+	// each passing of time goes through all that there are (8 ms for so many).
 	maxAnswerBytes = 64 << 20
 	maxAnswers     = 16 << 10
 
-	// passEvery is how often time passes for them: a lease of 1.5 s ends up to so much early.
-	passEvery = 200 * time.Millisecond
+	// passEvery is how often time passes for them, and maxPassEvery how seldom where that takes long: a lease of
+	// 1.5 s, which its holder renews four times a second, ends up to so much early.
+	passEvery    = 200 * time.Millisecond
+	maxPassEvery = 500 * time.Millisecond
+	// passShare is the part of one processor that this may take.
+	passShare = 50
 )
 
-// OpenAnswers starts a Redis for answers; stop ends it. It is another one than that of
+// OpenAnswers starts a Redis for answers; stop ends it. It is called as a library: a command runs in the goroutine of who
+// sends it, and scripts by these hashes run in Go. It is another one than that of
 // coordination, which looks at the time to live of everything before each command: that costs
 // nothing for a few dozen keys, and milliseconds for thousands of answers.
-func OpenAnswers() (client redis.UniversalClient, stop func()) {
-	s := Open()
-	s.mini.ClockTTL(false) // time passes below
-	s.Client.AddHook(newEviction(maxAnswerBytes, maxAnswers, func(key string) { s.mini.Del(key) }))
+func OpenAnswers(scripts map[string]Script) (client redis.UniversalClient, stop func()) {
+	d := newDirect(scripts)
+	c := clientOf(func(context.Context, string, string) (net.Conn, error) {
+		if d.stopped.Load() {
+			return nil, redis.ErrClosed
+		}
+		return newDirectConn(d), nil
+	})
+	c.AddHook(newEviction(maxAnswerBytes, maxAnswers, d.del))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		passTime(ctx, s.mini)
+		passTime(ctx, d.pass)
 	}()
-	return s.Client, func() {
+	return c, func() {
 		cancel()
 		<-ended
-		s.Stop()
+		_ = c.Close() // only connections are lost
+		d.stop()
 	}
 }
 
 // passTime has what has expired deleted, until ctx ends.
-func passTime(ctx context.Context, m *miniredis.Miniredis) {
-	tick := time.NewTicker(passEvery)
-	defer tick.Stop()
+func passTime(ctx context.Context, pass func(time.Duration)) {
+	timer := time.NewTimer(passEvery)
+	defer timer.Stop()
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 		now := time.Now()
-		m.FastForward(now.Sub(last))
+		pass(now.Sub(last))
 		last = now
+		timer.Reset(min(max(passEvery, passShare*time.Since(now)), maxPassEvery))
 	}
 }
 

@@ -26,10 +26,15 @@ func Open() *Server {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	s := &Server{mini: m, dialer: &pipeDialer{server: m}}
-	o := connect.Background(connect.Options{Addrs: []string{"127.0.0.1:0"}})
-	o.Dialer = s.dialer.dial
-	s.Client = redis.NewUniversalClient(o) // it is part of this process: its replies need no guard
+	s.Client = clientOf(s.dialer.dial)
 	return s
+}
+
+// clientOf makes a client by a dialer. The server is part of this process: its replies need no guard.
+func clientOf(dial func(ctx context.Context, network, addr string) (net.Conn, error)) redis.UniversalClient {
+	o := connect.Background(connect.Options{Addrs: []string{"127.0.0.1:0"}})
+	o.Dialer = dial
+	return redis.NewUniversalClient(o)
 }
 
 // Stop ends the server and its connections.

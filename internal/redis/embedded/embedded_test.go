@@ -56,7 +56,7 @@ func TestAnEmbeddedRedisKeepsNoMoreThanSoManyAnswers(t *testing.T) {
 }
 
 func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
-	c, stop := OpenAnswers()
+	c, stop := OpenAnswers(nil)
 	defer stop()
 	if err := c.Set(t.Context(), AnswerKeys+"x", "y", 300*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
 }
 
 func TestAnErrorOfAnEmbeddedRedisIsToldThoughAnswersAreCounted(t *testing.T) {
-	c, stop := OpenAnswers()
+	c, stop := OpenAnswers(nil)
 	defer stop()
 	pipeline := func() error {
 		_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {

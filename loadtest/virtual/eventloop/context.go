@@ -85,6 +85,15 @@ func (l *Loop) WithTimeout(parent context.Context, d time.Duration) (context.Con
 	return c, func() { c.cancel(nil) }
 }
 
+// WithDeadline implements [world.Contexts].
+func (l *Loop) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
+	if at.IsZero() {
+		return l.WithCancel(parent)
+	}
+	ctx, _ := l.WithTimeout(parent, at.Sub(l.Now()))
+	return ctx, ctx.(*virtualContext).cancel
+}
+
 func (l *Loop) newContext(parent context.Context) *virtualContext {
 	c := &virtualContext{loop: l, parent: l.virtual(parent)}
 	c.Context, c.end = context.WithCancelCause(parent)

@@ -75,23 +75,19 @@ func (c *conn) look() (readable bool) {
 	return err != nil || (c.peeked != syscall.EAGAIN && c.peeked != syscall.EINTR)
 }
 
-// alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed.
+// alive reports whether an idle connection can be used: nothing came since its last response, and it is not closed. One that
+// cannot be looked at is not used again.
 func (c *conn) alive() bool {
-	switch {
-	case c.peeker == nil: // none of the gateway's connections
-		return c.quiet(time.Now().Add(time.Millisecond))
-	case c.look():
+	if c.peeker == nil || c.look() {
 		return false
 	}
-	return !c.tls || c.quiet(time.Unix(1, 0)) // TLS may hold bytes that were read from the socket
-}
-
-// quiet reports whether a read finds nothing until then.
-func (c *conn) quiet(until time.Time) bool {
-	c.setReadBy(until)
-	n, err := c.rwc.Read(c.one[:])
-	c.setReadBy(time.Time{})
-	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+	if c.tls { // it may hold bytes that were read from the socket
+		c.setReadBy(time.Unix(1, 0))
+		n, err := c.rwc.Read(c.one[:])
+		c.setReadBy(time.Time{})
+		return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	return true
 }
 
 func (c *conn) setReadBy(t time.Time) {

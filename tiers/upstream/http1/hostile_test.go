@@ -248,7 +248,8 @@ func checkRow(t *testing.T, c client, row *answers, want string) {
 			eventually(t, "the connection is closed", func() bool { return e.open.Load() == 0 })
 		}
 	}
-	if n := e.opened.Load(); fmt.Sprint(n) != map[string]string{"kept": "1", "closed": "2"}[state] {
+	mayBeLate := state == "kept" && c.name == theirs // it puts the connection back in a goroutine of its own
+	if n := e.opened.Load(); !mayBeLate && fmt.Sprint(n) != map[string]string{"kept": "1", "closed": "2"}[state] {
 		t.Errorf("%d connections for two requests; the first is to be %s", n, state)
 	}
 	c.CloseIdleConnections()

@@ -64,7 +64,7 @@ func TestAConnectionThatEndedWhileIdleIsNotUsed(t *testing.T) {
 // opaque is a connection that cannot be looked at.
 type opaque struct{ net.Conn }
 
-func TestAConnectionThatCannotBeLookedAtIsReadBeforeItIsUsedAgain(t *testing.T) {
+func TestAConnectionThatCannotBeLookedAtIsUsedOnce(t *testing.T) {
 	nothingLeft(t)
 	var d net.Dialer
 	c := client{newOurs(setup{dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
