@@ -85,7 +85,7 @@ func TestLooksThatShareRoundTripsGetTheirOwnAnswers(t *testing.T) {
 		if found := lookAtOnce(t, s, keys, leaseOf); found[FoundLead] != keys {
 			t.Errorf("before: %v", found)
 		}
-		if found := lookAtOnce(t, s, keys, leaseOf); found[FoundFollow] != keys {
+		if found := lookAtOnce(t, s, keys, leaseOf); found[FoundFollow]+found[FoundLead] != keys { // a lease may end on a busy machine
 			t.Errorf("while others lead: %v", found)
 		}
 		keepMany(t, s, keys)
@@ -150,17 +150,19 @@ func TestAFrozenNodeHoldsUpNoOtherNodesLooks(t *testing.T) {
 			s.asker.Probed(true) // it is asked again and again
 		}
 	})
-	var none atomic.Int32
-	for range 20 {
+	redistest.Within(t, 30*time.Second, "all looks at the others are answered", func() bool {
+		var none atomic.Int32
+		var looks sync.WaitGroup
 		for _, k := range well {
-			all.Go(func() {
+			looks.Go(func() {
 				if _, f := s.Look(ctx, k, nil); f == FoundNone {
 					none.Add(1)
 				}
 			})
 		}
-	}
-	redistest.Within(t, 10*time.Second, "the others answer", func() bool { return none.Load() >= 20*50*9/10 })
+		looks.Wait()
+		return int(none.Load()) == len(well)
+	})
 	cancel()
 	all.Wait()
 }

@@ -18,6 +18,9 @@ import (
 // step is one command of a model: the same for a server and for the Redis inside the process.
 type step func(ctx context.Context, c redis.UniversalClient, r *script.Runner) any
 
+// longTTL is longer than a test on a busy machine, in ms.
+const longTTL = 3_600_000
+
 // anyStep is a random step on few keys, of which some have values of other types.
 func anyStep(chance *rand.Rand) (name string, do step) {
 	k := keyNo(chance.IntN(2))
@@ -37,15 +40,15 @@ func anyStep(chance *rand.Rand) (name string, do step) {
 	keys := []string{lease.Name, lease.chunks()}
 	switch chance.IntN(12) {
 	case 0, 1, 2:
-		return run("look", lookScript, []string{k.Name(), lease.Name, lease.chunks()}, 10, lease.Token, leaseTTL)
+		return run("look", lookScript, []string{k.Name(), lease.Name, lease.chunks()}, 10, lease.Token, longTTL)
 	case 3:
 		return run("look", lookScript, []string{k.Name()}, 10)
 	case 4:
-		return run("beat", beatScript, keys, lease.Token, leaseTTL)
+		return run("beat", beatScript, keys, lease.Token, longTTL)
 	case 5:
 		return run("publish", publishScript, keys, lease.Token, 1, "piece", maxPieces)
 	case 6:
-		return run("end", endScript, keys, lease.Token, endTTL, 3, [...]string{"", "entry", askWhether}[chance.IntN(3)])
+		return run("end", endScript, keys, lease.Token, longTTL, 3, [...]string{"", "entry", askWhether}[chance.IntN(3)])
 	case 7:
 		return plain("SET", key, [...]string{"", "value", "a long value"}[chance.IntN(3)])
 	case 8:
