@@ -40,8 +40,8 @@ const straightAnswer = `{"id":"chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516","objec
 	`"stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d",` +
 	`"usage":{"prompt_tokens":31,"total_tokens":41,"completion_tokens":10,"prompt_tokens_details":null},"prompt_logprobs":null}`
 
-// newStraight starts all three. The client has sent its first requests.
-func newStraight(t testing.TB) *straight {
+// serveBarely starts a replica, which has no Redis and writes no log, with a bare engine, and returns its address.
+func serveBarely(t testing.TB) string {
 	t.Helper()
 	file, err := config.Parse("straight", fmt.Appendf(nil, `
 listen: 127.0.0.1:0
@@ -71,7 +71,13 @@ drain: {delay: 0s, grace: 1s}
 		status, _ := apptest.Get(t, "http://"+r.Addr().String()+"/readyz")
 		return status == http.StatusOK
 	})
-	conn, err := net.Dial("tcp", r.Addr().String())
+	return r.Addr().String()
+}
+
+// newStraight starts all three. The client has sent its first requests.
+func newStraight(t testing.TB) *straight {
+	t.Helper()
+	conn, err := net.Dial("tcp", serveBarely(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +149,7 @@ func bareEngine(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// answerBarely answers every POST with straightAnswer, and GET with the gauges and the one model of an engine.
+// answerBarely answers every POST with straightAnswer, or if it asks for a stream with the first token of one, and GET with the gauges and the one model of an engine.
 func answerBarely(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	whole := func(kind, body string) []byte {
@@ -154,7 +160,7 @@ func answerBarely(c net.Conn) {
 	models := whole("application/json", `{"object":"list","data":[{"id":"t","object":"model","owned_by":"vllm","root":"t","max_model_len":131072}]}`)
 	gauges := whole("text/plain; version=0.0.4", "vllm:num_requests_running{model_name=\"t\"} 1\nvllm:num_requests_waiting{model_name=\"t\"} 0\n"+
 		"vllm:kv_cache_usage_perc{model_name=\"t\"} 0.1\n")
-	var buf [8 << 10]byte
+	var buf [2 << 10]byte
 	have := 0
 	for {
 		n, err := c.Read(buf[have:])
@@ -171,6 +177,8 @@ func answerBarely(c net.Conn) {
 			reply = gauges
 		case bytes.HasPrefix(buf[:have], []byte("GET ")):
 			reply = models
+		case bytes.Contains(buf[:have], []byte(`"stream":true`)):
+			reply = firstToken
 		}
 		have = 0
 		if _, err := c.Write(reply); err != nil {
