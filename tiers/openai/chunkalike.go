@@ -16,7 +16,7 @@ func (p *ChunkParser) learn() {
 func (p *ChunkParser) parseAlike(data []byte) bool {
 	c, l := &p.chunk, &p.alike
 	c.Reset()
-	if len(l.text) == 0 || p.match(&l.shape, data) != len(data) {
+	if size := p.match(&l.shape, data); size == 0 || size != len(data) {
 		return false
 	}
 	c.Raw, c.Choices, c.Plain, c.Foreign, c.Model, c.Close = data, 1, l.plain, l.foreign, l.model, len(data)-l.tail
