@@ -88,7 +88,9 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 }
 
 // exchange returns an exchange that has not begun.
-func (d *Dispatcher) exchange(o Request) *Exchange { return &Exchange{services: &d.services, request: o} }
+func (d *Dispatcher) exchange(o Request) *Exchange {
+	return &Exchange{services: &d.services, request: o}
+}
 
 // Do sends a call whose answer comes in one piece to one backend, once: whoever waits for the answer
 // has others to go to. It names the backend that was asked, "" where none was. The error is as of

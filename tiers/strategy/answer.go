@@ -87,7 +87,7 @@ type Answer struct {
 	sent      []byte
 	failovers int // how often it moved to another backend
 
-	deadline  time.Time // of the answer, if the contexts of its calls are the only ones that have it; else zero
+	deadline time.Time // of the answer, if the contexts of its calls are the only ones that have it; else zero
 
 	straight relay // the strategy of an answer that one pool gives: one allocation for both
 }
