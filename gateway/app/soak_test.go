@@ -292,10 +292,10 @@ func (w *soaked) ask(t *testing.T, prompt string, patient bool) {
 	switch ended := a.Finishes == 1 && (!stream || a.Dones == 1); {
 	case leaves && ctx.Err() != nil:
 		w.left.Add(1)
-	case err != nil:
-		t.Errorf("the client gets %v; %s", err, a.Bad)
-	case a.Failed != "" && (resp.StatusCode != http.StatusOK || a.Dones == 0) && json.Valid([]byte(a.Failed)) && !patient:
+	case a.Failed != "" && !patient && (resp.StatusCode != http.StatusOK || a.Dones == 0) && json.Valid([]byte(a.Failed)): // in a stream the end of the connection follows
 		w.failed.Add(1)
+	case err != nil:
+		t.Errorf("the client gets %v; stream %v, target %v, %d pieces, %d [DONE]; %s", err, stream, target, a.Pieces, a.Dones, a.Bad)
 	case resp.StatusCode != http.StatusOK || a.Failed != "" || !ended:
 		t.Errorf("status %d, stream %v, %d finish reasons, %d [DONE], error %q", resp.StatusCode, stream, a.Finishes, a.Dones, a.Failed)
 	case target && a.Text.String() != w.want[prompt]:
