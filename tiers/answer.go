@@ -11,9 +11,10 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Sink and Head are those of the strategies; forwarded answers have them, too.
 type (
+	// Sink is where an answer goes. Forwarded answers go to one, too.
 	Sink = strategy.Sink
+	// Head is the head of an answer.
 	Head = strategy.Head
 )
 

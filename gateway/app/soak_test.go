@@ -35,7 +35,6 @@ const (
 
 // flaky is the network before one engine: it resets, cuts, stalls, slows and answers for the engine, at random.
 type flaky struct {
-	url    string
 	engine string // host:port
 	faults *atomic.Bool
 	count  *atomic.Int64
