@@ -58,14 +58,6 @@ type client struct {
 	buf       []byte
 }
 
-func newClient(r *inflight.Request, record *receipt.Recorder, o *Options) client {
-	c := client{request: r, record: record, receipt: o.Receipt, sink: o.Sink, observer: o.Observer, startedAt: r.World.Now()}
-	if c.observer == nil {
-		c.observer = noObserver{}
-	}
-	return c
-}
-
 // frames returns the framer for answers that are not a backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
