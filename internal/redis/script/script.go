@@ -118,10 +118,11 @@ func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Du
 		return err
 	}
 	r.known.Store(true)
-	unknown := slices.DeleteFunc(slices.Clone(cmds), func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) })
-	if len(unknown) == 0 {
+	isKnown := func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) }
+	if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return !isKnown(cmd) }) {
 		return nil
 	}
+	unknown := slices.DeleteFunc(slices.Clone(cmds), isKnown)
 	if err := r.loadWithin(ctx, firstKey(unknown[0]), timeout); err != nil {
 		return err
 	}
@@ -227,9 +228,12 @@ func EachMaster(ctx context.Context, client redis.UniversalClient, do func(conte
 
 // Answered reports whether an error is Redis' answer to one command, not a failure of the connection.
 func Answered(err error) bool {
+	if err == nil {
+		return false
+	}
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
 // Unknown reports whether an error says that Redis does not know a script.
-func Unknown(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func Unknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
