@@ -16,7 +16,7 @@ func (p *ChunkParser) learn() {
 func (p *ChunkParser) parseAlike(data []byte) bool {
 	c, l := &p.chunk, &p.alike
 	c.Reset()
-	if len(l.text) == 0 || p.match(&l.shape, data) != len(data) {
+	if size := p.match(&l.shape, data); size == 0 || size != len(data) {
 		return false
 	}
 	c.Raw, c.Choices, c.Plain, c.Foreign, c.Model, c.Close = data, 1, l.plain, l.foreign, l.model, len(data)-l.tail
@@ -121,7 +121,7 @@ func (p *ChunkParser) fillList(s *shape, b []byte) (size int) {
 		if at == 1 && b[at] == ']' {
 			return 2
 		}
-		n := 0
+		var n int
 		if s == &p.token {
 			p.tokenSize = 0
 			n = p.match(s, b[at:])

@@ -77,6 +77,7 @@ func TestAChunkLikeTheOneBeforeSaysWhatItSaysAlone(t *testing.T) {
 		"a usage":                {`}]}`, `}],"usage":{"prompt_tokens":1}}`},
 		"what follows":           {`}]}`, `}]}}`},
 		"white space":            {`}]}`, `}]} `},
+		"nothing at all":         {last, ``},
 		"an error":               {`}]}`, `}],"error":"x"}`},
 		"another choice":         {`}]}`, `},{"index":1,"delta":{"content":"y"}}]}`},
 		"logprobs":               {`"logprobs":null`, `"logprobs":{"content":[{"token":"a","logprob":-1,"bytes":[97],"top_logprobs":[]}]}`},
