@@ -11,11 +11,28 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Sink and Head are those of the strategies; forwarded answers have them, too.
-type (
-	Sink = strategy.Sink
-	Head = strategy.Head
-)
+// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
+// is flushed.
+type Sink interface {
+	Begin(Head) error
+	Write(p []byte) error
+}
+
+// Head holds what is known of an answer at its first byte.
+type Head struct {
+	strategy.Head
+	ContentType string           // of an answer that passes through; "" otherwise
+	Receipt     *receipt.Receipt // what is recorded so far
+}
+
+// headed adds the receipt to the head of an answer. Strategies never read it.
+type headed struct {
+	Sink
+	receipt *receipt.Receipt
+}
+
+// Begin implements [strategy.Sink].
+func (s *headed) Begin(h strategy.Head) error { return s.Sink.Begin(Head{Head: h, Receipt: s.receipt}) }
 
 // Answer answers one request into sink. The receipt is never nil. After an error before the first byte nothing was
 // written. After the first byte the error is a *[strategy.BrokenError] or the sink's own. When the client disconnects,
@@ -35,7 +52,7 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
 	answer := strategy.New(strategy.Options{
-		Request: r, Record: record, Receipt: rc, Sink: sink, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
+		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
 	})
 	err = answer.Run(ctx)
 	c.metrics.countOutcome(rc, r.Config.Mode)

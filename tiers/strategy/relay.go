@@ -63,7 +63,7 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 	a.client.observer.End(openai.Ending{Usage: whole.Usage})
 	var room [256]byte
 	buf, _ := bodies.Get().(*[]byte)
-	defer bodies.Put(buf)
+	defer freeBody(buf)
 	out := openai.Rewrite((*buf)[:0], whole.Body, whole.Model, whole.End, a.Route, a.record.AppendExtra(room[:0]))
 	if cap(out) <= maxPooledBody {
 		*buf = out
@@ -78,6 +78,15 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 // tenth of the bytes that a straight answer allocates (BenchmarkStraight), and a fifth of the CPU time of a stream that
 // comes at once ("relayed stream, all at once" in loadtest/cost). Nobody keeps one: a Sink copies what it cannot write at once.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// freeBody returns a buffer that nothing refers to any more. With the race detector it is overwritten, so that a test
+// notices whoever still reads it.
+func freeBody(buf *[]byte) {
+	if raced {
+		copy(*buf, bytes.Repeat([]byte("!"), len(*buf)))
+	}
+	bodies.Put(buf)
+}
 
 // maxPooledBody is the largest buffer that is reused, in bytes.
 const maxPooledBody = 64 << 10
