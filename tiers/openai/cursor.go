@@ -82,14 +82,21 @@ func borrowCursor(data []byte) *cursor {
 
 // release returns the cursor for reuse and drops its data.
 func (c *cursor) release() {
-	const most = 512 // entries of a stack; larger ones are not kept
+	if c.forget() {
+		cursors.Put(c)
+	}
+}
+
+// forget drops the cursor's data, and reports whether its stacks are small enough to be kept for later.
+func (c *cursor) forget() bool {
+	const most = 512 // entries of a stack
 	if cap(c.frames) > most || cap(c.names) > most || cap(c.long) > most {
-		return
+		return false
 	}
 	c.reset(nil)
 	clear(c.frames[:cap(c.frames)])
 	clear(c.names[:cap(c.names)])
-	cursors.Put(c)
+	return true
 }
 
 // object enters the next object and yields the names of its members; the loop's body must read each member's

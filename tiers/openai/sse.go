@@ -21,7 +21,7 @@ const (
 	largeWindow  = 64 << 10 // for a stream that comes at once: few reads, and a write for each of them
 )
 
-// windows are shared by all readers. A window belongs to one reader, which gives it back when all its bytes were returned
+// Windows are shared by all readers. A window belongs to one reader, which gives it back when all its bytes were returned
 // and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream), and a
 // slow one 4 KiB more.
 var (
