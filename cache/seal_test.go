@@ -221,6 +221,41 @@ func TestTheSaltChangesWithTheKeyThatSealsAlone(t *testing.T) {
 	}
 }
 
+func TestSaltsAreKeptOfABoundedNumberOfTenants(t *testing.T) {
+	s, fresh := mustSealer(t, SealKey{"a", secret(1)}), mustSealer(t, SealKey{"a", secret(1)})
+	for n := range 3*maxSalts + 1 {
+		s.Salt(fmt.Sprint("tenant ", n))
+		if kept := len(s.salts.byTenant); kept > maxSalts || kept < min(n+1, 1) {
+			t.Fatalf("%d salts are kept after %d tenants", kept, n+1)
+		}
+	}
+	for _, tenant := range []string{"tenant 0", fmt.Sprint("tenant ", 3*maxSalts)} { // one is forgotten, one is kept
+		if s.Salt(tenant) != fresh.Salt(tenant) {
+			t.Errorf("the salt of %s has changed", tenant)
+		}
+	}
+}
+
+// BenchmarkSalt derives a salt, and finds one that is kept.
+func BenchmarkSalt(b *testing.B) {
+	s, err := NewSealer(SealKey{"a", secret(1)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("derived", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.ring.Load().salt("acme")
+		}
+	})
+	b.Run("kept", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Salt("acme")
+		}
+	})
+}
+
 func TestAValueOfAnotherVersionIsForeign(t *testing.T) {
 	s := mustSealer(t)
 	value := s.Seal(keyNo(1), entryNo(1, 100))

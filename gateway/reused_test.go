@@ -9,8 +9,9 @@ import (
 )
 
 // TestTheMemoryOfABodyIsReusedOnlyAfterItsRequest sends bodies of many sizes at once, each of one letter, and
-// some of them again, so that they share an answer or get a kept one. Some clients hang up. With the race detector,
-// memory that is given back is overwritten: then whoever reads it too late finds other letters, or is a race.
+// some of them again, so that they share an answer or get a kept one. Some clients hang up. Every other answer comes in one
+// piece. With the race detector, memory of a body or of such an answer is overwritten when it is given back: then whoever
+// reads it too late finds other letters, or is a race.
 func TestTheMemoryOfABodyIsReusedOnlyAfterItsRequest(t *testing.T) {
 	up := newSpeaker(t)
 	up.pieces = func(prompt string) []string {

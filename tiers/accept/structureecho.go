@@ -15,7 +15,7 @@ const (
 
 // isEcho reports whether more than half of the answer's bytes are copies from the prompt:
 // runs of at least 32 bytes that stand in its last 64 KiB, too. Of a phrase that the prompt
-// holds more than once, the first few are known. O(answer + prompt), one table of 32 KiB
+// holds more than once, the first few are known. O(answer + prompt), tables of 96 KiB
 // at most.
 func isEcho(answer, prompt []byte) bool {
 	if len(answer) < minEcho || len(prompt) < echoRun {
@@ -48,13 +48,20 @@ type blocks struct {
 	prompt []byte
 	table  []int32 // 1 + where a block begins; 0 is free
 	shift  int
+	marks  []uint64 // a set of bits, markBits for each slot: most text stops at it, without a look into the table (BenchmarkIsEcho)
 }
+
+// markBits is the binary logarithm of the marks for a slot.
+const markBits = 4
 
 func newBlocks(prompt []byte) blocks {
 	size := max(bits.Len(uint(2*len(prompt)/echoBlock)), 4)
-	b := blocks{prompt: prompt, table: make([]int32, 1<<size), shift: 64 - size}
+	b := blocks{prompt: prompt, table: make([]int32, 1<<size), shift: 64 - size, marks: make([]uint64, 1<<(size+markBits)/64)}
 	for at := 0; at+echoBlock <= len(prompt); at += echoBlock {
-		slot := b.slot(prompt[at:])
+		hash := hashBlock(prompt[at:])
+		word, bit := b.mark(hash)
+		*word |= bit
+		slot := int(hash >> b.shift)
 		for range echoProbes {
 			if b.table[slot] == 0 {
 				b.table[slot] = int32(at + 1)
@@ -66,15 +73,24 @@ func newBlocks(prompt []byte) blocks {
 	return b
 }
 
-func (b *blocks) slot(block []byte) int {
+func hashBlock(block []byte) uint64 {
 	hash := binary.LittleEndian.Uint64(block)*0x9e3779b97f4a7c15 ^ bits.RotateLeft64(binary.LittleEndian.Uint64(block[8:])*0xc2b2ae3d27d4eb4f, 31)
-	hash = (hash ^ hash>>29) * 0x165667b19e3779f9
-	return int(hash >> b.shift)
+	return (hash ^ hash>>29) * 0x165667b19e3779f9
+}
+
+// mark is the bit of a hash, and its word.
+func (b *blocks) mark(hash uint64) (word *uint64, bit uint64) {
+	at := hash >> (b.shift - markBits)
+	return &b.marks[at/64], 1 << (at % 64)
 }
 
 // find is where the prompt has a block, or -1.
 func (b *blocks) find(block []byte) int {
-	slot := b.slot(block)
+	hash := hashBlock(block)
+	if word, bit := b.mark(hash); *word&bit == 0 {
+		return -1
+	}
+	slot := int(hash >> b.shift)
 	for range echoProbes {
 		at := int(b.table[slot]) - 1
 		if at < 0 {

@@ -1,6 +1,9 @@
 package openai
 
-import "errors"
+import (
+	"errors"
+	"sync"
+)
 
 // Chunk is one event of a streamed answer. Its slices are valid until the next
 // Parse.
@@ -72,6 +75,35 @@ type ChunkParser struct {
 	token        shape   // the last token with its logprobs
 	alternatives shape   // the last alternative of a token
 	tokenSize    int     // bytes of the token that is being read
+}
+
+// chunkParsers are parsers of streams that ended: their memory is most of what it allocates to parse a judged stream
+// (BenchmarkStream).
+var chunkParsers = sync.Pool{New: func() any { return new(ChunkParser) }}
+
+// BorrowChunkParser returns a parser for a stream. It may be given back with Release.
+func BorrowChunkParser(judged bool) *ChunkParser {
+	p, _ := chunkParsers.Get().(*ChunkParser)
+	p.Judged = judged
+	return p
+}
+
+// Release gives the parser back for another stream: no chunk of it is valid afterwards, except for its PromptIDs and its
+// Fault, which are never memory of a parser. Nothing that it parsed is left in it.
+func (p *ChunkParser) Release() {
+	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
+	c := &p.chunk
+	if !p.cur.forget() || cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
+		cap(c.Ended) > most || cap(p.alike.text) > most {
+		return
+	}
+	c.Reset()
+	p.Judged, p.NoTop, p.whole, p.tokenSize = false, false, nil, 0
+	p.alike.stop = p.alike.stop[:0]
+	for _, s := range [...]*shape{&p.alike.shape, &p.token, &p.alternatives} {
+		s.begin(0)
+	}
+	chunkParsers.Put(p)
 }
 
 // errNotChunk is returned for a data event that is JSON but not a chunk.

@@ -53,7 +53,7 @@ func (p *ChunkParser) fill(kind holeKind, b []byte) (size int) {
 	case holeLogprob, holeTop:
 		size = numberEnd(b, 0)
 		switch {
-		case size < 0 || kind == holeTop && p.NoTop:
+		case size < 0:
 		case kind == holeTop:
 			c.tops = append(c.tops, nats(b[:size]))
 		default:
@@ -70,7 +70,10 @@ func (p *ChunkParser) fill(kind holeKind, b []byte) (size int) {
 	case holeTokens:
 		return p.fillList(&p.token, b)
 	case holeAlternatives:
-		if size = p.fillList(&p.alternatives, b); size == 0 && p.NoTop {
+		if !p.NoTop {
+			return p.fillList(&p.alternatives, b)
+		}
+		if size = p.alternatives.skipList(b); size == 0 {
 			size = p.fillAny(b)
 		}
 	case holeOther:
@@ -121,7 +124,7 @@ func (p *ChunkParser) fillList(s *shape, b []byte) (size int) {
 		if at == 1 && b[at] == ']' {
 			return 2
 		}
-		n := 0
+		var n int
 		if s == &p.token {
 			p.tokenSize = 0
 			n = p.match(s, b[at:])

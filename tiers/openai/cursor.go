@@ -82,14 +82,21 @@ func borrowCursor(data []byte) *cursor {
 
 // release returns the cursor for reuse and drops its data.
 func (c *cursor) release() {
-	const most = 512 // entries of a stack; larger ones are not kept
+	if c.forget() {
+		cursors.Put(c)
+	}
+}
+
+// forget drops the cursor's data, and reports whether its stacks are small enough to be kept for later.
+func (c *cursor) forget() bool {
+	const most = 512 // entries of a stack
 	if cap(c.frames) > most || cap(c.names) > most || cap(c.long) > most {
-		return
+		return false
 	}
 	c.reset(nil)
 	clear(c.frames[:cap(c.frames)])
 	clear(c.names[:cap(c.names)])
-	cursors.Put(c)
+	return true
 }
 
 // object enters the next object and yields the names of its members; the loop's body must read each member's
@@ -150,13 +157,13 @@ func (c *cursor) more() bool {
 	return true
 }
 
-// token consumes one token and reports whether it was well formed.
-func (c *cursor) token() bool {
+// token consumes one token.
+func (c *cursor) token() {
 	if k := c.kind(); k == '{' || k == '[' {
-		return c.enter(k)
+		c.enter(k)
+		return
 	}
 	c.value()
-	return c.err == nil
 }
 
 // value reads a whole value of any kind and returns its raw bytes and span. Where an object has a name, it
@@ -317,7 +324,7 @@ func (c *cursor) unused(f *frame, name []byte) bool {
 }
 
 func (c *cursor) readScalar(next byte) {
-	end := -1
+	var end int
 	switch next {
 	case '"':
 		t := readText(c.data, c.at+1)

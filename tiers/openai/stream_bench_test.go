@@ -54,7 +54,7 @@ func BenchmarkStream(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			for b.Loop() {
 				r := NewEventReader(&unitReader{stream, unit}, 1<<20)
-				p := ChunkParser{Judged: bc.judged}
+				p := BorrowChunkParser(bc.judged)
 				for i := 0; ; i++ {
 					data, err := r.Next()
 					if err != nil {
@@ -62,6 +62,7 @@ func BenchmarkStream(b *testing.B) {
 					}
 					if string(data) == Done {
 						r.Release()
+						p.Release()
 						break
 					}
 					p.NoTop = i >= bc.tops

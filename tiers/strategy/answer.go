@@ -69,7 +69,6 @@ func (o *Outcome) ServedByWarmup(t *plan.AuditDecision) bool {
 type Options struct {
 	Request  *inflight.Request
 	Record   receipt.Recorder
-	Receipt  *receipt.Receipt // that Record writes, for the sink
 	Sink     Sink
 	Observer Observer // receives the answer's content; nil: none
 	Auditor  Auditor  // audits drafts; nil: no audit
@@ -89,16 +88,12 @@ type Answer struct {
 
 	deadline time.Time // of the answer, if the contexts of its calls are the only ones that have it; else zero
 
-	straight relay // the strategy of an answer that one pool gives: one allocation for both
+	straight strategy // the *relay of an answer that one pool gives
 }
 
-// New returns an answer that has not started.
-func New(o Options) *Answer {
-	a := &Answer{recorder: o.Record, auditor: o.Auditor, sent: o.Sent}
-	a.record = &a.recorder
-	a.Caller = o.Request.Caller(a.record)
-	a.client = newClient(a.Request, a.record, &o)
-	return a
+// strategy is one way to answer. run returns errNoDraft if the target must answer from the start.
+type strategy interface {
+	run(ctx context.Context) error
 }
 
 // Outcome returns the result so far.

@@ -19,9 +19,23 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// strategy is one way to answer. run returns errNoDraft if the target must answer from the start.
-type strategy interface {
-	run(ctx context.Context) error
+// New returns an answer that has not started.
+func New(o Options) *Answer {
+	both := &struct { // one allocation for an answer that one pool gives
+		Answer
+		relay
+	}{}
+	a := &both.Answer
+	a.recorder, a.auditor, a.sent, a.straight = o.Record, o.Auditor, o.Sent, &both.relay
+	a.record = &a.recorder
+	a.Caller = o.Request.Caller(a.record)
+	a.client = client{
+		request: a.Request, record: a.record, sink: o.Sink, observer: o.Observer, startedAt: a.Request.World.Now(),
+	}
+	if o.Observer == nil {
+		a.client.observer = noObserver{}
+	}
+	return a
 }
 
 // Run answers the request by its plan. After an error before the first byte nothing was written. After the first byte
@@ -43,8 +57,9 @@ func (a *Answer) Run(ctx context.Context) error {
 
 // relay returns the strategy that passes the answer of a pool on. An answer uses one at most.
 func (a *Answer) relay(p inflight.Pool) *relay {
-	a.straight = relay{Answer: a, pool: p}
-	return &a.straight
+	r, _ := a.straight.(*relay)
+	*r = relay{Answer: a, pool: p}
+	return r
 }
 
 // strategy returns the strategy that the plan asks for.

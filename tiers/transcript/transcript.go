@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -24,6 +25,9 @@ import (
 const (
 	// maxWordBytes bounds the bytes that are held back to end at a whole word.
 	maxWordBytes = 48
+	// firstRoom is for how many tokens an answer has room from its first chunk on. Growing from nothing takes 20 steps to so
+	// many, a tenth of what a drafted answer allocates.
+	firstRoom = 64
 	// unbounded allows all text to be sent that stop strings allow.
 	unbounded = math.MaxInt
 )
@@ -118,6 +122,9 @@ func (t *Transcript) Append(text []byte, ids []int32) (stopped bool, err error) 
 		}
 	}
 	t.cuts = t.cuts.until(len(t.text))
+	if t.text == nil {
+		t.text, t.ids, t.cuts = make([]byte, 0, 4*firstRoom), slices.Grow(t.ids, firstRoom), slices.Grow(t.cuts, firstRoom/2)
+	}
 	t.text, t.ids = append(t.text, text...), append(t.ids, ids...)
 	if !t.Pending() {
 		t.expected = nil

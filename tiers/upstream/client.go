@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
@@ -69,15 +70,14 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 		s := &raw{httpExchange: x, into: call.Into}
 		return s, &s.httpExchange
 	case *engine.Draft, *engine.ContinueIDs:
-		s := &events{httpExchange: x}
-		s.parser.Judged = true
+		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(true)}
 		return s, &s.httpExchange
 	case *engine.ContinueText:
-		s := &events{httpExchange: x}
+		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
 		return s, &s.httpExchange
 	case *engine.Relay:
 		if call.Request.Stream {
-			s := &events{httpExchange: x}
+			s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
 			s.finishes.Want = call.Request.Choices()
 			return s, &s.httpExchange
 		}

@@ -70,6 +70,19 @@ func encodeOwn(call engine.Call) (path string, body []byte) {
 // set sets a member of a request to a JSON value.
 func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
 
+// The edits of every stream and of every draft, made once: they are only read.
+var (
+	streamed    = set("stream", "true")
+	usageLast   = set("stream_options", usageStream)
+	usageSoFar  = set("stream_options", countedStream)
+	withIDs     = set("return_token_ids", "true")
+	draftChat   = logprobs(openai.Chat, draftTop)
+	draftPrompt = logprobs(openai.Completion, draftTop)
+)
+
+// draftTop is how many alternatives of each token are requested of a draft.
+const draftTop = 5
+
 // drop removes a member of a request.
 func drop(name string) openai.Edit { return openai.Edit{Name: name} }
 
@@ -84,10 +97,16 @@ func fraction(name string, f float64) openai.Edit {
 }
 
 // termEdits are the edits for the terms of a call.
-func termEdits(t *engine.Terms) []openai.Edit {
-	edits := append(make([]openai.Edit, 0, 16), openai.Edit{Name: "model", Value: openai.Quote(t.Model)})
+func termEdits(t *engine.Terms) []openai.Edit { return appendTermEdits(make([]openai.Edit, 0, 16), t) }
+
+// appendTermEdits appends the edits for the terms of a call. Their values are parts of one allocation.
+func appendTermEdits(edits []openai.Edit, t *engine.Terms) []openai.Edit {
+	values := openai.AppendQuote(make([]byte, 0, len(t.Model)+len(t.Salt)+4), t.Model)
+	n := len(values)
+	edits = append(edits, openai.Edit{Name: "model", Value: values[:n:n]})
 	if t.Salt != "" {
-		edits = append(edits, openai.Edit{Name: "cache_salt", Value: openai.Quote(t.Salt)})
+		values = openai.AppendQuote(values, t.Salt)
+		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
 	}
 	if t.Priority != nil {
 		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *t.Priority, 10)})
@@ -96,25 +115,29 @@ func termEdits(t *engine.Terms) []openai.Edit {
 }
 
 // streamEdits request a stream without stop strings.
-func streamEdits(t *engine.Terms, options string) []openai.Edit {
-	return append(termEdits(t), set("stream", "true"), set("stream_options", options), drop("stop"), drop("include_stop_str_in_output"))
+func streamEdits(t *engine.Terms, options openai.Edit) []openai.Edit {
+	return append(termEdits(t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
 }
 
 func relayBody(c *engine.Relay) openai.Pieces {
-	edits := termEdits(&c.Terms)
+	var room [4]openai.Edit
+	edits := appendTermEdits(room[:0], &c.Terms)
 	if c.Request.Stream && !c.Request.IncludeUsage {
-		edits = append(edits, set("stream_options", usageStream))
+		edits = append(edits, usageLast)
 	}
 	return c.Request.Splice(edits...)
 }
 
 func draftBody(c *engine.Draft) openai.Pieces {
-	options := usageStream
+	options, scores := usageLast, draftChat
 	if c.Counted {
-		options = countedStream
+		options = usageSoFar
 	}
-	edits := append(streamEdits(&c.Terms, options), set("return_token_ids", "true"))
-	return c.Request.Splice(append(edits, logprobs(c.Request.Kind, 5)...)...)
+	if c.Request.Kind == openai.Completion {
+		scores = draftPrompt
+	}
+	edits := append(streamEdits(&c.Terms, options), withIDs)
+	return c.Request.Splice(append(edits, scores...)...)
 }
 
 // logprobs requests the logprobs of each token and of this many alternatives.
@@ -132,7 +155,7 @@ func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.P
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
 func textBody(c *engine.ContinueText) []byte {
-	edits := streamEdits(&c.Terms, countedStream)
+	edits := streamEdits(&c.Terms, usageSoFar)
 	if c.MaxTokens > 0 {
 		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
 	}

@@ -14,7 +14,7 @@ const maxEvent = 1 << 20 // bytes of one server-sent event
 type events struct {
 	httpExchange
 	reader     *openai.EventReader
-	parser     openai.ChunkParser
+	parser     *openai.ChunkParser
 	firstChunk *openai.Chunk // the first, read by Open
 	finishes   engine.FinishTracker
 	came       int64 // bytes of the events received
@@ -74,6 +74,8 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		}
 		s.finished = true
 		s.reader.Release()
+		s.parser.Release()
+		s.parser = nil
 		return nil, io.EOF
 	}
 	c, err := s.parser.Parse(data)

@@ -1,0 +1,5 @@
+//go:build race
+
+package strategy
+
+const raced = true // the race detector is on
