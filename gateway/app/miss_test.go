@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,5 +59,31 @@ func BenchmarkHit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.straight.ask(b)
+	}
+}
+
+// maxMissAllocs is how many allocations a miss makes at most, those of the look-up and of the store in the background
+// included.
+const maxMissAllocs = 120
+
+func TestAMissAllocatesLittle(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
+	const requests = 500
+	m := newMissing(t, 0)
+	least := 1e9 // of several runs: the replica's own loops allocate, too
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			m.ask(t)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
+	}
+	t.Logf("%.1f allocations for a miss", least)
+	if least > maxMissAllocs {
+		t.Errorf("a miss makes %.1f allocations, want at most %d", least, maxMissAllocs)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // generation is an answer that is made for a request and may be shared.
 type generation struct {
 	*request
-	recorder     *recorder
+	recorder     recorder
 	confirmation confirmation
 }
 
@@ -100,14 +100,14 @@ func (v *confirmation) onConfirmed(next func()) {
 }
 
 // recorder records an answer while it is made.
-type recorder struct{ answer *openai.Assembler }
+type recorder struct{ answer openai.Assembler }
 
 var _ strategy.Observer = (*recorder)(nil)
 
-func newRecorder(r *openai.Request, maxBytes int) *recorder {
-	made := openai.NewAssembler(r.Kind, maxBytes)
-	made.Want(r.Choices())
-	return &recorder{made}
+func newRecorder(r *openai.Request, maxBytes int) recorder {
+	made := recorder{*openai.NewAssembler(r.Kind, maxBytes)}
+	made.answer.Want(r.Choices())
+	return made
 }
 
 // Text implements strategy.Observer.

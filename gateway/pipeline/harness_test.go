@@ -146,7 +146,8 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink
 	f := openai.NewFramer(a.Body.Kind, a.ID, a.Body.Model, 1)
 	tap := a.Observer
 	if tap == nil {
-		tap = newRecorder(a.Body, 1<<20)
+		alone := newRecorder(a.Body, 1<<20)
+		tap = &alone
 	}
 	if a.Body.Stream {
 		if err := to.Begin(tiers.Head{Head: strategy.Head{Stream: true}, Receipt: rc}); err != nil {
