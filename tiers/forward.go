@@ -58,7 +58,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	record.SetTier(plan.Target)
 	record.RecordFirstByte()
 	record.Leave()
-	err = forwardStream(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
+	err = forwardStream(x, passed, Head{Head: strategy.Head{Length: passed.Length}, ContentType: passed.Type, Receipt: rc}, sink)
 	record.RecordTally(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
 	c.metrics.countForwarded(rc)
 	return rc, err

@@ -149,7 +149,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink
 		tap = newRecorder(a.Body, 1<<20)
 	}
 	if a.Body.Stream {
-		if err := to.Begin(tiers.Head{Stream: true, Receipt: rc}); err != nil {
+		if err := to.Begin(tiers.Head{Head: strategy.Head{Stream: true}, Receipt: rc}); err != nil {
 			return err
 		}
 	}

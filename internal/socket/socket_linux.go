@@ -14,6 +14,10 @@ import (
 // must wake up now and then while there is work, because it interrupts goroutines that compute for long.
 const monitored = 256
 
+// maxUnannounced is the largest memory, in bytes, of a call that the runtime is not told of. A collection of garbage must
+// stop all goroutines for a moment, and waits for such a call: the kernel copies so much in some ten microseconds.
+const maxUnannounced = 64 << 10
+
 // conn is a TCP connection. Deadlines, closing and waiting are the net package's.
 type conn struct {
 	*net.TCPConn
@@ -117,7 +121,7 @@ func (t *transfer) writeAll(fd uintptr) bool {
 func (t *transfer) call(trap, fd uintptr, p []byte) (n int, errno syscall.Errno) {
 	for {
 		var r uintptr
-		if t.calls++; t.calls%monitored == 0 {
+		if t.calls++; t.calls%monitored == 0 || len(p) > maxUnannounced {
 			r, _, errno = syscall.Syscall(trap, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
 		} else {
 			r, _, errno = syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))

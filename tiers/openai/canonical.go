@@ -38,13 +38,14 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 	if !c.request(r) {
 		return dst, errCanonical
 	}
-	out := append(dst, '{')
+	before := dst
+	dst = append(dst, '{')
 	for i := range c.pieces {
-		if out = c.append(out, i); out == nil {
-			return dst, errCanonical
+		if dst = c.append(dst, i); dst == nil {
+			return before, errCanonical
 		}
 	}
-	return append(out, '}'), nil
+	return append(dst, '}'), nil
 }
 
 // canon finds the pieces of a validated body of which the canonical form consists. Nearly all of them are

@@ -121,7 +121,7 @@ func (p *ChunkParser) fillList(s *shape, b []byte) (size int) {
 		if at == 1 && b[at] == ']' {
 			return 2
 		}
-		n := 0
+		var n int
 		if s == &p.token {
 			p.tokenSize = 0
 			n = p.match(s, b[at:])

@@ -150,13 +150,13 @@ func (c *cursor) more() bool {
 	return true
 }
 
-// token consumes one token and reports whether it was well formed.
-func (c *cursor) token() bool {
+// token consumes one token.
+func (c *cursor) token() {
 	if k := c.kind(); k == '{' || k == '[' {
-		return c.enter(k)
+		c.enter(k)
+		return
 	}
 	c.value()
-	return c.err == nil
 }
 
 // value reads a whole value of any kind and returns its raw bytes and span. Where an object has a name, it
@@ -317,7 +317,7 @@ func (c *cursor) unused(f *frame, name []byte) bool {
 }
 
 func (c *cursor) readScalar(next byte) {
-	end := -1
+	var end int
 	switch next {
 	case '"':
 		t := readText(c.data, c.at+1)

@@ -29,7 +29,7 @@ func readBoth(c *cursor, ref *jsontext.Decoder) error {
 	want, err := ref.ReadValue()
 	got, at := c.value()
 	if err != nil || c.err != nil || !bytes.Equal(got, want) || at.End != int(ref.InputOffset()) {
-		return fmt.Errorf("%q up to %d (%v), not %q up to %d (%v)", got, at.End, c.err, want, ref.InputOffset(), err)
+		return fmt.Errorf("%q up to %d (%w), not %q up to %d (%w)", got, at.End, c.err, want, ref.InputOffset(), err)
 	}
 	return samePlace(c, ref)
 }
@@ -46,7 +46,7 @@ func walkInside(c *cursor, ref *jsontext.Decoder, way uint64) error {
 	open := ref.PeekKind()
 	_, err := ref.ReadToken()
 	if !c.enter(open) || err != nil {
-		return fmt.Errorf("not entered: %v, %v", c.err, err)
+		return fmt.Errorf("not entered: %w, %w", c.err, err)
 	}
 	for ref.PeekKind() != '}' && ref.PeekKind() != ']' {
 		if !c.more() {
@@ -62,7 +62,7 @@ func walkInside(c *cursor, ref *jsontext.Decoder, way uint64) error {
 		}
 	}
 	if _, err = ref.ReadToken(); c.more() || err != nil || c.err != nil {
-		return fmt.Errorf("it does not end: %v, %v", c.err, err)
+		return fmt.Errorf("it does not end: %w, %w", c.err, err)
 	}
 	return samePlace(c, ref)
 }
@@ -97,7 +97,7 @@ func sameReading(data []byte, lenient bool, way uint64) error {
 			c.end()
 		}
 		if c.err == nil || c.err.Error() != why.Error() && !errors.Is(why, io.EOF) {
-			return fmt.Errorf("error %v, not %v", c.err, why)
+			return fmt.Errorf("error %w, not %w", c.err, why)
 		}
 		return nil
 	}

@@ -15,14 +15,20 @@ const Done = "[DONE]"
 
 // The sizes of an EventReader's window.
 const (
+	idleWindow   = 1 << 10  // for a token at a time: all that a slow stream has while it waits
 	smallWindow  = 4 << 10  // holds some tokens with their logprobs
 	middleWindow = 16 << 10 // for steps of many tokens
 	largeWindow  = 64 << 10 // for a stream that comes at once: few reads, and a write for each of them
 )
 
 // windows are shared by all readers. A window belongs to one reader, which gives it back when all its bytes were returned
-// and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream).
-var middleWindows, largeWindows = sync.Pool{New: newWindow[[middleWindow]byte]}, sync.Pool{New: newWindow[[largeWindow]byte]}
+// and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream), and a
+// slow one 4 KiB more.
+var (
+	smallWindows  = sync.Pool{New: newWindow[[smallWindow]byte]}
+	middleWindows = sync.Pool{New: newWindow[[middleWindow]byte]}
+	largeWindows  = sync.Pool{New: newWindow[[largeWindow]byte]}
+)
 
 func newWindow[W any]() any { return new(W) }
 
@@ -49,7 +55,7 @@ type EventReader struct {
 // NewEventReader reads events from src. An event whose lines exceed most bytes together gives
 // [ErrEventTooLong].
 func NewEventReader(src io.Reader, maximum int) *EventReader {
-	return &EventReader{src: src, maxBytes: maximum, buf: make([]byte, smallWindow)}
+	return &EventReader{src: src, maxBytes: maximum, buf: takeWindow(smallWindow), last: idleWindow}
 }
 
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
@@ -154,12 +160,16 @@ func windowFor(n int) int {
 		return largeWindow
 	case n > smallWindow*3/4:
 		return middleWindow
+	case n > idleWindow*3/4:
+		return smallWindow
 	}
-	return smallWindow
+	return idleWindow
 }
 
 func takeWindow(size int) []byte {
 	switch size {
+	case smallWindow:
+		return smallWindows.Get().(*[smallWindow]byte)[:]
 	case middleWindow:
 		return middleWindows.Get().(*[middleWindow]byte)[:]
 	case largeWindow:
@@ -170,6 +180,8 @@ func takeWindow(size int) []byte {
 
 func giveWindow(window []byte) {
 	switch len(window) {
+	case smallWindow:
+		smallWindows.Put((*[smallWindow]byte)(window))
 	case middleWindow:
 		middleWindows.Put((*[middleWindow]byte)(window))
 	case largeWindow:

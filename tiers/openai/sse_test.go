@@ -132,7 +132,7 @@ func TestAStreamThatComesAtOnceIsReadInFewReads(t *testing.T) {
 	}
 }
 
-func TestAReaderThatWaitsHasASmallWindow(t *testing.T) {
+func TestAReaderThatWaitsHasTheSmallestWindow(t *testing.T) {
 	burst, event := strings.Repeat("data: x\n\n", largeWindow), "data: y\n\n"
 	r := NewEventReader(io.MultiReader(strings.NewReader(burst), &unitReader{[]byte(strings.Repeat(event, 10)), len(event)}), 1<<20)
 	largest := 0
@@ -142,7 +142,7 @@ func TestAReaderThatWaitsHasASmallWindow(t *testing.T) {
 		}
 		largest = max(largest, len(r.buf))
 	}
-	if largest != largeWindow || len(r.buf) != smallWindow {
+	if largest != largeWindow || len(r.buf) != idleWindow {
 		t.Errorf("a window of %d bytes in the burst, and of %d after it", largest, len(r.buf))
 	}
 }
@@ -178,8 +178,10 @@ func TestAnEventThatWasFoundAheadIsTheNext(t *testing.T) {
 		r := NewEventReader(strings.NewReader(stream), 1<<10)
 		for i, w := range want {
 			event, err := r.Next()
-			if more := i < len(want)-1; r.Buffered() != more || r.Buffered() != more {
-				t.Errorf("%q: another event after %d: %t", stream, i, !more)
+			for range 2 {
+				if more := i < len(want)-1; r.Buffered() != more {
+					t.Errorf("%q: another event after %d: %t", stream, i, !more)
+				}
 			}
 			if string(event) != w || err != nil {
 				t.Errorf("%q: event %d is %q, want %q, %v", stream, i, event, w, err)

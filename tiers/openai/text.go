@@ -46,11 +46,14 @@ func readText(b []byte, i int) (t text) {
 		}
 		for mask := eight(w0) | eight(w1)<<8 | eight(w2)<<16 | eight(w3)<<24; mask != 0; {
 			at := i + bits.TrailingZeros32(mask)
-			end, over := at+2, false
+			end := at + 2
 			if b[at] == '\\' && end <= len(b) && shortEscapes[b[at+1]] {
 				t.escaped = true
-			} else if end, over = t.read(b, at); over {
-				return t
+			} else {
+				var over bool
+				if end, over = t.read(b, at); over {
+					return t
+				}
 			}
 			if end >= next {
 				next = end

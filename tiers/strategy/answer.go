@@ -69,7 +69,6 @@ func (o *Outcome) ServedByWarmup(t *plan.AuditDecision) bool {
 type Options struct {
 	Request  *inflight.Request
 	Record   receipt.Recorder
-	Receipt  *receipt.Receipt // that Record writes, for the sink
 	Sink     Sink
 	Observer Observer // receives the answer's content; nil: none
 	Auditor  Auditor  // audits drafts; nil: no audit

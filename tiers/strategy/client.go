@@ -18,10 +18,8 @@ type Sink interface {
 
 // Head holds what is known of an answer at its first byte.
 type Head struct {
-	Stream      bool // server-sent events, else JSON
-	Receipt     *receipt.Receipt
-	ContentType string // of an answer that passes through; "" otherwise
-	Length      int64  // of its body in bytes; 0 or less is unknown
+	Stream bool  // server-sent events, else JSON
+	Length int64 // of its body in bytes; 0 or less is unknown
 }
 
 // Observer receives the content of an answer in the order in which the client gets it. Slices are valid during the call
@@ -48,7 +46,6 @@ func (noObserver) End(openai.Ending) {}
 type client struct {
 	request   *inflight.Request
 	record    *receipt.Recorder
-	receipt   *receipt.Receipt // that the sink is told; never read here
 	sink      Sink
 	observer  Observer
 	startedAt time.Time // when the request started
@@ -71,7 +68,7 @@ func (c *client) begin(length int) error {
 	c.headSent = true
 	c.first = c.request.World.Now().Sub(c.startedAt)
 	c.record.RecordFirstByte()
-	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Receipt: c.receipt, Length: int64(length)})
+	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 
 // open starts a stream. A chat answer starts with the role.

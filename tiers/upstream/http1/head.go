@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // maxHead is the size of a response's head in bytes, those of the interim responses before it included.
@@ -232,7 +233,7 @@ func valid(c byte) bool { return (c >= ' ' && c != 0x7f) || c == '\t' }
 var tokens = func() (t [256]bool) {
 	for c := range 256 {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		t[c] = letter || c < 0x7f && c > 0 && bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), byte(c)) >= 0
+		t[c] = letter || c < 0x7f && c > 0 && strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
 	}
 	return t
 }()

@@ -78,7 +78,7 @@ func BenchmarkDo(b *testing.B) {
 
 func TestAClosedTransportKeepsNothing(t *testing.T) {
 	release := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "a")
 		_ = http.NewResponseController(w).Flush()
 		<-release

@@ -66,9 +66,9 @@ const (
 // overBoth runs a test over both clients. The client has no connection behind the test.
 func overBoth(t *testing.T, s setup, test func(t *testing.T, c client)) {
 	t.Helper()
-	for name, make := range map[string]func(setup) transport{ours: newOurs, theirs: newTheirs} {
+	for name, open := range map[string]func(setup) transport{ours: newOurs, theirs: newTheirs} {
 		t.Run(name, func(t *testing.T) {
-			c := client{make(s.complete()), name}
+			c := client{open(s.complete()), name}
 			defer c.CloseIdleConnections()
 			test(t, c)
 		})
