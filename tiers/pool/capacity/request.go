@@ -50,29 +50,25 @@ func (r *Request) FirstToken() time.Time { return r.first }
 func (r *Request) IsEnded() bool { return r.ended }
 
 // remaining returns the expected rest of r's answers in tokens, and the tokens generated so far. For an answer in one
-// piece both are estimated by time.
-func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generated int) {
-	generated = int(r.came.Load())
-	if r.Whole && now.After(r.begins(s)) {
-		generated = int(now.Sub(r.begins(s)).Seconds() / s.Decode)
+// piece both are estimated by time, and so is whether its prompt has been computed.
+func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generated int, prefilled bool) {
+	generated, prefilled = int(r.came.Load()), !r.first.IsZero()
+	if r.Whole {
+		if since := now.Sub(r.Began) - r.prefill(s); since > 0 {
+			generated, prefilled = int(since.Seconds()/s.Decode), true
+		}
 	}
 	remaining = max(r.Output-generated, r.Output/tail, 1)
 	if r.MaxOutput > 0 {
 		generated = min(generated, r.MaxOutput)
 		remaining = min(remaining, r.MaxOutput-generated)
 	}
-	return remaining, generated
+	return remaining, generated, prefilled
 }
 
-// begins returns the estimated end of the prefill of an answer in one piece.
-func (r *Request) begins(s estimate.Speed) time.Time {
-	prefill := (r.Ahead + float64(r.totals.Queued)) * s.Prefill
-	return r.Began.Add(time.Duration(prefill * float64(time.Second)))
-}
-
-// isPrefilled reports whether the prompt has been computed.
-func (r *Request) isPrefilled(now time.Time, s estimate.Speed) bool {
-	return !r.first.IsZero() || r.Whole && now.After(r.begins(s))
+// prefill returns the estimated time until the first token.
+func (r *Request) prefill(s estimate.Speed) time.Duration {
+	return time.Duration((r.Ahead + float64(r.totals.Queued)) * s.Prefill * float64(time.Second))
 }
 
 // forecast is what the requests of an account will still add to the KV cache.
@@ -97,11 +93,11 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 	all := 0
 	*f = forecast{at: now}
 	for _, r := range requests {
-		if !r.isPrefilled(now, s) {
+		left, generated, prefilled := r.remaining(now, s)
+		if !prefilled {
 			f.partly += float64(r.totals.PromptTokens)
 			f.beginning++
 		}
-		left, generated := r.remaining(now, s)
 		f.variance += r.Variance
 		i := span(left)
 		count[i]++

@@ -79,7 +79,7 @@ func TestTheForecastIsTheSimulationWithWhatIsLeftRoundedUp(t *testing.T) {
 		for range rng.IntN(30) {
 			came, output := rng.IntN(500), 1+rng.IntN(1+rng.IntN(1500))
 			r := answer(&a, rng.IntN(3000), came, output)
-			left, _ := r.remaining(start, speed)
+			left, _, _ := r.remaining(start, speed)
 			exact = append(exact, growing{r.Totals().PromptTokens + came, left})
 			rounded = append(rounded, growing{r.Totals().PromptTokens + came, spanEnd(span(left))})
 		}
@@ -118,7 +118,7 @@ func TestWhatIsLeftOfAnAnswer(t *testing.T) {
 		a := NewAccount(start)
 		r := answer(&a, 100, c.came, c.output)
 		r.MaxOutput = c.limit
-		if left, generated := r.remaining(start, speed); left != c.left || generated != c.generated {
+		if left, generated, _ := r.remaining(start, speed); left != c.left || generated != c.generated {
 			t.Errorf("%s: %d left and %d generated, want %d and %d", name, left, generated, c.left, c.generated)
 		}
 	}
@@ -135,23 +135,23 @@ func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 		stream.CountToken()
 	}
 	s := estimate.Speed{Prefill: speed.Prefill, Decode: 0.025}
-	if left, generated := stream.remaining(start, s); generated != 70 || left != 130 {
+	if left, generated, _ := stream.remaining(start, s); generated != 70 || left != 130 {
 		t.Errorf("of the stream %d came, %d are left", generated, left)
 	}
 	// Two prompts of 4,000 tokens take 2 s.
 	for after, want := range map[time.Duration]int{0: 0, 2 * time.Second: 0, 3 * time.Second: 40, 6 * time.Second: 160, time.Hour: 1000} {
-		if left, generated := whole.remaining(start.Add(after), s); generated != want || left > 200 || want == 1000 && left != 0 {
+		if left, generated, _ := whole.remaining(start.Add(after), s); generated != want || left > 200 || want == 1000 && left != 0 {
 			t.Errorf("after %v: %d came, %d are left, want %d", after, generated, left, want)
 		}
-		if begun := whole.isPrefilled(start.Add(after), s); begun != (after > 2*time.Second) {
+		if _, _, begun := whole.remaining(start.Add(after), s); begun != (after > 2*time.Second) {
 			t.Errorf("after %v: begun %v", after, begun)
 		}
 	}
-	if stream.isPrefilled(start.Add(time.Hour), s) {
+	if _, _, begun := stream.remaining(start.Add(time.Hour), s); begun {
 		t.Error("a stream without a token has begun")
 	}
 	a.FirstToken(stream, start)
-	if !stream.isPrefilled(start, s) {
+	if _, _, begun := stream.remaining(start, s); !begun {
 		t.Error("a stream with a token has not begun")
 	}
 }
