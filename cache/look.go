@@ -65,6 +65,11 @@ type sight struct {
 type look struct {
 	name  string // the entry's key
 	lease *Lease // to take; nil for none. Nobody changes it before the reply
+
+	// What the command's arguments refer to, and the arguments: a look-up is one allocation with them.
+	chunks  string
+	maxSize int
+	args    [9]any
 }
 
 // looks are the look-ups of a store.
@@ -93,7 +98,7 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		own = &Lease{Name: lease.Name, Token: lease.Token}
 	}
 	began := s.now()
-	got, err := s.look(ctx, look{k.Name(), own}, k, lease)
+	got, err := s.look(ctx, look{name: k.Name(), lease: own}, k, lease)
 	if errors.Is(err, lookup.ErrAway) {
 		return nil, FoundAway
 	}
@@ -149,12 +154,11 @@ func (s *Store) lateLook(ctx context.Context, got sight, lease, own *Lease) {
 
 // sendLooks makes the round trip of several look-ups.
 func (s *Store) sendLooks(ctx context.Context, questions []*lookup.Question[look, reply]) {
-	pipe := s.scripts.Pipeline()
-	for _, q := range questions {
-		s.queueLook(ctx, pipe, &q.Ask)
+	cmds := make([]redis.Cmder, len(questions))
+	for i, q := range questions {
+		cmds[i] = s.command(ctx, &q.Ask)
 	}
-	cmds := pipe.Cmds()
-	loaded := s.scripts.Exec(ctx, pipe, 0) // each command has its own error
+	loaded := s.scripts.Send(ctx, cmds, 0) // each command has its own error
 	for i, q := range questions {
 		cmd := cmds[i].(*redis.Cmd)
 		if err := cmd.Err(); script.Unknown(err) && loaded != nil {
@@ -208,29 +212,29 @@ func (s *Store) maxAnswer() int { return 2 * s.maxEntry() }
 // sealOverhead bounds the bytes of a value besides its answer.
 const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 
-// scriptArgs are the script's keys and arguments.
-func (s *Store) scriptArgs(ask *look) (keys []string, args []any) {
+// command is a look-up as a command for Redis, which refers to it.
+func (s *Store) command(ctx context.Context, ask *look) *redis.Cmd {
+	ask.maxSize = s.maxAnswer() + sealOverhead
 	if ask.lease == nil {
-		return []string{ask.name}, []any{s.maxAnswer() + sealOverhead}
+		return redis.NewCmd(ctx, append(lookScript.AppendCall(ask.args[:0], 1), &ask.name, &ask.maxSize)...)
 	}
-	return []string{ask.name, ask.lease.Name, ask.lease.chunks()}, []any{s.maxAnswer() + sealOverhead, ask.lease.Token, leaseTTL}
-}
-
-// queueLook puts a look-up into a pipeline.
-func (s *Store) queueLook(ctx context.Context, pipe redis.Pipeliner, ask *look) {
-	keys, args := s.scriptArgs(ask)
-	lookScript.EvalSha(ctx, pipe, keys, args...)
+	ask.chunks = ask.lease.chunks()
+	args := append(lookScript.AppendCall(ask.args[:0], 3), &ask.name, &ask.lease.Name, &ask.chunks)
+	return redis.NewCmd(ctx, append(args, &ask.maxSize, &ask.lease.Token, leaseTTL)...)
 }
 
 // eval makes one round trip for one look-up; two more if Redis does not know the script.
 func (s *Store) eval(ctx context.Context, ask look) (reply, error) {
-	keys, args := s.scriptArgs(&ask)
-	return replyTo(&ask, s.scripts.Run(ctx, lookScript, keys, args...))
+	cmd := s.command(ctx, &ask)
+	if err := s.scripts.Send(ctx, []redis.Cmder{cmd}, 0); err != nil {
+		return reply{}, err
+	}
+	return replyTo(&ask, cmd)
 }
 
 // replyTo parses the script's reply to a look-up.
 func replyTo(ask *look, cmd *redis.Cmd) (reply, error) {
-	got, err := cmd.Slice()
+	got, err := cmd.Result()
 	if err != nil {
 		return reply{}, err
 	}
@@ -251,9 +255,15 @@ type reply struct {
 }
 
 // parseReply parses it.
-func parseReply(list []any) (reply, error) {
+func parseReply(got any) (reply, error) {
+	if n, ok := got.(int64); ok {
+		r := reply{found: FoundNone}
+		r.ignored(n)
+		return r, nil
+	}
+	list, _ := got.([]any)
 	if len(list) != 3 {
-		return reply{}, fmt.Errorf("%w: %d elements", errReply, len(list))
+		return reply{}, fmt.Errorf("%w: %T with %d elements", errReply, got, len(list))
 	}
 	kind, isKind := list[0].(string)
 	text, isText := list[1].(string)
@@ -275,17 +285,22 @@ func parseReply(list []any) (reply, error) {
 			return reply{}, fmt.Errorf("%w: a holder of %d bytes", errReply, len(text))
 		}
 		r.holder = text
-	case FoundLead, FoundNone:
+	case FoundLead:
 	default:
 		return reply{}, fmt.Errorf("%w: %.16q", errReply, kind)
 	}
-	switch n {
+	r.ignored(n)
+	return r, nil
+}
+
+// ignored records why the script ignored an existing value; 0 is none.
+func (r *reply) ignored(why int64) {
+	switch why {
 	case 1:
 		r.odd = refusedLarge
 	case 2:
 		r.odd = refusedType
 	}
-	return r, nil
 }
 
 // maxTTL is longer than any entry's lifetime.

@@ -246,18 +246,23 @@ func FuzzParseReply(f *testing.F) {
 	f.Add("hit", "value", int64(3), 3)
 	f.Add("follow", "token", int64(0), 3)
 	f.Add("lead", "", int64(2), 3)
-	f.Add("none", "", int64(1), 2)
+	f.Add("none", "", int64(1), 3)
+	f.Add("", "", int64(1), -1)
 	f.Add("hit", "", int64(-1), 4)
 	f.Fuzz(func(t *testing.T, kind, text string, n int64, size int) {
 		list := []any{kind, text, n, nil}[:min(max(size, 0), 4)]
-		r, err := parseReply(list)
+		var got any = list
+		if size < 0 {
+			got = n
+		}
+		r, err := parseReply(got)
 		if err != nil {
 			if !errors.Is(err, errReply) || !reflect.ValueOf(r).IsZero() {
 				t.Errorf("%+v, %v", r, err)
 			}
 			return
 		}
-		if len(list) != 3 || r.ttl < 0 || r.ttl > maxTTL || len(r.holder) > maxHolder || (r.found == FoundFollow) != (r.holder != "") {
+		if size < 0 != (r.found == FoundNone) || size >= 0 && len(list) != 3 || r.ttl < 0 || r.ttl > maxTTL || len(r.holder) > maxHolder || (r.found == FoundFollow) != (r.holder != "") {
 			t.Errorf("%+v", r)
 		}
 		if r.found != FoundHit && r.value != "" {
@@ -267,9 +272,12 @@ func FuzzParseReply(f *testing.F) {
 }
 
 func TestAReplyOfAnotherShapeIsRefused(t *testing.T) {
-	for _, list := range [][]any{nil, {"hit"}, {"hit", nil, int64(1)}, {int64(1), "x", int64(1)}, {"hit", "x", "1"}, {"miss", "", int64(0)}, {"follow", "", int64(0)}} {
-		if r, err := parseReply(list); !errors.Is(err, errReply) {
-			t.Errorf("%v: %+v, %v", list, r, err)
+	for _, got := range []any{
+		nil, "0", []any{}, []any{"hit"}, []any{"hit", nil, int64(1)}, []any{int64(1), "x", int64(1)}, []any{"hit", "x", "1"},
+		[]any{"miss", "", int64(0)}, []any{"none", "", int64(0)}, []any{"follow", "", int64(0)},
+	} {
+		if r, err := parseReply(got); !errors.Is(err, errReply) {
+			t.Errorf("%v: %+v, %v", got, r, err)
 		}
 	}
 	if !replied(errReply) || replied(context.DeadlineExceeded) || replied(errors.New("LOADING")) {

@@ -194,11 +194,19 @@ func TestLooksFollowASlotThatMoves(t *testing.T) {
 	}
 }
 
-// panicsOnce is a client that panics at the replies of a pipeline, once.
+// panicsOnce is a client that panics at the replies of a pipeline or of a script, once.
 type panicsOnce struct{ done *atomic.Bool }
 
-func (p panicsOnce) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (p panicsOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (p panicsOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (p panicsOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" && !p.done.Swap(true) {
+			panic("at a reply")
+		}
+		return err
+	}
+}
 func (p panicsOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

@@ -33,7 +33,7 @@ func nativeLook(db embedded.DB, keys, args []string) any {
 		return []any{string(FoundHit), value, left}
 	}
 	if len(keys) == 1 {
-		return []any{string(FoundNone), "", odd}
+		return odd
 	}
 	lease, chunks, token, ttl := keys[1], keys[2], args[1], milliseconds(args[2])
 	holder, kind := db.Text(lease)

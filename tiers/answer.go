@@ -39,45 +39,56 @@ func (s *headed) Begin(h strategy.Head) error { return s.Sink.Begin(Head{Head: h
 // ctx ends and all upstream calls are cancelled.
 func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
 	rc := receipt.New(a.Body.Model, c.now())
-	rt, err := c.Route(a.Body.Model)
+	r, answer, err := c.newAnswer(&a, sink, rc)
 	if err != nil {
 		return rc, err
+	}
+	err = answer.Run(ctx)
+	c.settle(r, answer, rc, err)
+	return rc, err
+}
+
+// newAnswer returns a request and its answer, which has not started. What it needs of the stack is free again when the answer
+// waits for its engine.
+func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, error) {
+	rt, err := c.Route(a.Body.Model)
+	if err != nil {
+		return nil, nil, err
 	}
 	cfg := a.Config
 	if cfg == nil {
 		live := rt.Config()
 		cfg = &live
 	}
-	r := c.newRequest(rt, *cfg, &a)
+	r := c.newRequest(rt, cfg, a)
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
-	answer := strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, &a), Sent: a.Sent,
-	})
-	err = answer.Run(ctx)
+	return r, strategy.New(strategy.Options{
+		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
+	}), nil
+}
+
+// settle records the outcome of an answer.
+func (c *Cascade) settle(r *inflight.Request, answer *strategy.Answer, rc *receipt.Receipt, err error) {
 	c.metrics.countOutcome(rc, r.Config.Mode)
 	c.recordOutcome(r, answer.Outcome(), err)
-	return rc, err
 }
 
 // newRequest decides how the request is answered and returns it with the plan.
-func (c *Cascade) newRequest(rt *Route, cfg plan.Config, a *Request) *inflight.Request {
+func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.Request {
 	f := c.facts(rt, a.Body, a.Tier) // read once, so that all decisions use the same capabilities
 	if a.PerTenantEvidence {
 		f.EvidenceTenant = a.Tenant
 	}
-	r := &inflight.Request{
-		Body: a.Body, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services,
-		Identity: dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans},
-		Demand:   plan.DemandOf(a.Body, a.head()),
-		Target:   inflight.Pool{Pool: rt.Target, Capabilities: f.Target, Tier: plan.Target},
-	}
+	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services}
+	r.Identity = dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans}
+	r.Demand = plan.DemandOf(a.Body, a.head())
 	r.Demand.Salt = a.Salt
+	r.Target = inflight.Pool{Pool: rt.Target, Capabilities: f.Target, Tier: plan.Target}
 	if rt.Draft != nil {
 		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: f.Draft, Tier: plan.Draft}
 	}
-	d := c.decide(rt, cfg, a, f)
-	r.Plan, r.Config, r.AuditDecision, r.Views = d.plan, d.cfg, d.audit, d.views
+	c.decide(rt, r, a, f)
 	return r
 }
 

@@ -8,47 +8,51 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// decision is how a request is answered.
-type decision struct {
-	plan  plan.Plan
-	cfg   plan.Config         // the draft is judged by this
-	audit *plan.AuditDecision // in the modes risk and shadow; nil in others
-	views plan.Views          // the evidence that was used
+// decide makes the plan of r, whose settings are set: which tiers may answer, what each is expected to cost, and in the audited
+// modes the threshold for its draft and the settings by which that is judged. It writes into r, because these are large: copies
+// on the stack would double the stack of each stream.
+func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Facts) {
+	r.Plan = plan.Make(r.Config, f)
+	if a.Plan != nil && !a.Plan.Judged { // the capabilities may have changed since that plan
+		r.Plan = *a.Plan
+	}
+	if r.Plan.Judged {
+		planned := r.Plan
+		if c.weigh(rt, r, a, f) {
+			c.applyPressureMode(rt, r, a, planned)
+		}
+	}
 }
 
-// decide makes the plan of a request: which tiers may answer, what each is expected to cost, and in the audited modes
-// the threshold for its draft.
-func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Request, f plan.Facts) decision {
-	r, draw := a.Body, func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
-	p := plan.Make(cfg, f)
-	if a.Plan != nil && !a.Plan.Judged { // the capabilities may have changed since that plan
-		p = *a.Plan
-	}
-	if !p.Judged {
-		return decision{plan: p, cfg: cfg}
-	}
+// weigh decides about a draft that would be judged: by its cost, and in the audited modes by the evidence. It reports false if
+// the draft cannot be scored.
+func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) bool {
+	draw := func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	w := plan.Weights{
-		Prices: c.pricesOf(rt.Model), Expected: c.costs.Expect(trafficClassOf(r, p)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
+		Prices: c.pricesOf(rt.Model), Expected: c.costs.Expect(trafficClassOf(a.Body, r.Plan)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
 	}
-	if !cfg.Mode.Audited() {
-		return c.applyPressureMode(rt, a, p, decision{plan: p.Weigh(cfg, r, w), cfg: cfg})
+	if !r.Config.Mode.Audited() {
+		r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
+		return true
 	}
-	if missing := c.selectScoreMap(rt, &cfg); missing != "" {
-		return decision{plan: plan.Plan{Tier: plan.Target, Reason: missing}, cfg: cfg}
+	if missing := c.selectScoreMap(rt, &r.Config); missing != "" {
+		r.Plan = plan.Plan{Tier: plan.Target, Reason: missing}
+		return false
 	}
-	kind, views := c.audits.Views(&cfg, plan.EvidenceKeysOf(cfg, f))
-	views = views.UnderLoad(&cfg.Risk, w.Load)
-	w.Expected = views.Expected(&cfg, w.Expected)
-	d := decision{views: views, plan: p.Weigh(cfg, r, w)}
+	kind, views := c.audits.Views(&r.Config, plan.EvidenceKeysOf(r.Config, f))
+	r.Views = views.UnderLoad(&r.Config.Risk, w.Load)
+	w.Expected = r.Views.Expected(&r.Config, w.Expected)
+	r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
 	random := 1.0 // never below a rate
-	if c.audits.MayAudit(rt.Model, &cfg.Risk, views.SpareCapacity) {
+	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) {
 		random = draw(inflight.DrawAudit)
 	}
-	d.plan, d.cfg, d.audit = d.plan.ApplyEvidence(cfg, kind, views, random)
-	if views.Own.New && d.audit != nil && views.IsFirstTime(&cfg.Risk) {
+	cfg := &r.Config
+	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, kind, r.Views, random)
+	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(kind.Own, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
-	return c.applyPressureMode(rt, a, p, d)
+	return true
 }
 
 // trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
@@ -71,20 +75,20 @@ func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
 // applyPressureMode allows a draft below the threshold if the target is about to shed the request's priority class and
 // the tenant permits it. planned is the plan before its cost was estimated. The target does not check such a draft, and
 // it is not covered by any promise.
-func (c *Cascade) applyPressureMode(rt *Route, a *Request, planned plan.Plan, d decision) decision {
-	if !d.cfg.Risk.AllowLowScore || d.cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy > accept.CheckDoubtful ||
+func (c *Cascade) applyPressureMode(rt *Route, r *inflight.Request, a *Request, planned plan.Plan) {
+	cfg, audit := &r.Config, r.AuditDecision
+	if !cfg.Risk.AllowLowScore || cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy > accept.CheckDoubtful ||
 		a.Class >= highestClass || !c.underPressure(rt.Model, rt.Target.Name(), a.Class) {
-		return d
+		return
 	}
-	if !d.plan.Judged || d.audit != nil && d.audit.Warmup {
-		d.cfg.Accept.Threshold = unreachableScore // without a certified threshold every draft counts as below it
+	if !r.Plan.Judged || audit != nil && audit.Warmup {
+		cfg.Accept.Threshold = unreachableScore // without a certified threshold every draft counts as below it
 	}
-	if d.audit != nil {
-		d.audit.Shadow, d.audit.Warmup = false, false
+	if audit != nil {
+		audit.Shadow, audit.Warmup = false, false
 	}
-	planned.CheckPolicy, planned.Scorer, planned.AllowLowScore, planned.Estimate = accept.CheckNever, plan.ScorerNone, true, d.plan.Estimate
-	d.plan = planned
-	return d
+	planned.CheckPolicy, planned.Scorer, planned.AllowLowScore, planned.Estimate = accept.CheckNever, plan.ScorerNone, true, r.Plan.Estimate
+	r.Plan = planned
 }
 
 const (

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -20,6 +25,14 @@ const (
 	// minProgram, in bytes, and maxProgramShare, one in so many, bound what the runtime's limit leaves for what it does not count: the program itself, some
 	// 27 MiB of its file, and what the kernel holds for it.
 	minProgram, maxProgramShare = 32 << 20, 4
+
+	// maxGarbage is how much garbage, in bytes, there may be before it is collected, unless minGrowth allows more.
+	maxGarbage = 40 << 20
+	// minGrowth and maxGrowth bound by how much the heap may grow before it is collected, in percent of what lives. Below 100,
+	// which is Go's default, the collector would take more CPU the more streams are open.
+	minGrowth, maxGrowth = 100, 400
+	// paced is the time between two looks at what lives.
+	paced = time.Second / 4
 )
 
 // memory is how the process divides what it may have, in bytes.
@@ -37,13 +50,12 @@ func planMemory(limit int64) memory {
 	return memory{runtime: limit - program, bodies: max(1, limit/bodiesShare)}
 }
 
-// tuneMemory lets the heap grow to five times what lives before it is collected: the live heap is a few
-// MiB, and the collector would otherwise take a tenth of the CPU. Below GOMEMLIMIT, or else nine tenths of the control
-// group's memory, the whole process stays: the runtime's own limit leaves room for what the runtime does not count. GOGC
-// in the environment wins.
-func tuneMemory() memory {
+// tuneMemory bounds the process by GOMEMLIMIT, or else by nine tenths of the control group's memory: the runtime's own limit
+// leaves room for what the runtime does not count. Until ctx ends, it paces the collector, if GOGC is not set in the environment.
+func tuneMemory(ctx context.Context) memory {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(maxGrowth)
+		go panics.KeepRunning(ctx, paceCollector)
 	}
 	limit := debug.SetMemoryLimit(-1) // as GOMEMLIMIT says
 	if limit == math.MaxInt64 {
@@ -55,6 +67,36 @@ func tuneMemory() memory {
 		debug.SetMemoryLimit(m.runtime)
 	}
 	return m
+}
+
+// paceCollector keeps the heap's growth at what [growth] says until ctx ends.
+func paceCollector(ctx context.Context) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	ticker := time.NewTicker(paced)
+	defer ticker.Stop()
+	for set := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		metrics.Read(samples)
+		var live uint64
+		for i := range samples {
+			live += samples[i].Value.Uint64()
+		}
+		if percent := growth(live); max(percent-set, set-percent) > set/10 { // setting it stops the world
+			debug.SetGCPercent(percent)
+			set = percent
+		}
+	}
+}
+
+// growth is by how much the heap may grow before it is collected, in percent of live: the bytes that live, on the heap, on
+// stacks and in globals, of which the runtime reckons it. The heap of an idle process is a few MiB, and the collector
+// would take a tenth of the CPU if it ran whenever that has doubled. With 10,000 streams, four times what lives would be a gigabyte.
+func growth(live uint64) int {
+	return int(min(max(maxGarbage*100/max(live, 1), minGrowth), maxGrowth))
 }
 
 // groupMemory reads memory.max; 0 is no limit.

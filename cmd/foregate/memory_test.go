@@ -18,6 +18,15 @@ func TestTheMemoryIsDividedByTheLimit(t *testing.T) {
 	}
 }
 
+func TestTheHeapGrowsLessTheMoreLives(t *testing.T) {
+	const mib = 1 << 20
+	for live, want := range map[uint64]int{0: 400, 5 * mib: 400, 10 * mib: 400, 20 * mib: 200, 40 * mib: 100, 400 * mib: 100, 1 << 62: 100} {
+		if got := growth(live); got != want {
+			t.Errorf("%d bytes live: %d %%, want %d %%", live, got, want)
+		}
+	}
+}
+
 func TestAControlGroupsLimitIsRead(t *testing.T) {
 	for text, want := range map[string]int64{"536870912\n": 512 << 20, "max\n": 0, "": 0, "-1": 0, "many": 0} {
 		if got := groupMemory(text); got != want {

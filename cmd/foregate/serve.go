@@ -21,7 +21,7 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	mem := tuneMemory()
+	mem := tuneMemory(e.ctx)
 	level, err := zerolog.ParseLevel(c.LogLevel)
 	if err != nil {
 		return err

@@ -39,36 +39,33 @@ func classOf(size int64) int {
 // sizeOf is the size of the buffers of a class.
 func sizeOf(class int) int64 { return int64(2+class%2) << (11 + class/2) }
 
-// buffer is memory for a body.
+// buffer is memory for a body, of the size of a class.
 type buffer struct{ bytes []byte }
 
 // buffers have those that are free, by class. The garbage collector bounds them.
 var buffers [classes]sync.Pool
 
-// newBuffer returns a buffer of at least size bytes.
-func newBuffer(size int64) *buffer {
+// newBuffer returns memory of at least size bytes, and the buffer that it belongs to; nil if it is not reused.
+func newBuffer(size int64) ([]byte, *buffer) {
 	class := classOf(size)
 	if class < 0 {
-		return &buffer{make([]byte, size)}
+		return make([]byte, size), nil
 	}
-	if b, ok := buffers[class].Get().(*buffer); ok {
-		return b
+	b, ok := buffers[class].Get().(*buffer)
+	if !ok {
+		b = &buffer{make([]byte, sizeOf(class))}
 	}
-	return &buffer{make([]byte, sizeOf(class))}
+	return b.bytes, b
 }
 
 // free returns a buffer that nothing refers to any more. With the race detector it is overwritten, so that a
 // test notices whoever still reads it.
 func (b *buffer) free() {
-	class := classOf(int64(len(b.bytes)))
-	if class < 0 {
-		return
-	}
 	if raced {
 		b.bytes[0] = '!'
 		for n := 1; n < len(b.bytes); n *= 2 {
 			copy(b.bytes[n:], b.bytes)
 		}
 	}
-	buffers[class].Put(b)
+	buffers[classOf(int64(len(b.bytes)))].Put(b)
 }

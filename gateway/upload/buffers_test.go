@@ -13,10 +13,15 @@ func TestABufferIsAtMostHalfLargerThanItsBody(t *testing.T) {
 		t.Errorf("buffers of %d … %d bytes", sizeOf(0), sizeOf(classes-1))
 	}
 	for size := int64(0); size < 2*largest; size += 1 + size/20 {
-		got := newBuffer(size)
-		if n := int64(len(got.bytes)); n != Capacity(size) || n < size || 2*n > 3*size {
+		memory, b := newBuffer(size)
+		if n := int64(len(memory)); n != Capacity(size) || n < size || 2*n > 3*size {
 			t.Errorf("%d bytes for a body of %d", n, size)
 		}
-		got.free()
+		if (b == nil) != (size < smallest || size > largest) {
+			t.Errorf("%d bytes: buffer %v", size, b != nil)
+		}
+		if b != nil {
+			b.free()
+		}
 	}
 }

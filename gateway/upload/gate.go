@@ -116,7 +116,7 @@ type Body struct {
 	state   state
 	bytes   int64
 	keepers int     // users of the body that outlive its request
-	buffer  *buffer // its memory; nil for none
+	buffer  *buffer // its memory; nil for none, and for memory that is not reused
 }
 
 // Charge raises the reserved bytes of the body, or refuses that with an [*Error]. It is called before the
@@ -142,8 +142,8 @@ func (b *Body) Charge(bytes int64) error {
 // which must not be used any more. The memory is valid until the request has ended and nothing retains the
 // body; then it is reused for another request.
 func (b *Body) Grow(have []byte, size int64) []byte {
-	next := newBuffer(size)
-	copy(next.bytes, have)
+	memory, next := newBuffer(size)
+	copy(memory, have)
 	b.gate.mu.Lock()
 	last := b.buffer
 	b.buffer = next
@@ -151,7 +151,7 @@ func (b *Body) Grow(have []byte, size int64) []byte {
 	if last != nil {
 		last.free()
 	}
-	return next.bytes[:len(have)]
+	return memory[:len(have)]
 }
 
 // Received reports that the whole body was read. Its upload slot is released, and it takes a request slot, or

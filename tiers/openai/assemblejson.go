@@ -10,8 +10,11 @@ func (a *Assembler) read(raw []byte) {
 	if a.err != nil {
 		return
 	}
-	a.data = raw
-	a.cur.reset(raw)
+	a.data, a.cur = raw, borrowCursor(raw)
+	defer func() {
+		a.cur.release()
+		a.data, a.cur = nil, nil
+	}()
 	if a.cur.kind() != '{' {
 		a.foreign("no object")
 	}
@@ -26,9 +29,6 @@ func (a *Assembler) read(raw []byte) {
 	if a.cur.err != nil {
 		a.foreign("no JSON")
 	}
-	a.data, a.message = nil, nil
-	a.cur.reset(nil)
-	a.sub.reset(nil)
 }
 
 // member reads a top-level member.
@@ -108,7 +108,7 @@ func (a *Assembler) choice() {
 	for name := range a.cur.object() {
 		switch string(name) {
 		case "index":
-			index = a.index(&a.cur)
+			index = a.index(a.cur)
 		case inner:
 			_, content = a.cur.value()
 		case "finish_reason":
@@ -186,7 +186,7 @@ func (a *Assembler) grow(into *[]byte, raw []byte, name string) {
 // ending records how a choice ended, if it has.
 func (a *Assembler) ending(c *growing, finish, stop []byte) {
 	if len(finish) > 0 && finish[0] == '"' {
-		c.finish = string(unquote(nil, finish))
+		c.finish = finishName(finish)
 		if !finishes(c.finish) {
 			a.foreign("finish_reason")
 			return
@@ -200,10 +200,24 @@ func (a *Assembler) ending(c *growing, finish, stop []byte) {
 	}
 }
 
+// finishName returns the text of a finish_reason.
+func finishName(quoted []byte) string {
+	name := plainName(quoted)
+	for _, known := range ends {
+		if known == string(name) {
+			return known
+		}
+	}
+	return string(name)
+}
+
 // delta reads what a chunk adds to a choice, or the message of a whole answer. Null counts as absent.
 func (a *Assembler) delta(c *growing, raw []byte) {
-	a.message = raw
-	a.sub.reset(raw)
+	a.message, a.sub = raw, borrowCursor(raw)
+	defer func() {
+		a.sub.release()
+		a.message, a.sub = nil, nil
+	}()
 	var newer, older Span // of the reasoning
 	for name := range a.sub.object() {
 		if a.sub.kind() == 'n' {
@@ -300,7 +314,7 @@ func (a *Assembler) call(c *growing) {
 		}
 		switch name := string(quoted); name {
 		case "index":
-			p.index = a.index(&a.sub)
+			p.index = a.index(a.sub)
 		case "id":
 			p.id = a.word(name)
 		case "type":

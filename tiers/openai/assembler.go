@@ -29,10 +29,10 @@ type Assembler struct {
 	choices []growing
 	usage   Usage
 
-	data    []byte // what cur reads
-	cur     cursor
-	message []byte // what sub reads: a delta or message in data
-	sub     cursor
+	data    []byte  // what cur reads
+	cur     *cursor // borrowed while data is read
+	message []byte  // what sub reads: a delta or message in data
+	sub     *cursor // borrowed while a message is read
 }
 
 // growing is a choice that is being assembled.

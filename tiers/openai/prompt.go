@@ -15,7 +15,8 @@ func readMinTokens(s *scanner, v int) {
 func readModel(s *scanner, name string) (Span, *RequestError) {
 	raw, at, err := s.read(name, "a string", '"')
 	if err == nil && raw != nil {
-		s.req.Model = string(unquote(nil, raw))
+		var room [128]byte
+		s.req.Model = string(unquote(room[:0], raw))
 		if s.req.Model == "" {
 			return at, badField(name, "missing_required_parameter", "You must provide a model.")
 		}

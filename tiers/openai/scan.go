@@ -10,8 +10,12 @@ import (
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
 // *RequestError. The request keeps body, which must not change afterwards.
 func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
-	const usual = 16 // typical number of members
-	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
+	both := &struct { // one allocation for a request of a typical number of members
+		Request
+		room [16]member
+	}{}
+	r := &both.Request
+	*r = Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: both.room[:0]}
 	c := borrowCursor(body)
 	defer c.release()
 	c.maxDepth, c.notesLong = lim.Depth, true

@@ -15,13 +15,15 @@ const Done = "[DONE]"
 
 // The sizes of an EventReader's window.
 const (
+	idleWindow   = 1 << 10  // for a token at a time: all that a slow stream has while it waits
 	smallWindow  = 4 << 10  // holds some tokens with their logprobs
 	middleWindow = 16 << 10 // for steps of many tokens
 	largeWindow  = 64 << 10 // for a stream that comes at once: few reads, and a write for each of them
 )
 
 // Windows are shared by all readers. A window belongs to one reader, which gives it back when all its bytes were returned
-// and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream).
+// and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream), and a
+// slow one 4 KiB more.
 var (
 	smallWindows  = sync.Pool{New: newWindow[[smallWindow]byte]}
 	middleWindows = sync.Pool{New: newWindow[[middleWindow]byte]}
@@ -53,7 +55,7 @@ type EventReader struct {
 // NewEventReader reads events from src. An event whose lines exceed most bytes together gives
 // [ErrEventTooLong].
 func NewEventReader(src io.Reader, maximum int) *EventReader {
-	return &EventReader{src: src, maxBytes: maximum, buf: takeWindow(smallWindow)}
+	return &EventReader{src: src, maxBytes: maximum, buf: takeWindow(smallWindow), last: idleWindow}
 }
 
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
@@ -158,8 +160,10 @@ func windowFor(n int) int {
 		return largeWindow
 	case n > smallWindow*3/4:
 		return middleWindow
+	case n > idleWindow*3/4:
+		return smallWindow
 	}
-	return smallWindow
+	return idleWindow
 }
 
 func takeWindow(size int) []byte {

@@ -132,7 +132,7 @@ func TestAStreamThatComesAtOnceIsReadInFewReads(t *testing.T) {
 	}
 }
 
-func TestAReaderThatWaitsHasASmallWindow(t *testing.T) {
+func TestAReaderThatWaitsHasTheSmallestWindow(t *testing.T) {
 	burst, event := strings.Repeat("data: x\n\n", largeWindow), "data: y\n\n"
 	r := NewEventReader(io.MultiReader(strings.NewReader(burst), &unitReader{[]byte(strings.Repeat(event, 10)), len(event)}), 1<<20)
 	largest := 0
@@ -142,7 +142,7 @@ func TestAReaderThatWaitsHasASmallWindow(t *testing.T) {
 		}
 		largest = max(largest, len(r.buf))
 	}
-	if largest != largeWindow || len(r.buf) != smallWindow {
+	if largest != largeWindow || len(r.buf) != idleWindow {
 		t.Errorf("a window of %d bytes in the burst, and of %d after it", largest, len(r.buf))
 	}
 }

@@ -26,22 +26,16 @@ type relay struct {
 }
 
 func (a *relay) run(ctx context.Context) error {
-	p := a.pool
-	a.call = engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: &a.whole}
-	o := a.NewRequest(p, &a.call)
-	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
-	o.Deadline = a.deadline
-	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
-	a.record.Enter(p.Tier)
+	a.record.Enter(a.pool.Tier)
 	defer a.record.Leave()
 	asked := a.World.Now()
-	x, err := a.Open(ctx, o)
+	x, err := a.Open(ctx, a.request())
 	if err != nil {
 		return err
 	}
 	defer x.Drop()
-	a.setTier(p.Tier)
-	if p.Tier == plan.Target {
+	a.setTier(a.pool.Tier)
+	if a.pool.Tier == plan.Target {
 		a.out.TargetFirst += a.World.Now().Sub(asked)
 	}
 	if !a.Body.Stream {
@@ -50,6 +44,16 @@ func (a *relay) run(ctx context.Context) error {
 	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && plan.CanContinue(a.Body)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
+}
+
+// request returns the call to the pool.
+func (a *relay) request() dispatch.Request {
+	a.call = engine.Relay{Terms: a.Terms(a.pool), Request: a.Body, Into: &a.whole}
+	o := a.NewRequest(a.pool, &a.call)
+	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
+	o.Deadline = a.deadline
+	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(a.pool.Tier, a.Body)
+	return o
 }
 
 // passOn passes on an answer that came in one piece.

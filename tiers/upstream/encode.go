@@ -97,10 +97,16 @@ func fraction(name string, f float64) openai.Edit {
 }
 
 // termEdits are the edits for the terms of a call.
-func termEdits(t *engine.Terms) []openai.Edit {
-	edits := append(make([]openai.Edit, 0, 16), openai.Edit{Name: "model", Value: openai.Quote(t.Model)})
+func termEdits(t *engine.Terms) []openai.Edit { return appendTermEdits(make([]openai.Edit, 0, 16), t) }
+
+// appendTermEdits appends the edits for the terms of a call. Their values are parts of one allocation.
+func appendTermEdits(edits []openai.Edit, t *engine.Terms) []openai.Edit {
+	values := openai.AppendQuote(make([]byte, 0, len(t.Model)+len(t.Salt)+4), t.Model)
+	n := len(values)
+	edits = append(edits, openai.Edit{Name: "model", Value: values[:n:n]})
 	if t.Salt != "" {
-		edits = append(edits, openai.Edit{Name: "cache_salt", Value: openai.Quote(t.Salt)})
+		values = openai.AppendQuote(values, t.Salt)
+		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
 	}
 	if t.Priority != nil {
 		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *t.Priority, 10)})
@@ -114,7 +120,8 @@ func streamEdits(t *engine.Terms, options openai.Edit) []openai.Edit {
 }
 
 func relayBody(c *engine.Relay) openai.Pieces {
-	edits := termEdits(&c.Terms)
+	var room [4]openai.Edit
+	edits := appendTermEdits(room[:0], &c.Terms)
 	if c.Request.Stream && !c.Request.IncludeUsage {
 		edits = append(edits, usageLast)
 	}

@@ -40,6 +40,10 @@ func New(source string) *Script { return &Script{source, redis.NewScript(source)
 // Hash is the script's name in EVALSHA.
 func (s *Script) Hash() string { return s.sha }
 
+// AppendCall appends the beginning of a call of the script to the arguments of a command: what precedes the keys, which the
+// caller appends with the script's arguments.
+func (s *Script) AppendCall(args []any, keys int) []any { return append(args, "evalsha", &s.sha, keys) }
+
 // EvalSha runs the script, or puts it into c where that is a pipeline. NOSCRIPT is the caller's, see [Runner].
 func (s *Script) EvalSha(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	return c.EvalSha(ctx, s.sha, keys, args...)
@@ -108,30 +112,32 @@ func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any)
 // Pipeline returns an empty pipeline for [Runner.Exec].
 func (r *Runner) Pipeline() redis.Pipeliner { return r.client.Pipeline() }
 
-// Exec sends a pipeline in one round trip. Calls of scripts that Redis does not know are sent once more, after the
+// Exec is [Runner.Send] of what a pipeline has queued.
+func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
+	return r.Send(ctx, pipe.Cmds(), timeout)
+}
+
+// Send sends commands in one round trip. Calls of scripts that Redis does not know are sent once more, after the
 // scripts were loaded. Each of the three round trips takes no longer than timeout; 0 is the client's own timeouts. The error
 // is the connection's, after which nobody knows what was done, or that of the loading. Redis' answers, also errors, are in
 // the commands.
-func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
-	cmds, err := exec(ctx, pipe, timeout)
-	if err != nil {
+func (r *Runner) Send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
+	if err := r.send(ctx, cmds, timeout); err != nil {
 		return err
 	}
 	r.known.Store(true)
-	unknown := slices.DeleteFunc(slices.Clone(cmds), func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) })
-	if len(unknown) == 0 {
+	isKnown := func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) }
+	if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return !isKnown(cmd) }) {
 		return nil
 	}
+	unknown := slices.DeleteFunc(slices.Clone(cmds), isKnown)
 	if err := r.loadWithin(ctx, firstKey(unknown[0]), timeout); err != nil {
 		return err
 	}
-	again := r.client.Pipeline()
 	for _, cmd := range unknown {
 		cmd.SetErr(nil)
-		_ = again.Process(ctx, cmd) // it is only queued
 	}
-	_, err = exec(ctx, again, timeout)
-	return err
+	return r.send(ctx, unknown, timeout)
 }
 
 // firstKey is the first key of a call of a script: it follows EVALSHA, the hash and the number of keys.
@@ -141,21 +147,35 @@ func firstKey(cmd redis.Cmder) string {
 	if len(args) <= at {
 		return ""
 	}
-	key, _ := args[at].(string)
-	return key
+	switch key := args[at].(type) {
+	case string:
+		return key
+	case *string:
+		return *key
+	}
+	return ""
 }
 
-// exec is one round trip.
-func exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) ([]redis.Cmder, error) {
+// send is one round trip. A command that is alone is sent without a pipeline, which would allocate more than the command
+// itself (cache: BenchmarkMiss).
+func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
-	cmds, _ := pipe.Exec(ctx) // the first error of any command; each has its own
+	switch len(cmds) {
+	case 0:
+	case 1:
+		_ = r.client.Process(ctx, cmds[0]) // the command has its error
+	default:
+		pipe := r.client.Pipeline()
+		_ = pipe.BatchProcess(ctx, cmds...) // they are only queued
+		_, _ = pipe.Exec(ctx)               // the first error of any command; each has its own
+	}
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil && !Answered(err) {
-			return nil, err
+			return err
 		}
 	}
-	return cmds, nil
+	return nil
 }
 
 // Load gives Redis the scripts. In a cluster the node that has the key gets them first, and its error is returned. Then
@@ -227,9 +247,12 @@ func EachMaster(ctx context.Context, client redis.UniversalClient, do func(conte
 
 // Answered reports whether an error is Redis' answer to one command, not a failure of the connection.
 func Answered(err error) bool {
+	if err == nil {
+		return false
+	}
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
 // Unknown reports whether an error says that Redis does not know a script.
-func Unknown(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func Unknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }

@@ -1,0 +1,62 @@
+package app_test
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+// missing is a straight chat whose answer may be stored, and whose question was never asked before.
+type missing struct {
+	straight
+	number []byte // in the request, counted up
+	asked  int
+}
+
+// newMissing starts a replica with a Redis, an engine and a client, and sends the first requests.
+func newMissing(t testing.TB, padding int) *missing {
+	t.Helper()
+	body := strings.Replace(straightQuestion, "How many", "1000000 "+strings.Repeat("How many ", padding/9)+"How many", 1)
+	m := &missing{straight: straight{conn: startStraight(t, redistest.Start(t).Addr), request: straightRequest("", body)}}
+	at := bytes.Index(m.request, []byte("1000000"))
+	m.number = m.request[at : at+7]
+	for range 300 {
+		m.ask(t)
+	}
+	return m
+}
+
+// ask asks another question.
+func (m *missing) ask(t testing.TB) {
+	m.asked++
+	strconv.AppendInt(m.number[:0], int64(1000000+m.asked), 10)
+	m.straight.ask(t)
+}
+
+// BenchmarkMiss is a chat through a whole replica that looks for its answer in Redis and stores it there.
+func BenchmarkMiss(b *testing.B) {
+	for _, padding := range []int{0, 16 << 10, 128 << 10} {
+		b.Run(strconv.Itoa(padding>>10)+" KiB", func(b *testing.B) {
+			m := newMissing(b, padding)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.ask(b)
+			}
+		})
+	}
+}
+
+// BenchmarkHit is a chat that is answered from the copy in the replica.
+func BenchmarkHit(b *testing.B) {
+	m := newMissing(b, 0)
+	for range 50 {
+		m.straight.ask(b)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.straight.ask(b)
+	}
+}
