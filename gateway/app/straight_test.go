@@ -74,11 +74,14 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	connections, closeStores, err := stores.Open(file.Redis)
-	if err != nil {
-		t.Fatal(err)
+	connections := stores.Stores{}
+	if redis != "" {
+		var closeStores func()
+		if connections, closeStores, err = stores.Open(file.Redis); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(closeStores)
 	}
-	t.Cleanup(closeStores)
 	registry := prometheus.NewRegistry()
 	lines, closeLog := app.NewLogWriter(io.Discard, registry)
 	t.Cleanup(closeLog)
