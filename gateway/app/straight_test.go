@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -182,7 +183,7 @@ func answerBarely(c net.Conn) {
 	have := 0
 	for {
 		if have == len(buf) {
-			buf = append(buf, make([]byte, len(buf))...)
+			buf = slices.Grow(buf, len(buf))[:2*len(buf)]
 		}
 		n, err := c.Read(buf[have:])
 		if err != nil {

@@ -30,7 +30,7 @@ func New(o Options) *Answer {
 	a.record = &a.recorder
 	a.Caller = o.Request.Caller(a.record)
 	a.client = client{
-		request: a.Request, record: a.record, sink: o.Sink, observer: o.Observer, startedAt: a.Request.World.Now(),
+		request: a.Request, record: a.record, sink: o.Sink, observer: o.Observer, startedAt: a.World.Now(),
 	}
 	if o.Observer == nil {
 		a.client.observer = noObserver{}
