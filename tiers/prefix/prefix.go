@@ -12,9 +12,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Key names a leading part of a prompt. Equal parts of one tenant have equal keys. Keys
-// of different parts differ but for chance (64 bits), unless they differ only in the middle
-// of a piece of more than 32 KiB: of that its length and both its ends are hashed.
+// Key names a leading part of a prompt. Equal keys are equal parts of the same
+// tenant; keys of different parts differ but for chance (64 bits).
 type Key uint64
 
 // Part is a leading part of a prompt. A prompt has some, each within the next: its
@@ -68,19 +67,10 @@ func (h Head) Parts(bytes int) (parts [MaxParts]Part) {
 	return parts
 }
 
-// end is how much of each end of a long piece is hashed, in bytes: to hash 128 KiB took a
-// twelfth of a request's CPU time. Prompts with such ends share a prefix that is worth a
-// common backend, whatever is between.
-const end = 16 << 10
-
 // piece hashes b with its length before it, so that no two heads read alike.
 func piece[S string | []byte](sum *xxhash.Digest, b S) {
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], uint64(len(b)))
 	_, _ = sum.Write(length[:]) // a hash takes everything
-	if len(b) > 2*end {
-		_, _ = sum.Write([]byte(b[:end]))
-		b = b[len(b)-end:]
-	}
 	_, _ = sum.Write([]byte(b))
 }

@@ -135,30 +135,3 @@ func TestHomesAreSpreadEvenly(t *testing.T) {
 		}
 	}
 }
-
-func TestALongPartIsKnownByItsLengthAndBothEnds(t *testing.T) {
-	first := func(size, changed int) Key {
-		b := make([]byte, size)
-		if changed < size {
-			b[changed] = 1
-		}
-		return Head{Tenant: "acme", First: b}.Parts(size)[0].Key
-	}
-	const size = 100 << 10
-	if first(size, size/2) != first(size, size) {
-		t.Error("all of it is hashed")
-	}
-	for _, changed := range []int{0, end - 1, size - end, size - 1} {
-		if first(size, changed) == first(size, size) {
-			t.Errorf("a change of byte %d is not noticed", changed)
-		}
-	}
-	if first(size, size) == first(size+1, size+1) {
-		t.Error("its length is not noticed")
-	}
-	for changed := range 2 * end {
-		if changed%1000 == 0 && first(2*end, changed) == first(2*end, 2*end) {
-			t.Errorf("a change of byte %d of a shorter one is not noticed", changed)
-		}
-	}
-}
