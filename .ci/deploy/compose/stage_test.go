@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -91,13 +92,23 @@ func newStage(t *testing.T) *stage {
 func freePort(t *testing.T) int {
 	t.Helper()
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port that was not given before")
+	return 0
 }
+
+// givenPorts are the ports that freePort returned: the system may offer one twice before its program listens.
+var givenPorts sync.Map
 
 func (s *stage) url(at, path string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d%s", s.ports[at], path)
