@@ -48,9 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	t := &c.read
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.p, t.n, t.errno = p, 0, 0
-	err := c.raw.Read(t.try)
-	t.p = nil
+	err := t.run(c.raw.Read, p)
 	switch {
 	case err != nil:
 		return 0, c.error("read", err)
@@ -70,9 +68,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	t := &c.write
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.p, t.n, t.errno = p, 0, 0
-	err := c.raw.Write(t.try)
-	t.p = nil
+	err := t.run(c.raw.Write, p)
 	if err == nil && t.errno != 0 {
 		err = os.NewSyscallError("write", t.errno)
 	}
@@ -80,6 +76,14 @@ func (c *conn) Write(p []byte) (int, error) {
 		return t.n, c.error("write", err)
 	}
 	return t.n, nil
+}
+
+// run moves bytes of p when the socket is ready. The caller holds t.mu.
+func (t *transfer) run(whenReady func(func(uintptr) bool) error, p []byte) error {
+	t.p, t.n, t.errno = p, 0, 0
+	err := whenReady(t.try)
+	t.p = nil
+	return err
 }
 
 // readOnce reads what is there. It reports false if nothing is.
