@@ -119,19 +119,26 @@ func TestAValueOfAnotherTypeAmongOthersIsOneMiss(t *testing.T) {
 	})
 }
 
+// storeOnCluster returns a cluster and a running store on it.
+func storeOnCluster(t *testing.T, budget func() time.Duration) (*redistest.Cluster, *Store) {
+	t.Helper()
+	c := redistest.StartCluster(t)
+	o := connect.Options{Network: "tcp", Cluster: true}
+	for _, n := range c.Nodes {
+		o.Addrs = append(o.Addrs, n.Addr)
+	}
+	s := storeOn(t, o, budget)
+	running(t, s)
+	return c, s
+}
+
 // TestAFrozenNodeHoldsUpNoOtherNodesLooks has the budget that replicas have, except for a machine that is busy.
 func TestAFrozenNodeHoldsUpNoOtherNodesLooks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
 	t.Parallel()
-	c := redistest.StartCluster(t)
-	o := connect.Options{Network: "tcp", Cluster: true}
-	for _, n := range c.Nodes {
-		o.Addrs = append(o.Addrs, n.Addr)
-	}
-	s := storeOn(t, o, func() time.Duration { return time.Second })
-	running(t, s)
+	c, s := storeOnCluster(t, func() time.Duration { return time.Second })
 	redistest.Within(t, 10*time.Second, "all nodes are asked", func() bool { return lookAtOnce(t, s, 50, noLease)[FoundNone] == 50 })
 	_, frozen, _ := c.Of(numbered(0).Name())
 	var well []Key
@@ -172,13 +179,7 @@ func TestLooksFollowASlotThatMoves(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	t.Parallel()
-	c := redistest.StartCluster(t)
-	o := connect.Options{Network: "tcp", Cluster: true}
-	for _, n := range c.Nodes {
-		o.Addrs = append(o.Addrs, n.Addr)
-	}
-	s := storeOn(t, o, patient)
-	running(t, s)
+	c, s := storeOnCluster(t, patient)
 	const keys = 100
 	redistest.Within(t, 10*time.Second, "all nodes are asked", func() bool { return lookAtOnce(t, s, keys, noLease)[FoundNone] == keys })
 	slot, has, others := c.Of(numbered(7).Name())

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"bytes"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,16 +71,7 @@ func TestAMissAllocatesLittle(t *testing.T) {
 	}
 	const requests = 500
 	m := newMissing(t, 0)
-	least := 1e9 // of several runs: the replica's own loops allocate, too
-	for range 5 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range requests {
-			m.ask(t)
-		}
-		runtime.ReadMemStats(&after)
-		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
-	}
+	least := leastAllocs(requests, func() { m.ask(t) })
 	t.Logf("%.1f allocations for a miss", least)
 	if least > maxMissAllocs {
 		t.Errorf("a miss makes %.1f allocations, want at most %d", least, maxMissAllocs)
