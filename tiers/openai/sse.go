@@ -52,7 +52,7 @@ type EventReader struct {
 	spare     []byte // memory for its data, like joined
 }
 
-// NewEventReader reads events from src. An event whose lines exceed most bytes together gives
+// NewEventReader reads events from src. An event whose lines together have more than maximum bytes gives
 // [ErrEventTooLong].
 func NewEventReader(src io.Reader, maximum int) *EventReader {
 	return &EventReader{src: src, maxBytes: maximum, buf: takeWindow(smallWindow), last: idleWindow}
