@@ -45,8 +45,17 @@ func TestAGoneBackendsKeyEndsAlsoWhenRedisWasAwayMeanwhile(t *testing.T) {
 // cutOff has round trips fail while it is set.
 type cutOff struct{ off *atomic.Bool }
 
-func (c cutOff) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (c cutOff) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (c cutOff) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c cutOff) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !c.off.Load() {
+			return next(ctx, cmd)
+		}
+		cmd.SetErr(io.ErrUnexpectedEOF)
+		return io.ErrUnexpectedEOF
+	}
+}
+
 func (c cutOff) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if !c.off.Load() {

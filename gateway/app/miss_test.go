@@ -71,7 +71,7 @@ func TestAMissAllocatesLittle(t *testing.T) {
 	}
 	const requests = 500
 	m := newMissing(t, 0)
-	least := leastAllocs(requests, func() { m.ask(t) })
+	least := minAllocs(requests, func() { m.ask(t) })
 	t.Logf("%.1f allocations for a miss", least)
 	if least > maxMissAllocs {
 		t.Errorf("a miss makes %.1f allocations, want at most %d", least, maxMissAllocs)

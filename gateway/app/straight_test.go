@@ -223,9 +223,9 @@ func BenchmarkStraight(b *testing.B) {
 // client's for engines included.
 const maxStraightAllocs = 67
 
-// leastAllocs returns how many allocations a request makes, at least, in several runs of so many: the replica's own loops
+// minAllocs returns how many allocations a request makes, at least, in several runs of so many: the replica's own loops
 // allocate, too.
-func leastAllocs(requests int, ask func()) float64 {
+func minAllocs(requests int, ask func()) float64 {
 	least := math.Inf(1)
 	for range 5 {
 		var before, after runtime.MemStats
@@ -245,7 +245,7 @@ func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 	}
 	const requests = 2000
 	s := newStraight(t)
-	least := leastAllocs(requests, func() { s.ask(t) })
+	least := minAllocs(requests, func() { s.ask(t) })
 	t.Logf("%.1f allocations for a straight answer", least)
 	if least > maxStraightAllocs {
 		t.Errorf("a straight answer makes %.1f allocations, want at most %d", least, maxStraightAllocs)
