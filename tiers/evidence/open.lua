@@ -63,6 +63,6 @@ end
 local new=save()
 if fate=='booked' then
   note('opened',ticket,'key',ARGV[1],'score',ARGV[10],'floor',ARGV[12],'threshold',ARGV[11],'served',extra[2]:match('^%d+ %d+ (%d)'),
-    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7])
+    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'alarm',ARGV[8])
 end
 return reply(fate,new)
