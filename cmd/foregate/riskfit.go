@@ -58,7 +58,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	version, err := b.book.SaveMap(b.ctx, c.Route, raw)
+	version, err := b.book.SaveMap(b.ctx, c.Route, raw, b.snapshot.Route(c.Route).Tiers.Risk.ScoreVersion)
 	if err != nil {
 		return err
 	}

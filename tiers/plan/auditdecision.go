@@ -91,6 +91,14 @@ func versionSuffix(version int) string {
 	return fmt.Sprintf("-v%d", version)
 }
 
+// RulesOf returns the fingerprint of models and rules in a key, without the version of the score.
+func RulesOf(k risk.Key) string {
+	_, rest, _ := strings.Cut(k.TrafficClass, ".")
+	rules, _, _ := strings.Cut(rest, ".")
+	rules, _, _ = strings.Cut(rules, "-v")
+	return rules
+}
+
 // ScoredBy returns the key of the same requests whose drafts are judged by another version of the calibrated score; 0 is
 // the plain score.
 func ScoredBy(k risk.Key, version int) risk.Key {
