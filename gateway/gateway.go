@@ -86,6 +86,7 @@ type Options struct {
 	ServedModels func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
 	Purge        func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
 	Risk         func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
+	Refits       func() []RefitView                                             // candidates for the scores of routes, served there, too; nil is none
 	Tracer       Tracer                                                         // nil: only forwards a client's traceparent
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts

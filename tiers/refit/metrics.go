@@ -5,6 +5,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
+// Outcomes of a step, beside the actions that drop a candidate: labels of metrics.
+const (
+	outcomeFitted   = "fitted"    // there is a new candidate
+	outcomeNoGain   = "no_gain"   // the fit is not clearly better
+	outcomePromoted = "promoted"  // the candidate is in force
+	outcomeReadOnly = "read_only" // it is certified, and an operator must put it in force
+	outcomeFailed   = "failed"    // an error; it is tried again
+	outcomeForeign  = "foreign"   // the record is none; it begins anew
+	outcomePanic    = "panic"
+)
+
 // says is the log line of each outcome, a closed set.
 var says = map[string]string{
 	outcomeFitted:         "refit: a score was fitted to the audits; it is a candidate until audits have certified it",
@@ -16,8 +27,8 @@ var says = map[string]string{
 	string(DropRule):      "refit: the candidate is given up, because risk.max_wrong_rate or risk.error_probability was changed",
 	string(DropMissing):   "refit: the candidate is given up, because its score cannot be read",
 	string(DropUncertain): "refit: the candidate is given up: half a lease of audits did not certify it for as many drafts as the score in force accepts",
-	"foreign":             "refit: what Redis holds is not what was written; it begins anew",
-	"panic":               "refit: a panic ended the round of a route",
+	outcomeForeign:        "refit: what Redis holds is not what was written; it begins anew",
+	outcomePanic:          "refit: a panic ended the round of a route",
 }
 
 type metrics struct {

@@ -183,13 +183,13 @@ func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
 func (r *Refitter) work(ctx context.Context, w shared, route, record string) (now Progress) {
 	defer func() {
 		if what := recover(); what != nil {
-			r.note(route, "panic", fmt.Errorf("%v", what))
+			r.note(route, outcomePanic, fmt.Errorf("%v", what))
 		}
 	}()
 	p, err := Parse(record)
 	now = p
 	if err != nil {
-		r.note(route, "foreign", err)
+		r.note(route, outcomeForeign, err)
 	}
 	at := r.Route(route)
 	if !at.Auto || p.IsPinned(at.Live, at.Set) {
@@ -236,15 +236,6 @@ func (r *Refitter) scores(ctx context.Context, route string) (func(int) *accept.
 		return nil
 	}, nil
 }
-
-// Outcomes of a step, beside the actions that drop a candidate: labels of metrics.
-const (
-	outcomeFitted   = "fitted"    // there is a new candidate
-	outcomeNoGain   = "no_gain"   // the fit is not clearly better
-	outcomePromoted = "promoted"  // the candidate is in force
-	outcomeReadOnly = "read_only" // it is certified, and an operator must put it in force
-	outcomeFailed   = "failed"    // an error; it is tried again
-)
 
 // carryOut does what a step says. It returns the progress then, and the outcome if there is one to tell.
 func (r *Refitter) carryOut(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
