@@ -56,7 +56,7 @@ func (s *Selection) Print(w io.Writer) {
 		what string
 	}{
 		{s.Lost, "lost or under way"}, {s.Heads, "of cohort head, which the target had accepted before"},
-		{s.Odd, "with other features"},
+		{s.Odd, "with other features, of another version"},
 	} {
 		if part.n > 0 {
 			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))

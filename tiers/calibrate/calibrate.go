@@ -35,11 +35,10 @@ import (
 )
 
 const (
-	// MinSamples is how many labels a fit takes.
-	MinSamples = 2000
-	// MinPerLabel is how many of them must be good, and how many bad: of fewer than that, each
-	// of six coefficients would rest on eight.
-	MinPerLabel = 50
+	// MinSamples is how many labels a fit takes, and MinPerLabel how many of them must be good, and how many bad
+	// (the package comment has the figures).
+	MinSamples  = 500
+	MinPerLabel = 20
 
 	// folds is how many parts the samples are cut in, each of which is held out once.
 	folds = 5
@@ -83,7 +82,7 @@ func Fit(samples []Sample) (Fitted, error) {
 	if err := (&TooFewError{Good: f.N - f.Bad, Bad: f.Bad}); f.N < MinSamples || min(err.Good, err.Bad) < MinPerLabel {
 		return Fitted{}, err
 	}
-	f.Map = regress(samples)
+	f.Map = regress(samples).ScoreMap
 	f.validate(samples)
 	return f, nil
 }
@@ -91,58 +90,84 @@ func Fit(samples []Sample) (Fitted, error) {
 // validate holds out one part of the samples after the other. The areas are means over the
 // parts, whose scores come from different fits and are not compared with each other.
 func (f *Fitted) validate(samples []Sample) {
-	var all validationSet
+	var odds []float64
+	var good []bool
 	for _, part := range split(samples) {
 		m := regress(part.train)
-		var h validationSet
-		for _, s := range part.test {
-			h.add(s, float64(m.Score(s.Features)))
+		var kinds [2]validationSet
+		for i := range part.test {
+			s := &part.test[i]
+			z := m.odds(s)
+			kinds[indexOf(s.Greedy)].add(s, z)
+			odds, good = append(odds, z), append(good, s.Good)
+			f.Loss += logLoss(z, s.Good) / float64(f.N)
 		}
-		before, after := placements(h.before, h.good), placements(h.after, h.good)
-		f.Before.join(areaOf(before, h.good))
-		f.After.join(areaOf(after, h.good))
-		for i := range after {
-			after[i] -= before[i]
-		}
-		f.Gain.join(areaOf(after, h.good))
-		all.after, all.good = append(all.after, h.after...), append(all.good, h.good...)
-	}
-	for i, z := range all.after {
-		f.Loss += logLoss(z, all.good[i]) / float64(f.N)
+		before, after, gain := joined(kinds)
+		f.Before.join(before, 1./folds)
+		f.After.join(after, 1./folds)
+		f.Gain.join(gain, 1./folds)
 	}
 	bad := float64(f.Bad) / float64(f.N)
 	f.ShareLoss = -bad*math.Log(bad) - (1-bad)*math.Log1p(-bad)
-	f.Isotonic = isotonic(all.after, all.good)
+	f.Isotonic = isotonic(odds, good)
 }
 
-// join takes one part's area into the mean of all parts.
-func (a *Area) join(part Area) {
-	a.Value += part.Value / folds
-	a.Error = math.Hypot(a.Error, part.Error/folds)
+// join adds a share of another area, which is of other drafts.
+func (a *Area) join(part Area, share float64) {
+	a.Value += part.Value * share
+	a.Error = math.Hypot(a.Error, part.Error*share)
 }
 
 // validationSet are the scores of drafts that a fit has not seen.
 type validationSet struct {
 	before, after []float64
 	good          []bool
+	bad           int
 }
 
-func (h *validationSet) add(s Sample, after float64) {
+func (h *validationSet) add(s *Sample, after float64) {
 	h.before = append(h.before, s.Score)
 	h.after = append(h.after, after)
 	h.good = append(h.good, s.Good)
+	h.bad += 1 - indexOf(s.Good)
+}
+
+// pairs is how many pairs of a good and a bad draft there are.
+func (h *validationSet) pairs() float64 { return float64(h.bad) * float64(len(h.good)-h.bad) }
+
+// joined returns the areas of sampled and of greedy requests, joined by how many pairs of drafts each compares: a good and a
+// bad draft are compared only if their requests are of the same kind.
+func joined(kinds [2]validationSet) (before, after, gain Area) {
+	pairs := kinds[0].pairs() + kinds[1].pairs()
+	if pairs == 0 {
+		return Area{.5, .5}, Area{.5, .5}, Area{0, .5}
+	}
+	for _, h := range kinds {
+		if h.pairs() == 0 {
+			continue
+		}
+		share := h.pairs() / pairs
+		was, is := placements(h.before, h.good), placements(h.after, h.good)
+		before.join(areaOf(was, h.good), share)
+		after.join(areaOf(is, h.good), share)
+		for i := range is {
+			is[i] -= was[i]
+		}
+		gain.join(areaOf(is, h.good), share)
+	}
+	return before, after, gain
 }
 
 // part is what a fit is made of and what it is tried on.
 type part struct{ train, test []Sample }
 
-// split deals the good and the bad samples out to the parts in turn, each kind by itself, so that
-// all parts have their share of both.
+// split deals the samples out to the parts in turn, those of each label and kind of request by themselves, so that all parts
+// have their share of each.
 func split(samples []Sample) [folds]part {
 	var parts [folds]part
-	var dealt [2]int
+	var dealt [4]int
 	for _, s := range samples {
-		kind := kindOf(s.Good)
+		kind := 2*indexOf(s.Greedy) + indexOf(s.Good)
 		for i := range parts {
 			if i == dealt[kind]%folds {
 				parts[i].test = append(parts[i].test, s)

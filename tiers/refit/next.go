@@ -163,7 +163,7 @@ func (h history) collect(in *Input) Step {
 	step := Step{Do: Wait, Progress: p}
 	audits, ready := 0, true
 	certified := map[risk.Key]bool{}
-	step.Progress.Status = Status{Thresholds: len(p.Grid)}
+	step.Progress.Status = Status{Thresholds: len(p.Grids[0])}
 	for _, c := range h.classes(in, m) {
 		o, fine := c.judge(in)
 		step.Progress.Status.Audits += len(c.past)
@@ -172,7 +172,8 @@ func (h history) collect(in *Input) Step {
 			step.Openings = append(step.Openings, o)
 		}
 		if len(c.past) > audits {
-			audits, step.Progress.Status.Index, step.Progress.Status.Live = len(c.past), o.Index, c.live.Op
+			audits = len(c.past)
+			step.Progress.Status.Index, step.Progress.Status.Thresholds, step.Progress.Status.Live = o.Index, len(o.Import.Grid), c.live.Op
 		}
 		if c.newest.After(step.Newest) {
 			step.Newest = c.newest
@@ -238,15 +239,16 @@ func (in *Input) liveView(key risk.Key) risk.View {
 // it accepts as many.
 func (c *class) judge(in *Input) (o Opening, fine bool) {
 	p := in.Progress
-	known := risk.State{Version: 1, Grid: p.Grid}
+	grid := p.Grids.of(c.key.TrafficClass)
+	known := risk.State{Version: 1, Grid: grid}
 	o = Opening{Key: plan.ScoredBy(c.key, p.Version), Import: known.PlanImport(in.Rule, c.past)}
-	o.Import.Version, o.Import.Grid, o.Import.Failed = 0, p.Grid, p.Failed
+	o.Import.Version, o.Import.Grid, o.Import.Failed = 0, grid, p.Failed
 	var trial risk.State
 	trial.ApplyImport(in.Rule, o.Import, c.newest)
 	o.Index = trial.Op
 	accepts, does := 0, 0
 	for i := range c.past {
-		if o.Index > 0 && c.past[i].Score >= p.Grid.At(o.Index) {
+		if o.Index > 0 && c.past[i].Score >= grid.At(o.Index) {
 			accepts++
 		}
 		if c.live.Serves() && c.scores[i] >= c.live.Threshold {

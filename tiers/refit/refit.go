@@ -33,7 +33,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -42,7 +44,7 @@ type Progress struct {
 	Version  int       `json:"version"`  // of the candidate; 0: there is none
 	Fitted   time.Time `json:"fitted"`   // when the newest audit began that the last fit could see; zero: nothing was fitted
 	Samples  int       `json:"samples"`  // labelled audits of that fit
-	Grid     risk.Grid `json:"grid"`     // the candidate's thresholds, from the strictest
+	Grids    grids     `json:"grids"`    // the candidate's thresholds
 	Eps      float64   `json:"eps"`      // the rule of its evidence
 	Delta    float64   `json:"delta"`    //
 	Failed   int       `json:"failed"`   // candidates since the last promotion that were given up
@@ -50,6 +52,17 @@ type Progress struct {
 	Waiting  bool      `json:"waiting"`  // the candidate is certified, and an operator must put it in force
 
 	Status Status `json:"status"`
+}
+
+// grids are the thresholds for sampled and for greedy requests, from the strictest.
+type grids [2]risk.Grid
+
+// of returns the thresholds for a traffic class.
+func (g grids) of(trafficClass string) risk.Grid {
+	if plan.IsGreedy(trafficClass) {
+		return g[1]
+	}
+	return g[0]
 }
 
 // Status is how far a candidate is, for people.
@@ -111,9 +124,9 @@ func (p Progress) check() error {
 		}
 	}
 	switch {
-	case !p.Grid.IsValid():
-		return fmt.Errorf("%d thresholds that are no grid", len(p.Grid))
-	case p.Version != 0 && (len(p.Grid) == 0 || p.Fitted.IsZero()):
+	case !p.Grids[0].IsValid() || !p.Grids[1].IsValid():
+		return fmt.Errorf("thresholds that are no grid: %v", p.Grids)
+	case p.Version != 0 && (len(p.Grids[0]) == 0 || len(p.Grids[1]) == 0 || p.Fitted.IsZero()):
 		return fmt.Errorf("the candidate %d has no thresholds or no beginning", p.Version)
 	case !(p.Eps >= 0 && p.Eps < 1 && p.Delta >= 0 && p.Delta < 1):
 		return fmt.Errorf("a rule of %v and %v", p.Eps, p.Delta)
@@ -161,20 +174,35 @@ const minGridScores = 60
 func (p Progress) WithCandidate(version int, f *calibrate.Fitted, s *Samples, r risk.Rule) Progress {
 	next := p.WithFit(s)
 	next.Version, next.Eps, next.Delta = version, r.MaxWrongRate, r.ErrorProbability
-	var all, full []float64
+	next.Grids = place(&f.Map, s)
+	return next
+}
+
+// place places the candidate's thresholds by the samples of its fit, those of greedy requests apart. The lowest scores are
+// known from full-range audits alone, so if there are enough of these, they alone are used.
+func place(m *accept.ScoreMap, s *Samples) (g grids) {
+	var all, full [2][]float64
 	for i := range s.Labelled {
-		score := float64(f.Map.Score(s.Labelled[i].Features))
-		all = append(all, score)
+		score, kind := float64(m.Score(s.Labelled[i].Features)), 0
+		if s.Labelled[i].Greedy {
+			kind = 1
+		}
+		all[kind] = append(all[kind], score)
 		if s.fullRange[i] {
-			full = append(full, score)
+			full[kind] = append(full[kind], score)
 		}
 	}
-	if len(full) >= minGridScores {
-		all = full
+	for kind := range g {
+		scores := all[kind]
+		switch {
+		case len(full[kind]) >= minGridScores:
+			scores = full[kind]
+		case len(scores) < minGridScores: // hardly any request is of this kind
+			scores = append(all[1-kind], scores...)
+		}
+		g[kind] = risk.GridOf(scores)
 	}
-	next.Grid = risk.GridOf(all)
-	next.Status = Status{Thresholds: len(next.Grid)}
-	return next
+	return g
 }
 
 // WithFit returns the progress after a fit that made no candidate.

@@ -22,7 +22,7 @@ type Samples struct {
 	Keys     []risk.Key // of each
 	Newest   time.Time  // when the newest audit began, of all that were seen
 	Lost     int        // left out: without an outcome
-	Odd      int        // left out: with other features
+	Odd      int        // left out: with other features, of another version
 	Heads    int        // left out: of the cohort of head checks, which the target had accepted before
 
 	fullRange []bool // of each
@@ -42,7 +42,7 @@ func (s *Samples) Add(e *evidence.LogEntry) {
 	case len(e.Features) != len(accept.Features{}):
 		s.Odd++
 	default:
-		s.Labelled = append(s.Labelled, calibrate.Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good})
+		s.Labelled = append(s.Labelled, calibrate.Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
 		s.Keys = append(s.Keys, e.Key)
 		s.fullRange = append(s.fullRange, isFullRange(e))
 	}
