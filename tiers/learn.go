@@ -8,6 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
@@ -72,14 +73,15 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	c.metrics.addCost(r.Route, alone, spent)
 }
 
-// fundAudits adds a share of the target's cost to the audit budget.
+// fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's
+// own tokens: the more drafts are served, the fewer these are, and the more there is to audit.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {
 		return
 	}
 	t := o.Tally
-	t.Prompt = cmp.Or(t.Prompt, r.Body.PromptTokens)
-	c.audits.AddBudget(r.Route, &r.Config.Risk, t)
+	alone := receipt.Tally{Prompt: cmp.Or(t.Prompt, r.Body.PromptTokens), Target: t.Accepted + t.Target}
+	c.audits.AddBudget(r.Route, &r.Config.Risk, alone)
 }
 
 // CostStatistics returns the cost statistics, for metrics and status.
