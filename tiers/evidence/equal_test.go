@@ -105,7 +105,7 @@ func (h *history) begun() {
 func (h *history) end(i int, bad bool) {
 	h.t.Helper()
 	ticket := "unknown"
-	if len(h.open) > 0 && h.rng.IntN(10) > 0 {
+	if len(h.open) > 0 && h.rng.IntN(40) > 0 {
 		at := h.rng.IntN(len(h.open))
 		ticket = h.open[at]
 		if h.rng.IntN(10) > 0 { // else it is closed again later
@@ -184,7 +184,7 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 }
 
 func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
-	seeds, least := 9, 3
+	seeds, least := 6, 3
 	if racing { // it is slower, and what it looks for comes in any history
 		seeds, least = 1, 0
 	}
