@@ -64,7 +64,6 @@ type auditJSON struct {
 	TrafficClass string `json:"traffic_class"`
 	Audited      bool   `json:"audited"` // its draft is verified in the background
 	Shadow       bool   `json:"shadow"`  // and the client does not see it
-	Inherited    bool   `json:"inherited,omitempty"`
 }
 
 // pricesJSON are USD per token; 0 is unknown.
@@ -209,7 +208,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
-		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow, t.Inherited}
+		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow}
 	}
 	for _, t := range rc.Tries {
 		call := ""

@@ -22,7 +22,6 @@ const (
 	RiskWarmup      RiskState = "warmup"      // the first period: nothing is certified; cautious drafts may be served
 	RiskStopped     RiskState = "stopped"     // too many drafts served in the warm-up were wrong: the target answers, and audits continue
 	RiskCertified   RiskState = "certified"   // drafts are served by its own threshold
-	RiskInherits    RiskState = "inherits"    // it has no certificate, and uses that of the whole route
 	RiskUncertified RiskState = "uncertified" // not enough audits yet: the target answers
 	RiskLearning    RiskState = "learning"    // scores are collected to choose the thresholds: the target answers
 	RiskInfeasible  RiskState = "infeasible"  // audits show that no threshold keeps the guarantee: the target answers
@@ -97,7 +96,7 @@ type RiskView struct {
 	ScoresLearned int     `json:"scores_learned"` // of ScoresWanted
 	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are chosen
 
-	Warmup *WarmupView `json:"warmup"` // null if there was none: for heads and whole routes, and before the first draft
+	Warmup *WarmupView `json:"warmup"` // null if there was none: for heads, and before the first draft
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
@@ -108,7 +107,6 @@ type RiskSummary struct {
 	ErrorProbability float64 `json:"error_probability"`
 	Classes          int     `json:"classes"`    // kinds of request, each with its own evidence
 	Certified        int     `json:"certified"`  // of these, with a threshold of their own
-	Inherited        int     `json:"inherited"`  // that use the threshold of the whole route
 	Infeasible       int     `json:"infeasible"` // for which audits show that no threshold keeps the guarantee
 	Warned           int     `json:"warned"`     // with a suspected drift
 
@@ -128,8 +126,6 @@ func RiskSummaries(views []RiskView) []RiskSummary {
 		switch v.State {
 		case RiskCertified:
 			l.Certified++
-		case RiskInherits:
-			l.Inherited++
 		case RiskInfeasible:
 			l.Infeasible++
 		}

@@ -103,49 +103,6 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.compare("risk.txt")
 }
 
-// TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay looks at what a kind without a threshold goes by.
-func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
-	n := node(t, nil)
-	o := newOperator(t, n)
-	a := auditsAt(t, n)
-	whole := evidencetest.Key("chat", "all", "conf")
-	a.Learn(t, whole, risk.GridScores)
-	a.Audit(t, whole, 200, 0)
-	a.Learn(t, evidencetest.Key("chat", "to_4k", "conf"), 20)
-	a.Learn(t, evidencetest.Key("chat", "to_4k", "head"), 20)
-	other := risk.Key{Route: "chat", TrafficClass: "to_4k.ffffffff", Cohort: "conf"}
-	a.Learn(t, other, 20)
-	apart := risk.Key{Route: "chat", TrafficClass: "to_1k_t0.0a1b2c3d.acme", Cohort: "conf"} // a tenant's own
-	a.Learn(t, apart, 20)
-	states := func() (all []string) {
-		var answer riskAnswer
-		if err := json.Unmarshal([]byte(o.enter("risk show --json")), &answer); err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range answer.Risk {
-			all = append(all, v.TrafficClass+" "+v.Cohort+" "+string(v.State))
-		}
-		return all
-	}
-	want := []string{"all.0a1b2c3d conf certified", "to_1k_t0.0a1b2c3d.acme conf learning", "to_4k.0a1b2c3d conf learning", "to_4k.0a1b2c3d head learning", "to_4k.ffffffff conf learning"}
-	if diff := cmp.Diff(want, states()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	o.enter("settings set risk.inherit_from_route@chat=yes --as anne")
-	want[1], want[2] = "to_1k_t0.0a1b2c3d.acme conf inherits", "to_4k.0a1b2c3d conf inherits"
-	if diff := cmp.Diff(want, states()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	known, err := a.Book.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := riskview.New(riskview.Options{Config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{InheritFromRoute: true}} }})
-	if got := s.Inherited(known); got["chat"] != 2 {
-		t.Errorf("got %v", got)
-	}
-}
-
 // TestAnExportedLogIsEvidenceElsewhere carries audits from one Redis to another.
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	from, to := node(t, nil), node(t, nil)

@@ -27,7 +27,7 @@ func (a *App) makeEvidence() {
 	})
 	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger})
 	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Inherited, a.risks.Phases))
+		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Phases))
 	}
 }
 

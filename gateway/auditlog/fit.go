@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
@@ -20,10 +19,9 @@ type Selection struct {
 	entries []evidence.LogEntry
 	rules   map[string]int // by fingerprint of models and rules
 	// left out:
-	lost       int
-	odd        int // with other features
-	duplicates int // of the whole route, for a draft that is there for its own class
-	heads      int // of the other cohort
+	lost  int
+	odd   int // with other features
+	heads int // of the other cohort
 }
 
 // SelectForFit chooses audits of a route from all that each passes to see. If window is not 0, audits that
@@ -51,31 +49,21 @@ func SelectForFit(route string, window time.Duration, each func(see func(evidenc
 	return selectForFit(all), nil
 }
 
-// selectForFit keeps one audit per draft. A draft that was audited for its own class and for the whole route
-// is in the log twice, with the same numbers. Drafts whose first tokens the target had confirmed are left
+// selectForFit keeps the audits of whole drafts. Drafts whose first tokens the target had confirmed are left
 // out: their selection depends on the outcome that the score must predict.
 func selectForFit(all []evidence.LogEntry) *Selection {
 	f := &Selection{rules: map[string]int{}}
-	own := map[string]bool{}
-	for _, ofRoute := range []bool{false, true} {
-		for i := range all {
-			a := &all[i]
-			if strings.HasPrefix(a.Key.TrafficClass, riskview.WholePrefix) == ofRoute {
-				f.add(a, ofRoute, own)
-			}
-		}
+	for i := range all {
+		f.add(&all[i])
 	}
 	return f
 }
 
 // add adds one audit, or counts it as left out.
-func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
-	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
+func (s *Selection) add(a *evidence.LogEntry) {
 	switch {
 	case a.Key.Cohort != riskview.OwnCohort:
 		s.heads++
-	case ofRoute && own[numbers]:
-		s.duplicates++
 	case a.Label == Lost:
 		s.lost++
 	case len(a.Features) != len(accept.Features{}):
@@ -83,9 +71,6 @@ func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool)
 	default:
 		s.rules[riskview.Rules(a.Key)]++
 		s.entries = append(s.entries, *a)
-	}
-	if !ofRoute {
-		own[numbers] = true
 	}
 }
 
@@ -108,7 +93,7 @@ func (s *Selection) Print(w io.Writer) {
 		what string
 	}{
 		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had accepted before"},
-		{s.duplicates, "for the whole route, of drafts that are there already"}, {s.odd, "with other features"},
+		{s.odd, "with other features"},
 	} {
 		if part.n > 0 {
 			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))

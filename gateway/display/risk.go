@@ -122,7 +122,7 @@ func GuaranteeText(p gateway.RiskSummary) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{p.Inherited, "inherited"}, {p.Infeasible, "infeasible"}, {p.Warned, "with suspected drift"}} {
+	}{{p.Infeasible, "infeasible"}, {p.Warned, "with suspected drift"}} {
 		if part.n > 0 {
 			text += fmt.Sprintf(", %d %s", part.n, part.what)
 		}

@@ -17,8 +17,6 @@ func describe(v *gateway.RiskView, w timeToCertify, advice string) string {
 		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the guarantee; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	case gateway.RiskCertified:
 		return fmt.Sprintf("certified: serves about %s of the drafts, of which less than %s are wrong", display.Percent(v.Acceptance), display.Percent(v.Bound))
-	case gateway.RiskInherits:
-		return "goes by the certified threshold of the whole route"
 	case gateway.RiskInfeasible:
 		return advice
 	}

@@ -75,7 +75,7 @@ type timeToCertify struct {
 // Every draft gives a score; of the audits, those of the strictest threshold count.
 func waitOf(v *gateway.RiskView) timeToCertify {
 	switch {
-	case v.OperatingIndex > 0 || v.State == gateway.RiskInherits || v.AuditsToCertify == nil:
+	case v.OperatingIndex > 0 || v.AuditsToCertify == nil:
 		return timeToCertify{}
 	case v.AuditsPerMinute != nil && v.ScoresWanted == 0:
 		return timeToCertify{new(60 * *v.AuditsToCertify / *v.AuditsPerMinute), rateText(*v.AuditsPerMinute, "audits")}

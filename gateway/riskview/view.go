@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	// WholePrefix begins the name of the traffic class of all requests to a route (plan.EvidenceKeysOf).
-	WholePrefix = "all."
-	// OwnCohort is the cohort whose threshold other traffic classes may inherit.
+	// OwnCohort is the cohort of drafts that are accepted on their own score.
 	OwnCohort = "conf"
 	// inUse is the time, before the last use of the route's latest class, within which another class counts
 	// as in use. Classes of former models do not count.
@@ -35,17 +33,16 @@ type Viewer struct {
 // Views returns the states as operators see them, in their order.
 func (l Viewer) Views(known []evidence.KeyState) []gateway.RiskView {
 	views := make([]gateway.RiskView, len(known))
-	inherits := inheriting(known, l.Config)
 	for i := range known {
-		views[i] = l.view(&known[i], inherits[known[i].Key])
+		views[i] = l.view(&known[i])
 	}
 	return views
 }
 
-func (l Viewer) view(k *evidence.KeyState, inherits bool) gateway.RiskView {
+func (l Viewer) view(k *evidence.KeyState) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k, inherits),
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k),
 		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, OperatingIndex: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Lower: s.Low, Upper: s.High, Bound: s.Bound,
 		DriftLevel: s.Drift, DriftWarned: s.Warned, DriftAlarms: k.State.Alarm,
@@ -69,13 +66,10 @@ func (l Viewer) view(k *evidence.KeyState, inherits bool) gateway.RiskView {
 	return v
 }
 
-// phase is the state of a kind of request: by the threshold of its route if it inherits that, otherwise by
-// its own evidence.
-func (l Viewer) phase(k *evidence.KeyState, inherits bool) gateway.RiskState {
+// phase is the state of a kind of request by its evidence.
+func (l Viewer) phase(k *evidence.KeyState) gateway.RiskState {
 	v, w := k.State.View(k.Rule), &k.State.Warmup
 	switch {
-	case inherits:
-		return gateway.RiskInherits
 	case v.Serves():
 		return gateway.RiskCertified
 	case v.Infeasible:
@@ -139,27 +133,6 @@ func adviceView(a risk.Advice) *gateway.RiskAdvice {
 	return v
 }
 
-// inheriting returns the keys without a certified threshold whose requests use the threshold of their whole
-// route: the same models and rules, all lengths.
-func inheriting(known []evidence.KeyState, config func(route string) *plan.Config) map[risk.Key]bool {
-	serving := map[risk.Key]bool{}
-	for i := range known {
-		k := &known[i]
-		if strings.HasPrefix(k.Key.TrafficClass, WholePrefix) {
-			serving[k.Key] = k.State.View(k.Rule).Serves()
-		}
-	}
-	found := map[risk.Key]bool{}
-	for i := range known {
-		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnCohort}
-		if k.Key.Cohort == OwnCohort && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
-			found[k.Key] = true
-		}
-	}
-	return found
-}
-
 // guaranteesOf summarizes states, one line per route, with the main kind of each.
 func guaranteesOf(known []evidence.KeyState, views []gateway.RiskView) []gateway.RiskSummary {
 	lines := gateway.RiskSummaries(views)
@@ -173,7 +146,7 @@ func guaranteesOf(known []evidence.KeyState, views []gateway.RiskView) []gateway
 // there is none.
 func mainOf(route string, known []evidence.KeyState, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Cohort == OwnCohort && !strings.HasPrefix(k.TrafficClass, WholePrefix)
+		return k.Route == route && k.Cohort == OwnCohort
 	}
 	var last time.Time
 	for i := range known {

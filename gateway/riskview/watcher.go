@@ -143,25 +143,12 @@ func (s *Watcher) Guarantees() []gateway.RiskSummary {
 	return guaranteesOf(known, s.viewer().Views(known))
 }
 
-// Inherited counts each route's kinds of request that use the threshold of the whole route
-// (evidence.NewCollector).
-func (s *Watcher) Inherited(known []evidence.KeyState) map[string]int {
-	of := map[string]int{}
-	for i := range known {
-		of[known[i].Key.Route] += 0
-	}
-	for k := range inheriting(known, s.config) {
-		of[k.Route]++
-	}
-	return of
-}
-
 // Phases returns the phases of all states (evidence.NewCollector).
 func (s *Watcher) Phases(known []evidence.KeyState) map[risk.Key]string {
-	of, inherits, l := make(map[risk.Key]string, len(known)), inheriting(known, s.config), s.viewer()
+	of, l := make(map[risk.Key]string, len(known)), s.viewer()
 	for i := range known {
 		k := &known[i]
-		of[k.Key] = string(l.phase(k, inherits[k.Key]))
+		of[k.Key] = string(l.phase(k))
 	}
 	return of
 }
@@ -208,7 +195,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 }
 
 func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
-	lost := was == gateway.RiskCertified && v.State != gateway.RiskInherits
+	lost := was == gateway.RiskCertified
 	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, cohort: v.Cohort, was: was, phase: v.State, text: v.Summary}
 	l.warn = lost || v.State == gateway.RiskStopped || v.State == gateway.RiskInfeasible
 	if lost {

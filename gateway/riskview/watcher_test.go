@@ -135,7 +135,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTheMainKindOfARouteIsInUse has a kind of a former model with more audits, a head and the whole route.
+// TestTheMainKindOfARouteIsInUse has a kind of a former model with more audits, and a head.
 func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
@@ -143,14 +143,14 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		a.Learn(t, former, risk.GridScores)
 		a.Audit(t, former, 40, 2)
 		time.Sleep(time.Hour)
-		for _, k := range []risk.Key{evidencetest.Key("chat", "all", "conf"), evidencetest.Key("chat", "to_1k", "head")} {
+		for _, k := range []risk.Key{evidencetest.Key("chat", "to_1k", "head")} {
 			a.Learn(t, k, risk.GridScores)
 			a.Audit(t, k, 60, 0)
 		}
 		short := evidencetest.Key("chat", "to_1k", "conf")
 		a.Drafted(short, 30, 10)
 		a.Drafted(evidencetest.Key("chat", "to_4k", "conf"), 20, 20)
-		a.Learn(t, evidencetest.Key("other", "all", "conf"), 3)
+		a.Learn(t, evidencetest.Key("other", "to_1k", "head"), 3)
 		known, err := a.Book.All(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 		{"", w, "info it is warmup"}, {"", l, ""}, {l, u, ""}, {u, l, ""}, {w, w, ""}, {i, i, ""},
 		{w, c, "info it is certified"}, {w, i, "warn it is infeasible"}, {w, gateway.RiskStopped, "warn it is stopped"},
 		{w, u, "info it is uncertified"}, {u, c, "info it is certified"}, {gateway.RiskStopped, i, "warn it is infeasible"},
-		{c, u, "warn the certificate is lost: it is uncertified"}, {c, gateway.RiskInherits, "info it is inherits"}, {i, c, "info it is certified"},
+		{c, u, "warn the certificate is lost: it is uncertified"}, {i, c, "info it is certified"},
 	} {
 		was := []gateway.RiskView{view("same", c)}
 		if tc.was != "" {

@@ -142,9 +142,6 @@ func (a *Auditor) Views(cfg *plan.Config, k plan.EvidenceKeys) (plan.EvidenceKey
 	if cfg.HeadCheck != plan.HeadOff && v.Own.Serves() {
 		v.Head = a.Evidence.View(k.Head)
 	}
-	if cfg.Risk.InheritFromRoute {
-		v.Route, v.RoutePerMinute = a.Evidence.View(k.Route), n*a.rate(k.Route, now)
-	}
 	return k, v
 }
 

@@ -75,12 +75,6 @@ func TestAScoreThatHelpsToPlaceAGridIsToldAtOnce(t *testing.T) {
 		r.watched()
 		r.happens("learned", "open own t1")
 		r.drops()
-		r.fate = func(key string) (risk.OpenResult, error) {
-			return map[string]risk.OpenResult{"own": risk.Learned, "all": risk.Opened}[key], nil
-		}
-		r.subject.AuditDecision.Route = risk.Decision{Key: routeKey, Version: 1, Op: 1, Floor: -3, Audited: true}
-		r.watched()
-		r.happens("learned for its kind, audited for its route", "open own t2", "open all t3", "score", "close t3 good")
 	})
 }
 

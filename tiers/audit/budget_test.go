@@ -43,7 +43,7 @@ func TestRequestsOfAMinuteAreCounted(t *testing.T) {
 	if n := r.add(ownKey, now.Add(time.Minute)); math.Abs(n-(1+math.Exp(-1))) > 1e-9 {
 		t.Errorf("one, and one a minute old: %g", n)
 	}
-	if n := r.add(routeKey, now); n != 1 {
+	if n := r.add(headKey, now); n != 1 {
 		t.Errorf("another kind counts %g", n)
 	}
 	for i := range 3 * maxClasses {
@@ -87,8 +87,6 @@ func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
 		"below the region":          {plan.AuditDecision{Own: at(ownKey, 1, true)}, -4, "", ""},
 		"at its edge":               {plan.AuditDecision{Own: at(ownKey, 1, true)}, -3, "", "own"},
 		"no grid yet":               {plan.AuditDecision{Own: at(ownKey, 0, true)}, -4, "own", ""},
-		"its kind and its route":    {plan.AuditDecision{Own: at(ownKey, 0, true), Route: at(routeKey, 1, true)}, -1, "own", "all"},
-		"not audited for its kind":  {plan.AuditDecision{Own: at(ownKey, 1, false), Route: at(routeKey, 1, true)}, -1, "", "all"},
 		"not for its head":          {plan.AuditDecision{Head: at(headKey, 1, true)}, -1, "", ""},
 		"the warm-up":               {plan.AuditDecision{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
 		"the warm-up served it not": {plan.AuditDecision{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},

@@ -58,9 +58,8 @@ type rig struct {
 
 // The keys of the rig's request.
 var (
-	ownKey   = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortConfidence}
-	headKey  = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortHead}
-	routeKey = risk.Key{Route: "m", TrafficClass: "all", Cohort: plan.CohortConfidence}
+	ownKey  = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortConfidence}
+	headKey = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortHead}
 )
 
 // play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is

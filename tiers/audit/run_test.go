@@ -113,9 +113,9 @@ func (k known) View(key risk.Key) risk.View { return k.views[key] }
 
 func TestViewsAreOfAllReplicasAndAtTheThresholdInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kind := plan.EvidenceKeys{Own: ownKey, Head: headKey, Route: routeKey}
+		kind := plan.EvidenceKeys{Own: ownKey, Head: headKey}
 		at2 := kind.AtOperatingPoint(2)
-		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}, at2.Head: {Op: 1}, routeKey: {Op: 5}}}
+		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}, at2.Head: {Op: 1}}}
 		a, err := New(Options{World: world.System{}, Metrics: &rig{}, Replicas: func() int { return 3 }, Evidence: evidence})
 		if err != nil {
 			t.Fatal(err)
@@ -125,8 +125,8 @@ func TestViewsAreOfAllReplicasAndAtTheThresholdInForce(t *testing.T) {
 		if k != at2 || v != want {
 			t.Errorf("%+v of %+v, want %+v", v, k, want)
 		}
-		_, v = a.Views(&plan.Config{HeadCheck: plan.HeadAlways, Risk: plan.Risk{InheritFromRoute: true}}, kind)
-		if v.Head.Op != 1 || v.Route.Op != 5 || v.PerMinute != 6 || v.RoutePerMinute != 3 {
+		_, v = a.Views(&plan.Config{HeadCheck: plan.HeadAlways}, kind)
+		if v.Head.Op != 1 || v.PerMinute != 6 {
 			t.Errorf("%+v", v)
 		}
 	})

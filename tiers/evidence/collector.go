@@ -15,13 +15,11 @@ const maxSeries = 256
 
 // Collector exports states as series at each scrape.
 type Collector struct {
-	states    func() []KeyState
-	inherited func(all []KeyState) map[string]int
-	phases    func(all []KeyState) map[risk.Key]string
+	states func() []KeyState
+	phases func(all []KeyState) map[risk.Key]string
 
 	kinds      []stateSeries
 	phase      *prometheus.Desc
-	going      *prometheus.Desc
 	unexported *prometheus.Desc
 }
 
@@ -34,17 +32,14 @@ type stateSeries struct {
 }
 
 // NewCollector returns a collector, which the caller must register. states is called at every scrape, so it
-// must not use Redis; of more than 256 the collector exports the most recently seen ones. inherited returns
-// by route how many kinds of request use the threshold of the whole route, and phases returns the phase of
-// each; nil exports none.
-func NewCollector(states func() []KeyState, inherited func(all []KeyState) map[string]int, phases func(all []KeyState) map[risk.Key]string) *Collector {
+// must not use Redis; of more than 256 the collector exports the most recently seen ones. phases returns the
+// phase of each; nil exports none.
+func NewCollector(states func() []KeyState, phases func(all []KeyState) map[risk.Key]string) *Collector {
 	return &Collector{
-		states: states, inherited: inherited, phases: phases, kinds: kindsOfSeries(),
+		states: states, phases: phases, kinds: kindsOfSeries(),
 		phase: prometheus.NewDesc("foregate_risk_phase",
-			"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, inherits, uncertified, learning or infeasible; absent for the others.",
+			"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, uncertified, learning or infeasible; absent for the others.",
 			[]string{"route", "traffic_class", "cohort", "phase"}, nil),
-		going: prometheus.NewDesc("foregate_risk_inherited_classes",
-			"Kinds of request without a certified threshold that go by the one of their whole route.", []string{"route"}, nil),
 		unexported: prometheus.NewDesc("foregate_risk_omitted_classes",
 			"Kinds of request that the other series of audits do not tell of, because there are too many.", nil, nil),
 	}
@@ -113,18 +108,12 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 		to <- c.kinds[i].desc
 	}
 	to <- c.phase
-	to <- c.going
 	to <- c.unexported
 }
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	all := c.states()
-	if c.inherited != nil {
-		for route, n := range c.inherited(all) {
-			to <- prometheus.MustNewConstMetric(c.going, prometheus.GaugeValue, float64(n), route)
-		}
-	}
 	var phases map[risk.Key]string
 	if c.phases != nil {
 		phases = c.phases(all)

@@ -21,7 +21,7 @@ func stateWith(rule risk.Rule, n int) risk.State {
 	}
 	for i := range n {
 		v := s.View(rule)
-		s.Open(rule, v.Decide(risk.Key{}, 1, 0), 1, fmt.Sprint("a", i), at)
+		s.Open(rule, v.Decide(risk.Key{}, risk.Sampling{Rate: 1}, 0), 1, fmt.Sprint("a", i), at)
 		s.Close(rule, fmt.Sprint("a", i), false)
 	}
 	return s
@@ -36,7 +36,7 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "conf"}, State: certified, Rule: rule},
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d", Cohort: "head"}, State: warned, Rule: rule},
 	}
-	c := NewCollector(func() []KeyState { return all }, func(all []KeyState) map[string]int { return map[string]int{"chat": len(all)} },
+	c := NewCollector(func() []KeyState { return all },
 		func(all []KeyState) map[risk.Key]string {
 			return map[risk.Key]string{all[0].Key: "certified", all[1].Key: "infeasible"}
 		})
@@ -61,7 +61,6 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 		"infeasible chat to_1k.0a1b2c3d conf":           0,
 		"infeasible chat to_4k.0a1b2c3d head":           1,
 		"alarms_total chat to_4k.0a1b2c3d head":         2,
-		"inherited_classes chat":                        2,
 
 		"warmup_drafts_total chat to_1k.0a1b2c3d conf": 500,
 		"warmup_served_total chat to_1k.0a1b2c3d conf": 150,
@@ -114,7 +113,7 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	for i := range maxSeries + 44 {
 		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b", Cohort: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
-	c := NewCollector(func() []KeyState { return all }, nil, nil)
+	c := NewCollector(func() []KeyState { return all }, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	got, n := series(t, reg), 0
@@ -140,7 +139,7 @@ func BenchmarkAScrapeOfAllStates(b *testing.B) {
 	for i := range maxSeries {
 		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b", Cohort: "conf"}, State: s, Rule: rule})
 	}
-	c := NewCollector(func() []KeyState { return all }, nil, nil)
+	c := NewCollector(func() []KeyState { return all }, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	for b.Loop() {

@@ -29,7 +29,7 @@ type history struct {
 
 // decision is by the state of the moment, or at times an older one.
 func (h *history) decision() risk.Decision {
-	d := h.alone.View(h.rule).Decide(chat, 1, 0)
+	d := h.alone.View(h.rule).Decide(chat, risk.Sampling{Rate: 1}, 0)
 	h.stale = append(h.stale, d)
 	if h.rng.IntN(20) == 0 {
 		d = h.stale[max(0, len(h.stale)-1-h.rng.IntN(300))]

@@ -22,7 +22,7 @@ func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score,
 // shut fails unless nothing can be opened.
 func (r *replica) shut() {
 	r.t.Helper()
-	_, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "away", Score: 1})
+	_, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: "away", Score: 1})
 	if !errors.Is(err, ErrAway) {
 		r.t.Errorf("open: %v", err)
 	}
@@ -54,7 +54,7 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	}
 	r.later(51 * time.Second)
 	v := r.View(chat)
-	if v.Serves() || v.Decide(chat, 1, 0).Threshold < 1e9 || v.Seen != was.Seen || v.Version != was.Version {
+	if v.Serves() || v.Decide(chat, risk.Sampling{Rate: 1}, 0).Threshold < 1e9 || v.Seen != was.Seen || v.Version != was.Version {
 		t.Errorf("after a minute %+v", v)
 	}
 	r.mu.Lock()
@@ -183,7 +183,7 @@ func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
 	}
 	brisk := joinBy(t, redistest.Background(s.Addr))
 	began := time.Now()
-	_, err := brisk.Open(t.Context(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "slow", Score: 1})
+	_, err := brisk.Open(t.Context(), Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: "slow", Score: 1})
 	if took := time.Since(began); !errors.Is(err, ErrAway) || took > callTime+200*time.Millisecond {
 		t.Errorf("open: %v after %v", err, took)
 	}
@@ -206,7 +206,7 @@ func TestACallerThatLeavesCutsNothing(t *testing.T) {
 	r.teach()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	fate, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: "x", Score: 1})
+	fate, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: "x", Score: 1})
 	if err != nil || fate != risk.Opened {
 		t.Errorf("open: %s, %v", fate, err)
 	}
@@ -389,7 +389,7 @@ func TestManyReplicasThroughARestartStaySound(t *testing.T) {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				ticket := fmt.Sprintf("r%d-%d", n, i)
-				if _, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
+				if _, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
 					t.Errorf("open: %v", err)
 				}
 				if err := r.Close(ctx, chat, ticket, risk.AuditResult{Bad: i%50 == 0}); err != nil && !errors.Is(err, ErrAway) {

@@ -54,7 +54,7 @@ func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	r := join(t, "")
 	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"} }
 	open := func(i int) risk.OpenResult {
-		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Decide(key(i), 1, 0), Ticket: "t", Score: 1})
+		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Decide(key(i), risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
 		other := risk.Key{Route: "aaa", TrafficClass: "b", Cohort: "l"}
 		r.certify()
 		r.open("under-way", 1)
-		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Decide(other, 1, 0), Ticket: "t", Score: .5}); err != nil {
+		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Decide(other, risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: .5}); err != nil {
 			t.Fatal(err)
 		}
 		if r.raw != nil { // what somebody else put there is left out
@@ -172,7 +172,7 @@ func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
 func TestAKeyThatWasResetBeginsAnew(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		r.certify()
-		old := r.View(chat).Decide(chat, 1, 0)
+		old := r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0)
 		r.open("under-way", 1)
 		if err := r.Reset(t.Context(), chat); err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestTheLogKeepsWhatEachLabelSays(t *testing.T) {
 		said.Set(risk.LabelLoose, true)
 		said.PrefixShare = 0.25
 		for ticket, request := range map[string]string{"told": "0a1b", "unlabelled": ""} {
-			a := Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: 1, Request: request}
+			a := Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1, Request: request}
 			if fate, err := r.Open(t.Context(), a); err != nil || fate != risk.Opened {
 				t.Fatalf("%s, %v", fate, err)
 			}

@@ -32,7 +32,7 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					ticket := fmt.Sprintf("r%d-%d-%d", n, half, i)
-					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: 1})
+					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1})
 					if err != nil || fate != risk.Opened {
 						t.Errorf("open: %s, %v", fate, err)
 						return
@@ -100,7 +100,7 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 	a, b := join(t, s.Addr), join(t, s.Addr)
 	a.certify()
 	b.tick(t.Context())
-	old := b.View(chat).Decide(chat, 1, 0)
+	old := b.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0)
 	b.open("under-way", 1)
 	for i := 0; a.state().Alarm == 0; i++ {
 		a.audit(1, 1, 1)

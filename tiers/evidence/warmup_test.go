@@ -25,7 +25,7 @@ func pair(t *testing.T, addr string) *history {
 // audited opens an audit of a score, and closes it.
 func (h *history) audited(ticket string, score float64, bad bool) {
 	h.t.Helper()
-	d, was := h.alone.View(h.rule).Decide(chat, 1, 0), h.alone.Version
+	d, was := h.alone.View(h.rule).Decide(chat, risk.Sampling{Rate: 1}, 0), h.alone.Version
 	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
 	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
 	if err != nil || got != want {

@@ -19,29 +19,24 @@ const (
 	CohortHead       = string(accept.CohortHead)
 )
 
-// wholeRoute is the traffic class of all requests to a route (risk.inherit_from_route).
-const wholeRoute = "all"
-
 // EvidenceKeys are the keys of the evidence for one request.
 type EvidenceKeys struct {
-	Own   risk.Key // drafts accepted on their own score
-	Head  risk.Key // drafts accepted by a head check
-	Route risk.Key // all traffic classes of the route together, on their own score
+	Own  risk.Key // drafts accepted on their own score
+	Head risk.Key // drafts accepted by a head check
 }
 
-// EvidenceKeysOf returns the keys for a request. They contain its length class, a fingerprint of the models behind its
+// EvidenceKeysOf returns the keys for a request. They contain its traffic class, a fingerprint of the models behind its
 // route, and the rules for scores and labels. Requests with other keys are never evidence for it.
 func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 	rules := rulesOf(cfg, f)
-	own := trafficClass(f.Request) + "." + rules
+	own := trafficClass(cfg.Risk.Scope, f.Request) + "." + rules
 	if f.EvidenceTenant != "" {
 		own += "." + f.EvidenceTenant
 	}
 	route := f.Request.Model
 	return EvidenceKeys{
-		Own:   risk.Key{Route: route, TrafficClass: own, Cohort: CohortConfidence},
-		Head:  risk.Key{Route: route, TrafficClass: own, Cohort: CohortHead},
-		Route: risk.Key{Route: route, TrafficClass: wholeRoute + "." + rules, Cohort: CohortConfidence},
+		Own:  risk.Key{Route: route, TrafficClass: own, Cohort: CohortConfidence},
+		Head: risk.Key{Route: route, TrafficClass: own, Cohort: CohortHead},
 	}
 }
 
@@ -49,10 +44,13 @@ func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 // than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (docs/proof.md#simulated-drafts).
 const greedyClass = "_t0"
 
-// trafficClass returns the class of a request by its prompt's length in tokens and by its temperature.
-func trafficClass(r *openai.Request) string {
+// trafficClass returns the class of a request by its temperature and, if the scope says so, by its prompt's length in
+// tokens.
+func trafficClass(scope Scope, r *openai.Request) string {
 	class := "above_4k"
 	switch {
+	case scope != ScopePromptLength:
+		class = "all"
 	case r.PromptTokens <= 1024:
 		class = "to_1k"
 	case r.PromptTokens <= 4096:
@@ -93,10 +91,10 @@ func (k EvidenceKeys) AtOperatingPoint(op int) EvidenceKeys {
 
 // Views is the evidence for a request when it arrives.
 type Views struct {
-	Own, Head, Route          risk.View
-	PerMinute, RoutePerMinute float64   // requests of the traffic class, and of the route, at all replicas
-	Now                       time.Time // when the evidence was read
-	SpareCapacity             bool      // the target has spare capacity for audits
+	Own, Head     risk.View
+	PerMinute     float64   // requests of the traffic class at all replicas
+	Now           time.Time // when the evidence was read
+	SpareCapacity bool      // the target has spare capacity for audits
 }
 
 // cautiousScore is the threshold of a warm-up until enough scores of the kind are known: of the plain score, in nats, with the shipped
@@ -144,19 +142,19 @@ func (v Views) IsFirstTime(r *Risk) bool {
 	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.IsRunning(v.Now, r.WarmupDuration)
 }
 
-// rates are the shares of the drafts of the kind, and of its route, that are audited. Drafts of a warm-up are all audited, as far as the
+// auditRate is the share of the drafts of the kind that is audited. Drafts of a warm-up are all audited, as far as the
 // budget goes; what the target has capacity to spare for comes on top of any other share.
-func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float64) {
-	ofKind, ofRoute = r.Rates.AuditRate(own, v.PerMinute), r.Rates.AuditRate(v.Route, v.RoutePerMinute)
+func (v Views) auditRate(r *Risk, own risk.View, warmup bool) float64 {
+	rate := r.Rates.AuditRate(own, v.PerMinute)
 	switch {
 	case warmup:
-		return 1, 1
+		return 1
 	case v.SpareCapacity && own.Serves():
-		return r.Rates.BoostedRate(), ofRoute
+		return r.Rates.BoostedRate()
 	case v.SpareCapacity:
-		return max(ofKind, r.Rates.ColdStart), max(ofRoute, r.Rates.ColdStart)
+		return max(rate, r.Rates.ColdStart)
 	}
-	return ofKind, ofRoute
+	return rate
 }
 
 // Expected is what a kind's drafts are expected to bring: while a threshold is certified, at least
@@ -165,8 +163,8 @@ func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float
 func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation {
 	share := 1.0
 	switch _, warm := v.warmup(cfg); {
-	case v.Own.Serves(), v.Route.Serves():
-		share = risk.AcceptanceShare(max(v.Own.Op, v.Route.Op))
+	case v.Own.Serves():
+		share = risk.AcceptanceShare(v.Own.Op)
 	case warm && v.Own.Warmup.HasOutcomes():
 		share = risk.WarmupShare()
 	}
@@ -180,21 +178,20 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 // AuditDecision says how one request of the modes risk and shadow is judged: the thresholds for its draft, and whether
 // the draft is audited.
 type AuditDecision struct {
-	Own, Head, Route risk.Decision // a key that is empty is of no interest
-	Inherited        bool          // it goes by the route's threshold, having none of its own
-	Shadow           bool          // the target answers; a draft is made in the background
+	Own, Head risk.Decision // a key that is empty is of no interest
+	Shadow    bool          // the target answers; a draft is made in the background
 
 	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified. With Shadow, its audit counts for the warm-up
 	Cautious float64 // that threshold
 }
 
 // IsAudited reports whether the draft is, for one of its keys.
-func (t *AuditDecision) IsAudited() bool { return t.Own.Audited || t.Route.Audited || t.Head.Audited }
+func (t *AuditDecision) IsAudited() bool { return t.Own.Audited || t.Head.Audited }
 
 // Decisions are the keys that the draft is audited for.
 func (t *AuditDecision) Decisions() []risk.Decision {
 	var out []risk.Decision
-	for _, d := range [...]risk.Decision{t.Own, t.Route, t.Head} {
+	for _, d := range [...]risk.Decision{t.Own, t.Head} {
 		if d.Audited {
 			out = append(out, d)
 		}
@@ -203,12 +200,7 @@ func (t *AuditDecision) Decisions() []risk.Decision {
 }
 
 // Policy is the evidence key that the request goes by, as headers show it.
-func (t *AuditDecision) Policy() string {
-	if t.Inherited {
-		return t.Route.Policy() + ".inherited"
-	}
-	return t.Own.Policy()
-}
+func (t *AuditDecision) Policy() string { return t.Own.Policy() }
 
 // Why a request of an audited mode is answered by the target.
 const (
@@ -258,28 +250,20 @@ func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64)
 // served if the guard has dropped it (shut), or by a warm-up while too few of its audits have an outcome. Then shadow
 // drafts are audited, so that the warm-up goes on.
 func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
-	certified := v.Own.Serves() || cfg.Risk.InheritFromRoute && v.Route.Serves()
 	t = &AuditDecision{}
 	own := v.Own // that audits go by
 	if shut {
 		own.Op = 0 // nothing is served: the audit rate is that without a certificate
-	} else if !certified {
+	} else if !v.Own.Serves() {
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}
 	warms := t.Warmup && v.Own.Warmup.HasOutcomes()
-	ofKind, ofRoute := v.rates(&cfg.Risk, own, warms)
-	t.Own = v.Own.Decide(k.Own, ofKind, random)
+	t.Own = v.Own.Decide(k.Own, risk.Sampling{Rate: v.auditRate(&cfg.Risk, own, warms), FullRange: cfg.Risk.Rates.FullRange}, random)
 	threshold = t.Own.Threshold
-	if cfg.Risk.InheritFromRoute {
-		t.Route = v.Route.Decide(k.Route, ofRoute, random)
-		if t.Inherited = !v.Own.Serves() && v.Route.Serves(); t.Inherited {
-			threshold = t.Route.Threshold
-		}
-	}
 	if t.Warmup {
 		threshold = t.Cautious
 	}
-	return t, threshold, cfg.Mode == ModeRisk && !shut && (certified || warms)
+	return t, threshold, cfg.Mode == ModeRisk && !shut && (v.Own.Serves() || warms)
 }
 
 // heads decides about doubtful drafts. In a stream, drafts that pass a head check are a cohort with evidence and a
@@ -293,7 +277,7 @@ func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan
 		p.CheckPolicy = accept.CheckNever // which heads are doubtful is not known yet
 		return p, 0
 	}
-	t.Head = v.Head.Decide(k.Head, 0, 1)
+	t.Head = v.Head.Decide(k.Head, risk.Sampling{}, 1)
 	t.Head.Audited = t.Own.Audited // one random draw for both
 	if !v.Head.Serves() {
 		p.CheckPolicy = accept.CheckNever

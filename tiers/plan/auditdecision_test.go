@@ -27,7 +27,6 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		mode      Mode
 		plan      Plan
 		views     Views
-		inherit   bool
 		random    float64
 		tier      Tier
 		Reason    string
@@ -44,8 +43,6 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		{what: "nothing can be certified", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, random: 0.1, tier: Target, Reason: "infeasible", threshold: 1e9},
 		{what: "explored all the same", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, random: 0.01, tier: Target, Reason: "infeasible", threshold: 1e9, audited: true, shadow: true},
 		{what: "mode shadow", mode: ModeShadow, plan: drafted, views: Views{Own: warm}, tier: Target, Reason: "shadow", threshold: 0.3, audited: true, shadow: true},
-		{what: "by the route's threshold", mode: ModeRisk, plan: drafted, inherit: true, views: Views{Own: cold, Route: warm}, random: 0.9, tier: Draft, threshold: 0.3},
-		{what: "by the route's threshold, not allowed", mode: ModeRisk, plan: drafted, views: Views{Own: cold, Route: warm}, random: 0.9, tier: Target, Reason: "uncertified", threshold: 1e9},
 		{what: "the guard keeps it from the draft", mode: ModeRisk, plan: shut, views: Views{Own: warm}, random: 0.6, tier: Target, Reason: economy.ReasonNoSaving, threshold: 0.3},
 		{what: "the guard does, and evidence is gathered", mode: ModeRisk, plan: shut, views: Views{Own: warm}, random: 0.4, tier: Target, Reason: economy.ReasonNoSaving, threshold: 0.3, audited: true, shadow: true},
 		{what: "doubtful heads have no evidence yet", mode: ModeRisk, plan: asking, views: Views{Own: warm, Head: cold}, random: 0.5, tier: Draft, threshold: 0.3, band: 2.3},
@@ -55,7 +52,7 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		t.Run(tc.what, func(t *testing.T) {
 			cfg := planConfig()
 			cfg.Mode = tc.mode
-			cfg.Risk = Risk{InheritFromRoute: tc.inherit, Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 1e9, Boost: 4, Explore: 0.02}}
+			cfg.Risk = Risk{Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 1e9, Boost: 4, Explore: 0.02}}
 			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, tc.views, tc.random)
 			if p.Tier != tc.tier || p.Reason != tc.Reason || p.CheckPolicy != tc.ask || p.Judged != (tc.tier == Draft) {
 				t.Errorf("plan %+v", p)
@@ -94,6 +91,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		return &probe.Capabilities{At: time.Unix(1, 0), Model: model, Tokenizer: "t", Template: "t"}
 	}
 	base := Facts{Request: &openai.Request{Model: "m", PromptTokens: 100}, Draft: capabilities("small"), Target: capabilities("big")}
+	cfg.Risk.Scope = ScopePromptLength
 	was := EvidenceKeysOf(cfg, base)
 	for what, change := range map[string]func(*Config, *Facts){
 		"a longer prompt":     func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },

@@ -115,7 +115,7 @@ type Config struct {
 // Risk configures audits and the promise.
 type Risk struct {
 	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits, .drift_average_run_length
-	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .audit_boost, .explore_rate
+	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .audit_boost, .explore_rate, .full_range_share
 	Label               Label      // what makes an audited draft good (risk.label)
 	MinPrefixShare      float64    // with LabelPrefix: least share of the draft that must be the target's first choices (risk.min_prefix_share, 0 … 1)
 	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared (risk.judge_share, 0 … 1)
@@ -126,13 +126,22 @@ type Risk struct {
 	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)
 	WarmupDuration time.Duration // how long it lasts at most (risk.warmup_duration, 1 minute … 24 hours)
 
-	InheritFromRoute bool          // traffic classes without a certified threshold use the one of the whole route (risk.inherit_from_route)
-	MaxStaleness     time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
-	ServeStale       bool          // they stay valid after that, too (risk.on_stale)
+	Scope        Scope         // which requests share evidence, and so a guarantee (risk.scope)
+	MaxStaleness time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
+	ServeStale   bool          // they stay valid after that, too (risk.on_stale)
 
 	AllowLowScore     bool        // tenants that permit it may get drafts below the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
 	PressureThreshold accept.Nats // least score of such drafts (speculation.pressure_threshold_nats, −20 … 20)
 }
+
+// Scope says which requests of a route share evidence. The guarantee holds for the mix of requests of one traffic class.
+type Scope string
+
+// The scopes (setting risk.scope). In both, requests at temperature 0 are a class of their own.
+const (
+	ScopeRoute        Scope = "route"         // all requests of the route
+	ScopePromptLength Scope = "prompt_length" // requests of a similar prompt length: to 1,024, to 4,096, or more tokens
+)
 
 // Label says what makes an audited draft good.
 type Label string

@@ -22,7 +22,6 @@ func TestTryInAWarmup(t *testing.T) {
 		what      string
 		plan      Plan
 		own       risk.View
-		route     risk.View
 		change    func(*Config)
 		random    float64
 		warmup    bool
@@ -47,7 +46,6 @@ func TestTryInAWarmup(t *testing.T) {
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
 		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
 		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, random: .9, threshold: 1e9},
-		{what: "the route's threshold is certified", own: known, route: certified, change: func(c *Config) { c.Risk.InheritFromRoute = true }, threshold: 0.3, audited: true},
 		{what: "certified", own: certified, threshold: 0.3, audited: true},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
@@ -60,7 +58,7 @@ func TestTryInAWarmup(t *testing.T) {
 			if tc.plan.Tier == "" {
 				tc.plan = drafted
 			}
-			v := Views{Own: tc.own, Route: tc.route, Now: now}
+			v := Views{Own: tc.own, Now: now}
 			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, v, tc.random)
 			if decision.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || decision.IsAudited() != tc.audited {
 				t.Errorf("%+v by %g: %+v", decision, got.Accept.Threshold, p)
@@ -68,7 +66,7 @@ func TestTryInAWarmup(t *testing.T) {
 			if tc.waits && decision.Shadow != tc.audited {
 				t.Errorf("in the shadow: %v", decision.Shadow)
 			}
-			if serves := tc.warmup && !tc.waits || tc.own.Serves() || tc.route.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
+			if serves := tc.warmup && !tc.waits || tc.own.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
 				t.Errorf("%+v", p)
 			}
 			if tc.warmup && decision.Floor(0) > decision.Cautious && tc.audited {
@@ -104,7 +102,7 @@ func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T
 		v := early
 		tc.change(&v)
 		v = v.UnderLoad(&r, tc.load)
-		kind, _ := v.rates(&r, v.Own, false)
+		kind := v.auditRate(&r, v.Own, false)
 		if v.SpareCapacity != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
 			t.Errorf("%s: spare %v, %g of the drafts", what, v.SpareCapacity, kind)
 		}

@@ -93,7 +93,7 @@ func TestAdviceTakesBackWhatLaterAuditsDoNotBear(t *testing.T) {
 	r := Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	s := bads(r, .5, 0)
 	for i := range 800 {
-		d := s.View(r).Decide(Key{}, 1, 0)
+		d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
 		s.Open(r, d, 1, fmt.Sprint(i), time.Unix(3, 0))
 		s.Close(r, fmt.Sprint(i), false)
 		if s.Op > 0 {

@@ -39,7 +39,7 @@ func GridOf(scores []float64) Grid {
 // At is λ_j, for j from 1; 0 is stricter than any score.
 func (g Grid) At(j int) float64 {
 	if j < 1 || len(g) == 0 {
-		return never
+		return Unreachable
 	}
 	return g[min(j, len(g))-1]
 }
@@ -62,5 +62,5 @@ func (g Grid) First(score float64) int {
 	return len(g) + 1
 }
 
-// never is above every score.
-const never = 1e9
+// Unreachable is above every score, and its negative below every score.
+const Unreachable = 1e9

@@ -133,7 +133,7 @@ func (r *run) request(at int) {
 	if random >= e.rate {
 		return
 	}
-	d := e.view.Decide(Key{}, e.rate, random)
+	d := e.view.Decide(Key{}, Sampling{Rate: e.rate}, random)
 	score, bad := r.now.draw(r.rng)
 	if score < d.Floor {
 		return

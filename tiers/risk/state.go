@@ -88,7 +88,7 @@ func (s *State) View(r Rule) View {
 	return v
 }
 
-// cautious returns the score that the best third of the drafts reach; never if too few scores are known.
+// cautious returns the score that the best third of the drafts reach; Unreachable if too few scores are known.
 func (s *State) cautious() float64 {
 	switch {
 	case s.Version != 0 && len(s.Grid) < gridSize:
@@ -96,7 +96,7 @@ func (s *State) cautious() float64 {
 	case s.Version != 0:
 		return s.Grid.At(warmupIndex)
 	case len(s.Scores) < warmupScores:
-		return never
+		return Unreachable
 	}
 	sorted := slices.Sorted(slices.Values(s.Scores))
 	return sorted[len(sorted)-len(sorted)/3]

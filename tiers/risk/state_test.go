@@ -58,7 +58,7 @@ func TestScoresThatAreNotFiniteAreOutside(t *testing.T) {
 
 func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i, score := range []float64{.83, .78, .73} { // indices 1, 2 and 3 on
 		s.Open(plain, d, score, strconv.Itoa(i), time.Unix(2, 0))
 	}
@@ -84,7 +84,7 @@ func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 
 func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "a", time.Unix(2, 0))
 	if !s.Close(plain, "a", true) {
 		t.Fatal("the audit was not under way")
@@ -100,7 +100,7 @@ func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 
 func TestATicketIsBookedOnce(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "a", time.Unix(2, 0))
 	before := copyOf(s)
 	if fate := s.Open(plain, d, 1, "a", time.Unix(2, 0)); fate != Full {
@@ -111,12 +111,12 @@ func TestATicketIsBookedOnce(t *testing.T) {
 
 func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	old, early := d, d
 	old.Version--
 	early.Alarm--
 	before := copyOf(s)
-	for _, d := range []Decision{old, early, View{}.Decide(Key{}, 1, 0)} {
+	for _, d := range []Decision{old, early, View{}.Decide(Key{}, Sampling{Rate: 1}, 0)} {
 		if fate := s.Open(plain, d, 1, "x", time.Unix(3, 0)); fate != Stale {
 			t.Errorf("%+v was %s", d, fate)
 		}
@@ -129,7 +129,7 @@ func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 
 func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	at := time.Unix(1000, 0)
 	for i := range maxOpen {
 		if fate := s.Open(plain, d, 1, strconv.Itoa(i), at); fate != Opened {
@@ -183,7 +183,7 @@ func TestALateOutcomeIsOfTheEpochsOfItsBeginning(t *testing.T) {
 	r := plain
 	r.LeaseAudits = 400
 	s := taught(r)
-	d := s.View(r).Decide(Key{}, 1, 0)
+	d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(r, d, 1, "late", time.Unix(2, 0))
 	for len(s.Epochs) < 2 {
 		audit(s, r, 1, false)
@@ -221,7 +221,7 @@ func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 func TestNoThresholdOfAnotherRuleIsServedBy(t *testing.T) {
 	s := certified(plain)
 	for _, r := range []Rule{{MaxWrongRate: .04, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .06, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .05, ErrorProbability: .01, DriftRunLength: 500}} {
-		if v := s.View(r); v.Serves() || v.Hi != lookAhead || v.Threshold != never || v.Version != s.Version {
+		if v := s.View(r); v.Serves() || v.Hi != lookAhead || v.Threshold != Unreachable || v.Version != s.Version {
 			t.Errorf("%+v: %+v", r, v)
 		}
 	}
@@ -254,7 +254,7 @@ func TestWhatCannotBeCertifiedSaysSoAndRecovers(t *testing.T) {
 // Which outcomes come first is no accident; that bad ones do must not look hopeless.
 func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i := range 400 {
 		s.Open(plain, d, 1, strconv.Itoa(i), time.Unix(2, 0))
 	}
@@ -270,7 +270,7 @@ func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 
 func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
 	id := s.Epochs[0].ID
 	for i := 0; s.Alarm == 0; i++ {
@@ -293,7 +293,7 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 
 func TestOnlyServedDraftsAreWatchedForDrift(t *testing.T) {
 	s := certified(plain)
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i := range 50 {
 		s.Open(plain, d, d.Floor, strconv.Itoa(i), time.Unix(2, 0)) // in the region, below the threshold
 		s.Close(plain, strconv.Itoa(i), true)
@@ -309,7 +309,7 @@ func TestInWhichOrderAuditsEndDoesNotMatter(t *testing.T) {
 	rng := seeded(2)
 	for range 100 {
 		s := taught(plain)
-		d := s.View(plain).Decide(Key{}, 1, 0)
+		d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 		n, risk := 50+rng.IntN(400), .04*rng.Float64()
 		bad := make([]bool, n)
 		for i := range n {
@@ -337,7 +337,7 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 		truth := make(map[int64]*[gridSize]int) // bad audits of each epoch and index
 		open := map[string]bool{}
 		for i := range 1500 {
-			d := s.View(plain).Decide(Key{}, 1, 0)
+			d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 			ticket, score, bad := strconv.Itoa(i), .5+.5*rng.Float64(), rng.Float64() < .03
 			if s.Open(plain, d, score, ticket, time.Unix(int64(i), 0)) == Opened {
 				open[ticket] = bad
@@ -421,11 +421,11 @@ func TestRatesFollowWhatIsKnown(t *testing.T) {
 }
 
 func TestAStampServesNothingWhereNothingIsCertified(t *testing.T) {
-	if d := (View{}).Decide(Key{Route: "r"}, .5, .49); d.Threshold != never || d.Floor != -never || !d.Audited || d.Key.Route != "r" {
+	if d := (View{}).Decide(Key{Route: "r"}, Sampling{Rate: .5}, .49); d.Threshold != Unreachable || d.Floor != -Unreachable || !d.Audited || d.Key.Route != "r" {
 		t.Errorf("%+v", d)
 	}
 	v := View{Version: 7, Alarm: 2, Op: 3, Hi: 6, Threshold: .8, Floor: .5}
-	if d := v.Decide(Key{}, .5, .5); d.Audited || d.Threshold != .8 || d.Floor != .5 || d.Policy() != "g7.a2.op3" {
+	if d := v.Decide(Key{}, Sampling{Rate: .5}, .5); d.Audited || d.Threshold != .8 || d.Floor != .5 || d.Policy() != "g7.a2.op3" {
 		t.Errorf("%+v", d)
 	}
 	if k := fmt.Sprint(Key{"a", "b", "c"}); k != "a/b/c" {
@@ -448,7 +448,7 @@ func TestGridsArePlacedAtQuantiles(t *testing.T) {
 			t.Errorf("λ_%d is accepted from index %d on", j, first)
 		}
 	}
-	if g.At(0) != never || g.At(99) != g.At(gridSize) || g.First(-1) != gridSize+1 || g.First(math.NaN()) != gridSize+1 {
+	if g.At(0) != Unreachable || g.At(99) != g.At(gridSize) || g.First(-1) != gridSize+1 || g.First(math.NaN()) != gridSize+1 {
 		t.Error("the ends of the grid")
 	}
 }
@@ -468,7 +468,7 @@ func TestEqualScoresAreOneThreshold(t *testing.T) {
 			t.Errorf("%v: %s", tc.scores, diff)
 		}
 	}
-	if (Grid{}).At(1) != never || (Grid{}).First(1) != 1 {
+	if (Grid{}).At(1) != Unreachable || (Grid{}).First(1) != 1 {
 		t.Error("an empty grid accepts something")
 	}
 	var s State

@@ -15,7 +15,7 @@ var plain = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 3000, Dr
 func taught(r Rule) *State {
 	var s State
 	for i := range GridScores {
-		d := s.View(r).Decide(Key{}, 1, 0)
+		d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
 		s.Open(r, d, float64(i+1)/GridScores, fmt.Sprint("learn", i), time.Unix(1, 0))
 	}
 	return &s
@@ -23,7 +23,7 @@ func taught(r Rule) *State {
 
 // audit opens and closes one audit by the view of the moment.
 func audit(s *State, r Rule, score float64, bad bool) OpenResult {
-	d := s.View(r).Decide(Key{}, 1, 0)
+	d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
 	fate := s.Open(r, d, score, "one", time.Unix(2, 0))
 	if fate == Opened {
 		s.Close(r, "one", bad)
@@ -34,7 +34,7 @@ func audit(s *State, r Rule, score float64, bad bool) OpenResult {
 func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 	var s State
 	got := s.Summarise(plain)
-	want := Summary{Threshold: never, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025)}
+	want := Summary{Threshold: Unreachable, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025)}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -49,7 +49,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 	for i := 0; s.Op == 0; i++ {
 		audit(s, plain, 1, i == 20)
 	}
-	d := s.View(plain).Decide(Key{}, 1, 0)
+	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
 	got := s.Summarise(plain)
 	n, bad := s.Epochs[0].Closed(got.Op)
@@ -73,7 +73,7 @@ func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
 	}
 	strict := plain
 	strict.MaxWrongRate = .01
-	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != never || got.Bound <= .01 || got.ToCertify <= 0 {
+	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != Unreachable || got.Bound <= .01 || got.ToCertify <= 0 {
 		t.Errorf("%+v", got)
 	}
 	if s.Op == 0 {

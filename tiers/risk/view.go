@@ -45,7 +45,7 @@ type View struct {
 func (v View) Serves() bool { return v.Op > 0 }
 
 // IsKnown reports whether a score can occur. [View].Cautious cannot while too few scores are known.
-func IsKnown(score float64) bool { return score < never }
+func IsKnown(score float64) bool { return score < Unreachable }
 
 // Decision is the threshold for one request, and whether its draft is audited.
 type Decision struct {
@@ -57,18 +57,29 @@ type Decision struct {
 	Audited        bool    // drawn at random before the draft began
 }
 
-// Decide decides whether a draft is audited. rate is the share of audited drafts, random a number drawn evenly from 0 …
-// 1. Neither may depend on the draft.
-func (v View) Decide(k Key, rate, random float64) Decision {
+// Sampling is how drafts are drawn for audits. It may not depend on the draft.
+type Sampling struct {
+	Rate      float64 // share of the drafts that is audited, 0 … 1
+	FullRange float64 // share of the audits that have no floor, 0 … 1
+}
+
+// Decide decides whether a draft is audited. random is a number drawn evenly from 0 … 1.
+//
+// Most audits are of drafts above the floor λ_Hi, because nothing below it can be certified soon. Full-range audits are
+// of all drafts. They alone tell how many drafts each threshold accepts, and what is below the floor. An audit is
+// evidence for an index only if its range includes the index, and the range is drawn before the draft begins, so both
+// kinds are random samples of the drafts above each λ_j that they count for.
+func (v View) Decide(k Key, s Sampling, random float64) Decision {
 	d := Decision{
 		Key: k, Version: v.Version, Alarm: v.Alarm, Op: v.Op, Hi: v.Hi,
-		Threshold: v.Threshold, Floor: v.Floor, Audited: random < rate,
+		Threshold: v.Threshold, Floor: v.Floor, Audited: random < s.Rate,
 	}
 	if v.Op == 0 {
-		d.Threshold = never
+		d.Threshold = Unreachable
 	}
-	if v.Version == 0 {
-		d.Floor = -never // all scores help to place the grid
+	if v.Version == 0 || random < s.Rate*s.FullRange {
+		d.Floor = -Unreachable // all scores help to place the grid
+		d.Hi = gridSize
 	}
 	return d
 }
@@ -83,6 +94,7 @@ type Rates struct {
 	ColdStartPerMinute float64 // audits per minute that are wanted then, over all replicas
 	Boost              float64 // factor on Audit while a drift is suspected, and for a new traffic class while the target has spare capacity
 	Explore            float64 // share of requests with a shadow draft while no threshold can be certified
+	FullRange          float64 // share of the audits that have no floor
 }
 
 // BoostedRate returns the audited share while more evidence is wanted soon.

@@ -66,7 +66,7 @@ func (r *run) warmUp(a due) {
 	if random >= r.warm.audited {
 		return
 	}
-	if a.decision = e.view.Decide(Key{}, r.warm.audited, random); a.score < a.decision.Floor && !a.warm {
+	if a.decision = e.view.Decide(Key{}, Sampling{Rate: r.warm.audited}, random); a.score < a.decision.Floor && !a.warm {
 		return
 	}
 	if a.warm {

@@ -37,8 +37,8 @@ func drafts() board {
 				lines("Thresholds certified", "short", "The strictest first; 0: no draft is served.", q(`max by (route, traffic_class, cohort) (foregate_risk_certified_thresholds{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
 				lines("On the way to an alarm of drift", "percentunit", "At 1 all certificates are taken back.", q(`max by (route, traffic_class, cohort) (foregate_risk_drift_level{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8).over(0.5, 0.9),
 				lines("Acceptance to expect", "percentunit", "Share of the drafts that the operating threshold accepted when it was placed.", q(`max by (route, traffic_class, cohort) (foregate_risk_expected_acceptance{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
-				lines("Kinds without a certificate of their own", "short", "infeasible: audits say that no threshold keeps the promise. inherit: they go by their whole route's.",
-					q(`sum by (route) (max by (route, traffic_class, cohort) (foregate_risk_infeasible{R}))`, "{{route}} infeasible"), q(`max by (route) (foregate_risk_inherited_classes{R})`, "{{route}} inherit"), q(`max(foregate_risk_omitted_classes{I})`, "not shown")).size(6, 8),
+				lines("Kinds without a certificate of their own", "short", "infeasible: audits say that no threshold keeps the guarantee.",
+					q(`sum by (route) (max by (route, traffic_class, cohort) (foregate_risk_infeasible{R}))`, "{{route}} infeasible"), q(`max(foregate_risk_omitted_classes{I})`, "not shown")).size(6, 8),
 			}},
 			{"Warm-up (before anything is certified)", []panel{
 				lines("Kinds of request by phase", "short", "stopped: too many of the drafts that the warm-up served were wrong. infeasible: audits say that no threshold keeps the promise.",

@@ -245,7 +245,6 @@ function audit(r) {
       ['Traffic class', t.traffic_class],
       ['Audited', t.audited ? 'yes' : 'no'],
       ['Shadow', t.shadow ? 'yes' : 'no'],
-      ['Threshold of the whole route', t.inherited ? 'yes' : null],
     ]),
   );
 }

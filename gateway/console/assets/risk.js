@@ -9,7 +9,6 @@ const meanings = {
   warmup: 'No threshold is certified yet. Drafts served now are audited and not covered by the guarantee.',
   stopped: 'Too many drafts served in the warm-up were wrong. The target answers, and audits continue.',
   certified: 'Drafts are served by a certified threshold of this traffic class.',
-  inherits: 'Drafts are served by the certified threshold of the whole route.',
   uncertified: 'More audits are needed. Until then the target answers.',
   learning: 'Scores are being collected to choose candidate thresholds. Until then the target answers.',
   infeasible: 'According to the audits no threshold meets the maximum wrong rate. The target answers.',

@@ -108,7 +108,6 @@ export const phaseTones = {
   warmup: 'warn',
   stopped: 'bad',
   certified: 'good',
-  inherits: 'good',
   uncertified: 'warn',
   learning: 'warn',
   infeasible: 'bad',
@@ -118,7 +117,7 @@ export const phaseTones = {
 export function guarantee(p, mode) {
   if (mode !== 'risk' && mode !== 'shadow') return 'none in this mode';
   if (!p) return 'no drafts yet';
-  const told = `${p.certified + p.inherited} of ${p.classes} traffic classes certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
+  const told = `${p.certified} of ${p.classes} traffic classes certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
   if (!p.main) return told;
   return [h('b.state', { data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`, h('p.says', { test: 'guarantee-summary' }, p.main.summary)];
 }
@@ -127,7 +126,7 @@ export function guarantee(p, mode) {
 export function judgedBy(status) {
   const modes = (status?.drafts ?? []).map((d) => d.mode);
   const fixed = modes.includes('confidence') ? 'fixed threshold' : '';
-  const certified = (status?.risk ?? []).some((p) => p.certified + p.inherited > 0);
+  const certified = (status?.risk ?? []).some((p) => p.certified > 0);
   if (!modes.includes('risk') || certified) return fixed || 'of judged drafts';
   const warm = (status?.risk ?? []).some((p) => p.main?.warmup?.serves);
   const yet = warm ? 'warm-up, no threshold certified yet' : 'no threshold certified yet';

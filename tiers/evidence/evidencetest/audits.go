@@ -62,7 +62,7 @@ func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	t.Helper()
 	a.n++
 	fate, err := a.Book.Open(t.Context(), evidence.Audit{
-		Decision: a.Book.View(k).Decide(k, 1, 0), Ticket: a.Ticket(), Score: score,
+		Decision: a.Book.View(k).Decide(k, risk.Sampling{Rate: 1}, 0), Ticket: a.Ticket(), Score: score,
 		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
 	})
 	if err != nil {
