@@ -40,7 +40,7 @@ elseif s.version==0 then
   learn()
   s.map=ARGV[15]
   fate='learned'
-elseif first>hi then fate='outside'
+elseif first>hi and (tonumber(ARGV[12]) or 0)>-1e9 then fate='outside'
 else
   local n
   n,known=underway(ticket,known,present)

@@ -21,7 +21,7 @@ const (
 // Sample is one audit as a frontier counts it.
 type Sample struct {
 	Score   float64 // one that is not finite is below every threshold
-	Floor   float64 // lowest audited score; at or below -1e9: a full-range audit, whose draft is a random one of all drafts
+	Floor   float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
 	Outcome Outcome
 }
 
@@ -130,7 +130,7 @@ func offered(inForce float64) []float64 {
 
 // count adds one sample.
 func (f *Frontier) count(g Grid, s *Sample, above []int) {
-	finite, full := !math.IsNaN(s.Score) && !math.IsInf(s.Score, 0), s.Floor <= -never
+	finite, full := !math.IsNaN(s.Score) && !math.IsInf(s.Score, 0), s.Floor <= -Unreachable
 	switch s.Outcome {
 	case OutcomeBad:
 		f.Bad++

@@ -51,7 +51,7 @@ func newAudited(law population, lose float64, seed, run uint64) *audited {
 // audit adds samples.
 func (a *audited) audit(samples int) {
 	for to := len(a.all) + samples; len(a.all) < to; {
-		s := Sample{Floor: -never}
+		s := Sample{Floor: -Unreachable}
 		if a.rng.Float64() >= .2 {
 			s.Floor = a.grid.At(min(lookAhead+len(a.all)/150, len(a.grid)))
 		}
@@ -112,7 +112,7 @@ func rivalOf(f *Frontier, in FrontierInput) Frontier {
 		t.Risk.Low, t.Risk.High = wilson(t.Audits-t.Lost, t.Bad)
 		above := 0
 		for _, s := range in.Samples {
-			if s.Floor <= -never && s.Score >= t.Threshold {
+			if s.Floor <= -Unreachable && s.Score >= t.Threshold {
 				above++
 			}
 		}
@@ -249,7 +249,7 @@ func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
 	a.audit(500)
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for range 100 {
-			a.all = append(a.all, Sample{Score: score, Floor: -never, Outcome: OutcomeGood})
+			a.all = append(a.all, Sample{Score: score, Floor: -Unreachable, Outcome: OutcomeGood})
 		}
 	}
 	a.all = append(a.all, Sample{Score: 1e6, Floor: math.NaN(), Outcome: OutcomeGood})
