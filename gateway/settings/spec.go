@@ -112,6 +112,8 @@ var specs = sorted([]Spec{
 		choice(func(v *Values) *plan.Label { return &v.Tiers.Risk.Label }, plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelPrefix)),
 	route("risk.min_prefix_share", "0.9", "With `risk.label` `greedy_prefix`: the share of a draft, from its beginning, that must be the target's own first choices.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.MinPrefixShare })),
+	route("risk.judge_share", "0.1", "Share of the audits, chosen at random, that also ask the target in words whether the draft is right. It does not change what is evidence: it shows what `risk.label` `judge` would say of the same drafts. Its cost counts as that of the audit. 0 never asks. Without effect where `risk.label` is `judge`, or where the target cannot judge.",
+		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.JudgeShare })),
 	route("risk.warmup", "serve", "What happens in a new traffic class until a threshold is certified. `serve`: drafts above a cautious threshold are served from the first minute, marked `phase=warmup`, and audited as far as the target has capacity. `shadow`: nothing unproven is served; drafts are made and audited in the background. The warm-up ends when a threshold is certified, when too many drafts are wrong, or after `risk.warmup_duration`.",
 		either(func(v *Values) *bool { return &v.Tiers.Risk.Warmup }, "serve", "shadow")),
 	route("risk.warmup_duration", "1h", "Longest duration of a traffic class's warm-up, from its first request. See `risk.warmup`.",

@@ -31,7 +31,7 @@ type Evidence interface {
 	// starts the warm-up. It does not block.
 	Drafted(k risk.Key, made, served int)
 	// Close stores the outcome of an open audit.
-	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
+	Close(ctx context.Context, k risk.Key, ticket string, result risk.AuditResult) error
 }
 
 // PendingAudit is an audit that is about to start.
@@ -42,6 +42,7 @@ type PendingAudit struct {
 	Features []float64 // input of a calibrated score
 	Tokens   int       // of the draft
 	Map      int       // version of the calibrated score; 0: none
+	Request  string    // id of the draft's request
 }
 
 // NoEvidence is an [Evidence] that stores nothing.
@@ -64,7 +65,7 @@ func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult
 func (NoEvidence) Drafted(risk.Key, int, int) {}
 
 // Close implements [Evidence].
-func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
+func (NoEvidence) Close(context.Context, risk.Key, string, risk.AuditResult) error { return nil }
 
 // Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {

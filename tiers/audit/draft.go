@@ -18,6 +18,7 @@ type RequestAuditor struct {
 	Auditor *Auditor
 
 	RetainBody    func() (released func()) // keeps the request's body valid until released is called; nil: not needed
+	AskJudge      bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
 	OnAuditPassed func()                   // called when the target accepts a draft that was served during a warm-up; may be nil
 }
 

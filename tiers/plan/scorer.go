@@ -39,6 +39,11 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
+// MayAskJudge reports whether the judge can be asked about an audited draft in addition to the label.
+func (p Plan) MayAskJudge(cfg *Config, target *probe.Capabilities) bool {
+	return cfg.Risk.Label != LabelJudge && p.Auditor != ScorerJudge && !p.Calls && target != nil && target.MissingReason(probe.MissingLogprobs) == ""
+}
+
 // AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
 func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {

@@ -29,12 +29,11 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
-	r.Check = a.Rule.Check(s.Choices)
-	kept := a.Rule.limitTo(&r.Check, span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit})
-	if r.Pass {
+	r.scored = scoredDraft{choices: s.Choices, text: &span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}}
+	var kept int
+	if r.Check, kept = r.scored.checkText(a.Rule); r.Pass {
 		return nil
 	}
-	r.Kept = 0
 	if kept == 0 || !d.Resumes {
 		return nil
 	}

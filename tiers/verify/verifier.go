@@ -91,6 +91,8 @@ type Result struct {
 	Computed int    // tokens that it computed for that, prompts included
 	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
 	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
+
+	scored scoredDraft // what Check was made from
 }
 
 // Part is the accepted beginning of a draft in the target's own ids.
