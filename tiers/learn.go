@@ -4,10 +4,12 @@ import (
 	"cmp"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
@@ -72,7 +74,7 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	c.metrics.addCost(r.Route, alone, spent)
 }
 
-// fundAudits adds a share of the target's cost to the audit budget.
+// fundAudits adds a share of the target's cost to the audit budget, and counts the answer for its evidence key.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {
 		return
@@ -80,7 +82,13 @@ func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	t := o.Tally
 	t.Prompt = cmp.Or(t.Prompt, r.Body.PromptTokens)
 	c.audits.AddBudget(r.Route, &r.Config.Risk, t)
+	if r.AuditDecision != nil && o.Finish != "" {
+		c.audits.AddAnswer(r.AuditDecision.Own.Key, t, o.IsJudged())
+	}
 }
+
+// Workload returns what the requests of an evidence key are like at this replica.
+func (c *Cascade) Workload(k risk.Key) audit.Workload { return c.audits.Workload(k) }
 
 // CostStatistics returns the cost statistics, for metrics and status.
 func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }
