@@ -73,15 +73,6 @@ func (b *auditRun) tryHead(ctx context.Context) {
 	b.add(ctx, entry{Decision: b.AuditDecision.Head, score: float64(r.Score)})
 }
 
-// newVerifier returns a verifier with the rule of the label.
-func (d *Draft) newVerifier() verify.Verifier {
-	mode := plan.ModeLenient
-	if d.Config.Risk.Label == plan.LabelPrefix {
-		mode = plan.ModeVerify
-	}
-	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
-}
-
 // ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
 // fails three times is lost and stays bad.
 func (b *auditRun) ask(ctx context.Context) (good, answered bool) {

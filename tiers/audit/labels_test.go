@@ -109,16 +109,15 @@ func TestAJudgedDraftHasTheJudgesLabelOnly(t *testing.T) {
 func TestTheJudgeIsAskedBesideALabelWhereTheTargetCan(t *testing.T) {
 	cfg, target := plan.Config{}, &probe.Capabilities{}
 	cfg.Risk.Label = plan.LabelLenient
-	p := plan.Plan{Auditor: plan.ScorerIDs}
-	if !p.MayAskJudge(&cfg, target) {
+	if !plan.MayAskJudge(&cfg, target, plan.ScorerIDs, false) {
 		t.Error("not asked")
 	}
 	silent := &probe.Capabilities{Missing: []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "because"}}}
 	for what, may := range map[string]bool{
-		"a tool call":            plan.Plan{Auditor: plan.ScorerIDs, Calls: true}.MayAskJudge(&cfg, target),
-		"the judge is the label": plan.Plan{Auditor: plan.ScorerJudge}.MayAskJudge(&cfg, target),
-		"unprobed":               p.MayAskJudge(&cfg, nil),
-		"without logprobs":       p.MayAskJudge(&cfg, silent),
+		"a tool call":            plan.MayAskJudge(&cfg, target, plan.ScorerIDs, true),
+		"the judge is the label": plan.MayAskJudge(&cfg, target, plan.ScorerJudge, false),
+		"unprobed":               plan.MayAskJudge(&cfg, nil, plan.ScorerIDs, false),
+		"without logprobs":       plan.MayAskJudge(&cfg, silent, plan.ScorerIDs, false),
 	} {
 		if may {
 			t.Errorf("%s: asked", what)

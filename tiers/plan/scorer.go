@@ -40,8 +40,9 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
 }
 
 // MayAskJudge reports whether the judge can be asked about an audited draft in addition to the label.
-func (p Plan) MayAskJudge(cfg *Config, target *probe.Capabilities) bool {
-	return cfg.Risk.Label != LabelJudge && p.Auditor != ScorerJudge && !p.Calls && target != nil && target.MissingReason(probe.MissingLogprobs) == ""
+// A tool call has no text that could be asked about.
+func MayAskJudge(cfg *Config, target *probe.Capabilities, auditor Scorer, calls bool) bool {
+	return cfg.Risk.Label != LabelJudge && auditor != ScorerJudge && !calls && target.MissingReason(probe.MissingLogprobs) == ""
 }
 
 // AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
