@@ -29,7 +29,11 @@ type history struct {
 
 // decision is by the state of the moment, or at times an older one.
 func (h *history) decision() risk.Decision {
-	d := h.alone.View(h.rule).Decide(chat, risk.Sampling{Rate: 1}, 0)
+	random := .5
+	if len(h.stale)%14 == 13 {
+		random = 0 // a full-range audit
+	}
+	d := h.alone.View(h.rule).Decide(chat, risk.Sampling{Rate: 1, FullRange: .2}, random)
 	h.stale = append(h.stale, d)
 	if h.rng.IntN(20) == 0 {
 		d = h.stale[max(0, len(h.stale)-1-h.rng.IntN(300))]
@@ -53,6 +57,7 @@ func (h *history) begin(i int) {
 	}
 	d := h.decision()
 	was := h.alone.Version
+	below := d.Version != 0 && d.Floor <= -risk.Unreachable && score < h.alone.Grid.At(len(h.alone.Grid))
 	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
 	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
 	if err != nil || got != want {
@@ -65,6 +70,9 @@ func (h *history) begin(i int) {
 		h.open = append(h.open, ticket)
 	}
 	h.seen[string(want)]++
+	if below && want == risk.Opened {
+		h.seen["below every threshold"]++
+	}
 }
 
 // warmup opens an audit of a draft that the warm-up served, or tells of drafts.
@@ -189,7 +197,7 @@ func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
 		seeds, least = 1, 0
 	}
 	seen := histories(t, redistest.Start(t).Addr, seeds, 2500)
-	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1", "warmup ended 2"} {
+	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1", "warmup ended 2", "below every threshold"} {
 		if seen[what] < least {
 			t.Errorf("%d times %s", seen[what], what)
 		}

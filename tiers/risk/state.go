@@ -118,7 +118,7 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	case s.Version == 0:
 		s.learn(score, now)
 		return Learned
-	case first > d.Hi:
+	case first > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
 		return OutOfRange
 	}
 	s.forget(now)
