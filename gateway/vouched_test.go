@@ -38,12 +38,12 @@ func (w *warming) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult
 	return risk.Opened, nil
 }
 func (w *warming) Drafted(risk.Key, int, int) {}
-func (w *warming) Close(ctx context.Context, _ risk.Key, _ string, bad bool) error {
+func (w *warming) Close(ctx context.Context, _ risk.Key, _ string, result risk.AuditResult) error {
 	select {
 	case <-w.let:
 	case <-ctx.Done():
 	}
-	if bad {
+	if result.Bad {
 		w.bad.Add(1)
 	}
 	w.closed.Add(1)

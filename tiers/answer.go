@@ -98,6 +98,7 @@ func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 		return nil
 	}
 	subject := audit.RequestAuditor{Request: r, Auditor: c.audits, OnAuditPassed: a.OnAuditPassed}
+	subject.AskJudge = plan.MayAskJudge(&r.Config, r.Target.Capabilities, r.Plan.Auditor, r.Plan.Calls) && r.RandomFor(inflight.DrawJudge) < r.Config.Risk.JudgeShare
 	if a.Retainer != nil {
 		subject.RetainBody = a.Retainer.Retain
 	}

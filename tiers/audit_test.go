@@ -90,11 +90,11 @@ func (n *notebook) Drafted(k risk.Key, made, served int) {
 	n.state(k).Drafted(n.rule, made, served, time.Now())
 }
 
-func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
+func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.state(k).Close(n.rule, ticket, bad)
-	n.bad[ticket] = bad
+	n.state(k).Close(n.rule, ticket, result.Bad)
+	n.bad[ticket] = result.Bad
 	return nil
 }
 

@@ -79,7 +79,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 			t.Fatalf("%d scores are none too many for a grid", i)
 		}
 	}
-	if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), false); err != nil {
+	if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), risk.AuditResult{}); err != nil {
 		t.Fatal(err)
 	}
 	w.made(t, k, score, true, 100)

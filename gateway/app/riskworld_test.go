@@ -317,7 +317,7 @@ func (w *riskFleet) made(t *testing.T, k risk.Key, score float64, bad bool, n in
 		switch fate := w.eyes.Open(t, k, score); fate {
 		case risk.Opened:
 			booked++
-			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), bad); err != nil {
+			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), risk.AuditResult{Bad: bad}); err != nil {
 				t.Fatal(err)
 			}
 		case risk.Learned, risk.Stale: // the last score is a replica's now and then

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -46,6 +47,11 @@ type line struct {
 	Map          int       `json:"map"`      // version of the score; 0 is the plain one
 	Grid         int64     `json:"grid"`     // version of the thresholds
 	Label        string    `json:"label"`    // good, bad or lost
+
+	// These may be missing: files of older versions do not have them.
+	Request     string            `json:"request,omitempty"`      // id of the draft's request: 1 … 64 of [A-Za-z0-9-]
+	Labels      map[string]string `json:"labels,omitempty"`       // good or bad, by the name of a risk.Label
+	PrefixShare *float64          `json:"prefix_share,omitempty"` // as risk.Labels has it
 }
 
 // Labels of audits.
@@ -57,11 +63,13 @@ const (
 
 // lineOf converts a log entry to a line.
 func lineOf(e evidence.LogEntry) line {
-	return line{
+	l := line{
 		When: e.When.UTC(), Route: e.Key.Route, TrafficClass: e.Key.TrafficClass, Cohort: e.Key.Cohort, Ticket: e.Ticket,
 		Score: e.Score, Floor: e.Floor, Threshold: e.Threshold, Served: e.Served, Features: append([]float64{}, e.Features...),
-		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label,
+		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label, Request: e.Request,
 	}
+	l.setLabels(&e.Labels)
+	return l
 }
 
 // entry converts a line to a log entry.
@@ -69,7 +77,7 @@ func (l *line) entry() evidence.LogEntry {
 	return evidence.LogEntry{
 		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.TrafficClass, Cohort: l.Cohort}, Ticket: l.Ticket,
 		Score: l.Score, Floor: l.Floor, Threshold: l.Threshold, Served: l.Served, Features: l.Features,
-		Tokens: l.Tokens, Map: l.Map, Version: l.Grid, Label: l.Label,
+		Tokens: l.Tokens, Map: l.Map, Version: l.Grid, Label: l.Label, Request: l.Request, Labels: l.labels(),
 	}
 }
 
@@ -97,13 +105,13 @@ func Read(from io.Reader, see func(number int, e evidence.LogEntry) error) error
 	return in.Err()
 }
 
-// parseLine reads one line: one object with each field once.
+// parseLine reads one line: one object with each field once. Only the optional ones may be missing.
 func parseLine(text []byte) (line, error) {
 	var l line
 	into := map[string]any{
 		"when": &l.When, "route": &l.Route, "traffic_class": &l.TrafficClass, "cohort": &l.Cohort, "ticket": &l.Ticket,
 		"score": &l.Score, "floor": &l.Floor, "threshold": &l.Threshold, "served": &l.Served, "features": &l.Features,
-		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label,
+		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label, "request": &l.Request, "labels": &l.Labels, "prefix_share": &l.PrefixShare,
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -138,7 +146,7 @@ func parseLine(text []byte) (line, error) {
 		return l, errors.New("something follows the object")
 	}
 	for _, name := range fieldNames {
-		if _, missing := into[name]; missing {
+		if _, missing := into[name]; missing && !slices.Contains(optional, name) {
 			return l, fmt.Errorf("%s: is missing", name)
 		}
 	}
@@ -146,7 +154,10 @@ func parseLine(text []byte) (line, error) {
 }
 
 // fieldNames are the fields of a line, in order.
-var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
+var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label", "request", "labels", "prefix_share"}
+
+// optional are those that may be missing.
+var optional = []string{"request", "labels", "prefix_share"}
 
 // describeField describes the valid values of a field.
 func describeField(name string) string {
@@ -165,7 +176,11 @@ func describeField(name string) string {
 		return "conf or head"
 	case "label":
 		return "good, bad or lost"
-	case "ticket":
+	case "labels":
+		return "good or bad by the name of a label"
+	case "prefix_share":
+		return "a number from 0 to 1, if and only if the label exact is given"
+	case "ticket", "request":
 		return "1 to 64 letters, digits and hyphens"
 	}
 	return "a name of at most 256 bytes that can be printed"
@@ -178,7 +193,8 @@ func (l *line) check() error {
 		"cohort": l.Cohort == "conf" || l.Cohort == "head", "ticket": isTicket(l.Ticket),
 		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
 		"tokens": l.Tokens >= 0 && l.Tokens < maxCount, "map": l.Map >= 0 && l.Map < maxCount, "grid": l.Grid >= 0,
-		"label": l.Label == Good || l.Label == Bad || l.Label == Lost,
+		"label":   l.Label == Good || l.Label == Bad || l.Label == Lost,
+		"request": l.Request == "" || isTicket(l.Request), "labels": l.hasLabels(), "prefix_share": l.hasPrefixShare(),
 	}
 	for _, x := range l.Features {
 		fine["features"] = fine["features"] && isScore(x)

@@ -16,6 +16,10 @@ import (
 // goodLine is a line as export writes it.
 const goodLine = `{"when":"2026-01-02T03:04:05.678Z","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1e9,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"map":0,"grid":1700000000000000,"label":"lost"}`
 
+// labelledLine is a line with what every label says.
+var labelledLine = strings.Replace(goodLine, `"label":"lost"`,
+	`"label":"bad","request":"0a1b","labels":{"exact":"bad","greedy_prefix":"good","loose":"good"},"prefix_share":0.75`, 1)
+
 func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 	for old, tc := range map[string]struct{ with, want string }{
 		`"score":-0.25`:                {`"score":NaN`, "line 2: score: invalid character 'N' looking for beginning of value"},
@@ -27,7 +31,7 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"tokens":80`:                  {`"tokens":-1`, "line 2: tokens: want a count"},
 		`"map":0`:                      {`"map":1.5`, "line 2: map: want a count"},
 		`"grid":17`:                    {`"grid":-17`, "line 2: grid: want a count"},
-		`"label":"lost"`:               {`"label":"fine"`, "line 2: label: want good, bad or lost"},
+		`"label":"lost`:                {`"label":"fine`, "line 2: label: want good, bad or lost"},
 		`"cohort":"conf"`:              {`"cohort":"tail"`, "line 2: cohort: want conf or head"},
 		`"ticket":"T-1"`:               {`"ticket":"T 1"`, "line 2: ticket: want 1 to 64 letters, digits and hyphens"},
 		`"route":"chat"`:               {`"route":"ch\u0007at"`, "line 2: route: want a name of at most 256 bytes that can be printed"},
@@ -41,6 +45,11 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"lost"}`:                      {`"lost"} {}`, "line 2: something follows the object"},
 		`:"lost"}`:                     {`:"lost"`, "line 2: the object has no end"},
 		`{"when"`:                      {`["when"`, "line 2: want a JSON object"},
+		`"label":"lost"`:               {`"label":"lost","request":"a b"`, "line 2: request: want 1 to 64 letters, digits and hyphens"},
+		`,"label":"lost"}`:             {`,"label":"lost","labels":{"strict":"bad"}}`, "line 2: labels: want good or bad by the name of a label"},
+		`0,"label":"lost"}`:            {`0,"label":"lost","labels":{"loose":"fine"}}`, "line 2: labels: want good or bad by the name of a label"},
+		`00,"label":"lost"}`:           {`00,"label":"lost","labels":{"exact":"bad"}}`, "line 2: prefix_share: want a number from 0 to 1, if and only if the label exact is given"},
+		`000,"label":"lost"}`:          {`000,"label":"lost","labels":{"exact":"bad"},"prefix_share":1.5}`, "line 2: prefix_share: want a number from 0 to 1, if and only if the label exact is given"},
 		`-4]`:                          {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: has more than 16384 bytes"},
 	} {
 		line := strings.Replace(goodLine, old, tc.with, 1)
@@ -56,16 +65,18 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 }
 
 func TestALineIsReadAsItWasWritten(t *testing.T) {
-	var got evidence.LogEntry
-	if err := Read(strings.NewReader(goodLine), func(_ int, e evidence.LogEntry) error { got = e; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	back, err := json.Marshal(lineOf(got))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Replace(goodLine, "1e9", "1000000000", 1), string(back)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	for _, line := range []string{goodLine, labelledLine} {
+		var got evidence.LogEntry
+		if err := Read(strings.NewReader(line), func(_ int, e evidence.LogEntry) error { got = e; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		back, err := json.Marshal(lineOf(got))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.Replace(line, "1e9", "1000000000", 1), string(back)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
 	}
 }
 
@@ -100,6 +111,7 @@ func TestAFileOfMoreKindsThanCanBeImportedIsRefusedByLine(t *testing.T) {
 func FuzzAFileOfAudits(f *testing.F) {
 	f.Add([]byte(goodLine))
 	f.Add([]byte(goodLine + "\n\n"))
+	f.Add([]byte(labelledLine))
 	f.Add([]byte(`{"when":"2026-01-02T03:04:05Z","features":[[[[`))
 	f.Add([]byte(strings.ReplaceAll(goodLine, "-0.25", "-1e-320")))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -115,8 +115,8 @@ func (s evidenceView) Drafted(k risk.Key, made, served int) {
 }
 
 // Close implements [audit.Evidence].
-func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
-	if s.state(k).Close(s.rule(), ticket, bad) {
+func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
+	if s.state(k).Close(s.rule(), ticket, result.Bad) {
 		s.closed++
 	}
 	s.note(k)

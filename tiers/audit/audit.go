@@ -31,7 +31,7 @@ type Evidence interface {
 	// starts the warm-up. It does not block.
 	Drafted(k risk.Key, made, served int)
 	// Close stores the outcome of an open audit.
-	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
+	Close(ctx context.Context, k risk.Key, ticket string, result risk.AuditResult) error
 }
 
 // PendingAudit is an audit that is about to start.
@@ -42,6 +42,7 @@ type PendingAudit struct {
 	Features []float64 // input of a calibrated score
 	Tokens   int       // of the draft
 	Map      int       // version of the calibrated score; 0: none
+	Request  string    // id of the draft's request
 }
 
 // NoEvidence is an [Evidence] that stores nothing.
@@ -64,7 +65,7 @@ func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult
 func (NoEvidence) Drafted(risk.Key, int, int) {}
 
 // Close implements [Evidence].
-func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
+func (NoEvidence) Close(context.Context, risk.Key, string, risk.AuditResult) error { return nil }
 
 // Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {
@@ -110,6 +111,8 @@ type Auditor struct {
 	idle    world.Signal    // set when the last task ends; nil while nothing waits
 	rates   rates
 	budgets map[string]*budget // by route; routes come from the configuration
+
+	workloads map[risk.Key]*workload // at most maxClasses
 }
 
 // New returns an Auditor. It audits nothing before [Auditor.Begin].
@@ -129,7 +132,7 @@ func New(o Options) (*Auditor, error) {
 	if o.NewTicket == nil {
 		o.NewTicket = rand.Text
 	}
-	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}}, nil
+	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 
 // Views counts a request and returns what the evidence says of its traffic class, and the keys at the operating point in
@@ -183,4 +186,30 @@ func (a *Auditor) budget(route string) *budget {
 		a.budgets[route] = b
 	}
 	return b
+}
+
+// AddAnswer counts a whole answer to a request of a key, whoever gave it. judged says that a draft was judged.
+func (a *Auditor) AddAnswer(k risk.Key, t receipt.Tally, judged bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workloads[k]
+	if w == nil {
+		if len(a.workloads) >= maxClasses {
+			clear(a.workloads) // they are learned again within an hour
+		}
+		w = &workload{}
+		a.workloads[k] = w
+	}
+	w.add(t, judged, a.World.Now())
+}
+
+// Workload returns what the requests of a key are like at this replica.
+func (a *Auditor) Workload(k risk.Key) Workload {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workloads[k]
+	if w == nil {
+		return Workload{}
+	}
+	return w.view(a.World.Now())
 }

@@ -14,6 +14,7 @@ type auditRun struct {
 	entries []entry // the keys for which its outcome is evidence
 	opened  []entry // those that the evidence has accepted
 	why     string  // the reason if none was accepted
+	labels  risk.Labels
 }
 
 // prepare finds the keys for which the draft is evidence. It reports whether there may be any.
@@ -57,6 +58,7 @@ func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, err
 	f := b.Features()
 	return evidence.Open(ctx, PendingAudit{
 		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Map: b.Config.Risk.ScoreVersion,
+		Request: b.Request.ID,
 	})
 }
 
@@ -78,10 +80,10 @@ func (b *auditRun) openAll(ctx context.Context) error {
 }
 
 // close stores the outcome of the open entries.
-func (b *auditRun) close(ctx context.Context, bad bool) {
+func (b *auditRun) close(ctx context.Context, result risk.AuditResult) {
 	for _, e := range b.opened {
 		for try := 1; ; try++ {
-			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)
+			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, result)
 			if err == nil || try == auditTries || b.World.Sleep(ctx, auditPause) != nil {
 				break // an entry that cannot be closed stays bad
 			}

@@ -8,8 +8,10 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
+	"github.com/foregate/foregate/tiers/verify"
 )
 
 // RequestAuditor audits the drafts of one request, which has an AuditDecision.
@@ -18,6 +20,7 @@ type RequestAuditor struct {
 	Auditor *Auditor
 
 	RetainBody    func() (released func()) // keeps the request's body valid until released is called; nil: not needed
+	AskJudge      bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
 	OnAuditPassed func()                   // called when the target accepts a draft that was served during a warm-up; may be nil
 }
 
@@ -61,6 +64,15 @@ func (d *Draft) start(task func(context.Context)) bool {
 // whole returns the time limit for an answer in one piece from a pool with the given first-byte timeout.
 func (d *Draft) whole(firstByte time.Duration) time.Duration {
 	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
+}
+
+// newVerifier returns a verifier with the rule of the label.
+func (d *Draft) newVerifier() verify.Verifier {
+	mode := plan.ModeLenient
+	if d.Config.Risk.Label == plan.LabelPrefix {
+		mode = plan.ModeVerify
+	}
+	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
 }
 
 // end charges the audit's cost.

@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/verify"
 )
@@ -45,7 +46,8 @@ func (d *Draft) audit(ctx context.Context) {
 	case len(b.opened) == 0:
 		d.countDropped(b.why)
 	case answered:
-		b.close(ctx, !good)
+		b.askJudge(ctx)
+		b.close(ctx, risk.AuditResult{Bad: !good, Labels: b.labels})
 		if good && d.AuditDecision.Warmup && d.OnAuditPassed != nil {
 			d.OnAuditPassed()
 		}
@@ -69,15 +71,6 @@ func (b *auditRun) tryHead(ctx context.Context) {
 		return
 	}
 	b.add(ctx, entry{Decision: b.AuditDecision.Head, score: float64(r.Score)})
-}
-
-// newVerifier returns a verifier with the rule of the label.
-func (d *Draft) newVerifier() verify.Verifier {
-	mode := plan.ModeLenient
-	if d.Config.Risk.Label == plan.LabelPrefix {
-		mode = plan.ModeVerify
-	}
-	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
 }
 
 // ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
@@ -126,7 +119,7 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	if err != nil || r.Pass || b.Config.Risk.Label != plan.LabelPrefix {
 		return err == nil && r.Pass, err
 	}
-	return float64(r.Kept) >= b.Config.Risk.MinPrefixShare*float64(max(len(b.Transcript().IDs()), 1)), nil
+	return keepsPrefix(r.Check, &b.Config.Risk, len(b.Transcript().IDs())), nil
 }
 
 // applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
@@ -137,6 +130,9 @@ func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
 	draft.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed
+	if err == nil {
+		b.labels = labelsOf(&r, &b.Config, b.Body.Temperature, len(b.Transcript().IDs()))
+	}
 	return r, err
 }
 
@@ -151,12 +147,14 @@ func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 		return false, err
 	}
 	b.cost.Target += own.Usage.Completion
-	if accept.SameAnswer(b.Transcript().Text(), own.Text) {
-		return true, nil
+	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
+	if !good && b.Plan.Auditor == plan.ScorerJudge {
+		r, err := b.applyCheck(ctx)
+		if err != nil {
+			return false, err
+		}
+		good = r.Pass
 	}
-	if b.Plan.Auditor != plan.ScorerJudge {
-		return false, nil
-	}
-	r, err := b.applyCheck(ctx)
-	return err == nil && r.Pass, err
+	b.labels.Set(risk.LabelRegenerate, good)
+	return good, nil
 }

@@ -48,6 +48,7 @@ type rig struct {
 	attempts []engine.Attempt
 	tickets  []dispatch.Ticket
 	bookings []PendingAudit
+	results  []risk.AuditResult
 	streams  int // that are open
 	dropped  []string
 	audited  []int // tokens of each audit
@@ -310,8 +311,11 @@ func (l ledger) told(what string, k risk.Key, ticket string) (risk.OpenResult, e
 	return l.fate(key)
 }
 
-func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
-	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); l.closes == nil {
+func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, result risk.AuditResult) error {
+	l.mu.Lock()
+	l.results = append(l.results, result)
+	l.mu.Unlock()
+	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[result.Bad]); l.closes == nil {
 		return nil
 	}
 	return l.closes()

@@ -276,7 +276,7 @@ func TestTooFewLabelsAreNoFit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	want := "calibrate: 490 good and 10 bad labels, want 500 together and 20 of each"
+	want := "calibrate: 490 good and 10 bad labels, want 500 together and 50 of each"
 	if got := (&TooFewError{Good: 490, Bad: 10}).Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -12,11 +12,6 @@ const (
 	greedy   = features + 1 // index of what greedy requests add to the bias
 	terms    = features + 2
 
-	// ridge is the weight of the penalty. Fits of 500 and more labels of the simulator's drafts are as good with 1 as with 10: the
-	// mean area differs by 0.001. Fits of 200 are more often worse than the plain score with 1 (2.3 % of 480 fits) than with 3
-	// (2.1 %) and 10 (1.2 %), and 10 costs where labels are many.
-	ridge = 3
-
 	// maxWeight is the largest weight of a feature: a hundredth of a nat more or less would
 	// then be e^10 in the odds.
 	maxWeight = 1e3
@@ -37,14 +32,14 @@ type vector [terms]float64
 
 // regression is a logistic regression on features that are scaled to mean 0 and deviation 1:
 //
-//	minimise  1/n·Σ ln(1 + exp(∓z)) + ridge/(2n)·(Σ w² + g²),   z = b + g·k + Σ w·x,   0 ≤ w ≤ 1000·deviation
+//	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·(Σ w² + g²),   z = b + g·k + Σ w·x,   0 ≤ w ≤ 1000·deviation
 //
 // k says whether the request was greedy. Thresholds of greedy and of sampled requests are never compared, so g belongs to no
 // score; without it, the weights would explain the difference between the two (docs/proof.md#fitted-scores).
 //
-// The second sum is as if each weight had been drawn from a normal law of variance 1/ridge: it keeps weights finite
+// The second sum is as if each weight had been drawn from a unit normal: it keeps weights finite
 // where the features tell good from bad without fault, and settles which of two features that say
-// the same is meant. With thousands of samples it moves the others by a few hundredths.
+// the same is meant. With thousands of samples it moves the others by about a hundredth.
 type regression struct {
 	rows        []row
 	mean, scale accept.Features
@@ -186,7 +181,7 @@ func (r *regression) cost(w *vector) float64 {
 	}
 	for i, v := range w {
 		if i != bias {
-			sum += ridge * v * v / 2
+			sum += v * v / 2
 		}
 	}
 	return sum / float64(len(r.rows))
@@ -211,8 +206,8 @@ func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
 	}
 	for i := range terms {
 		if i != bias {
-			slope[i] += ridge * w[i] / n
-			curve[i][i] += ridge / n
+			slope[i] += w[i] / n
+			curve[i][i] += 1 / n
 		}
 	}
 	curve[bias][bias] += minCurve

@@ -11,8 +11,8 @@ import (
 // Open records an audit as bad before its outcome is known. It waits for Redis for at most a second, even if
 // ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
-	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
-		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
+	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
+		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Map, a.Hi)
 	}
 	r := b.opts.Rule(a.Key.Route)
 	var fate risk.OpenResult
@@ -22,7 +22,7 @@ func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	} else {
 		var word string
 		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
-			joined(a.Features), a.Tokens, a.Map)
+			joined(a.Features), a.Tokens, a.Map, a.Request)
 		fate = risk.OpenResult(word)
 	}
 	switch {
@@ -35,7 +35,7 @@ func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 }
 
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
-func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
 	if !ticketShape.MatchString(ticket) {
 		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}
@@ -43,14 +43,14 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) 
 	var known, warmup bool
 	var err error
 	if b.local != nil {
-		known, warmup, err = b.local.close(r, k, ticket, bad)
+		known, warmup, err = b.local.close(r, k, ticket, result)
 	} else {
 		outcome := 0
-		if bad {
+		if result.Bad {
 			outcome = 1
 		}
 		var word string
-		word, err = b.change(ctx, closeScript, k, r, ticket, outcome)
+		word, err = b.change(ctx, closeScript, k, r, ticket, outcome, result.Labels.String())
 		known, warmup = word != "0", word == "2"
 	}
 	if warmup {
@@ -62,7 +62,7 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) 
 	case err != nil:
 	case !known:
 		b.metrics.count(k, labelLost)
-	case bad:
+	case result.Bad:
 		b.metrics.count(k, labelBad)
 	default:
 		b.metrics.count(k, labelGood)

@@ -59,16 +59,17 @@ func FuzzFields(f *testing.F) {
 // FuzzLog reads an entry of the log, a name of the index and a list of versions.
 func FuzzLog(f *testing.F) {
 	f.Add("1700000000000-3", "x-1", chat.String(), "0.9", "0.1 0.2", "12", "1 2 3")
+	f.Add("1700000000000-3", "x-1", chat.String(), "0.9", "exact=bad loose=good prefix_share=0.5", "1", "1")
 	f.Add("-", "", "//", "nan", strings.Repeat("1 ", 9), "-1", "99999999999 x 1")
 	f.Fuzz(func(t *testing.T, id, ticket, key, score, features, count, list string) {
-		values := map[string]any{"opened": ticket, "closed": ticket, "bad": count, "key": key, "score": score, "floor": score, "threshold": score, "features": features, "tokens": count, "map": count, "version": count}
+		values := map[string]any{"opened": ticket, "closed": ticket, "bad": count, "key": key, "score": score, "floor": score, "threshold": score, "features": features, "tokens": count, "map": count, "version": count, "request": list, "labels": features}
 		if e, ok := openedOf(id, values); ok {
 			name, err := nameOf(e.Key)
-			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > maxFeatures || e.Tokens < 0 || e.Map < 0 || e.Version < 0 || e.check() != nil {
+			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > maxFeatures || e.Tokens < 0 || e.Map < 0 || e.Version < 0 || len(e.Request) > 64 || e.check() != nil {
 				t.Fatalf("%+v", e)
 			}
 		}
-		if p, _, ok := closedOf(values); ok && (p.key.String() != key || len(p.ticket) > 64) {
+		if p, result, ok := closedOf(values); ok && (p.key.String() != key || len(p.ticket) > 64 || !risk.IsShare(result.Labels.PrefixShare)) {
 			t.Fatalf("%+v", p)
 		}
 		of := versions(list)

@@ -18,6 +18,7 @@ type Audit struct {
 	Features []float64 // of the score, for [Store.Log]; at most 8
 	Tokens   int       // of the draft
 	Map      int       // version of the calibrated score, 0 is none
+	Request  string    // id of the draft's request: as a ticket, or "" if unknown
 }
 
 // maxFeatures is how many features of an audit are stored.
@@ -45,7 +46,10 @@ type LogEntry struct {
 	Map       int    // version of the calibrated score, 0 is none
 	Version   int64  // of the grid
 	Alarm     int64  // drift alarms before it; 0 in entries of versions that did not store it
-	Label     string // good, bad, or lost: no outcome in the log
+	Label     string // by the label in force: good, bad, or lost: no outcome in the log
+
+	Request string      // id of the draft's request, for its receipt; "": unknown
+	Labels  risk.Labels // what every label says; zero while there is no outcome
 }
 
 // check returns why an entry is not valid evidence, nil if it is.

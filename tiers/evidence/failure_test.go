@@ -32,7 +32,7 @@ func (r *replica) shut() {
 func (r *replica) away() {
 	r.t.Helper()
 	r.shut()
-	if err := r.Close(r.t.Context(), chat, "away", false); !errors.Is(err, ErrAway) {
+	if err := r.Close(r.t.Context(), chat, "away", risk.AuditResult{}); !errors.Is(err, ErrAway) {
 		r.t.Errorf("close: %v", err)
 	}
 }
@@ -79,7 +79,7 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	if v := r.View(chat); v.Serves() || v.Version != 0 {
 		t.Errorf("of an empty Redis: %+v", v)
 	}
-	redistest.Within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", false) == nil })
+	redistest.Within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", risk.AuditResult{}) == nil })
 	r.certify() // the scripts are loaded anew
 	r.later(calm)
 	r.tick(t.Context())
@@ -149,7 +149,7 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 		w, err := next.whole(t.Context(), chat)
 		return err == nil && !w.missing && differ(r.state().State, w.State) == ""
 	})
-	if err := next.Close(t.Context(), chat, "told", false); !errors.Is(err, ErrAway) {
+	if err := next.Close(t.Context(), chat, "told", risk.AuditResult{}); !errors.Is(err, ErrAway) {
 		t.Errorf("a replica takes writes: %v", err)
 	}
 	was := next.state()
@@ -187,7 +187,7 @@ func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
 	if took := time.Since(began); !errors.Is(err, ErrAway) || took > callTime+200*time.Millisecond {
 		t.Errorf("open: %v after %v", err, took)
 	}
-	if err := brisk.Close(t.Context(), chat, "slow", false); !errors.Is(err, ErrAway) {
+	if err := brisk.Close(t.Context(), chat, "slow", risk.AuditResult{}); !errors.Is(err, ErrAway) {
 		t.Errorf("close: %v", err)
 	}
 	redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
@@ -210,7 +210,7 @@ func TestACallerThatLeavesCutsNothing(t *testing.T) {
 	if err != nil || fate != risk.Opened {
 		t.Errorf("open: %s, %v", fate, err)
 	}
-	if err := r.Close(ctx, chat, "x", false); err != nil {
+	if err := r.Close(ctx, chat, "x", risk.AuditResult{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -365,7 +365,7 @@ func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shut()
-	if err := r.Close(t.Context(), chat, "under-way", true); !errors.Is(err, ErrAway) {
+	if err := r.Close(t.Context(), chat, "under-way", risk.AuditResult{Bad: true}); !errors.Is(err, ErrAway) {
 		t.Errorf("close: %v", err)
 	}
 	if d := differ(was.State, r.state().State); d != "" {
@@ -392,7 +392,7 @@ func TestManyReplicasThroughARestartStaySound(t *testing.T) {
 				if _, err := r.Open(ctx, Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
 					t.Errorf("open: %v", err)
 				}
-				if err := r.Close(ctx, chat, ticket, i%50 == 0); err != nil && !errors.Is(err, ErrAway) {
+				if err := r.Close(ctx, chat, ticket, risk.AuditResult{Bad: i%50 == 0}); err != nil && !errors.Is(err, ErrAway) {
 					t.Errorf("close: %v", err)
 				}
 			}

@@ -104,7 +104,7 @@ func (r *replica) open(ticket string, score float64) risk.OpenResult {
 
 func (r *replica) close(ticket string, bad bool) {
 	r.t.Helper()
-	if err := r.Close(r.t.Context(), chat, ticket, bad); err != nil {
+	if err := r.Close(r.t.Context(), chat, ticket, risk.AuditResult{Bad: bad}); err != nil {
 		r.t.Fatalf("close %s: %v", ticket, err)
 	}
 }

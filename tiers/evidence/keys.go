@@ -79,6 +79,9 @@ var (
 	ticketShape = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 )
 
+// isRequest reports whether a text is a request id, or "" for an unknown one.
+func isRequest(id string) bool { return id == "" || ticketShape.MatchString(id) }
+
 // nameOf is the unique name of a key.
 func nameOf(k risk.Key) (string, error) {
 	if k.Route == "" || len(k.Route) > maxName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {

@@ -116,7 +116,7 @@ func checked(r risk.Rule, k risk.Key) error {
 }
 
 // close reports whether an audit was in progress, and whether its draft was served by the warm-up.
-func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, warmup bool, err error) {
+func (l *local) close(r risk.Rule, k risk.Key, ticket string, result risk.AuditResult) (was, warmup bool, err error) {
 	if err := checked(r, k); err != nil {
 		return false, false, err
 	}
@@ -128,11 +128,11 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, wa
 	}
 	known.used = l.now()
 	open := known.Warmup.Open
-	if !known.Close(r, ticket, bad) {
+	if !known.Close(r, ticket, result.Bad) {
 		return false, false, nil
 	}
 	if at, ok := l.places[place{k, ticket}]; ok {
-		l.log[at].Label = labelOf(bad)
+		l.log[at].Label, l.log[at].Labels = labelOf(result.Bad), result.Labels
 	}
 	return true, known.Warmup.Open < open, nil
 }
@@ -141,7 +141,7 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, wa
 func (l *local) opened(a Audit) {
 	e := LogEntry{
 		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
-		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Alarm: a.Alarm, Label: labelLost,
+		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Alarm: a.Alarm, Label: labelLost, Request: a.Request,
 	}
 	if l.places == nil {
 		l.places = make(map[place]int)

@@ -88,15 +88,16 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		good := Audit{Decision: risk.Decision{Key: chat}, Ticket: "x", Score: 1}
 		for name, spoil := range map[string]func(a *Audit){
-			"no ticket":         func(a *Audit) { a.Ticket = "" },
-			"a ticket of words": func(a *Audit) { a.Ticket = "a b" },
-			"a long ticket":     func(a *Audit) { a.Ticket = strings.Repeat("x", 65) },
-			"many features":     func(a *Audit) { a.Features = make([]float64, 9) },
-			"no route":          func(a *Audit) { a.Key.Route = "" },
-			"a bucket of two":   func(a *Audit) { a.Key.TrafficClass = "a/b" },
-			"no lot":            func(a *Audit) { a.Key.Cohort = "" },
-			"a route of lines":  func(a *Audit) { a.Key.Route = "a\nb" },
-			"an index below 0":  func(a *Audit) { a.Hi = -1 },
+			"no ticket":          func(a *Audit) { a.Ticket = "" },
+			"a ticket of words":  func(a *Audit) { a.Ticket = "a b" },
+			"a long ticket":      func(a *Audit) { a.Ticket = strings.Repeat("x", 65) },
+			"a request of words": func(a *Audit) { a.Request = "a b" },
+			"many features":      func(a *Audit) { a.Features = make([]float64, 9) },
+			"no route":           func(a *Audit) { a.Key.Route = "" },
+			"a bucket of two":    func(a *Audit) { a.Key.TrafficClass = "a/b" },
+			"no lot":             func(a *Audit) { a.Key.Cohort = "" },
+			"a route of lines":   func(a *Audit) { a.Key.Route = "a\nb" },
+			"an index below 0":   func(a *Audit) { a.Hi = -1 },
 		} {
 			a := good
 			spoil(&a)
@@ -104,7 +105,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 				t.Errorf("%s: %s, %v", name, fate, err)
 			}
 		}
-		if err := r.Close(t.Context(), chat, "a b", false); err == nil || errors.Is(err, ErrAway) {
+		if err := r.Close(t.Context(), chat, "a b", risk.AuditResult{}); err == nil || errors.Is(err, ErrAway) {
 			t.Errorf("close: %v", err)
 		}
 		r.by(risk.Rule{MaxWrongRate: 1, ErrorProbability: .05, LeaseAudits: 10, DriftRunLength: 10})
@@ -236,6 +237,40 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 		n := 0
 		if err := r.Log(t.Context(), func(LogEntry) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 			t.Errorf("%v after %d", err, n)
+		}
+	})
+}
+
+func TestTheLogKeepsWhatEachLabelSays(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		r.teach()
+		var said risk.Labels
+		said.Set(risk.LabelExact, false)
+		said.Set(risk.LabelLoose, true)
+		said.PrefixShare = 0.25
+		for ticket, request := range map[string]string{"told": "0a1b", "unlabelled": ""} {
+			a := Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1, Request: request}
+			if fate, err := r.Open(t.Context(), a); err != nil || fate != risk.Opened {
+				t.Fatalf("%s, %v", fate, err)
+			}
+		}
+		if err := r.Close(t.Context(), chat, "told", risk.AuditResult{Bad: true, Labels: said}); err != nil {
+			t.Fatal(err)
+		}
+		if r.raw != nil { // labels that nobody of ours wrote: the outcome counts all the same
+			r.raw.XAdd(t.Context(), xadd("closed", "unlabelled", "key", chat.String(), "bad", "0", "labels", "loose=fine"))
+		} else {
+			r.close("unlabelled", false)
+		}
+		got := map[string]LogEntry{}
+		if err := r.Log(t.Context(), func(e LogEntry) error { got[e.Ticket] = e; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if e := got["told"]; e.Request != "0a1b" || e.Label != "bad" || e.Labels != said {
+			t.Errorf("%+v", e)
+		}
+		if e := got["unlabelled"]; e.Request != "" || e.Label != "good" || e.Labels != (risk.Labels{}) {
+			t.Errorf("%+v", e)
 		}
 	})
 }

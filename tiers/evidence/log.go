@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
@@ -27,10 +29,10 @@ func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 		}
 		return nil
 	}
-	outcomes := make(map[place]string)
+	outcomes := make(map[place]risk.AuditResult)
 	last, err := b.pages(ctx, "+", func(m redis.XMessage) error {
-		if p, bad, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
-			outcomes[p] = labelOf(bad)
+		if p, result, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
+			outcomes[p] = result
 		}
 		return nil
 	})
@@ -42,8 +44,8 @@ func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 		if !ok {
 			return nil
 		}
-		if label, ok := outcomes[place{e.Key, e.Ticket}]; ok {
-			e.Label = label
+		if result, ok := outcomes[place{e.Key, e.Ticket}]; ok {
+			e.Label, e.Labels = labelOf(result.Bad), result.Labels
 		}
 		return visit(e)
 	})
@@ -94,12 +96,14 @@ func word(values map[string]any, name string) string {
 	return s
 }
 
-// closedOf parses an outcome.
-func closedOf(values map[string]any) (p place, bad, ok bool) {
+// closedOf parses an outcome. Labels that cannot be parsed, for example of a newer version, count as unknown.
+func closedOf(values map[string]any) (p place, result risk.AuditResult, ok bool) {
 	p.ticket = word(values, "closed")
 	p.key, ok = keyOf(word(values, "key"))
 	outcome := word(values, "bad")
-	return p, outcome == "1", ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
+	result.Bad = outcome == "1"
+	result.Labels, _ = risk.ParseLabels(word(values, "labels"))
+	return p, result, ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
 }
 
 // openedOf parses an audit, without its outcome.
@@ -115,7 +119,8 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"),
 		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
 		Tokens: int(r.count("tokens")), Map: int(r.count("map")), Version: r.count("version"), Alarm: r.count("alarm"), Label: labelLost,
+		Request: f["request"],
 	}
 	e.Key, ok = keyOf(f["key"])
-	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && ticketShape.MatchString(e.Ticket)
+	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && ticketShape.MatchString(e.Ticket) && isRequest(e.Request)
 }

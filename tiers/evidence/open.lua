@@ -1,6 +1,6 @@
 -- Books an audit as bad before anybody knows its outcome: risk.State.Open.
 -- ARGV 6 ticket, 7 version of the grid, 8 of the evidence, 9 last index audited, 10 score, 11 threshold, 12 floor,
---   13 features, 14 tokens, 15 version of the calibrated score
+--   13 features, 14 tokens, 15 version of the calibrated score, 16 the request's id, '' none
 -- -> {fate, what was wrong, then the fields of a view}
 local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)
@@ -40,7 +40,7 @@ elseif s.version==0 then
   learn()
   s.map=ARGV[15]
   fate='learned'
-elseif first>hi then fate='outside'
+elseif first>hi and (tonumber(ARGV[12]) or 0)>-1e9 then fate='outside'
 else
   local n
   n,known=underway(ticket,known,present)
@@ -63,6 +63,6 @@ end
 local new=save()
 if fate=='booked' then
   note('opened',ticket,'key',ARGV[1],'score',ARGV[10],'floor',ARGV[12],'threshold',ARGV[11],'served',extra[2]:match('^%d+ %d+ (%d)'),
-    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'alarm',ARGV[8])
+    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[16])
 end
 return reply(fate,new)

@@ -44,9 +44,9 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 						continue
 					case 1:
 						bad.Add(1)
-						err = r.Close(context.Background(), chat, ticket, true)
+						err = r.Close(context.Background(), chat, ticket, risk.AuditResult{Bad: true})
 					default:
-						err = r.Close(context.Background(), chat, ticket, false)
+						err = r.Close(context.Background(), chat, ticket, risk.AuditResult{})
 					}
 					if err != nil {
 						t.Errorf("close: %v", err)

@@ -56,6 +56,7 @@ const (
 	DrawExplore Purpose = iota // whether a draft is made although it is not expected to pay
 	DrawAudit                  // whether a draft is audited
 	DrawSample                 // rejection sampling
+	DrawJudge                  // whether an audit asks the judge, too
 )
 
 // Services are shared by all requests of a cascade.

@@ -118,6 +118,7 @@ type Risk struct {
 	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .audit_boost, .explore_rate, .full_range_share
 	Label               Label      // what makes an audited draft good (risk.label)
 	MinPrefixShare      float64    // with LabelPrefix: least share of the draft that must be the target's first choices (risk.min_prefix_share, 0 … 1)
+	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared (risk.judge_share, 0 … 1)
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
 	ScoreVersion        int        // version of the calibrated score; 0 is the plain one (risk.score_version)

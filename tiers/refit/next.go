@@ -32,7 +32,6 @@ const (
 
 	// The candidate is given up, because:
 	DropDrift     Action = "drift"     // a drift alarm came
-	DropRule      Action = "rule"      // ε or δ is another
 	DropMissing   Action = "missing"   // its score cannot be read
 	DropUncertain Action = "uncertain" // half a lease of audits did not certify it at the acceptance of the score in force
 )
@@ -160,8 +159,6 @@ func (h history) collect(in *Input) Step {
 	switch {
 	case h.drifted.After(p.Fitted):
 		return drop(DropDrift)
-	case p.Eps != in.Rule.MaxWrongRate || p.Delta != in.Rule.ErrorProbability:
-		return drop(DropRule)
 	case m == nil:
 		return drop(DropMissing)
 	}

@@ -133,7 +133,7 @@ func (r *run) round(t testing.TB) Step {
 	}
 	r.fits++
 	r.maps[r.fits] = &f.Map
-	if r.state = r.state.WithCandidate(r.fits, &f, s.Samples, r.rule); r.rival == fitted {
+	if r.state = r.state.WithCandidate(r.fits, &f, s.Samples); r.rival == fitted {
 		r.state.Fitted = time.Time{}
 	}
 	return s

@@ -8,21 +8,11 @@ import (
 // OfferedRates are the values of ε that a [Frontier] compares.
 var OfferedRates = [...]float64{.01, .02, .03, .05, .08, .10, .15, .20, .30}
 
-// Outcome is what one label says of an audited draft.
-type Outcome uint8
-
-// The outcomes.
-const (
-	OutcomeLost Outcome = iota // none: the audit is under way, or was lost
-	OutcomeGood
-	OutcomeBad
-)
-
 // Sample is one audit as a frontier counts it.
 type Sample struct {
 	Score   float64 // one that is not finite is below every threshold
 	Floor   float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
-	Outcome Outcome
+	Outcome Outcome // by one label; OutcomeUnknown: it is under way, or was lost
 }
 
 // FrontierInput is the evidence that a [Frontier] is made from: all audits of one key, one grid and one label since the

@@ -60,7 +60,7 @@ func (a *audited) audit(samples int) {
 			s.Outcome = OutcomeBad
 		}
 		if bad && a.rng.Float64() < a.lose {
-			s.Outcome = OutcomeLost
+			s.Outcome = OutcomeUnknown
 		}
 		if score >= s.Floor {
 			a.all = append(a.all, s)
@@ -226,7 +226,7 @@ func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
 	a := newAudited(usual, 0, proofSeed, 2)
 	a.audit(2000)
 	for i := range a.all {
-		a.all[i].Outcome = OutcomeLost
+		a.all[i].Outcome = OutcomeUnknown
 	}
 	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
 	if f.Known || f.Lost != 2000 || f.Bad != 0 || f.Points[0].Share != (Range{High: 1}) {

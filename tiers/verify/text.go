@@ -3,8 +3,6 @@ package verify
 import (
 	"bytes"
 	"context"
-
-	"github.com/foregate/foregate/tiers/accept"
 )
 
 // byText has the target score the draft's text in its own tokens. The check is then exact in the target's tokens,
@@ -29,12 +27,11 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
-	r.Check = a.Rule.Check(s.Choices)
-	kept := a.Rule.limitTo(&r.Check, span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit})
-	if r.Pass {
+	r.scored = scoredDraft{choices: s.Choices, text: &span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}}
+	var kept int
+	if r.Check, kept = r.scored.checkText(a.Rule); r.Pass {
 		return nil
 	}
-	r.Kept = 0
 	if kept == 0 || !d.Resumes {
 		return nil
 	}
@@ -51,26 +48,4 @@ func (d *Draft) textWithStop() []byte {
 		return d.Text
 	}
 	return append(bytes.Clone(d.Text), d.StopWord...)
-}
-
-// span is a draft in the target's own tokens.
-type span struct {
-	limit   int  // the client's; 0 is none
-	scored  int  // tokens, with the one that ends the answer
-	own     int  // without
-	atLimit bool // the draft was ended by the limit
-}
-
-// limitTo applies max_tokens, which counts the target's tokens if the rule is exact. It returns how many tokens the
-// target may continue.
-func (r Rule) limitTo(c *accept.Check, s span) int {
-	if r.Exact && s.limit > 0 && c.Pass && (s.scored > s.limit || s.atLimit && s.scored < s.limit) {
-		c.Pass, c.Reason = false, accept.ReasonTargetDisagrees
-	}
-	if s.limit > 0 && c.Kept > s.limit {
-		return min(s.limit, s.own)
-	}
-	// The last token that stands may end where it does only because the draft's text was cut
-	// there: it counts where another that stands follows it.
-	return min(max(c.Kept-1, 0), s.own)
 }

@@ -34,30 +34,6 @@ func (a Verifier) endIDs() []int32 {
 	return a.Target.Capabilities.EOS
 }
 
-// Rule says how the target's scores of a draft are judged.
-type Rule struct {
-	Exact    bool            // every token is what the target would have chosen, but for ties
-	Tie      accept.Nats     // of these
-	Leniency accept.Leniency // else
-}
-
-// RuleOf returns a mode's rule for answers at a temperature.
-func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
-	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: cfg.Strictness.Leniency(temperature)}
-}
-
-// Check judges the target's scores of a draft's tokens.
-func (r Rule) Check(choices []accept.Choice) accept.Check {
-	opinions := make([]accept.TargetScore, len(choices))
-	for i := range choices {
-		opinions[i] = choices[i].TargetScore
-	}
-	if r.Exact {
-		return accept.CheckGreedy(opinions, r.Tie)
-	}
-	return r.Leniency.Check(opinions)
-}
-
 // Draft is what the target needs to know of a draft.
 type Draft struct {
 	PromptIDs, IDs []int32
@@ -91,10 +67,21 @@ type Result struct {
 	Computed int    // tokens that it computed for that, prompts included
 	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
 	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
+
+	scored scoredDraft // what Check was made from
 }
 
 // Part is the accepted beginning of a draft in the target's own ids.
 type Part struct {
 	PromptIDs, IDs []int32
 	Text           int // bytes of the draft's text
+}
+
+// CheckBy applies another rule to the scores that the result was made from. It returns false if there are none: the check
+// failed, or was made by a judge.
+func (r *Result) CheckBy(rule Rule) (accept.Check, bool) {
+	if len(r.scored.choices) == 0 {
+		return accept.Check{}, false
+	}
+	return r.scored.check(rule), true
 }

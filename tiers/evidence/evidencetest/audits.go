@@ -48,7 +48,7 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Opened {
 			t.Fatalf("%s: audit %d was %s", k, i, fate)
 		}
-		if err := a.Book.Close(t.Context(), k, a.Ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), risk.AuditResult{Bad: badEvery > 0 && i%badEvery == badEvery-1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
 		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Opened {
 			t.Fatalf("%v, %s", err, fate)
 		}
-		if err := a.Book.Close(t.Context(), k, a.Ticket(), i < bad); err != nil {
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), risk.AuditResult{Bad: i < bad}); err != nil {
 			t.Fatal(err)
 		}
 	}
