@@ -138,6 +138,8 @@ var specs = sorted([]Spec{
 		whole(0, 1000, func(v *Values) *int { return &v.Tiers.Risk.MaxConcurrentAudits })),
 	route("risk.score_version", "0", "Version of the calibrated score (`foregate risk fit`) that judges drafts; 0 is the plain score. Every version is certified separately.",
 		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.Risk.ScoreVersion })),
+	route("risk.refit", "auto", "Whether a calibrated score is fitted to the audits in the background. `auto`: a fitted score that is clearly better becomes a candidate. While audits certify it, they are of drafts with any score (`risk.full_range_share` is 1). It replaces the score in force, by `risk.score_version`, when it is certified for as many drafts. A `risk.score_version` that an operator has set stays: unset it to allow refits. `off`: only `foregate risk fit` fits.",
+		either(func(v *Values) *bool { return &v.Tiers.Risk.Refit }, "auto", "off")),
 	route("risk.scope", "route", "Which requests share evidence and a threshold. The guarantee holds for the mix of requests that share them. `route`: all requests of the route. `prompt_length`: prompts of up to 1,024, up to 4,096, and more tokens apart, so that the guarantee holds for each of them, and each must be certified by itself. In both, requests at temperature 0 are apart.",
 		choice(func(v *Values) *plan.Scope { return &v.Tiers.Risk.Scope }, plan.ScopeRoute, plan.ScopePromptLength)),
 	route("risk.max_staleness", "60s", "How long a certified threshold stays valid if it cannot be refreshed from Redis. See `risk.on_stale`.",
