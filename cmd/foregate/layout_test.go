@@ -26,7 +26,6 @@ var arrows = map[string][]string{
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/refit", "tiers/risk"},
 	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff": {},
 	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
@@ -107,7 +106,7 @@ var arrows = map[string][]string{
 	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},
-	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
+	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
 	"loadtest/virtual/engines":   {"loadtest", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
 	"loadtest/virtual/eventloop": {"tiers/world"},
 	"loadtest/virtual/sharing":   {"cache", "gateway/pipeline", "loadtest/virtual/engines", "loadtest/virtual/eventloop"},
