@@ -74,7 +74,7 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 
 // fundAudits adds a share of the target's cost to the audit budget.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
-	if !r.Config.Mode.Audited() {
+	if !r.Config.Mode.Audited() && !r.Config.VerifyDrafts.Checks() {
 		return
 	}
 	t := o.Tally
