@@ -79,14 +79,15 @@ type Options struct {
 	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
-	Generations  *cache.Generations                                             // its creator runs it; nil joins no requests
-	Salt         func(tenant string) string                                     // separates tenants in prefix caches; nil does not
-	Cache        *cache.Store                                                   // its creator runs it; nil is none
-	CacheConfig  func(route string) cache.Config                                // live; nil with no Cache
-	ServedModels func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
-	Purge        func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
-	Risk         func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
-	Tracer       Tracer                                                         // nil: only forwards a client's traceparent
+	Generations   *cache.Generations                                             // its creator runs it; nil joins no requests
+	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
+	Cache         *cache.Store                                                   // its creator runs it; nil is none
+	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
+	ServedModels  func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
+	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
+	Risk          func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
+	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
+	Tracer        Tracer                                                         // nil: only forwards a client's traceparent
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
 	ReceiptShare func() float64              // share of the receipts that is written to the log, 0 … 1, live; nil is none

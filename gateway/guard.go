@@ -75,6 +75,7 @@ var scopes = map[string]operator.Scope{
 	"/admin/cache":             operator.Operate,
 	"/admin/cache/purge":       operator.Operate,
 	"/admin/risk":              operator.Operate,
+	"/admin/risk/frontier":     operator.Operate,
 	"/admin/tenants":           operator.Operate,
 	"/admin/receipts":          operator.Operate,
 	"/admin/receipts/*":        operator.Operate,

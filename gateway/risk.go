@@ -141,6 +141,9 @@ func (g *Gateway) riskRoutes(r chi.Router) {
 	if g.opts.Risk != nil {
 		r.Get("/admin/risk", g.risk)
 	}
+	if g.opts.RiskFrontiers != nil {
+		r.Get("/admin/risk/frontier", g.riskFrontier)
+	}
 }
 
 // risk answers GET /admin/risk?route=NAME.

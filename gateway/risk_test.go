@@ -69,3 +69,51 @@ func TestWithoutAuditsThereIsNothingToSeeOfThem(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
+	more := 120.0
+	known := RiskFrontiers{
+		Frontiers: []RiskFrontier{
+			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "balanced", InForce: true, Settings: []string{}, MaxWrongRate: .1, Known: true, Audits: 1500,
+				Points: []FrontierPoint{{MaxWrongRate: .1, InForce: true, Share: FrontierRange{.2, .3, .4}, Wrong: FrontierRange{.01, .02, .03}, Audits: &more}}},
+			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge", Settings: []string{}},
+		},
+		Disagreements: []LabelDisagreement{{Route: "other", Bad: "exact", Good: "judge", Examples: []LabelExample{{Request: "r1"}}}},
+	}
+	var err error
+	g := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Risk = func(context.Context) ([]RiskView, error) { return nil, nil }
+		o.RiskFrontiers = func(ctx context.Context) (RiskFrontiers, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				return RiskFrontiers{}, errors.New("a reading without a deadline")
+			}
+			return known, err
+		}
+	})
+	at := "http://" + g.AdminAddr().String() + "/admin/risk/frontier"
+	all := known
+	mine := RiskFrontiers{Frontiers: known.Frontiers[:1], Disagreements: []LabelDisagreement{}}
+	for query, want := range map[string]RiskFrontiers{"": all, "?route=llama-3": mine} {
+		status, body := g.send(t, http.MethodGet, at+query, "")
+		var got RiskFrontiers
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
+			t.Fatalf("status %d, %v: %s", status, err, body)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", query, diff)
+		}
+	}
+	for query, want := range map[string]int{"?route=nobody": http.StatusNotFound, "?rute=x": http.StatusBadRequest} {
+		if status, body := g.send(t, http.MethodGet, at+query, ""); status != want {
+			t.Errorf("%s: status %d: %s", query, status, body)
+		}
+	}
+	known = RiskFrontiers{}
+	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0,"disagreements":[]}`+"\n" {
+		t.Errorf("status %d: %s", status, body)
+	}
+	err = errors.New("evidence: Redis does not answer")
+	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "evidence_away") {
+		t.Errorf("status %d: %s", status, body)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/plan"
@@ -32,6 +33,8 @@ import (
 var (
 	// soon is how long it takes to a certificate, which hangs on how fast this machine is.
 	soon = regexp.MustCompile(`in \S+( \d+\S*)? \((\d+ audits)\)`)
+	// timed is how long some more audits take.
+	timed = regexp.MustCompile(` \(\d\S*( \d+\S*)?[smhd]\)`)
 )
 
 // keyboard is where an operator types commands; it keeps what comes.
@@ -211,14 +214,14 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	head.Key.Cohort, head.Ticket = "head", "h1"
 	whole.Key.TrafficClass, whole.Ticket = "all.0a1b2c3d", "w1"
 	old := all[2]
-	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:4]
+	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:5]
 	file := auditsFile(t, append(all, head, whole, old))
 	o.enter("risk fit --route chat --in", file)
 	o.enter("risk maps")
 	o.enter("risk fit --route chat --save --in", file)
 	o.enter("settings set risk.score_version@chat=1 --as anne")
 	o.enter("risk maps --route chat")
-	o.enter("risk fit --route chat --since 10m --in", file)
+	o.enter("risk fit --route chat --since 5m --in", file)
 	o.enter("risk fit --route code --in", file)
 	o.compare("riskfit.txt")
 	var lines []mapLine
@@ -300,7 +303,7 @@ func pastAudits(n int) []evidence.LogEntry {
 		}
 		all[i] = evidence.LogEntry{
 			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k", "conf"), Ticket: fmt.Sprintf("p%06d", i),
-			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5}, Tokens: 80, Version: 7, Label: label,
+			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5, -1.5, -0.5}, Tokens: 80, Version: 7, Label: label,
 		}
 	}
 	return all
@@ -311,7 +314,13 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Mixed(t)
 	s := riskview.New(riskview.Options{Evidence: a.Book, Config: func(string) *plan.Config {
-		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4}}
+		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4, Rates: risk.Rates{Audit: .05, Explore: .02}}}
+	}, Economics: func(k risk.Key) riskview.Economics {
+		e := riskview.Economics{PerDay: 10_000, Prompt: 500, Output: 300, Holdback: 48}
+		if k.Route == "chat" { // code has no prices
+			e.Prices = economy.Prices{DraftPrefill: .143e-6, DraftDecode: .2e-6, TargetPrefill: .341e-6, TargetDecode: 1.47e-6}
+		}
+		return e
 	}})
 	target, err := pool.New(pool.Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}})
 	if err != nil {
@@ -327,7 +336,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Risk: s.Views})
+	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Risk: s.Views, RiskFrontiers: s.Frontiers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,5 +368,26 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 	}
 	if status, _, errs := call(t, "risk", "show", "--admin", admin, "--route", "nobody"); status != 1 || !strings.Contains(errs, "status 404") {
 		t.Errorf("status %d: %s", status, errs)
+	}
+	for _, args := range [][]string{{"--admin", admin}, {"-c", embedded, "--route", "chat"}} {
+		status, out, errs := call(t, append([]string{"risk", "frontier"}, args...)...)
+		if status != 0 || errs != "" {
+			t.Errorf("%q: status %d: %s", args, status, errs)
+		}
+		if len(args) == 2 {
+			golden(t, "testdata/riskfrontier.txt", timed.ReplaceAllString(out, " (SOON)"))
+		} else if strings.Contains(out, "code") || !strings.Contains(out, "chat, to_1k.0a1b2c3d, label balanced (in force)") {
+			t.Errorf("of one route: %s", out)
+		}
+	}
+	status, out, _ = call(t, "risk", "frontier", "--admin", admin, "--route", "code", "--json")
+	var answer gateway.RiskFrontiers
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || status != 0 || len(answer.Frontiers) != 1 || answer.Frontiers[0].Route != "code" || answer.Frontiers[0].Priced {
+		t.Errorf("%v, status %d: %s", err, status, out)
+	}
+	for _, args := range [][]string{{"--admin", admin, "--route", "nobody"}, {"-c", embedded, "--route", "nobody"}, {"--admin", "http://127.0.0.1:1"}} {
+		if status, out, errs := call(t, append([]string{"risk", "frontier"}, args...)...); status != 1 || out != "" || errs == "" {
+			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
+		}
 	}
 }

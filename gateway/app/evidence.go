@@ -25,10 +25,24 @@ func (a *App) makeEvidence() {
 		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
 		StaleServes: func(route string) bool { return of(route).ServeStale },
 	})
-	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger})
+	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger, Economics: a.economics})
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Phases))
 	}
+}
+
+// economics returns what the requests of an evidence key are like: those that came to this replica, of each of them as many.
+func (a *App) economics(k risk.Key) riskview.Economics {
+	w := a.cascade.Workload(k)
+	e := riskview.Economics{
+		PerDay: w.PerDay * float64(max(a.Fleet.Replicas(), 1)), Prompt: w.Prompt, Output: w.Output, Holdback: w.Holdback, Salvaged: w.Salvaged,
+	}
+	for _, def := range a.Options.File.Routes {
+		if def.Model == k.Route {
+			e.Prices = routePrices(a.Options.File, def, a.Pools)()
+		}
+	}
+	return e
 }
 
 // evidenceBook adapts the evidence to the cascade.

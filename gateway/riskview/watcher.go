@@ -29,7 +29,9 @@ type Options struct {
 	Config   func(route string) *plan.Config // live
 	Routes   []string                        // whose phases are logged
 	Logger   zerolog.Logger
-	Now      func() time.Time // nil is time.Now
+	// Economics returns what the requests of a key are like; nil: unknown.
+	Economics func(k risk.Key) Economics
+	Now       func() time.Time // nil is time.Now
 }
 
 // Watcher keeps the state of the evidence in memory, and logs changes, while a replica runs.
@@ -40,6 +42,8 @@ type Watcher struct {
 	log    zerolog.Logger
 	now    func() time.Time
 
+	economics func(k risk.Key) Economics // nil: unknown
+
 	last    atomic.Pointer[[]evidence.KeyState]
 	counted atomic.Pointer[Rates] // nil before the first request for views
 
@@ -47,11 +51,15 @@ type Watcher struct {
 	counts   time.Time          // time of the last measurement
 	logged   bool               // Run only: the initial phases were logged
 	logViews []gateway.RiskView // Run only: the last logged views
+
+	frontierMu  sync.Mutex             // one computation at a time
+	frontiers   *gateway.RiskFrontiers // the last ones
+	frontiersAt time.Time
 }
 
 // New makes a Watcher. The caller runs it.
 func New(o Options) *Watcher {
-	s := &Watcher{book: o.Evidence, config: o.Config, routes: o.Routes, log: o.Logger, now: o.Now}
+	s := &Watcher{book: o.Evidence, config: o.Config, routes: o.Routes, log: o.Logger, now: o.Now, economics: o.Economics}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -113,6 +113,8 @@ type Auditor struct {
 	idle    world.Signal    // set when the last task ends; nil while nothing waits
 	rates   rates
 	budgets map[string]*budget // by route; routes come from the configuration
+
+	workloads map[risk.Key]*workload // at most maxClasses
 }
 
 // New returns an Auditor. It audits nothing before [Auditor.Begin].
@@ -132,7 +134,7 @@ func New(o Options) (*Auditor, error) {
 	if o.NewTicket == nil {
 		o.NewTicket = rand.Text
 	}
-	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}}, nil
+	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 
 // Views counts a request and returns what the evidence says of its traffic class, and the keys at the operating point in
@@ -186,4 +188,30 @@ func (a *Auditor) budget(route string) *budget {
 		a.budgets[route] = b
 	}
 	return b
+}
+
+// AddAnswer counts a whole answer to a request of a key, whoever gave it. judged says that a draft was judged.
+func (a *Auditor) AddAnswer(k risk.Key, t receipt.Tally, judged bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workloads[k]
+	if w == nil {
+		if len(a.workloads) >= maxClasses {
+			clear(a.workloads) // they are learned again within an hour
+		}
+		w = &workload{}
+		a.workloads[k] = w
+	}
+	w.add(t, judged, a.World.Now())
+}
+
+// Workload returns what the requests of a key are like at this replica.
+func (a *Auditor) Workload(k risk.Key) Workload {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workloads[k]
+	if w == nil {
+		return Workload{}
+	}
+	return w.view(a.World.Now())
 }

@@ -27,7 +27,7 @@ local function parse()
     if #n>4 or n[1]>0 or n[2]>0 or s.warmup[6]<1 then return nil end
     return {warmup=true}
   end
-  if n[1]<1 or n[2]>#s.grid or n[1]>n[2] or n[3]>1 then return nil end
+  if n[1]<1 or n[2]>#s.grid or n[1]>n[2]+1 or n[3]>1 then return nil end
   local of={}
   for i=5,#n do of[n[i]]=true end
   for _,e in ipairs(s.epochs) do

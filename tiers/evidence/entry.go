@@ -45,6 +45,7 @@ type LogEntry struct {
 	Tokens    int    // of the draft
 	Map       int    // version of the calibrated score, 0 is none
 	Version   int64  // of the grid
+	Alarm     int64  // drift alarms before it; 0 in entries of versions that did not store it
 	Label     string // by the label in force: good, bad, or lost: no outcome in the log
 
 	Request string      // id of the draft's request, for its receipt; "": unknown

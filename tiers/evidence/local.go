@@ -140,7 +140,7 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, result risk.AuditR
 func (l *local) opened(a Audit) {
 	e := LogEntry{
 		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
-		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Label: labelLost, Request: a.Request,
+		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Alarm: a.Alarm, Label: labelLost, Request: a.Request,
 	}
 	if l.places == nil {
 		l.places = make(map[place]int)

@@ -118,7 +118,7 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	e = LogEntry{
 		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"),
 		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
-		Tokens: int(r.count("tokens")), Map: int(r.count("map")), Version: r.count("version"), Label: labelLost,
+		Tokens: int(r.count("tokens")), Map: int(r.count("map")), Version: r.count("version"), Alarm: r.count("alarm"), Label: labelLost,
 		Request: f["request"],
 	}
 	e.Key, ok = keyOf(f["key"])

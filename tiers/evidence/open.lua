@@ -40,7 +40,7 @@ elseif s.version==0 then
   learn()
   s.map=ARGV[15]
   fate='learned'
-elseif first>hi then fate='outside'
+elseif first>hi and (tonumber(ARGV[12]) or 0)>-1e9 then fate='outside'
 else
   local n
   n,known=underway(ticket,known,present)
@@ -63,6 +63,6 @@ end
 local new=save()
 if fate=='booked' then
   note('opened',ticket,'key',ARGV[1],'score',ARGV[10],'floor',ARGV[12],'threshold',ARGV[11],'served',extra[2]:match('^%d+ %d+ (%d)'),
-    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'request',ARGV[16])
+    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[16])
 end
 return reply(fate,new)

@@ -19,6 +19,13 @@ func TestAFullRangeAuditIsEvidenceForEveryThreshold(t *testing.T) {
 	if got := s.Open(plain, wide, s.Grid[gridSize-1], "wide", now); got != Opened || s.Epochs[0].N[gridSize-1] != 1 || s.Epochs[0].N[0] != 0 {
 		t.Errorf("full range: %s, %v", got, s.Epochs[0].N)
 	}
+	counts := s.Epochs[0].N
+	if got := s.Open(plain, wide, s.Grid[gridSize-1]-1, "below", now); got != Opened || s.Epochs[0].N != counts || s.Epochs[0].Audits != 2 {
+		t.Errorf("full range, below every threshold: %s, %v", got, s.Epochs[0].N)
+	}
+	if !s.Close(plain, "below", true) || s.Epochs[0].N != counts {
+		t.Errorf("its outcome counted for a threshold: %v", s.Epochs[0].N)
+	}
 	if d := v.Decide(Key{}, Sampling{Rate: .5, FullRange: .2}, .1); d.Floor == -Unreachable {
 		t.Errorf("a tenth of the requests has no floor, want one in ten of half: %+v", d)
 	}

@@ -1,0 +1,249 @@
+package riskview
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/evidence/evidencetest"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// aKey is the kind of request of these tests.
+var aKey = evidencetest.Key("chat", "all", "conf")
+
+// busy are ten thousand requests a day, at the prices of case A of docs/science.md.
+var busy = Economics{
+	PerDay: 10_000, Prompt: 500, Output: 300, Holdback: 48,
+	Prices: economy.Prices{DraftPrefill: .143e-6, DraftDecode: .2e-6, TargetPrefill: .341e-6, TargetDecode: 1.47e-6},
+}
+
+// wide makes n audits of drafts whose scores are even in 0 … 1, full-range ones: what scores below a quarter is bad, and of
+// the better ones each fiftieth.
+func wide(t *testing.T, a *evidencetest.Audits, n int, labels func(bad bool) risk.Labels) {
+	t.Helper()
+	for i := range n {
+		ticket := fmt.Sprint("w", i)
+		score := math.Mod(float64(i)*.618034, 1)
+		bad := score < .25 || i%50 == 0
+		d := a.Book.View(aKey).Decide(aKey, risk.Sampling{Rate: 1, FullRange: 1}, 0)
+		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: ticket, Score: score, Request: fmt.Sprint("r", i)}); err != nil {
+			t.Fatal(err)
+		}
+		result := risk.AuditResult{Bad: bad}
+		if labels != nil {
+			result.Labels = labels(bad)
+		}
+		if err := a.Book.Close(t.Context(), aKey, ticket, result); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// frontiers reads them as a replica does.
+func frontiers(t *testing.T, a *evidencetest.Audits, e Economics) gateway.RiskFrontiers {
+	t.Helper()
+	s := &Watcher{book: a.Book, config: riskConfig, now: time.Now, economics: func(risk.Key) Economics { return e }}
+	f, err := s.Frontiers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(f); err != nil { // not a number, or infinite
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := evidencetest.New(nil)
+		a.Learn(t, aKey, risk.GridScores)
+		time.Sleep(time.Minute)
+		wide(t, a, 1500, nil)
+		time.Sleep(10 * time.Minute)
+		f := frontiers(t, a, busy).Frontiers
+		if len(f) != 1 || !f[0].Known || f[0].Audits != 1500 || f[0].FullRange != 1500 || !f[0].InForce || !f[0].Priced || *f[0].RequestsPerDay != 10_000 {
+			t.Fatalf("%+v", f)
+		}
+		v := f[0]
+		byRate := map[float64]gateway.FrontierPoint{}
+		for _, p := range v.Points {
+			byRate[p.MaxWrongRate] = p
+			if p.InForce != (p.MaxWrongRate == v.MaxWrongRate) {
+				t.Errorf("in force: %+v", p)
+			}
+			for _, r := range []gateway.FrontierRange{p.Share, p.Wrong, *p.USD, *p.Tokens} {
+				if !(r.Low <= r.Estimate && r.Estimate <= r.High) {
+					t.Errorf("ε %g: %+v is no range", p.MaxWrongRate, r)
+				}
+			}
+		}
+		// 75 % have 2 % bad ones; with the next 5 % it is 8 %; of all 26 %.
+		p := byRate[.05]
+		if !p.Certified || p.Share.Low > .76 || p.Share.High < .74 || p.Share.Estimate < .65 || p.Share.Estimate > .77 || p.Wrong.Low > .02 || p.Wrong.High < .02 {
+			t.Errorf("ε .05: %+v", p)
+		}
+		// The target alone costs 6.1 $ a day; what a draft of three quarters saves is its formula in docs/science.md.
+		want := 10_000 * (economy.EstimateCost(busy.Prices, economy.Shape{Prompt: 500}, economy.Expectation{Samples: 1, UpperBound: p.Share.Estimate, Output: 300, Holdback: 48}).SavingUSD())
+		if p.USD.Estimate > want || p.USD.Estimate < want-.5 || p.Tokens.Estimate != 10_000*300*p.Share.Estimate {
+			t.Errorf("saved %+v, want a little less than %g; %+v", p.USD, want, p.Tokens)
+		}
+		if p := byRate[.01]; p.Certified || p.Audits != nil || p.USD.Estimate > 0 {
+			t.Errorf("ε .01 cannot be kept: %+v, %+v", p, p.USD)
+		}
+		if !strings.Contains(v.Summary, "1500 audits: a maximum wrong rate of 10% serves about") {
+			t.Error(v.Summary)
+		}
+		dear := frontiers(t, a, Economics{PerDay: 10_000, Prompt: 500, Output: 300}).Frontiers[0]
+		if p := dear.Points[3]; dear.Priced || p.USD != nil || p.Tokens == nil {
+			t.Errorf("without prices: %+v", p)
+		}
+		quiet := frontiers(t, a, Economics{Prices: busy.Prices}).Frontiers[0]
+		if p := quiet.Points[3]; quiet.RequestsPerDay != nil || p.USD != nil || p.Tokens != nil || !quiet.Priced {
+			t.Errorf("without requests: %+v", p)
+		}
+	})
+}
+
+func TestAFrontierOfFewAuditsSaysSoInWords(t *testing.T) {
+	a := evidencetest.New(nil)
+	a.Learn(t, aKey, 57)
+	v := frontiers(t, a, busy).Frontiers[0]
+	if v.Known || !strings.HasPrefix(v.Summary, "nothing can be said: scores are collected to choose the thresholds, 57 of 200") {
+		t.Errorf("%+v", v)
+	}
+	a = evidencetest.New(nil)
+	a.Learn(t, aKey, risk.GridScores)
+	a.Audit(t, aKey, 3, 0)
+	v = frontiers(t, a, busy).Frontiers[0]
+	if !strings.HasPrefix(v.Summary, "3 audits: nothing can be said; about ") || v.Needed < 50 {
+		t.Errorf("%+v", v)
+	}
+	for _, p := range v.Points {
+		if everything := (gateway.FrontierRange{High: 1}); v.Known || p.Share != everything || p.Wrong != everything || p.USD != nil || p.Tokens != nil || p.Audits != nil {
+			t.Errorf("of three audits: %+v", p)
+		}
+	}
+	a = evidencetest.New(nil)
+	a.Learn(t, aKey, risk.GridScores)
+	for range 40 {
+		a.Open(t, aKey, .99) // and nobody hears of it
+	}
+	v = frontiers(t, a, busy).Frontiers[0]
+	if v.Known || v.Lost != 40 || v.Summary != "40 audits, all without an outcome: nothing can be said" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Scores of another version, and audits from before an alarm, are no samples.
+func TestAFrontierMixesNoAuditsOfOtherScoresOrTimes(t *testing.T) {
+	a := evidencetest.New(nil)
+	a.Learn(t, aKey, risk.GridScores)
+	wide(t, a, 100, nil)
+	for i := range 5 {
+		d := a.Book.View(aKey).Decide(aKey, risk.Sampling{Rate: 1}, 0)
+		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: fmt.Sprint("m", i), Score: .99, Map: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := frontiers(t, a, busy).Frontiers[0]; v.Audits != 5 || v.Known {
+		t.Errorf("of five audits of the present score: %+v", v)
+	}
+	known, err := a.Book.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known[0].State.Alarm++
+	if audits, err := auditsOf(t.Context(), a.Book, known); err != nil || len(audits[aKey]) != 0 {
+		t.Errorf("%v, %d audits from before the alarm", err, len(audits[aKey]))
+	}
+	known[0].State.Alarm--
+	known[0].State.Version++
+	if audits, err := auditsOf(t.Context(), a.Book, known); err != nil || len(audits[aKey]) != 0 {
+		t.Errorf("%v, %d audits of another grid", err, len(audits[aKey]))
+	}
+}
+
+func TestEachLabelHasAFrontierAndExamples(t *testing.T) {
+	a := evidencetest.New(nil)
+	a.Learn(t, aKey, risk.GridScores)
+	odd := 0
+	wide(t, a, 600, func(bad bool) (l risk.Labels) {
+		odd++
+		l.Set(risk.LabelBalanced, !bad)
+		l.Set(risk.LabelLoose, !bad || odd%2 == 0) // half of the bad ones are good enough for it
+		if odd%10 == 0 {
+			l.Set(risk.LabelJudge, true)
+		}
+		return l
+	})
+	f := frontiers(t, a, busy)
+	labels := map[string]gateway.RiskFrontier{}
+	for _, v := range f.Frontiers {
+		labels[v.Label] = v
+		if v.InForce != (v.Label == "balanced") || v.InForce != (len(v.Settings) == 0) || v.Meaning == "" {
+			t.Errorf("%+v", v)
+		}
+	}
+	if len(labels) != 3 || labels["loose"].Bad >= labels["balanced"].Bad || labels["judge"].Audits != 60 || labels["judge"].Bad != 0 {
+		t.Fatalf("%+v", labels)
+	}
+	if got := strings.Join(labels["loose"].Settings, " "); got != "risk.label@chat=lenient speculation.strictness@chat=loose" {
+		t.Error(got)
+	}
+	alone := evidencetest.New(nil)
+	alone.Learn(t, aKey, risk.GridScores)
+	wide(t, alone, 600, nil)
+	one := frontiers(t, alone, busy).Frontiers[0]
+	if len(one.Points) != len(labels["balanced"].Points) {
+		t.Fatalf("%+v", one)
+	}
+	for i, p := range labels["balanced"].Points {
+		if q := one.Points[i]; p.Share.Low > q.Share.Low || p.Share.High < q.Share.High {
+			t.Errorf("three labels at once say more than one: %+v, %+v", p, q)
+		}
+	}
+	if len(f.Disagreements) == 0 || f.Disagreements[0].Bad != "balanced" || f.Disagreements[0].Good != "loose" || len(f.Disagreements[0].Examples) != maxExamples {
+		t.Fatalf("%+v", f.Disagreements)
+	}
+	for _, e := range f.Disagreements[0].Examples {
+		if !strings.HasPrefix(e.Request, "r") || e.TrafficClass != aKey.TrafficClass {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestFrontiersAreReadAtMostOnceInFiveSecondsAndFailWithRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := evidencetest.New(nil)
+		a.Learn(t, aKey, 10)
+		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
+		for i, want := range []int{10, 10, 20} {
+			f, err := s.Frontiers(t.Context())
+			if err != nil || !strings.Contains(f.Frontiers[0].Summary, fmt.Sprint(want, " of 200")) {
+				t.Errorf("reading %d: %v, %+v", i, err, f)
+			}
+			if i == 0 {
+				a.Learn(t, aKey, 10)
+			} else {
+				time.Sleep(frontierInterval)
+			}
+		}
+	})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	s := &Watcher{book: evidencetest.New(client).Book, config: riskConfig, now: time.Now}
+	if _, err := s.Frontiers(t.Context()); !errors.Is(err, evidence.ErrAway) {
+		t.Errorf("with Redis away: %v", err)
+	}
+}

@@ -1,0 +1,250 @@
+package risk
+
+import (
+	"math"
+	"slices"
+)
+
+// OfferedRates are the values of ε that a [Frontier] compares.
+var OfferedRates = [...]float64{.01, .02, .03, .05, .08, .10, .15, .20, .30}
+
+// Sample is one audit as a frontier counts it.
+type Sample struct {
+	Score   float64 // one that is not finite is below every threshold
+	Floor   float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
+	Outcome Outcome // by one label; OutcomeUnknown: it is under way, or was lost
+}
+
+// FrontierInput is the evidence that a [Frontier] is made from: all audits of one key, one grid and one label since the
+// grid was placed, or since the last drift alarm.
+type FrontierInput struct {
+	Grid    Grid
+	Samples []Sample
+	Rule    Rule // in force
+	Labels  int  // that are compared at once; each gets its part of δ. 0 is 1
+}
+
+// Range is an estimate with the interval around it.
+type Range struct{ Low, Estimate, High float64 }
+
+// Frontier says what each ε would give: which thresholds could be certified, and how many drafts they would serve.
+//
+// # What holds, and why ε may be chosen after looking
+//
+// Let λ_1 … λ_J be the thresholds of the frozen grid, R(j) the risk of λ_j, A(j) the share of drafts with a score of λ_j or
+// more, and δ the error probability. With probability 1 − δ all of this holds at once, for all j and at every look:
+//
+//   - R(j) ≤ U(j). U(j) is the smallest ε with LogE(n, k, ε) ≥ ln(2J/δ), where k counts lost audits as bad. By Ville's
+//     inequality U(j) < R(j) ever happens with probability δ/(2J); over all j that is δ/2.
+//   - R(j) ≥ L(j). L(j) is the largest ε with LogUpperE(n, k', ε) ≥ ln(4J/δ), where k' counts lost audits as good: δ/4.
+//   - A(j) is in the confidence sequence of the full-range audits at δ/(4J) ([shareInterval]): δ/4.
+//
+// ε appears in none of these events. For fixed counts LogE rises with ε, because (1 − cε)/(1 − ε) does for c < 1. So
+// "threshold j is certified for some ε ≤ R(j)" is the same event as U(j) < R(j), however ε is chosen, and however often. So
+// the choice of ε costs the union over the J thresholds and nothing else.
+//
+// For each ε let j* be the loosest threshold with R(j) ≤ ε. Then [FrontierPoint].Low ≤ j* ≤ [FrontierPoint].High: U(Low) ≤ ε
+// implies R(Low) ≤ ε, and R(j*) ≤ ε implies L(j*) ≤ ε. A rises with j, so [FrontierPoint].Share contains A(j*).
+//
+// The outcomes of another label are other events. M labels that are compared at once have δ/M each. A label that is put in
+// force has evidence of its own ([Key]), so its certificates start anew.
+//
+// It needs what the guarantee needs: since the start of the samples the law of drafts is the same, whether a draft is
+// audited and its floor are decided before it exists, and every audit that began is a sample. If the oldest samples are no
+// longer known, each look still holds with probability 1 − δ, but not all looks at once.
+type Frontier struct {
+	Audits     int // samples
+	Lost       int // of these, without an outcome
+	Bad        int // of these, bad
+	FullRange  int // of these, full-range
+	Known      bool
+	Needed     float64 // about how many audits certify the strictest threshold for the ε in force, if none is bad
+	Thresholds []ThresholdEvidence
+	Points     []FrontierPoint // by ε, ascending: [OfferedRates], and the ε in force
+}
+
+// ThresholdEvidence is what audits show of one threshold.
+type ThresholdEvidence struct {
+	Threshold float64 // λ_j
+	Audits    int     // with a score of λ_j or more and a floor of λ_j or less
+	Bad, Lost int     // of these
+	Risk      Range   // [L, U]; the estimate is Bad/(Audits−Lost)
+	Share     Range   // of the drafts that it would serve
+}
+
+// FrontierPoint is what one ε would give. An index is that of a threshold; 0 is none: no draft is served.
+type FrontierPoint struct {
+	MaxWrongRate float64 // ε
+	Low          int     // loosest threshold that the samples certify
+	Estimate     int     // loosest threshold that half a lease of audits is expected to certify
+	High         int     // loosest threshold that is not refuted
+	Share        Range   // of drafts that would be served
+	Risk         Range   // at threshold Estimate; at the strictest if that is 0
+	// MoreAudits is about how many more audits certify threshold Estimate: 0 if the samples do, +Inf if none is expected.
+	MoreAudits float64
+}
+
+// FrontierOf computes a frontier. With fewer outcomes than [minOutcomes] its ranges are 0 … 1 and it is not Known.
+func FrontierOf(in FrontierInput) Frontier {
+	delta := in.Rule.ErrorProbability / float64(max(in.Labels, 1))
+	f := Frontier{Audits: len(in.Samples), Thresholds: make([]ThresholdEvidence, len(in.Grid))}
+	above := make([]int, len(in.Grid)) // full-range audits that each threshold accepts
+	for i := range in.Samples {
+		f.count(in.Grid, &in.Samples[i], above)
+	}
+	f.Known = f.Audits-f.Lost >= minOutcomes && len(in.Grid) > 0
+	for j := range f.Thresholds {
+		t := &f.Thresholds[j]
+		t.Threshold = in.Grid[j]
+		t.estimate(j+1, above[j], f.FullRange)
+		if f.Known {
+			t.bounds(above[j], f.FullRange, delta)
+		}
+	}
+	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxWrongRate, in.Rule.ErrorProbability/2) / f.fraction(1))
+	for _, eps := range offered(in.Rule.MaxWrongRate) {
+		f.Points = append(f.Points, f.point(eps, in.Rule, delta))
+	}
+	return f
+}
+
+// allGoodFactor is by how much more audits than [RequiredAudits] are needed if none is bad.
+const allGoodFactor = 1.35
+
+// offered returns the offered values of ε and the one in force.
+func offered(inForce float64) []float64 {
+	all := append(slices.Clone(OfferedRates[:]), inForce)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// count adds one sample.
+func (f *Frontier) count(g Grid, s *Sample, above []int) {
+	finite, full := !math.IsNaN(s.Score) && !math.IsInf(s.Score, 0), s.Floor <= -Unreachable
+	switch s.Outcome {
+	case OutcomeBad:
+		f.Bad++
+	case OutcomeGood:
+	default:
+		f.Lost++
+	}
+	if full {
+		f.FullRange++
+	}
+	if !finite {
+		return
+	}
+	for j := len(g) - 1; j >= 0 && s.Score >= g[j]; j-- {
+		if full {
+			above[j]++
+		}
+		if !(s.Floor <= g[j]) {
+			continue
+		}
+		t := &f.Thresholds[j]
+		t.Audits++
+		switch s.Outcome {
+		case OutcomeBad:
+			t.Bad++
+		case OutcomeGood:
+		default:
+			t.Lost++
+		}
+	}
+}
+
+// estimate sets the estimates of threshold j, with ranges that say nothing. The scores that placed the grid count for the
+// share as full-range audits do.
+func (t *ThresholdEvidence) estimate(j, above, full int) {
+	t.Risk = Range{0, share(t.Bad, t.Audits-t.Lost), 1}
+	t.Share = Range{0, (float64(above) + GridScores*AcceptanceShare(j)) / float64(full+GridScores), 1}
+}
+
+// bounds sets the ranges, each at its part of δ.
+func (t *ThresholdEvidence) bounds(above, full int, delta float64) {
+	if t.Audits > 0 {
+		t.Risk.High = bound(t.Audits, t.Bad+t.Lost, delta/(2*gridSize))
+		need := math.Log(4 * gridSize / delta)
+		t.Risk.Low = edge(share(t.Bad, t.Audits), 0, func(eps float64) bool { return LogUpperE(t.Audits, t.Bad, eps) < need })
+		t.Risk.Estimate = within(t.Risk)
+	}
+	t.Share.Low, t.Share.High = shareInterval(full, above, delta/(4*gridSize))
+	t.Share.Estimate = within(t.Share)
+}
+
+// within returns the estimate, moved into its interval.
+func within(r Range) float64 { return max(r.Low, min(r.Estimate, r.High)) }
+
+// fraction returns the share of audits that count for index j. Too few audits are not believed.
+func (f *Frontier) fraction(j int) float64 {
+	if !f.Known || j < 1 || j > len(f.Thresholds) || f.Thresholds[j-1].Audits == 0 {
+		return AcceptanceShare(max(j, 1)) / AcceptanceShare(max(j, 1)+lookAhead)
+	}
+	return share(f.Thresholds[j-1].Audits, f.Audits)
+}
+
+// point computes what one ε would give.
+func (f *Frontier) point(eps float64, r Rule, delta float64) FrontierPoint {
+	p := FrontierPoint{MaxWrongRate: eps, Share: Range{High: 1}, Risk: Range{High: 1}, MoreAudits: math.Inf(1)}
+	if !f.Known {
+		return p
+	}
+	for j := range f.Thresholds {
+		t := &f.Thresholds[j]
+		if t.Risk.High <= eps {
+			p.Low = j + 1
+		}
+		if t.Risk.Low <= eps {
+			p.High = j + 1
+		}
+		// One more good and one more bad audit than there were: few audits do not look better than they are.
+		if risk := float64(t.Bad+1) / float64(t.Audits-t.Lost+2); RequiredAudits(risk, eps, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
+			p.Estimate = j + 1
+		}
+	}
+	p.Estimate = max(p.Low, min(p.Estimate, p.High))
+	p.Share = Range{f.share(p.Low).Low, f.share(p.Estimate).Estimate, f.share(p.High).High}
+	p.Risk = f.Thresholds[max(p.Estimate, 1)-1].Risk
+	switch t := f.Thresholds[max(p.Estimate, 1)-1]; {
+	case p.Estimate == 0:
+	case p.Estimate <= p.Low:
+		p.MoreAudits = 0
+	default: // these samples at their part of δ, or new ones at all of it
+		here := RequiredAudits(p.Risk.Estimate, eps, delta/(2*gridSize)) - float64(t.Audits-t.Lost)
+		anew := RequiredAudits(p.Risk.Estimate, eps, r.ErrorProbability/2)
+		p.MoreAudits = math.Ceil(max(min(here, anew), 1) / f.fraction(p.Estimate))
+	}
+	return p
+}
+
+// share returns the share of drafts that index j serves.
+func (f *Frontier) share(j int) Range {
+	if j < 1 {
+		return Range{}
+	}
+	return f.Thresholds[j-1].Share
+}
+
+// shareInterval is where the probability of a success is, by n trials of which k were successes, at every moment with
+// probability 1 − delta. For a probability p the ratio
+//
+//	M(p) = ∫ q^k·(1−q)^(n−k) dBeta(½,½)(q) / (p^k·(1−p)^(n−k)) = B(k+½, n−k+½) / (π·p^k·(1−p)^(n−k))
+//
+// is a martingale with mean 1 if p is the truth, so by Ville's inequality M(p) ever reaches 1/delta with probability delta
+// (Robbins 1970). The interval holds the p with M(p) < 1/delta. 0 and 1 where n is 0.
+func shareInterval(n, k int, delta float64) (low, high float64) {
+	if n <= 0 {
+		return 0, 1
+	}
+	yes, no := float64(k), float64(n-k)
+	top := logGamma(yes+.5) + logGamma(no+.5) - logGamma(yes+no+1) - math.Log(math.Pi)
+	need := math.Log(1 / delta)
+	stands := func(p float64) bool { return top-yes*math.Log(p)-no*math.Log1p(-p) < need }
+	seen := yes / (yes + no)
+	return edge(seen, 0, stands), edge(seen, 1, stands)
+}
+
+func logGamma(x float64) float64 {
+	v, _ := math.Lgamma(x)
+	return v
+}

@@ -1,0 +1,297 @@
+package risk
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// blinded is a binormal law of which a share of the good-looking drafts is bad as well: errors that no score shows.
+type blinded struct {
+	binormal
+	share float64
+}
+
+func (p blinded) draw(rng *rand.Rand) (float64, bool) {
+	score, bad := p.binormal.draw(rng)
+	return score, bad || rng.Float64() < p.share
+}
+
+func (p blinded) tail(lambda float64) (accepted, bad float64) {
+	accepted, bad = p.binormal.tail(lambda)
+	return accepted, bad + p.share*(accepted-bad)
+}
+
+// frontierRule is what the frontiers of the tests are made for.
+var frontierRule = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
+
+// audited is traffic of which every draft of interest is audited: a fifth in full range, the others down to a floor that
+// falls with time as that of a route does. A share of the bad outcomes is lost.
+type audited struct {
+	law  population
+	rng  *rand.Rand
+	lose float64
+	grid Grid
+	all  []Sample
+}
+
+func newAudited(law population, lose float64, seed, run uint64) *audited {
+	a := &audited{law: law, rng: rand.New(rand.NewPCG(seed, run)), lose: lose}
+	scores := make([]float64, GridScores)
+	for i := range scores {
+		scores[i], _ = law.draw(a.rng)
+	}
+	a.grid = GridOf(scores)
+	return a
+}
+
+// audit adds samples.
+func (a *audited) audit(samples int) {
+	for to := len(a.all) + samples; len(a.all) < to; {
+		s := Sample{Floor: -Unreachable}
+		if a.rng.Float64() >= .2 {
+			s.Floor = a.grid.At(min(lookAhead+len(a.all)/150, len(a.grid)))
+		}
+		score, bad := a.law.draw(a.rng)
+		if s.Score, s.Outcome = score, OutcomeGood; bad {
+			s.Outcome = OutcomeBad
+		}
+		if bad && a.rng.Float64() < a.lose {
+			s.Outcome = OutcomeUnknown
+		}
+		if score >= s.Floor {
+			a.all = append(a.all, s)
+		}
+	}
+}
+
+// truth is the loosest index with a risk of ε or less, and the share of drafts that it accepts.
+func (a *audited) truth(eps float64) (index int, share float64) {
+	for j := 1; j <= len(a.grid); j++ {
+		if accepted, bad := a.law.tail(a.grid.At(j)); bad <= eps*accepted {
+			index, share = j, accepted
+		}
+	}
+	return index, share
+}
+
+// covered reports whether all that a frontier says is true.
+func (a *audited) covered(f *Frontier) bool {
+	for _, p := range f.Points {
+		index, share := a.truth(p.MaxWrongRate)
+		if p.Low > index || index > p.High || share < p.Share.Low || share > p.Share.High {
+			return false
+		}
+		accepted, bad := a.law.tail(a.grid.At(max(p.Estimate, 1)))
+		if risk := bad / accepted; risk < p.Risk.Low || risk > p.Risk.High {
+			return false
+		}
+	}
+	return true
+}
+
+// wilson is what a rival shows: 95 % intervals by Wilson for each threshold alone, of the audits with an outcome.
+func wilson(n, k int) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	const z = 1.96
+	m, p := float64(n), share(k, n)
+	mid, half := (p+z*z/(2*m))/(1+z*z/m), z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))/(1+z*z/m)
+	return mid - half, mid + half
+}
+
+// rivalOf replaces the intervals of a frontier by Wilson's, and what follows from them.
+func rivalOf(f *Frontier, in FrontierInput) Frontier {
+	rival := Frontier{Known: true, Thresholds: append([]ThresholdEvidence(nil), f.Thresholds...)}
+	for j := range rival.Thresholds {
+		t := &rival.Thresholds[j]
+		t.Risk.Low, t.Risk.High = wilson(t.Audits-t.Lost, t.Bad)
+		above := 0
+		for _, s := range in.Samples {
+			if s.Floor <= -Unreachable && s.Score >= t.Threshold {
+				above++
+			}
+		}
+		t.Share.Low, t.Share.High = wilson(f.FullRange, above)
+	}
+	for _, p := range f.Points {
+		rival.Points = append(rival.Points, rival.point(p.MaxWrongRate, in.Rule, in.Rule.ErrorProbability))
+	}
+	return rival
+}
+
+var frontierLaws = []struct {
+	name string
+	law  population
+	lose float64
+}{
+	{"rho .20, AUROC .85", usual, 0},
+	{"rho .10, AUROC .75", binormalOf(.10, .75), 0},
+	{"rho .30, AUROC .95", binormalOf(.30, .95), 0},
+	{"rho .20, AUROC .85, a third of the bad outcomes lost", usual, .3},
+	{"rho .20, AUROC .85, and 4 % that no score shows", blinded{usual, .04}, 0},
+	{"no score shows anything", blinded{binormalOf(0, .5), .06}, 0},
+}
+
+// looked is what came of many looks at a frontier in one run.
+type looked struct {
+	missed, rivalMissed bool // an interval was wrong for some ε at some look: ours, Wilson's
+	broken, rivalBroken bool // for some ε a threshold was certified wrongly at some look: by the bound, by the estimate
+}
+
+// looks audits 2,000 drafts and looks after every 50.
+func (a *audited) looks() (l looked) {
+	for range 40 {
+		a.audit(50)
+		in := FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule}
+		f := FrontierOf(in)
+		l.missed = l.missed || !a.covered(&f)
+		if !l.rivalMissed {
+			rival := rivalOf(&f, in)
+			l.rivalMissed = !a.covered(&rival)
+		}
+		for j := range f.Thresholds {
+			t := &f.Thresholds[j]
+			accepted, bad := a.law.tail(t.Threshold)
+			// Who knows the truth sets an ε between the bound and the risk, if there is one.
+			l.broken = l.broken || t.Risk.High < bad/accepted
+			l.rivalBroken = l.rivalBroken || t.Audits-t.Lost >= minOutcomes && t.Risk.Estimate < bad/accepted
+		}
+	}
+	return l
+}
+
+// An interval that is wrong at one of 40 looks, for one ε of nine, is a miss. ε is chosen anew after each look, by somebody
+// who knows the truth and wants the promise broken.
+func TestAFrontierCoversTheTruthAtEveryLookWhateverEpsilonIsChosen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	delta := frontierRule.ErrorProbability
+	for i, tc := range frontierLaws {
+		all := make([]looked, size(200, 1000))
+		var wg sync.WaitGroup
+		workers := runtime.GOMAXPROCS(0)
+		for w := range workers {
+			wg.Go(func() {
+				for run := w; run < len(all); run += workers {
+					all[run] = newAudited(tc.law, tc.lose, proofSeed+uint64(i), uint64(run)).looks()
+				}
+			})
+		}
+		wg.Wait()
+		rate := func(is func(*looked) bool) (sum float64) {
+			for run := range all {
+				sum += flag(is(&all[run])) / float64(len(all))
+			}
+			return sum
+		}
+		missed, rivalMissed := rate(func(l *looked) bool { return l.missed }), rate(func(l *looked) bool { return l.rivalMissed })
+		broken, rivalBroken := rate(func(l *looked) bool { return l.broken }), rate(func(l *looked) bool { return l.rivalBroken })
+		fmt.Fprintf(t.Output(), "| %s | %d | %.3f | %.3f | %.3f | %.3f |\n", tc.name, len(all), missed, rivalMissed, broken, rivalBroken)
+		if missed > delta || broken > delta/2 {
+			t.Errorf("%s: the truth is outside in %.3f of the runs, a certificate wrong in %.3f", tc.name, missed, broken)
+		}
+		if (rivalMissed < 4*delta || rivalBroken < 4*delta) && !raced {
+			t.Errorf("%s: the rivals err in %.3f and %.3f of the runs only: the test sees nothing", tc.name, rivalMissed, rivalBroken)
+		}
+	}
+}
+
+func TestAFrontierOfThreeAuditsSaysNothing(t *testing.T) {
+	a := newAudited(usual, 0, proofSeed, 1)
+	a.audit(3)
+	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	if f.Known || f.Audits != 3 || f.Needed < 100 || f.Needed > 1000 {
+		t.Errorf("known %v, %d audits, %g needed", f.Known, f.Audits, f.Needed)
+	}
+	nothing := Range{High: 1}
+	for _, p := range f.Points {
+		if p.Share != nothing || p.Risk != nothing || !math.IsInf(p.MoreAudits, 1) || p.Low+p.Estimate+p.High != 0 {
+			t.Errorf("something is said: %+v", p)
+		}
+	}
+	for _, th := range f.Thresholds {
+		if th.Risk.Low != 0 || th.Risk.High != 1 || th.Share.Low != 0 || th.Share.High != 1 {
+			t.Errorf("something is said of a threshold: %+v", th)
+		}
+	}
+}
+
+func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
+	a := newAudited(usual, 0, proofSeed, 2)
+	a.audit(2000)
+	for i := range a.all {
+		a.all[i].Outcome = OutcomeUnknown
+	}
+	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	if f.Known || f.Lost != 2000 || f.Bad != 0 || f.Points[0].Share != (Range{High: 1}) {
+		t.Errorf("%+v", f)
+	}
+	for i := range 40 { // and of nearly all lost: the share is known, the risk is not
+		a.all[i].Outcome = OutcomeGood
+	}
+	f = FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	for _, p := range f.Points {
+		if !f.Known || p.Low != 0 || p.High != len(a.grid) || p.Share.Low != 0 {
+			t.Errorf("lost audits prove something: %+v", p)
+		}
+	}
+}
+
+// A score that is not finite is accepted by no threshold, and a floor that is none counts for none.
+func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
+	a := newAudited(usual, 0, proofSeed, 3)
+	a.audit(500)
+	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for range 100 {
+			a.all = append(a.all, Sample{Score: score, Floor: -Unreachable, Outcome: OutcomeGood})
+		}
+	}
+	a.all = append(a.all, Sample{Score: 1e6, Floor: math.NaN(), Outcome: OutcomeGood})
+	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	for j, th := range f.Thresholds {
+		if th.Audits > 500 || th.Share.High > .99 || math.IsNaN(th.Risk.High+th.Share.Low) {
+			t.Errorf("index %d: %+v", j+1, th)
+		}
+	}
+	if empty := FrontierOf(FrontierInput{Samples: a.all, Rule: frontierRule}); empty.Known || len(empty.Points) != len(OfferedRates) {
+		t.Errorf("without a grid: %+v", empty)
+	}
+}
+
+// With more ε more is served, and several labels have wider intervals than one.
+func TestAFrontierRisesWithEpsilonAndWidensWithLabels(t *testing.T) {
+	a := newAudited(usual, 0, proofSeed, 4)
+	a.audit(3000)
+	in := FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule}
+	in.Rule.MaxWrongRate = .07
+	one := FrontierOf(in)
+	in.Labels = 4
+	four := FrontierOf(in)
+	if len(one.Points) != len(OfferedRates)+1 {
+		t.Errorf("%d points: the ε in force is missing", len(one.Points))
+	}
+	for i, p := range one.Points {
+		q := four.Points[i]
+		if q.Low > p.Low || q.High < p.High || q.Share.Low > p.Share.Low || q.Share.High < p.Share.High {
+			t.Errorf("ε %g: four labels say more than one: %+v, %+v", p.MaxWrongRate, q, p)
+		}
+		if p.Share.Low > p.Share.Estimate || p.Share.Estimate > p.Share.High {
+			t.Errorf("ε %g: the estimate is outside: %+v", p.MaxWrongRate, p.Share)
+		}
+		if i > 0 {
+			was := one.Points[i-1]
+			if p.Low < was.Low || p.Estimate < was.Estimate || p.High < was.High || p.Share.Estimate < was.Share.Estimate {
+				t.Errorf("less is served for more ε: %+v after %+v", p, was)
+			}
+		}
+	}
+	if last := one.Points[len(one.Points)-1]; last.Low == 0 || last.MoreAudits != 0 && last.Estimate <= last.Low {
+		t.Errorf("ε .30 certifies nothing: %+v", last)
+	}
+}
