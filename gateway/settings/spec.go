@@ -205,6 +205,8 @@ var specs = sorted([]Spec{
 		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Cache.LookupTimeout })),
 	fleet("cache.max_entry_bytes", "1048576", "Largest answer that is cached, in bytes.",
 		whole(1024, 16<<20, func(v *Values) *int { return &v.Cache.MaxEntryBytes })),
+	route("cache.verify_drafts", "doubtful", "Which drafts the target checks, in the background and in one prefill, before the cache keeps them. `doubtful`: those that were served with a score little above the threshold (in the modes `risk` and `shadow`, within the loosest two certified thresholds; in mode `confidence`, within `speculation.band_nats`), and those of a warm-up. `always`: all that only their score accepted. `never`: none. What fails, or cannot be checked because the target has neither spare capacity nor audit budget (`risk.audit_budget`) left, is not kept. Where a draft is audited, its audit decides. A check is no evidence for a threshold.",
+		choice(func(v *Values) *plan.VerifyDrafts { return &v.Tiers.VerifyDrafts }, plan.VerifyNever, plan.VerifyDoubtful, plan.VerifyAlways)),
 	route("cache.tool_calls", "no", "Whether answers that call tools are cached. A tool call may have side effects that must not be repeated.",
 		yesNo(func(v *Values) *bool { return &v.Cache.ToolCalls })),
 	route("cache.coalesce_timeout", "60s", "How long a request waits for an identical request in flight to share its answer. After it the request goes to a backend itself. 0s turns coalescing off.",
