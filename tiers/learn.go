@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/strategy"
 )
@@ -74,14 +75,16 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	c.metrics.addCost(r.Route, alone, spent)
 }
 
-// fundAudits adds a share of the target's cost to the audit budget, and counts the answer for its evidence key.
+// fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's
+// own tokens: the more drafts are served, the fewer these are, and the more there is to audit.
+// It also counts the answer for its evidence key.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {
 		return
 	}
 	t := o.Tally
 	t.Prompt = cmp.Or(t.Prompt, r.Body.PromptTokens)
-	c.audits.AddBudget(r.Route, &r.Config.Risk, t)
+	c.audits.AddBudget(r.Route, &r.Config.Risk, receipt.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
 	if r.AuditDecision != nil && o.Finish != "" {
 		c.audits.AddAnswer(r.AuditDecision.Own.Key, t, o.IsJudged())
 	}

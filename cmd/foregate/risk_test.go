@@ -214,14 +214,14 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	head.Key.Cohort, head.Ticket = "head", "h1"
 	whole.Key.TrafficClass, whole.Ticket = "all.0a1b2c3d", "w1"
 	old := all[2]
-	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:4]
+	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:5]
 	file := auditsFile(t, append(all, head, whole, old))
 	o.enter("risk fit --route chat --in", file)
 	o.enter("risk maps")
 	o.enter("risk fit --route chat --save --in", file)
 	o.enter("settings set risk.score_version@chat=1 --as anne")
 	o.enter("risk maps --route chat")
-	o.enter("risk fit --route chat --since 10m --in", file)
+	o.enter("risk fit --route chat --since 5m --in", file)
 	o.enter("risk fit --route code --in", file)
 	o.compare("riskfit.txt")
 	var lines []mapLine
@@ -303,7 +303,7 @@ func pastAudits(n int) []evidence.LogEntry {
 		}
 		all[i] = evidence.LogEntry{
 			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k", "conf"), Ticket: fmt.Sprintf("p%06d", i),
-			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5}, Tokens: 80, Version: 7, Label: label,
+			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5, -1.5, -0.5}, Tokens: 80, Version: 7, Label: label,
 		}
 	}
 	return all

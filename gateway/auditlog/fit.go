@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // Selection holds the audits of a route for fitting a score, and counts what was left out.
@@ -20,7 +21,7 @@ type Selection struct {
 	rules   map[string]int // by fingerprint of models and rules
 	// left out:
 	lost  int
-	odd   int // with other features
+	odd   int // with other features: of another version of Foregate
 	heads int // of the other cohort
 }
 
@@ -78,7 +79,7 @@ func (s *Selection) add(a *evidence.LogEntry) {
 func (s *Selection) Samples() []calibrate.Sample {
 	out := make([]calibrate.Sample, len(s.entries))
 	for i, a := range s.entries {
-		out[i] = calibrate.Sample{Score: a.Score, Good: a.Label == Good}
+		out[i] = calibrate.Sample{Score: a.Score, Good: a.Label == Good, Greedy: plan.IsGreedy(a.Key.TrafficClass)}
 		copy(out[i].Features[:], a.Features)
 	}
 	return out
@@ -93,7 +94,7 @@ func (s *Selection) Print(w io.Writer) {
 		what string
 	}{
 		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had accepted before"},
-		{s.odd, "with other features"},
+		{s.odd, "with other features, of another version"},
 	} {
 		if part.n > 0 {
 			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))

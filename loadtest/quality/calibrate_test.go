@@ -48,7 +48,7 @@ func kept(scores []float64, good []bool, risk float64) float64 {
 }
 
 // TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore fits to 3,000 drafts and tries the
-// fit on 3,000 others. What it logs are the figures in the documentation of package calibrate.
+// fit on 3,000 others.
 func TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")

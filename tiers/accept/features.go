@@ -2,10 +2,14 @@ package accept
 
 const (
 	// featureCount is how many features a draft has.
-	featureCount = 5
+	featureCount = 7
 	// worstTokens is the length in tokens of the short window: about a name or a number, which
 	// is where a draft that is fluent goes wrong.
 	worstTokens = 4
+	// surpriseFrom is the logprob in nats below which a token is a surprise, and maxSurprise the most nats that one token adds to
+	// [FeatureSurprise].
+	surpriseFrom = -1
+	maxSurprise  = 4
 )
 
 // Features are the inputs of the score. From the eighth token on each of them only falls, so a sum with weights of 0 or
@@ -14,15 +18,17 @@ type Features [featureCount]float64
 
 // The features, in nats where nothing is said.
 const (
-	FeatureMean    = iota // least shrunk mean logprob of the answer so far, from the eighth token on
-	FeatureWindow         // least shrunk mean logprob of any 16 tokens
-	FeatureEntropy        // minus the mean entropy of the first 8 tokens
-	FeatureWorst          // least mean logprob of any 4 tokens
-	FeatureLength         // minus the natural logarithm of the tokens
+	FeatureMean     = iota // least shrunk mean logprob of the answer so far, from the eighth token on
+	FeatureWindow          // least shrunk mean logprob of any 16 tokens
+	FeatureEntropy         // minus the mean entropy of the first 8 tokens
+	FeatureWorst           // least mean logprob of any 4 tokens
+	FeatureLength          // minus the natural logarithm of the tokens
+	FeatureDoubt           // −ln(1 + Σ (1 − p)), p the probability of each token: the sum is how many other tokens are expected
+	FeatureSurprise        // −ln(1 + Σ nats below −1 of each token, 4 at most)
 )
 
 // FeatureNames are their names in order, as logs show them.
-var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length"}
+var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length", "doubt", "surprise"}
 
 // maxScore is the highest calibrated score. A score that no draft has is at least as high.
 const maxScore Nats = 1e9

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var testMap = &ScoreMap{Version: 3, Bias: 4, Weights: Features{1.5, 2, 0.7, 1.1, 0.3}}
+var testMap = &ScoreMap{Version: 3, Bias: 6, Weights: Features{1.5, 2, 0.7, 1.1, 0.3, 0.5, 0.4}}
 
 // step is one token of a draft as it was sampled.
 type step struct {
@@ -33,7 +33,7 @@ func draftOf(rng *rand.Rand, n int) []step {
 
 // slowFeatures computes the features of n tokens or more from their definition.
 func slowFeatures(lps []float64) Features {
-	f := Features{math.Inf(1), math.Inf(1), 0, math.Inf(1), -math.Log(float64(len(lps)))}
+	f := Features{math.Inf(1), math.Inf(1), 0, math.Inf(1), -math.Log(float64(len(lps))), 0, 0}
 	shrunk := func(lps []float64, missing, of int) float64 {
 		sum := float64(missing) * priorMean
 		for _, lp := range lps {
@@ -57,6 +57,12 @@ func slowFeatures(lps []float64) Features {
 	for _, lp := range head {
 		f[FeatureEntropy] -= truncatedEntropy(lp, []float64{lp}) / float64(len(head))
 	}
+	doubt, surprise := 1.0, 1.0
+	for _, lp := range lps {
+		doubt += 1 - math.Exp(lp)
+		surprise += min(max(-1-lp, 0), 4)
+	}
+	f[FeatureDoubt], f[FeatureSurprise] = -math.Log(doubt), -math.Log(surprise)
 	return f
 }
 
@@ -183,6 +189,33 @@ func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzFeatures: whatever an engine tells, features are finite and only fall from the eighth token on, and so does the score of a map.
+func FuzzFeatures(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 250, 251, 252, 253, 254, 255, 0, 0, 0, 0, 0, 0, 0, 7}, 0.5)
+	f.Add([]byte{9, 9, 9, 9, 9, 9, 9, 9, 9}, math.Inf(-1))
+	f.Fuzz(func(t *testing.T, told []byte, odd float64) {
+		j := NewScoreTracker(Config{Threshold: -1e9, ScoreMap: testMap})
+		last, score := Features{}, Nats(math.Inf(1))
+		for n, b := range told[:min(len(told), 1<<12)] {
+			lp := -float64(b) / 32
+			if b == 255 {
+				lp = odd
+			}
+			j.Add(lp, []float64{lp, odd})
+			f, now := j.Features(), j.Score()
+			for i := range f {
+				if math.IsNaN(f[i]) || math.IsInf(f[i], 0) || n+1 > headTokens && f[i] > last[i] {
+					t.Fatalf("token %d: %s is %v after %v", n+1, FeatureNames[i], f[i], last[i])
+				}
+			}
+			if math.IsNaN(float64(now)) || n+1 > headTokens && now > score {
+				t.Fatalf("token %d: score %v after %v", n+1, now, score)
+			}
+			last, score = f, now
+		}
+	})
 }
 
 func TestALogprobAboveZeroIsMissing(t *testing.T) {

@@ -46,6 +46,8 @@ type ScoreTracker struct {
 	recent     [window]float64 // the last logprobs, a ring
 	recentSum  float64
 	entropy    float64 // summed over the head
+	doubt      float64 // summed 1 − probability
+	surprise   float64 // summed nats below surpriseFrom, maxSurprise each at most
 	minMean    float64 // from the eighth token on
 	minWindow  float64
 	minWorst   float64
@@ -82,6 +84,8 @@ func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
 	if j.n < headTokens {
 		j.entropy += truncatedEntropy(logprob, top)
 	}
+	j.doubt += max(1-math.Exp(logprob), 0) // rounding may lift the logprob above 0
+	j.surprise += min(max(surpriseFrom-logprob, 0), maxSurprise)
 	j.n++
 	j.updateWindow()
 	if j.n >= headTokens {
@@ -159,11 +163,13 @@ func (j *ScoreTracker) Features() Features {
 		return Features{}
 	}
 	f := Features{
-		FeatureMean:    j.minMean,
-		FeatureWindow:  j.minWindow,
-		FeatureEntropy: -j.headEntropy(),
-		FeatureWorst:   j.minWorst,
-		FeatureLength:  -math.Log(float64(j.n)),
+		FeatureMean:     j.minMean,
+		FeatureWindow:   j.minWindow,
+		FeatureEntropy:  -j.headEntropy(),
+		FeatureWorst:    j.minWorst,
+		FeatureLength:   -math.Log(float64(j.n)),
+		FeatureDoubt:    -math.Log(1 + j.doubt),
+		FeatureSurprise: -math.Log(1 + j.surprise),
 	}
 	if math.IsInf(f[FeatureMean], 1) {
 		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)

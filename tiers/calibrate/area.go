@@ -23,7 +23,7 @@ func placements(scores []float64, good []bool) []float64 {
 	order := byScore(scores)
 	goods := 0
 	for _, g := range good {
-		goods += kindOf(g)
+		goods += indexOf(g)
 	}
 	bads := len(scores) - goods
 	if goods == 0 || bads == 0 {
@@ -34,7 +34,7 @@ func placements(scores []float64, good []bool) []float64 {
 	for from := 0; from < len(order); {
 		to, tied := from, [2]int{} // bad and good ones of the same score
 		for ; to < len(order) && scores[order[to]] == scores[order[from]]; to++ {
-			tied[kindOf(good[order[to]])]++
+			tied[indexOf(good[order[to]])]++
 		}
 		for _, i := range order[from:to] {
 			if good[i] {
@@ -56,14 +56,14 @@ func areaOf(placed []float64, good []bool) Area {
 	}
 	var n, mean, spread [2]float64
 	for i, p := range placed {
-		n[kindOf(good[i])]++
-		mean[kindOf(good[i])] += p
+		n[indexOf(good[i])]++
+		mean[indexOf(good[i])] += p
 	}
 	for k := range mean {
 		mean[k] /= n[k]
 	}
 	for i, p := range placed {
-		k := kindOf(good[i])
+		k := indexOf(good[i])
 		spread[k] += (p - mean[k]) * (p - mean[k])
 	}
 	variance := 0.0
@@ -77,9 +77,9 @@ func areaOf(placed []float64, good []bool) Area {
 	return Area{mean[1], math.Sqrt(variance)}
 }
 
-// kindOf is 1 for good and 0 for bad.
-func kindOf(good bool) int {
-	if good {
+// indexOf is 1 for true and 0 for false.
+func indexOf(is bool) int {
+	if is {
 		return 1
 	}
 	return 0

@@ -69,7 +69,7 @@ func TestTheErrorOfAnAreaIsWhatItVariesBy(t *testing.T) {
 	for range rounds {
 		for i := range scores {
 			good[i] = i%6 != 0
-			scores[i] = rng.NormFloat64() + float64(kindOf(good[i]))
+			scores[i] = rng.NormFloat64() + float64(indexOf(good[i]))
 		}
 		a := AUROC(scores, good)
 		sum, squares, said = sum+a.Value, squares+a.Value*a.Value, said+a.Error

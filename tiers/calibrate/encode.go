@@ -17,6 +17,8 @@ const (
 	maxBytes = 16 << 10
 	// maxBias keeps every score within the ±1e9 that stand for never and always.
 	maxBias = 1e8
+	// formerFeatures is how many features, the first ones, fits of former versions have. Their scores do not use the others.
+	formerFeatures = 5
 )
 
 // encoded is a Fitted as JSON has it. Weights go by the names of their features, so that what was
@@ -103,14 +105,14 @@ func (e *encoded) decode() (Fitted, error) {
 		return Fitted{}, fmt.Errorf("a fit of format %d, want %d", e.Format, format)
 	case e.Bias == nil:
 		return Fitted{}, errors.New("a fit without a bias")
-	case len(e.Weights) != features:
+	case len(e.Weights) != features && len(e.Weights) != formerFeatures:
 		return Fitted{}, fmt.Errorf("a fit of %d features, want %d", len(e.Weights), features)
 	}
 	f := Fitted{
 		Map: accept.ScoreMap{Version: e.Version, Bias: *e.Bias}, N: e.Samples, Bad: e.Bad,
 		Before: Area(e.Before), After: Area(e.After), Gain: Area(e.Gain), Loss: e.Loss, ShareLoss: e.ShareLoss,
 	}
-	for i, name := range accept.FeatureNames {
+	for i, name := range accept.FeatureNames[:len(e.Weights)] {
 		w, ok := e.Weights[name].(float64)
 		if !ok {
 			return Fitted{}, fmt.Errorf("a fit without a weight of %s", name)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
 )
 
 // someFit is a fit and its encoding.
@@ -39,6 +41,22 @@ func TestAFitIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestAFitOfTheFiveFormerFeaturesScoresAsItDid(t *testing.T) {
+	f, data := someFit(t)
+	for i := formerFeatures; i < features; i++ {
+		from, _ := json.Marshal(f.Map.Weights[i])
+		data = strings.Replace(data, `"`+accept.FeatureNames[i]+`":`+string(from), `"":0`, 1)
+		data = strings.Replace(strings.Replace(data, `"":0,`, "", 1), `,"":0`, "", 1)
+		f.Map.Weights[i] = 0
+	}
+	if got, err := Parse([]byte(data)); err != nil || !reflect.DeepEqual(got, f) {
+		t.Errorf("%v: got %+v, want %+v", err, got, f)
+	}
+	if _, err := Parse([]byte(strings.Replace(data, `"worst4"`, `"doubt"`, 1))); err == nil || !strings.Contains(err.Error(), "without a weight of worst4") {
+		t.Errorf("five other features: %v", err)
+	}
+}
+
 func TestAFitThatIsNotQuiteOneIsRefused(t *testing.T) {
 	f, data := someFit(t)
 	weight := func(to string) string {
@@ -57,11 +75,11 @@ func TestAFitThatIsNotQuiteOneIsRefused(t *testing.T) {
 		"a weight of null":         {weight(`"mean":null,`), "without a weight of mean"},
 		"a weight as text":         {weight(`"mean":"1",`), "without a weight of mean"},
 		"an unknown feature":       {weight(`"median":1,`), "without a weight of mean"},
-		"a feature too many":       {weight(`"mean":1,"median":1,`), "6 features, want 5"},
-		"a feature too few":        {weight(``), "4 features, want 5"},
-		"weights as a list":        {`{"format":1,"bias":1,"weights":[1,2,3,4,5]}`, "cannot unmarshal array"},
-		"too few samples":          {strings.Replace(data, `"samples":2000`, `"samples":1999`, 1), "want 2000 together"},
-		"more samples than points": {strings.Replace(data, `"samples":2000`, `"samples":2001`, 1), "2000 drafts of 2001"},
+		"a feature too many":       {weight(`"mean":1,"median":1,`), "8 features, want 7"},
+		"a feature too few":        {weight(``), "6 features, want 7"},
+		"weights as a list":        {`{"format":1,"bias":1,"weights":[1,2,3,4,5,6,7]}`, "cannot unmarshal array"},
+		"too few samples":          {strings.Replace(data, `"samples":500`, `"samples":499`, 1), "want 500 together"},
+		"more samples than points": {strings.Replace(data, `"samples":500`, `"samples":501`, 1), "500 drafts of 501"},
 		"a negative version":       {strings.Replace(data, `"version":7`, `"version":-1`, 1), "version -1"},
 		"something behind it":      {data + `{}`, "follows the end"},
 		"too much":                 {data + strings.Repeat(" ", maxBytes), "at most"},
@@ -109,7 +127,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%v: got %+v, want %+v", err, back, fit)
 		}
 		for _, x := range []float64{0, -1e4, 1e4} {
-			s := float64(fit.Map.Score([5]float64{x, x, x, x, x}))
+			s := float64(fit.Map.Score(accept.Features{x, x, x, x, x, x, x}))
 			if !(math.Abs(s) < 1e9) {
 				t.Fatalf("a score of %v", s)
 			}

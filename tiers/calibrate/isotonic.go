@@ -26,7 +26,7 @@ func isotonic(scores []float64, good []bool) []Point {
 		p := block{minScore: scores[order[from]], n: to - from}
 		for _, i := range order[from:to] {
 			p.expected += sigmoid(scores[i])
-			p.good += kindOf(good[i])
+			p.good += indexOf(good[i])
 		}
 		for len(pools) > 0 && pools[len(pools)-1].share() >= p.share() {
 			last := pools[len(pools)-1]

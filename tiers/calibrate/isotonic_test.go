@@ -27,7 +27,7 @@ func TestAReliabilityCurveRisesAndHoldsEveryDraftOnce(t *testing.T) {
 			total, goods, last = total+p.N, goods+p.Good*float64(p.N), p
 		}
 		for _, g := range good {
-			seen += float64(kindOf(g))
+			seen += float64(indexOf(g))
 		}
 		if total != n || math.Abs(goods-seen) > 1e-9 || len(curve) > maxPoints {
 			t.Fatalf("%d points of %d drafts and %v good ones, want %d and %v", len(curve), total, goods, n, seen)

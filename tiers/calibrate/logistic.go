@@ -8,7 +8,9 @@ import (
 
 const (
 	features = len(accept.Features{})
-	terms    = features + 1 // the last is the bias
+	bias     = features     // index of the bias
+	greedy   = features + 1 // index of what greedy requests add to the bias
+	terms    = features + 2
 
 	// maxWeight is the largest weight of a feature: a hundredth of a nat more or less would
 	// then be e^10 in the odds.
@@ -25,12 +27,15 @@ const (
 	still      = 1e-10  // deviations: a term that moves less stands still
 )
 
-// vector is a value for each weight and one for the bias.
+// vector is a value for each weight, one for the bias, and one for what greedy requests add to it.
 type vector [terms]float64
 
 // regression is a logistic regression on features that are scaled to mean 0 and deviation 1:
 //
-//	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·Σ w²,   z = b + Σ w·x,   0 ≤ w ≤ 1000·deviation
+//	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·(Σ w² + g²),   z = b + g·k + Σ w·x,   0 ≤ w ≤ 1000·deviation
+//
+// k says whether the request was greedy. Thresholds of greedy and of sampled requests are never compared, so g belongs to no
+// score; without it, the weights would explain the difference between the two (docs/proof.md#fitted-scores).
 //
 // The second sum is as if each weight had been drawn from a unit normal: it keeps weights finite
 // where the features tell good from bad without fault, and settles which of two features that say
@@ -38,26 +43,41 @@ type vector [terms]float64
 type regression struct {
 	rows        []row
 	mean, scale accept.Features
-	maxWeight   vector // bounds of the weights
+	maxWeight   vector     // bounds of the weights
+	kind        [2]float64 // scaled k of sampled and of greedy requests
 }
 
-// row is one sample, scaled. Its last value is the 1 of the bias.
+// row is one sample, scaled, with the 1 of the bias and its scaled k.
 type row struct {
 	x    vector
 	good bool
 }
 
-// regress fits a map to samples of both kinds.
-func regress(samples []Sample) accept.ScoreMap {
+// model is a fitted map, and what the log odds of sampled and of greedy requests differ from its score by.
+type model struct {
+	accept.ScoreMap
+	offset [2]float64
+}
+
+// odds returns the log odds that the draft of a sample is good.
+func (m *model) odds(s *Sample) float64 {
+	return float64(m.Score(s.Features)) + m.offset[indexOf(s.Greedy)]
+}
+
+// regress fits a model to samples with both labels. The bias is the mean over the samples of both kinds.
+func regress(samples []Sample) (m model) {
 	r := scaled(samples)
 	w := r.solve()
-	m := accept.ScoreMap{Bias: w[features]}
+	m.Bias = w[bias]
 	for i := range features {
 		if r.maxWeight[i] == 0 {
 			continue
 		}
 		m.Weights[i] = min(w[i]/r.scale[i], maxWeight)
 		m.Bias -= m.Weights[i] * r.mean[i]
+	}
+	for k := range m.offset {
+		m.offset[k] = w[greedy] * r.kind[k]
 	}
 	return m
 }
@@ -81,9 +101,10 @@ func scaled(samples []Sample) *regression {
 			r.maxWeight[i] = maxWeight * r.scale[i]
 		}
 	}
+	r.scaleKinds(samples)
 	for k, s := range samples {
 		to := &r.rows[k]
-		to.good, to.x[features] = s.Good, 1
+		to.good, to.x[bias], to.x[greedy] = s.Good, 1, r.kind[indexOf(s.Greedy)]
 		for i, x := range s.Features {
 			if r.maxWeight[i] > 0 {
 				to.x[i] = (x - r.mean[i]) / r.scale[i]
@@ -93,11 +114,22 @@ func scaled(samples []Sample) *regression {
 	return r
 }
 
+// scaleKinds scales k. It stays 0 if all requests are of one kind.
+func (r *regression) scaleKinds(samples []Sample) {
+	share := 0.0
+	for _, s := range samples {
+		share += float64(indexOf(s.Greedy)) / float64(len(samples))
+	}
+	if deviation := math.Sqrt(share * (1 - share)); deviation > minSpread {
+		r.kind = [2]float64{-share / deviation, (1 - share) / deviation}
+	}
+}
+
 // solve is Newton's method within bounds: each step goes to the least of the quadratic that the
 // loss looks like from here, and is halved while it does not lead down.
 func (r *regression) solve() vector {
 	var w vector
-	w[features] = r.oddsOfAll()
+	w[bias] = r.oddsOfAll()
 	cost := r.cost(&w)
 	for range maxSteps {
 		slope, curve := r.slopes(&w)
@@ -147,8 +179,10 @@ func (r *regression) cost(w *vector) float64 {
 	for i := range r.rows {
 		sum += logLoss(dot(w, &r.rows[i].x), r.rows[i].good)
 	}
-	for _, v := range w[:features] {
-		sum += v * v / 2
+	for i, v := range w {
+		if i != bias {
+			sum += v * v / 2
+		}
 	}
 	return sum / float64(len(r.rows))
 }
@@ -170,11 +204,13 @@ func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
 			}
 		}
 	}
-	for i := range features {
-		slope[i] += w[i] / n
-		curve[i][i] += 1 / n
+	for i := range terms {
+		if i != bias {
+			slope[i] += w[i] / n
+			curve[i][i] += 1 / n
+		}
 	}
-	curve[features][features] += minCurve
+	curve[bias][bias] += minCurve
 	for i := range terms {
 		for j := range i {
 			curve[j][i] = curve[i][j]

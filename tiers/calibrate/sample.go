@@ -15,6 +15,7 @@ type Sample struct {
 	Features accept.Features
 	Score    float64 // by which the draft was judged then, nats
 	Good     bool    // the target stood by the draft
+	Greedy   bool    // the request had temperature 0
 }
 
 // check refuses what no judge has said.

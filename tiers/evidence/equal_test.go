@@ -113,7 +113,7 @@ func (h *history) begun() {
 func (h *history) end(i int, bad bool) {
 	h.t.Helper()
 	ticket := "unknown"
-	if len(h.open) > 0 && h.rng.IntN(10) > 0 {
+	if len(h.open) > 0 && h.rng.IntN(40) > 0 {
 		at := h.rng.IntN(len(h.open))
 		ticket = h.open[at]
 		if h.rng.IntN(10) > 0 { // else it is closed again later
@@ -159,7 +159,7 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 	seen := map[string]int{}
 	for seed := range uint64(seeds) {
 		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 5)), shared: join(t, addr), seen: seen}
-		h.rule = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 120 + 150*int(seed%3), DriftRunLength: 30 + 100*float64(seed%2)}
+		h.rule = risk.Rule{MaxWrongRate: .2, ErrorProbability: .3, LeaseAudits: 300 + 150*int(seed%3), DriftRunLength: 10 + 50*float64(seed%2)}
 		h.shared.by(h.rule)
 		if err := h.shared.Reset(t.Context(), chat); err != nil {
 			t.Fatal(err)
@@ -168,10 +168,13 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 		for i := range steps {
 			if i%200 == 199 && i > 600 {
 				risky = []float64{0, 0, 0, 0, .03, .5}[h.rng.IntN(6)]
+				if h.alone.Op > 0 && h.rng.IntN(2) == 0 {
+					risky = .5 // else there are few alarms
+				}
 			}
 			if h.rng.IntN(800) == 0 {
 				h.rule.MaxWrongRate = []float64{.05, .1, .2, .45}[h.rng.IntN(4)]
-				h.rule.ErrorProbability = []float64{.05, .1}[h.rng.IntN(2)]
+				h.rule.ErrorProbability = []float64{.1, .3}[h.rng.IntN(2)]
 				h.shared.by(h.rule)
 			}
 			switch {
@@ -245,7 +248,7 @@ func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
 		rule.LeaseAudits, rule.DriftRunLength = 1<<30, 500
 		r.by(rule)
 		need := math.Log(2 / rule.ErrorProbability)
-		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.MaxWrongRate) >= need }, func(n, k int) bool {
+		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.MaxWrongRate) >= need+math.Log(float64(maxGrid)) }, func(n, k int) bool {
 			r.put(n, k, 0)
 			r.close("unknown", false)
 			return r.state().Op == 1

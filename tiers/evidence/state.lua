@@ -3,7 +3,7 @@
 -- ARGV 1 the key's name, 2 eps, 3 delta, 4 audits of a lease, 5 audits between false alarms; then the script's own
 local key=KEYS[1]
 local eps,delta,lease,run=tonumber(ARGV[2]),tonumber(ARGV[3]),tonumber(ARGV[4]),tonumber(ARGV[5])
-local size,from,steps,look,wanted,mostopen,openfor=16,4,20,3,200,1024,900
+local size,from,steps,wanted,mostopen,openfor=16,4,20,200,1024,900
 local mostkeys,mostfields,most,mostturn,minoutcomes,maxoutcomes=1024,4096,9e15,1000000,30,1000000
 local certified,infeasible,wrong=1,2,3 -- why a warm-up ended
 local maxwarmupopen=256
@@ -242,15 +242,13 @@ local function operate()
   end
 end
 local function certify()
-  local before
-  repeat
-    for _,e in ipairs(s.epochs) do
-      local need=math.log(2*e.turn*e.turn/delta)
-      while e.cert<#s.grid and e.cert<s.op+look and loge(e.n[e.cert+1],e.k[e.cert+1])>=need do e.cert=e.cert+1 end
+  for _,e in ipairs(s.epochs) do
+    local need=math.log(size/(delta/(2*e.turn*e.turn)))
+    for j=#s.grid,e.cert+1,-1 do
+      if e.k[j]<eps*e.n[j] and loge(e.n[j],e.k[j])>=need then e.cert=j; break end
     end
-    before=s.op
-    operate()
-  until s.op<=before
+  end
+  operate()
 end
 local function hopeless()
   if s.op>0 or s.outcomes<minoutcomes then return end

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -43,6 +44,12 @@ func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 // greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
 // than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (docs/proof.md#simulated-drafts).
 const greedyClass = "_t0"
+
+// IsGreedy reports whether a traffic class is that of requests at temperature 0.
+func IsGreedy(trafficClass string) bool {
+	class, _, _ := strings.Cut(trafficClass, ".")
+	return strings.HasSuffix(class, greedyClass)
+}
 
 // trafficClass returns the class of a request by its temperature and, if the scope says so, by its prompt's length in
 // tokens.

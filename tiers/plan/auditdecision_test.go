@@ -84,6 +84,24 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 	}
 }
 
+func TestAClassSaysWhetherItsRequestsAreGreedy(t *testing.T) {
+	for class, want := range map[string]bool{
+		"all_t0.0a1b2c3d": true, "to_1k_t0.0a1b2c3d.acme": true, "all_t0": true, "all.0a1b2c3d": false, "all.0a1b2c3d.who_t0": false, "": false,
+	} {
+		if got := IsGreedy(class); got != want {
+			t.Errorf("%q: %v", class, got)
+		}
+	}
+	f := Facts{Request: &openai.Request{Model: "m"}}
+	if !IsGreedy(EvidenceKeysOf(Config{}, f).Own.TrafficClass) {
+		t.Error("a request at temperature 0 is not greedy")
+	}
+	f.Request.Temperature = 0.1
+	if IsGreedy(EvidenceKeysOf(Config{}, f).Own.TrafficClass) {
+		t.Error("a request at temperature 0.1 is greedy")
+	}
+}
+
 func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	cfg := planConfig()
 	cfg.Mode, cfg.Risk.Label = ModeRisk, LabelLenient

@@ -54,7 +54,7 @@ func (s *State) Advise(r Rule) Advice {
 // that is above 0.5.
 func feasible(risk float64, r Rule) float64 {
 	for step := int(math.Floor(risk*epsSteps)) + 1; step <= maxEpsSteps; step++ {
-		if eps := float64(step) / epsSteps; RequiredAudits(risk, eps, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
+		if eps := float64(step) / epsSteps; RequiredAudits(risk, eps, r.ErrorProbability/(2*gridSize)) <= float64(r.LeaseAudits)/2 {
 			return eps
 		}
 	}

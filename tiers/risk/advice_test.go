@@ -61,10 +61,10 @@ func TestTheSmallestFeasibleEpsIsCloseToTheTruth(t *testing.T) {
 		if a.Smallest <= a.Estimate || a.Smallest-wrong > .1 || a.SmallestLow > a.Smallest || a.SmallestHigh != 0 && a.SmallestHigh < a.Smallest {
 			t.Errorf("of a share of %.2f: %+v", wrong, a)
 		}
-		if need := RequiredAudits(a.Estimate, a.Smallest, r.ErrorProbability/2); need > float64(r.LeaseAudits)/2 {
+		if need := RequiredAudits(a.Estimate, a.Smallest, r.ErrorProbability/(2*gridSize)); need > float64(r.LeaseAudits)/2 {
 			t.Errorf("%g takes %.0f audits", a.Smallest, need)
 		}
-		if less := a.Smallest - .01; RequiredAudits(a.Estimate, less, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
+		if less := a.Smallest - .01; RequiredAudits(a.Estimate, less, r.ErrorProbability/(2*gridSize)) <= float64(r.LeaseAudits)/2 {
 			t.Errorf("%g would do, too", less)
 		}
 	}

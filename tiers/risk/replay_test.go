@@ -323,17 +323,15 @@ func copyOf(s *State) *State {
 
 // certifyBy certifies as [State.certify] does, by another test of the same counts.
 func (s *State) certifyBy(r Rule, test func(n, k int, r Rule) bool) {
-	for again := true; again; {
-		for i := range s.Epochs {
-			e := &s.Epochs[i]
-			for e.Cert < len(s.Grid) && e.Cert < s.Op+lookAhead && test(e.N[e.Cert], e.K[e.Cert], r) {
-				e.Cert++
+	for i := range s.Epochs {
+		e := &s.Epochs[i]
+		for j := len(s.Grid); j > e.Cert; j-- {
+			if test(e.N[j-1], e.K[j-1], r) {
+				e.Cert = j
 			}
 		}
-		was := s.Op
-		s.operate()
-		again = s.Op > was
 	}
+	s.operate()
 }
 
 // replays runs traffic many times, each with numbers of its own that follow from the seed.

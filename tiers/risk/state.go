@@ -33,7 +33,7 @@ type State struct {
 type Epoch struct {
 	ID      int64
 	Audits  int           // with any score
-	Cert    int           // largest index certified
+	Cert    int           // largest index certified, whether stricter ones are or not
 	Turn    int           // number of the epoch since the last certificate, from 1
 	N, K, O [gridSize]int // by index j: audits with a score of at least λ_j; of these bad or open; of these open
 }
@@ -81,7 +81,7 @@ func (s *State) View(r Rule) View {
 	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
 		v.Op, v.Infeasible = s.Op, s.Infeasible && s.Op == 0
 	}
-	v.Hi = min(v.Op+lookAhead, len(s.Grid))
+	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
 	v.Band = s.Grid.At(bandIndex)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
@@ -293,21 +293,25 @@ func (s *State) rotate(r Rule) {
 	s.operate()
 }
 
-// certify goes through the grid from the strictest threshold on, as far as the evidence allows and audits were made.
+// certify finds the loosest threshold that the evidence of each epoch certifies.
 func (s *State) certify(r Rule) {
-	for again := true; again; {
-		for i := range s.Epochs {
-			e := &s.Epochs[i]
-			need := math.Log(1 / e.level(r.ErrorProbability))
-			for e.Cert < len(s.Grid) && e.Cert < s.Op+lookAhead && LogE(e.N[e.Cert], e.K[e.Cert], r.MaxWrongRate) >= need {
-				e.Cert++
+	for i := range s.Epochs {
+		e := &s.Epochs[i]
+		need := e.evidenceNeeded(r.ErrorProbability)
+		for j := len(s.Grid); j > e.Cert; j-- {
+			n, k := e.N[j-1], e.K[j-1]
+			if float64(k) < r.MaxWrongRate*float64(n) && LogE(n, k, r.MaxWrongRate) >= need { // of a larger share all bets lose
+				e.Cert = j
+				break
 			}
 		}
-		was := s.Op
-		s.operate()
-		again = s.Op > was
 	}
+	s.operate()
 }
+
+// evidenceNeeded returns ln of the e-value that certifies a threshold. Each of the thresholds has an equal part of the
+// epoch's level, so that any of them may be certified without the others, and ε may be chosen by looking at the evidence.
+func (e *Epoch) evidenceNeeded(delta float64) float64 { return math.Log(gridSize / e.level(delta)) }
 
 // operate sets the operating index to the largest one that a living epoch has certified.
 func (s *State) operate() {

@@ -15,7 +15,7 @@ type Summary struct {
 	Estimate float64 // Bad/Audits; 0 of no audits
 	Low      float64 // where the risk is, at every moment of the epoch with probability 1 − δ: from here
 	High     float64 // to here ([Interval])
-	Bound    float64 // the risk is below this, by the evidence that certifies: δ/2, what has no outcome is bad
+	Bound    float64 // the risk is below this, by the evidence that certifies: at δ/2 for all thresholds together, what has no outcome is bad
 	Pending  int     // audits that have no outcome: under way or lost
 
 	ToCertify  float64 // audits that are still needed for the next index, about ([RequiredAudits]); 0 after the last, +Inf where it seems out of reach
@@ -38,7 +38,7 @@ func (s *State) Summarise(r Rule) Summary {
 		sum.Audits, sum.Bad = e.Closed(j)
 		sum.Estimate = share(sum.Bad, sum.Audits)
 		sum.Low, sum.High = Interval(sum.Audits, sum.Bad, r.ErrorProbability)
-		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability))
+		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability)/gridSize)
 		sum.Pending = e.O[j-1]
 	}
 	sum.ToCertify = s.toCertify(e, v, r)
@@ -58,8 +58,8 @@ func (s *State) witness(op, j int) *Epoch {
 	return best
 }
 
-// toCertify returns about how many audits the epoch still needs for the index after the operating one. Without audits it
-// assumes that all will be good.
+// toCertify returns about how many audits the epoch still needs until the next threshold is certified: the one beyond the
+// operating index that needs the fewest. Without audits it assumes that all will be good.
 func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	switch {
 	case v.Infeasible:
@@ -67,10 +67,16 @@ func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	case s.Version != 0 && v.Op >= len(s.Grid):
 		return 0
 	case e == nil:
-		return RequiredAudits(0, r.MaxWrongRate, r.ErrorProbability/2)
+		e = &Epoch{Turn: 1}
 	}
-	n, bad := e.Closed(v.Op + 1)
-	return max(RequiredAudits(share(bad, n), r.MaxWrongRate, e.level(r.ErrorProbability))-float64(n), 0)
+	need := math.Inf(1)
+	for j := v.Op + 1; j <= min(max(v.Hi, 1), gridSize); j++ {
+		n, bad := e.Closed(j)
+		more := RequiredAudits(share(bad, n), r.MaxWrongRate, e.level(r.ErrorProbability)/gridSize) - float64(n)
+		counted := AcceptanceShare(j) / AcceptanceShare(max(v.Hi, 1)) // share of the audits with a score of λ_j or more
+		need = min(need, max(more, 0)/counted)
+	}
+	return need
 }
 
 // share returns part/whole, and 0 if whole is 0.

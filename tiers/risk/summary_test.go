@@ -34,7 +34,7 @@ func audit(s *State, r Rule, score float64, bad bool) OpenResult {
 func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 	var s State
 	got := s.Summarise(plain)
-	want := Summary{Threshold: Unreachable, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025)}
+	want := Summary{Threshold: Unreachable, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025/gridSize)}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -89,7 +89,7 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	if got := s.Summarise(plain); !got.Infeasible || !math.IsInf(got.ToCertify, 1) {
 		t.Errorf("%+v", got)
 	}
-	if needed := (&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40)/-math.Log(.9)) > 1e-9 {
+	if needed := (&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
 		t.Errorf("%g audits of the best kind", needed)
 	}
 }

@@ -16,17 +16,30 @@ const (
 	WarmupWrong      WarmupEnd = 3 // too many served drafts were wrong, or too many audits have no outcome
 )
 
-// lookAhead is the number of thresholds beyond the operating one that are audited, too; without audits they could not be
-// certified.
-const lookAhead = 3
+const (
+	// lookAhead is the number of thresholds beyond the operating one that are audited, too; without audits they could not
+	// be certified.
+	lookAhead = 3
+	// firstLook is the last index that is audited while nothing is certified: it accepts 70 % of the drafts. A looser one
+	// is hardly ever certified first.
+	firstLook = 11
+)
+
+// lookTo returns the last index that is audited while op is the operating index.
+func lookTo(op int) int {
+	if op == 0 {
+		return firstLook
+	}
+	return op + lookAhead
+}
 
 const (
 	// warmupScores is from how many scores on the best third of the drafts is known well enough: the place of
 	// a third among 100 is off by 5 % of the drafts at most (one standard deviation).
 	warmupScores = 100
 	// warmupIndex is the threshold of a placed grid that the warm-up serves by: it accepts 30 % of the drafts,
-	// the last step of the grid below a third. It is also the last that is audited while nothing is certified.
-	warmupIndex = lookAhead
+	// the last step of the grid below a third.
+	warmupIndex = 3
 	// maxWarmupOpen is how many of its audits may be without an outcome: under way, or lost, or of drafts that the target cannot be
 	// asked about. Of more, nobody knows what is served.
 	maxWarmupOpen = 256

@@ -171,7 +171,7 @@ func TestTheCautiousThresholdAcceptsAboutAThird(t *testing.T) {
 			t.Errorf("%d of %d reach it", reach, n)
 		}
 	}
-	if s := taught(plain); s.cautious() != s.Grid.At(lookAhead) {
+	if s := taught(plain); s.cautious() != s.Grid.At(warmupIndex) {
 		t.Errorf("a grid: %g", s.cautious())
 	}
 	for _, g := range []Grid{{.5}, {.5, .4}, {.9, .8, .7}} { // equal scores were merged

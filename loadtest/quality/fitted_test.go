@@ -1,0 +1,257 @@
+package quality
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/calibrate"
+)
+
+// language is a draft model, asked what a scenario asks at one temperature.
+type language struct {
+	scenario                       string
+	divergence, blind, temperature float64
+}
+
+func (l language) String() string {
+	return fmt.Sprintf("| `%s`, %g, %g | %g |", l.scenario, l.divergence, l.blind, l.temperature)
+}
+
+// languages are those of the committed scenarios that draft, before and after their drifts, and one that is blind on a third of
+// its prompts.
+func languages() (out []language) {
+	for _, l := range []language{
+		{"risk-day", 0.25, 0, 0}, {"risk-day", 0.45, 0, 0}, {"risk-hour", 0.7, 0, 0}, {"cascade", 0.1, 0, 0},
+		{"first-hour", 0.2, 0, 0}, {"first-hour", 0.3, 0, 0}, {"first-hour", 0.4, 0, 0}, {"first-hour", 0.3, 0.3, 0}, {"first-hour", 0.4, 1, 0},
+	} {
+		out = append(out, l)
+		if l.temperature = 1; l.scenario != "cascade" { // nothing is wrong with its drafts then
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// studied is how many drafts of a language a fit may use, and how many others it is tried on.
+const studied = 3000
+
+// studiedDrafts are 3,000 drafts of each language to fit to and 3,000 others. They are made once for all tests.
+var studiedDrafts = sync.OnceValues(func() (map[language][]calibrate.Sample, error) {
+	out := map[language][]calibrate.Sample{}
+	for _, l := range languages() {
+		s, err := loadtest.Load("../scenarios/" + l.scenario + ".yaml")
+		if err != nil {
+			return nil, err
+		}
+		w, err := loadtest.NewWorkload(s, &s.Cases[0], 1)
+		if err != nil {
+			return nil, err
+		}
+		d := draftsOf(l.divergence, l.blind)
+		for i := range 2 * studied {
+			q := w.Session(i).Request()
+			q.Temperature = l.temperature
+			one := d.judge.sample(q, accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+			one.Greedy = l.temperature == 0
+			out[l] = append(out[l], one)
+		}
+	}
+	return out, nil
+})
+
+// long skips a test that is too long for now, and returns its drafts.
+func long(t *testing.T) map[language][]calibrate.Sample {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	if raced {
+		t.Skip("one goroutine: the detector only makes it ten times slower")
+	}
+	all, err := studiedDrafts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// scored are drafts with a score.
+type scored struct {
+	scores []float64
+	good   []bool
+}
+
+// scoredBy scores drafts by a map; nil is the plain score.
+func scoredBy(m *accept.ScoreMap, drafts []calibrate.Sample) (s scored) {
+	for _, d := range drafts {
+		score := d.Score
+		if m != nil {
+			score = float64(m.Score(d.Features))
+		}
+		s.scores, s.good = append(s.scores, score), append(s.good, d.Good)
+	}
+	return s
+}
+
+func (s scored) area() calibrate.Area      { return calibrate.AUROC(s.scores, s.good) }
+func (s scored) served(eps float64) string { return percent(kept(s.scores, s.good, eps)) }
+
+// wrong is the share of bad ones.
+func (s scored) wrong() float64 {
+	bad := 0
+	for _, g := range s.good {
+		if !g {
+			bad++
+		}
+	}
+	return float64(bad) / float64(len(s.good))
+}
+
+// withoutNew has the features alone that there were before doubt and surprise: a feature that never moves has no weight.
+func withoutNew(drafts []calibrate.Sample) []calibrate.Sample {
+	out := slices.Clone(drafts)
+	for i := range out {
+		out[i].Features[accept.FeatureDoubt], out[i].Features[accept.FeatureSurprise] = 0, 0
+	}
+	return out
+}
+
+// documented fails for each row that docs/proof.md lacks.
+func documented(t *testing.T, rows []string) {
+	t.Helper()
+	proof, err := os.ReadFile("../../docs/proof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(proof), row+"\n") {
+			t.Errorf("docs/proof.md lacks the row\n%s", row)
+		}
+	}
+}
+
+// point3 is an area in three digits.
+func point3(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.3f", v), "0") }
+
+func withError(a calibrate.Area) string { return point3(a.Value) + " ± " + point3(a.Error) }
+
+// TestTheProofTellsWhatAFittedScoreIsWorth fits to 3,000 drafts of each language and tries the fit on 3,000 others. It fails
+// with the rows that the table should have.
+func TestTheProofTellsWhatAFittedScoreIsWorth(t *testing.T) {
+	all := long(t)
+	var rows []string
+	for _, l := range languages() {
+		train, test := all[l][:studied], all[l][studied:]
+		plain := scoredBy(nil, test)
+		f, err := calibrate.Fit(train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		five, err := calibrate.Fit(withoutNew(train))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fitted := scoredBy(&f.Map, test)
+		if fitted.area().Value <= plain.area().Value {
+			t.Errorf("%v: the fit has %v, the plain score %v", l, fitted.area(), plain.area())
+		}
+		rows = append(rows, fmt.Sprintf("%v %s | %s | %s | %s | %s → %s | %s → %s |", l, percent(plain.wrong()), withError(plain.area()),
+			point3(scoredBy(&five.Map, test).area().Value), withError(fitted.area()),
+			plain.served(.05), fitted.served(.05), plain.served(.1), fitted.served(.1)))
+	}
+	documented(t, rows)
+}
+
+// audited draws labels as audits do: of every draft in five the outcome counts, of the others only above a floor, here the
+// score that six drafts in ten have.
+func audited(rng *rand.Rand, drafts []calibrate.Sample, n int) (labels []calibrate.Sample) {
+	scores := scoredBy(nil, drafts).scores
+	slices.Sort(scores)
+	floor := scores[len(scores)*2/5]
+	for _, i := range rng.Perm(len(drafts)) {
+		if rng.Float64() < .2 || drafts[i].Score >= floor {
+			labels = append(labels, drafts[i])
+		}
+		if len(labels) == n {
+			break
+		}
+	}
+	return labels
+}
+
+// TestAFitOfTheFewestLabelsBeatsThePlainScore has the learning curve: fits of different labels of each language, tried on 3,000
+// other drafts.
+func TestAFitOfTheFewestLabelsBeatsThePlainScore(t *testing.T) {
+	all := long(t)
+	var rows []string
+	for _, n := range []int{calibrate.MinSamples, 1000, 2000} {
+		fits, better, gain, least, worst := 0, 0, 0.0, math.Inf(1), ""
+		for k, l := range languages() {
+			plain := scoredBy(nil, all[l][studied:]).area().Value
+			for round := range 20 {
+				f, err := calibrate.Fit(audited(rand.New(rand.NewPCG(uint64(round), uint64(k))), all[l][:studied], n))
+				if err != nil {
+					continue // too few are bad, or too few were audited
+				}
+				won := scoredBy(&f.Map, all[l][studied:]).area().Value - plain
+				fits, gain = fits+1, gain+won
+				if won > 0 {
+					better++
+				}
+				if won < least {
+					least, worst = won, l.String()
+				}
+			}
+		}
+		t.Logf("%d labels: worst %+.4f for %s", n, least, worst)
+		rows = append(rows, fmt.Sprintf("| %d | %d | %d | %s | %+.3f |", n, fits, better, point3(gain/float64(fits)), least))
+		if better < fits {
+			t.Errorf("with %d labels %d of %d fits beat the plain score; the worst is of %s", n, better, fits, worst)
+		}
+	}
+	documented(t, rows)
+}
+
+// TestAFitOfBothTemperaturesIsAlmostAsGoodAsTwo fits to as many greedy as sampled drafts of one language: told apart, and as if
+// all were of one kind.
+func TestAFitOfBothTemperaturesIsAlmostAsGoodAsTwo(t *testing.T) {
+	all := long(t)
+	var rows []string
+	for _, l := range languages() {
+		sampled := l
+		if sampled.temperature = 1; l.temperature == 1 || all[sampled] == nil {
+			continue
+		}
+		mixed := slices.Concat(all[l][:studied/2], all[sampled][:studied/2])
+		same := slices.Clone(mixed)
+		for i := range same {
+			same[i].Greedy = false
+		}
+		cells := []string{}
+		for _, kind := range []language{l, sampled} {
+			for _, train := range [][]calibrate.Sample{nil, same, mixed, all[kind][:studied/2]} {
+				var m *accept.ScoreMap
+				if train != nil {
+					f, err := calibrate.Fit(train)
+					if err != nil {
+						cells = append(cells, "–") // too few of them are bad
+						continue
+					}
+					m = &f.Map
+				}
+				cells = append(cells, point3(scoredBy(m, all[kind][studied:]).area().Value))
+			}
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(l.String(), "| "), " |")
+		rows = append(rows, fmt.Sprintf("| %s | %s |", name, strings.Join(cells, " | ")))
+	}
+	documented(t, rows)
+}
