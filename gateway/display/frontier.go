@@ -62,7 +62,7 @@ func frontier(w io.Writer, v *gateway.RiskFrontier, table bool) {
 func howToChoose(w io.Writer, v *gateway.RiskFrontier) {
 	WriteLine(w, 2, fmt.Sprintf("To choose 5%%: foregate settings set risk.max_wrong_rate@%s=0.05 (or speculation.mode@%s=risk, if no draft is served yet). "+
 		"You may look as often as you like, and choose any line: all ranges of a kind of request hold at once with probability %s. "+
-		"It costs some audits: those made before the choice count less than those after it.", v.Route, v.Route, Percent(1-v.ErrorProbability)))
+		"The choice costs nothing: the audits so far count for every line.", v.Route, v.Route, Percent(1-v.ErrorProbability)))
 	if !v.InForce {
 		WriteLine(w, 2, "To choose a label: foregate settings set "+strings.Join(v.Settings, " ")+" for "+v.Label+". Its audits begin anew.")
 	}

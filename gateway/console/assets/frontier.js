@@ -208,8 +208,8 @@ class Panel {
           'p.about',
           null,
           f.label_in_force
-            ? 'The ranges hold for all points at once, so choosing one of them is allowed. Audits made before the choice count less than those after it.'
-            : 'Another label begins with no audits of its own.',
+            ? 'The ranges hold for all points at once, and the audits so far count for every point: choosing costs nothing.'
+            : 'Another label costs the audits so far: its own begin anew.',
         ),
         h(
           'div.buttons',
