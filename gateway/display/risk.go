@@ -40,6 +40,13 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 	}
 }
 
+// Refits prints the candidates for the scores of routes, one line for each.
+func Refits(w io.Writer, views []gateway.RefitView) {
+	for i := range views {
+		WriteLine(w, 2, views[i].Route+": "+views[i].Summary)
+	}
+}
+
 // none is printed for an empty cell.
 const none = "—"
 
@@ -130,7 +137,7 @@ func GuaranteeText(p gateway.RiskSummary) string {
 	return text
 }
 
-// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 35 audits".
+// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 61 audits".
 func ToCertify(v *gateway.RiskView) string {
 	var parts []string
 	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {

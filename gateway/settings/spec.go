@@ -47,7 +47,7 @@ const (
 var specs = sorted([]Spec{
 	route("speculation.mode", "risk", "How a route uses its draft pool. `off`: the target answers everything. `risk`: a draft is served if its score reaches a threshold that audits have certified. `confidence`: a draft is served if its score reaches `speculation.threshold_nats`. `shadow`: drafts are audited and never served. `lenient`: a draft is served if every token is plausible to the target. `judge`: a draft is served if the target says that it is right. `verify`: only text that the target would have generated itself is served (for temperature above 0 see `speculation.verify_sampled`). In `lenient`, `judge` and `verify` nothing is streamed before the target has checked it.",
 		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeLenient, plan.ModeJudge, plan.ModeVerify)),
-	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there.",
+	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence (`foregate risk frontier`).",
 		number(0.001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.MaxWrongRate })),
 	route("risk.error_probability", "0.05", "Modes `risk` and `shadow`: the probability that a certificate is wrong, that is, that the share of wrong drafts exceeds `risk.max_wrong_rate`. It holds for each lease (`risk.lease_audits`).",
 		number(0.0001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.ErrorProbability })),
@@ -138,6 +138,8 @@ var specs = sorted([]Spec{
 		whole(0, 1000, func(v *Values) *int { return &v.Tiers.Risk.MaxConcurrentAudits })),
 	route("risk.score_version", "0", "Version of the calibrated score (`foregate risk fit`) that judges drafts; 0 is the plain score. Every version is certified separately.",
 		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.Risk.ScoreVersion })),
+	route("risk.refit", "auto", "Whether a calibrated score is fitted to the audits in the background. `auto`: a fitted score that is clearly better becomes a candidate. While audits certify it, they are of drafts with any score (`risk.full_range_share` is 1). It replaces the score in force, by `risk.score_version`, when it is certified for as many drafts. A `risk.score_version` that an operator has set stays: unset it to allow refits. `off`: only `foregate risk fit` fits.",
+		either(func(v *Values) *bool { return &v.Tiers.Risk.Refit }, "auto", "off")),
 	route("risk.scope", "route", "Which requests share evidence and a threshold. The guarantee holds for the mix of requests that share them. `route`: all requests of the route. `prompt_length`: prompts of up to 1,024, up to 4,096, and more tokens apart, so that the guarantee holds for each of them, and each must be certified by itself. In both, requests at temperature 0 are apart.",
 		choice(func(v *Values) *plan.Scope { return &v.Tiers.Risk.Scope }, plan.ScopeRoute, plan.ScopePromptLength)),
 	route("risk.max_staleness", "60s", "How long a certified threshold stays valid if it cannot be refreshed from Redis. See `risk.on_stale`.",

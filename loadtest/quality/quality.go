@@ -74,6 +74,17 @@ func (j *Judge) writes(v voice, q *loadtest.Request, prompt []int32, text string
 	}
 }
 
+// Answer is what the target itself says, with its end token, if it comes to one.
+func (j *Judge) Answer(q *loadtest.Request, prompt []int32) (ids []int32) {
+	w := j.writer(j.target, q, prompt)
+	for done := false; !done; {
+		var id int32
+		id, done = w.Next()
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 func (j *Judge) writer(v voice, q *loadtest.Request, prompt []int32) *vllmsim.Writer {
 	limit := q.MaxTokens
 	if limit == 0 {
@@ -156,7 +167,13 @@ const maxTop = 5
 // Audit has the draft written to its end, whatever is thought of it, and says which score
 // a judge gives it, and whether the target would stand by it.
 func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (score accept.Nats, stands bool) {
-	judge := accept.NewScoreTracker(cfg)
+	judge, stands := j.Track(q, prompt, cfg)
+	return judge.Score(), stands
+}
+
+// Track is [Judge.Audit] for a caller that wants more than the score of the whole draft.
+func (j *Judge) Track(q *loadtest.Request, prompt []int32, cfg accept.Config) (judge *accept.ScoreTracker, stands bool) {
+	judge = accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)
 	var ids []int32
 	top := make([]float64, 0, maxTop)
@@ -170,7 +187,7 @@ func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (s
 		}
 		judge.Add(w.Logprob(), top)
 	}
-	return judge.Score(), j.stands(q, prompt, ids)
+	return judge, j.stands(q, prompt, ids)
 }
 
 func alike(t *vllmsim.Tokenizer, a, b int32) bool {

@@ -148,8 +148,8 @@ func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
 
 func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
 	c := &draftSample{kinds: map[string][][]graded{"a": {
-		{{.9, false}, {.8, true}, {.7, true}, {.6, true}, {.6, false}, {.5, true}, {.4, false}}, // the first is wrong
-		{{.9, false}},
+		{{score: .9, good: false}, {score: .8, good: true}, {score: .7, good: true}, {score: .6, good: true}, {score: .6, good: false}, {score: .5, good: true}, {score: .4, good: false}}, // the first is wrong
+		{{score: .9, good: false}},
 	}}, share: map[string]float64{"a": 1}}
 	for _, tc := range []struct {
 		eps, threshold, accepts float64
@@ -167,5 +167,42 @@ func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
 	}
 	if wrong, auroc := c.base(0); wrong != 3./7 || math.Abs(auroc-7./12) > 1e-9 { // of the tie the first is better
 		t.Errorf("%v wrong, AUROC %v", wrong, auroc)
+	}
+}
+
+// standing is a run in which two in five conversations say what an earlier one said; CACHE and TURNS vary.
+const standing = `
+about: x
+duration: 5m
+audits: 500
+arrivals: {poisson: 4}
+prompts: [{name: chat, question: 60, turns: TURNS, catalogue: {share: 0.4, size: 5, zipf: 1}, output: 20}]
+tenants: [{id: a}, {id: b}]
+draft: {profile: a10g-8b, divergence: 0.25}
+target: {profile: h100-70b-fp8-tp2}
+settings: {cache.mode: CACHE, speculation.mode: confidence}
+compare: [{name: known, oracle: 0.1}]
+`
+
+func TestADraftThatTheCacheSparesIsNoneOfTheSample(t *testing.T) {
+	sampled := func(pairs ...string) (conversations, requests int) {
+		t.Helper()
+		s := scenario(t, replace(standing, pairs...))
+		l, err := newLab(s, &s.Cases[0], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range l.sample.kinds {
+			requests += len(list[0])
+		}
+		return len(l.freshConversations()), requests
+	}
+	all, _ := sampled("CACHE", `"off"`, "TURNS", "1")
+	fresh, _ := sampled("CACHE", `"on"`, "TURNS", "1")
+	if share := float64(all-fresh) / float64(all); share < 0.33 || share > 0.45 {
+		t.Errorf("%d of %d conversations are drafted with the cache, want about 60 %% and ten", fresh, all)
+	}
+	if _, requests := sampled("CACHE", `"off"`, "TURNS", "3"); requests != 3*500 {
+		t.Errorf("%d drafts of 500 conversations of three turns", requests)
 	}
 }
