@@ -21,7 +21,8 @@ type RequestAuditor struct {
 
 	RetainBody func() (released func()) // keeps the request's body valid until released is called; nil: not needed
 	AskJudge   bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
-	OnPassed   func()                   // called when the target accepts the draft; may be nil
+	OnLabel    func(good bool)          // called when it is known whether the target accepts the draft; may be nil
+	OnSkip     func()                   // called when a check of a served draft is not made, or has no answer; may be nil
 }
 
 // Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
