@@ -87,6 +87,7 @@ type Options struct {
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
 	Risk          func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
 	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
+	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none
 	Tracer        Tracer                                                         // nil: only forwards a client's traceparent
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts

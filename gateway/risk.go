@@ -100,6 +100,15 @@ type RiskView struct {
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
+// RefitView is the candidate for the score of a route, as GET /admin/risk returns it: a score that was fitted to audits in
+// the background, and judges drafts once audits have certified it.
+type RefitView struct {
+	Route   string `json:"route"`
+	Version int    `json:"version"` // of the candidate
+	Audits  int    `json:"audits"`  // its evidence
+	Summary string `json:"summary"` // the state in one line, for people
+}
+
 // RiskSummary is the state of a route's guarantee in one line of GET /admin/status.
 type RiskSummary struct {
 	Route            string  `json:"route"`
@@ -167,5 +176,19 @@ func (g *Gateway) risk(w http.ResponseWriter, r *http.Request) {
 			views = append(views, all[i])
 		}
 	}
-	writeJSON(w, map[string]any{"risk": views})
+	writeJSON(w, map[string]any{"risk": views, "refits": g.refits(route)})
+}
+
+// refits are the candidates of a route, or of all where it is "".
+func (g *Gateway) refits(route string) []RefitView {
+	views := []RefitView{}
+	if g.opts.Refits == nil {
+		return views
+	}
+	for _, v := range g.opts.Refits() {
+		if route == "" || v.Route == route {
+			views = append(views, v)
+		}
+	}
+	return views
 }

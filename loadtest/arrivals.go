@@ -17,6 +17,8 @@ type pacer struct {
 	burst int
 	low   float64 // per second, of a day
 	every float64 // seconds
+	level float64 // share of the rate and of bursts at the beginning; 1 is all
+	ramp  float64 // seconds until all of it is there
 	rows  []row   // of a trace
 
 	next           int     // conversations walked past
@@ -34,6 +36,10 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 	p := &pacer{
 		kind: a.Kind, seed: seed, end: s.Duration.Seconds(), rows: rows,
 		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
+		level: 1,
+	}
+	if s.Ramp > 0 && load > 1 {
+		p.level, p.ramp = 1/load, s.Ramp.Seconds()
 	}
 	p.reset()
 	return p
@@ -109,7 +115,7 @@ func (p *pacer) step() float64 {
 	if p.rushed {
 		at := p.rush
 		p.rush += p.every
-		p.burstRemaining = p.burst - 1
+		p.burstRemaining = max(1, int(math.Round(float64(p.burst)*p.risen(at)))) - 1
 		return at
 	}
 	at := p.single
@@ -117,22 +123,33 @@ func (p *pacer) step() float64 {
 	return at
 }
 
-// after draws when the next independent arrival is. That of a day is the first that a dice keeps
-// of those that come at the day's highest rate (thinning: Lewis and Shedler 1979).
+// after draws when the next independent arrival is. That of a rate that changes is the first that a dice keeps
+// of those that come at the highest rate (thinning: Lewis and Shedler 1979).
 func (p *pacer) after(at float64) float64 {
 	for {
 		at += p.gap()
-		if p.kind != Day || !(at < p.end) || p.seed.of(p.gaps, drawArrival).unit()*p.rate < p.busy(at) {
+		if p.kind != Day && p.level == 1 || !(at < p.end) || p.seed.of(p.gaps, drawArrival).unit()*p.rate < p.busy(at) {
 			return at
 		}
 	}
 }
 
+// risen is the share of the arrivals that there is at a time in seconds.
+func (p *pacer) risen(at float64) float64 {
+	if at >= p.ramp {
+		return 1
+	}
+	return p.level + (1-p.level)*at/p.ramp
+}
+
 // quietest is at which share of a day it is quietest; it is busiest half a day later.
 const quietest = 4.0 / 24
 
-// busy is the rate of a day, per second, at a time in seconds.
+// busy is the rate, per second, at a time in seconds.
 func (p *pacer) busy(at float64) float64 {
+	if p.kind != Day {
+		return p.rate * p.risen(at)
+	}
 	return p.low + (p.rate-p.low)*(1-math.Cos(2*math.Pi*(at/p.every-quietest)))/2
 }
 

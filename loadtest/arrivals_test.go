@@ -109,6 +109,34 @@ func TestLoadMultipliesArrivals(t *testing.T) {
 	}
 }
 
+func TestARampBeginsWithTheScenariosLoadAndRisesEvenly(t *testing.T) {
+	all := starts(t, "400s\nramp: 200s\nload: 3", "{bursts: {per_second: 10, burst: 20, every: 50s}}")
+	if !slices.IsSorted(all) {
+		t.Fatal("not in order")
+	}
+	quarters, bursts := [4]int{}, map[float64]int{}
+	for i, at := range all {
+		if i > 0 && at == all[i-1] {
+			bursts[at]++
+			continue
+		}
+		quarters[int(at/100)]++
+	}
+	for q, want := range [4]float64{1500, 2500, 3000, 3000} { // arrivals outside of bursts, by the mean load 1.5, 2.5, 3 and 3
+		if n := float64(quarters[q]); math.Abs(n-want) > 4*math.Sqrt(want)+2 {
+			t.Errorf("%v arrivals in quarter %d, want about %v", n, q+1, want)
+		}
+	}
+	for at, want := range map[float64]int{50: 30, 100: 40, 150: 50, 200: 60, 350: 60} {
+		if bursts[at]+1 != want {
+			t.Errorf("%d at once after %v s, want %d", bursts[at]+1, at, want)
+		}
+	}
+	if flat := starts(t, "40s\nramp: 20s", "{poisson: 10}"); !slices.Equal(flat, starts(t, "40s", "{poisson: 10}")) {
+		t.Error("a load of 1 has nothing to rise to, and other arrivals than without a ramp")
+	}
+}
+
 func TestAskingOutOfOrderGivesTheSameTimes(t *testing.T) {
 	w := workload(t, "duration: 1h\narrivals: {poisson: 5}\nprompts: [{name: a, question: 5}]")
 	var want []time.Duration

@@ -86,11 +86,7 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 	readSeed(b.At("seed"), &s.Seed)
 	duration := b.Need("duration", "for how long conversations begin, such as 10m")
 	duration.Duration(&s.Duration, time.Second, maxDuration)
-	warmup := b.At("warmup")
-	warmup.Duration(&s.Warmup, 0, maxDuration)
-	if warmup.IsSet() && s.Duration > 0 && s.Warmup >= s.Duration {
-		warmup.Fail("leaves nothing to measure; want less than the duration, %s", yamlfile.Short(s.Duration))
-	}
+	r.warmup(b.At("warmup"), &s.Warmup)
 	b.At("deadline").Duration(&s.Deadline, time.Second, maxDuration)
 	b.At("time_scale").Number(&s.TimeScale, 0.1, 1000)
 	b.At("audits").Whole(&s.Audits, 0, maxAudits)
@@ -99,6 +95,7 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 	replicas, load := b.At("replicas"), b.At("load") // known fields, in the order of the manual
 	arrivals := b.Need("arrivals", "closed, rate, poisson, bursts or trace")
 	r.arrivals(arrivals.Fields())
+	r.ramp(b.At("ramp"))
 	r.prompts(b)
 	tenants := b.At("tenants")
 	r.tenants(tenants)
@@ -160,6 +157,7 @@ func (r *reading) variant(p yamlfile.Value) {
 	}
 	b.At("replicas").Whole(&c.Replicas, 1, maxReplicas)
 	r.load(b.At("load"), &c)
+	r.warmup(b.At("warmup"), &c.Warmup)
 	only := b.At("only")
 	readID(only, &c.Only)
 	if c.Only != "" && !slices.ContainsFunc(r.s.Tenants, func(t Tenant) bool { return t.ID == c.Only }) {
@@ -175,6 +173,22 @@ func (r *reading) variant(p yamlfile.Value) {
 	readSettings(b.At("settings"), c.Settings)
 	b.Done()
 	r.s.Cases = append(r.s.Cases, c)
+}
+
+// warmup reads how long nothing is counted.
+func (r *reading) warmup(p yamlfile.Value, to *time.Duration) {
+	p.Duration(to, 0, maxDuration)
+	if p.IsSet() && r.s.Duration > 0 && *to >= r.s.Duration {
+		p.Fail("leaves nothing to measure; want less than the duration, %s", yamlfile.Short(r.s.Duration))
+	}
+}
+
+// ramp reads how long the load rises.
+func (r *reading) ramp(p yamlfile.Value) {
+	p.Duration(&r.s.Ramp, 0, maxDuration)
+	if a := r.s.Arrivals.Kind; p.IsSet() && a != "" && a != Poisson && a != Bursts {
+		p.Fail("is for arrivals of poisson or bursts, not of %s", a)
+	}
 }
 
 // load reads how many times the arrivals a case has.

@@ -142,6 +142,9 @@ func (s *shelf) get(key [2]passage, write func([2]passage) opening) opening {
 	return o
 }
 
+// Words tells which words conversation i has: conversations of the same number are of one tenant and ask the same.
+func (w *Workload) Words(i int) int { return w.origin(i) }
+
 // origin returns whose words conversation i has: its own, an earlier one's, or those of
 // a place in the catalogue, which are numbered below zero.
 func (w *Workload) origin(i int) int {

@@ -12,6 +12,7 @@ type Scenario struct {
 	Seed      uint64        // default 1
 	Duration  time.Duration // arrivals end then; what is under way is finished
 	Warmup    time.Duration // what arrives before is sent, but not counted
+	Ramp      time.Duration // until cases with a load above 1 have it: they begin with 1; default 0
 	Deadline  time.Duration // a client's patience with one request; default 10 min
 	TimeScale float64       // live runs: how many times faster than the profiles; default 1
 	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
@@ -33,7 +34,17 @@ type Case struct {
 	Settings map[string]string // live settings of the gateway, as an operator would set them
 	Load     float64           // times the scenario's arrivals; default 1
 	Only     string            // the tenant who alone sends; "" is all
+	Warmup   time.Duration     // instead of the scenario's; 0 is the scenario's
 	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
+}
+
+// In returns the scenario as the case has it.
+func (c *Case) In(s *Scenario) *Scenario {
+	own := *s
+	if c.Warmup > 0 {
+		own.Warmup = c.Warmup
+	}
+	return &own
 }
 
 // Pool is a set of like backends.

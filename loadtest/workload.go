@@ -266,10 +266,13 @@ func (s *Session) Request() *Request {
 	return r
 }
 
+// IsLast reports whether this is the conversation's last turn.
+func (s *Session) IsLast() bool { return s.turn+1 >= s.turns }
+
 // Answered adds an answer to the conversation. more says that there is a next
 // turn, think how long the user reads and types before it.
 func (s *Session) Answered(text string) (think time.Duration, more bool) {
-	if s.turn+1 >= s.turns {
+	if s.IsLast() {
 		return 0, false
 	}
 	think = s.kind.Think.seconds(s.place.of(drawThink, uint64(s.turn)).unit())

@@ -404,6 +404,27 @@ func TestACataloguesShareOfTheConversationsIsSaidAgainWordForWord(t *testing.T) 
 	}
 }
 
+func TestConversationsOfTheSameWordsAreNumberedSo(t *testing.T) {
+	w := workload(t, standing)
+	said := map[int]string{}
+	asked := map[string]int{}
+	for i := range 2000 {
+		r := w.Session(i).Request()
+		text := fmt.Sprintf("%s %q", r.Tenant, r.Messages)
+		words := w.Words(i)
+		if before, ok := said[words]; ok && before != text {
+			t.Fatalf("conversation %d says something else than an earlier one of its number", i)
+		}
+		if before, ok := asked[text]; ok && before != words {
+			t.Fatalf("conversation %d says the same as one of another number", i)
+		}
+		said[words], asked[text] = text, words
+	}
+	if n := 2000 - len(said); n < 600 {
+		t.Errorf("%d conversations of 2,000 say what an earlier one said, want nearly 40 %%", n)
+	}
+}
+
 func TestTenantsHaveCataloguesOfTheirOwnAboutTheSameDocuments(t *testing.T) {
 	w := workload(t, standing)
 	who := map[string]map[string]bool{} // question → tenants

@@ -48,6 +48,7 @@ type Options struct {
 	Capabilities  func(pool string) *probe.Capabilities                     // what the engines of a pool support; nil: always unknown
 	Evidence      audit.Evidence                                            // outcomes of audits; nil: none
 	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil: none
+	AuditsAll     func(route string) bool                                   // whether audits of a route are of drafts with any score, for a candidate score; nil: never
 	Replicas      func() int                                                // replicas that share the evidence; nil: one
 	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to shed requests of a route and priority class; nil: never
 	Random        func(request string, p inflight.Purpose) float64          // random numbers from [0, 1); nil: math/rand
@@ -65,6 +66,7 @@ type Cascade struct {
 	capabilities  func(pool string) *probe.Capabilities
 	evidence      audit.Evidence
 	scoreMaps     func(route string, version int) *accept.ScoreMap
+	auditsAll     func(route string) bool
 	underPressure func(route, pool string, class int8) bool
 	audits        *audit.Auditor
 	costs         *economy.Statistics
@@ -81,7 +83,7 @@ func New(o Options) (*Cascade, error) {
 	o.defaults()
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
-		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, underPressure: o.UnderPressure,
+		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
 		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
 	for i := range o.Routes {
@@ -131,6 +133,9 @@ func (o *Options) defaults() {
 	}
 	if o.ScoreMaps == nil {
 		o.ScoreMaps = func(string, int) *accept.ScoreMap { return nil }
+	}
+	if o.AuditsAll == nil {
+		o.AuditsAll = func(string) bool { return false }
 	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }

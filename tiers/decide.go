@@ -39,6 +39,9 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 		r.Plan = plan.Plan{Tier: plan.Target, Reason: missing}
 		return false
 	}
+	if c.auditsAll(rt.Model) {
+		r.Config.Risk.Rates.FullRange = 1 // before the draft exists, and by earlier audits only
+	}
 	kind, views := c.audits.Views(&r.Config, plan.EvidenceKeysOf(r.Config, f))
 	r.Views = views.UnderLoad(&r.Config.Risk, w.Load)
 	w.Expected = r.Views.Expected(&r.Config, w.Expected)

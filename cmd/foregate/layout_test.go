@@ -18,15 +18,16 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
-	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},
+	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/refit", "tiers/risk"},
+	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff": {},
 	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":       {"gateway/peer", "internal/socket"},
@@ -40,7 +41,7 @@ var arrows = map[string][]string{
 	"gateway/pipeline":    {"cache", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
 	"gateway/reference":   {"gateway", "gateway/app", "gateway/config", "gateway/settings", "tiers/fields"},
 	"gateway/reload":      {},
-	"gateway/riskview":    {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"gateway/riskview":    {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/secrets":     {},
 	"gateway/settings":    {"breaker/machine", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":      {"cache", "gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
@@ -73,6 +74,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":              {},
 	"tiers/probe":                 {"panics", "tiers/openai"},
 	"tiers/receipt":               {"tiers/accept", "tiers/dispatch", "tiers/plan"},
+	"tiers/refit":                 {"tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"tiers/risk":                  {},
 	"tiers/schema":                {},
 	"tiers/scoring":               {},

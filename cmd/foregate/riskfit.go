@@ -42,7 +42,7 @@ func (c *riskFitCmd) Run(e *env) error {
 		return err
 	}
 	s.Print(e.stdout)
-	fitted, err := calibrate.Fit(s.Samples())
+	fitted, err := calibrate.Fit(s.Labelled)
 	if few, ok := errors.AsType[*calibrate.TooFewError](err); ok {
 		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", display.Clip(c.Route, 60), few.Good, few.Bad, calibrate.MinSamples, calibrate.MinPerLabel)
 	}
@@ -58,7 +58,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	version, err := b.book.SaveMap(b.ctx, c.Route, raw)
+	version, err := b.book.SaveMap(b.ctx, c.Route, raw, b.snapshot.Route(c.Route).Tiers.Risk.ScoreVersion)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,14 @@ func caseRows(reports []*loadtest.Report, i int) []reflect.Value {
 }
 
 // computed are the columns that only a virtual run has.
-var computed = []string{"retry_told_s", "retry_true_s", "retry_told_true", "checked_share", "scored_share", "auroc", "model_usd_per_mtok"}
+var computed = []string{
+	"retry_told_s", "retry_true_s", "retry_told_true", "checked_share", "scored_share", "auroc", "model_usd_per_mtok",
+	// of a promise
+	"served_by_draft", "unverified_wrong_rate", "unverified_wrong_before", "unverified_wrong_after",
+	"above_eps_before", "above_eps_after", "above_eps_until_s", "bound_at_end", "audits", "audits_lost", "alarms",
+	"first_certificate_s", "all_certificates_s", "audits_of_target_usd", "audits_of_draft_usd", "priced_usd_per_mtok",
+	"all_drafts_wrong_before", "all_drafts_wrong_after", "auroc_before", "auroc_after", "best_acceptance_before", "best_acceptance_after",
+}
 
 // compare prints every column's means, and reports whether they are near enough for
 // the noise that the seeds make. Columns without noise must be equal.

@@ -135,9 +135,6 @@ func (c *runCmd) override(s *loadtest.Scenario) ([]*loadtest.Case, error) {
 		s.TimeScale = 1 // what runs there runs in real time
 	}
 	if c.Duration != 0 {
-		if c.Duration <= s.Warmup {
-			return nil, misuse("--duration %v leaves nothing to measure after the warm-up of %v", c.Duration, s.Warmup)
-		}
 		s.Duration = c.Duration
 	}
 	var cases []*loadtest.Case
@@ -149,6 +146,11 @@ func (c *runCmd) override(s *loadtest.Scenario) ([]*loadtest.Case, error) {
 	for i := range s.Cases {
 		if len(c.Case) == 0 || slices.Contains(c.Case, s.Cases[i].Name) {
 			cases = append(cases, &s.Cases[i])
+		}
+	}
+	for _, cs := range cases {
+		if own := cs.In(s); own.Duration <= own.Warmup {
+			return nil, misuse("--duration %v leaves nothing to measure of %s after its warm-up of %v", own.Duration, cs.Name, own.Warmup)
 		}
 	}
 	return cases, nil

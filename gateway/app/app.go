@@ -31,6 +31,7 @@ import (
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
@@ -70,6 +71,7 @@ type App struct {
 	prober      *probe.Prober
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
+	refits      *refit.Refitter
 	tracer      *tracing.Tracer // nil without tracing
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
@@ -103,6 +105,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.makeEvidence()
+	a.makeRefits()
 	if err := a.makeTracer(); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (a *App) makeCascade() (err error) {
 	a.cascade, err = tiers.New(tiers.Options{
 		Routes: routes, Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
-		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
+		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
 	})
 	return err
 }

@@ -46,7 +46,7 @@ func (a *App) observing(o *gateway.Options) {
 	o.Tenants = func() []gateway.TenantView { return tenantViews(a.identity) }
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
 	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
-	o.Risk, o.RiskFrontiers, o.Purge = a.risks.Views, a.risks.Frontiers, a.Purger()
+	o.Risk, o.RiskFrontiers, o.Refits, o.Purge = a.risks.Views, a.risks.Frontiers, a.refitViews, a.Purger()
 	o.ReceiptShare = func() float64 { return a.Settings.Snapshot().Global().ReceiptLog.LogShare }
 	o.Logger, o.Registerer, o.Gatherer = a.Options.Logger, a.Options.Registerer, a.Options.Gatherer
 	if a.console != nil {
@@ -67,6 +67,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "probe", Run: a.prober.Run},
 		{Name: "evidence", Run: a.evidence.Run},
 		{Name: "states of the evidence", Run: a.risks.Run},
+		{Name: "refits", Run: a.refits.Run},
 		{Name: "breakers", Run: a.runBreakers},
 		{Name: "fleet", Run: a.Fleet.Run},
 		{Name: "limits", Run: a.Limiter.Run},

@@ -12,18 +12,11 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
-	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // Selection holds the audits of a route for fitting a score, and counts what was left out.
-type Selection struct {
-	entries []evidence.LogEntry
-	rules   map[string]int // by fingerprint of models and rules
-	// left out:
-	lost  int
-	odd   int // with other features: of another version of Foregate
-	heads int // of the other cohort
-}
+type Selection struct{ refit.Samples }
 
 // SelectForFit chooses audits of a route from all that each passes to see. If window is not 0, audits that
 // began more than window before the newest one are left out.
@@ -47,62 +40,35 @@ func SelectForFit(route string, window time.Duration, each func(see func(evidenc
 	if len(all) == 0 {
 		return nil, fmt.Errorf("there are no audits of %s", display.Clip(route, 60))
 	}
-	return selectForFit(all), nil
-}
-
-// selectForFit keeps the audits of whole drafts. Drafts whose first tokens the target had confirmed are left
-// out: their selection depends on the outcome that the score must predict.
-func selectForFit(all []evidence.LogEntry) *Selection {
-	f := &Selection{rules: map[string]int{}}
+	var s Selection
 	for i := range all {
-		f.add(&all[i])
+		s.Add(&all[i])
 	}
-	return f
-}
-
-// add adds one audit, or counts it as left out.
-func (s *Selection) add(a *evidence.LogEntry) {
-	switch {
-	case a.Key.Cohort != riskview.OwnCohort:
-		s.heads++
-	case a.Label == Lost:
-		s.lost++
-	case len(a.Features) != len(accept.Features{}):
-		s.odd++
-	default:
-		s.rules[riskview.Rules(a.Key)]++
-		s.entries = append(s.entries, *a)
-	}
-}
-
-// Samples returns the audits as samples for the fit.
-func (s *Selection) Samples() []calibrate.Sample {
-	out := make([]calibrate.Sample, len(s.entries))
-	for i, a := range s.entries {
-		out[i] = calibrate.Sample{Score: a.Score, Good: a.Label == Good, Greedy: plan.IsGreedy(a.Key.TrafficClass)}
-		copy(out[i].Features[:], a.Features)
-	}
-	return out
+	return &s, nil
 }
 
 // Print describes the data of the fit.
 func (s *Selection) Print(w io.Writer) {
 	t := display.Table{MaxWidth: 20}
-	t.Add("audits", fmt.Sprint(len(s.entries)))
+	t.Add("audits", fmt.Sprint(len(s.Labelled)))
 	for _, part := range []struct {
 		n    int
 		what string
 	}{
-		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had accepted before"},
-		{s.odd, "with other features, of another version"},
+		{s.Lost, "lost or under way"}, {s.Heads, "of cohort head, which the target had accepted before"},
+		{s.Odd, "with other features, of another version"},
 	} {
 		if part.n > 0 {
 			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	if len(s.rules) > 1 {
-		for _, rules := range slices.Sorted(maps.Keys(s.rules)) {
-			t.Add("models and rules", fmt.Sprintf("%s: %d", rules, s.rules[rules]))
+	of := map[string]int{} // by fingerprint of models and rules
+	for _, k := range s.Keys {
+		of[riskview.Rules(k)]++
+	}
+	if len(of) > 1 {
+		for _, rules := range slices.Sorted(maps.Keys(of)) {
+			t.Add("models and rules", fmt.Sprintf("%s: %d", rules, of[rules]))
 		}
 		t.Add("", "several: a fit of all is right only where their scores mean the same; see --since")
 	}

@@ -40,6 +40,13 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 	}
 }
 
+// Refits prints the candidates for the scores of routes, one line for each.
+func Refits(w io.Writer, views []gateway.RefitView) {
+	for i := range views {
+		WriteLine(w, 2, views[i].Route+": "+views[i].Summary)
+	}
+}
+
 // none is printed for an empty cell.
 const none = "—"
 

@@ -61,6 +61,7 @@ func Run(ctx context.Context, o Options) (*loadtest.Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	o.Scenario = o.Case.In(o.Scenario)
 	work, err := loadtest.NewWorkload(o.Scenario, o.Case, o.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", o.Case.Name, err)

@@ -74,6 +74,17 @@ func (j *Judge) writes(v voice, q *loadtest.Request, prompt []int32, text string
 	}
 }
 
+// Answer is what the target itself says, with its end token, if it comes to one.
+func (j *Judge) Answer(q *loadtest.Request, prompt []int32) (ids []int32) {
+	w := j.writer(j.target, q, prompt)
+	for done := false; !done; {
+		var id int32
+		id, done = w.Next()
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 func (j *Judge) writer(v voice, q *loadtest.Request, prompt []int32) *vllmsim.Writer {
 	limit := q.MaxTokens
 	if limit == 0 {

@@ -29,6 +29,18 @@ func messagesOf(q *loadtest.Request) []vllmsim.Message {
 	return list
 }
 
+func TestTheTargetsAnswerIsIdenticalToItself(t *testing.T) {
+	j := NewJudge(7, &pair)
+	for k := range 20 {
+		q := request(k, float64(k%2), k%3 == 0)
+		prompt := j.tok.Chat(messagesOf(q))
+		out := loadtest.Outcome{Tier: "draft", Acceptance: "accepted"}
+		if j.Check(q, prompt, j.Answer(q, prompt), &out); !out.Identical || out.Wrong {
+			t.Fatalf("prompt %d: %+v", k, out)
+		}
+	}
+}
+
 // answer is what a voice says to a request: its prompt, ids and text.
 func (j *Judge) answer(v voice, q *loadtest.Request) (prompt, ids []int32, text string) {
 	prompt = j.tok.Chat([]vllmsim.Message{vllmsim.Message(q.Messages[0])})

@@ -73,13 +73,9 @@ type draftSample struct {
 	share map[string]float64    // of the requests
 }
 
-// sampleDrafts has the first requests of some conversations drafted by the draft of each era. The
-// real run is not touched.
+// sampleDrafts has the requests of some conversations drafted by the draft of each era. The real run is not
+// touched: between the turns of a conversation the target answers.
 func (l *lab) sampleDrafts() *draftSample {
-	n := 0
-	for _, ok := l.work.Start(n); ok; _, ok = l.work.Start(n) {
-		n++
-	}
 	var judges []*quality.Judge
 	for _, e := range l.eras {
 		c, d := *l.spec, *l.spec.Draft
@@ -88,36 +84,77 @@ func (l *lab) sampleDrafts() *draftSample {
 		judges = append(judges, quality.NewJudge(l.seed, &c))
 	}
 	all := &draftSample{kinds: map[string][][]graded{}, share: map[string]float64{}}
-	maximum, taken := min(l.scenario.Audits, n), 0.0
+	fresh := l.freshConversations()
+	maximum, taken := min(l.scenario.Audits, len(fresh)), 0.0
 	for k := range maximum {
-		i := k * n / maximum
+		i := fresh[k*len(fresh)/maximum]
 		if l.work.Silent(i) {
 			continue
 		}
-		q := l.work.Session(i).Request()
-		f := l.facts(bodyOf(q))
-		if !plan.Make(l.values.Tiers, f).Judged {
-			continue
+		for s := l.work.Session(i); ; {
+			q := s.Request()
+			prompt := l.prompts.render(q.Messages)
+			if bucket, ok := l.bucketOf(q); ok {
+				all.add(bucket, judges, func(j *quality.Judge) graded {
+					score, good := j.Audit(q, prompt, l.values.Tiers.Accept)
+					return graded{float64(score), good}
+				})
+				taken++
+			}
+			if s.IsLast() {
+				break
+			}
+			s.Answered(decode(l.judge.Answer(q, prompt)))
 		}
-		bucket := plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass
-		if all.kinds[bucket] == nil {
-			all.kinds[bucket] = make([][]graded, len(l.eras))
-		}
-		prompt := l.prompts.render(q.Messages)
-		for e, judge := range judges {
-			score, good := judge.Audit(q, prompt, l.values.Tiers.Accept)
-			all.kinds[bucket][e] = append(all.kinds[bucket][e], graded{float64(score), good})
-		}
-		all.share[bucket]++
-		taken++
 	}
-	for bucket, of := range all.kinds {
-		all.share[bucket] /= taken
+	all.sort(taken)
+	return all
+}
+
+// freshConversations are those that the cache cannot answer because an earlier one had the same words; without
+// the cache all of them.
+func (l *lab) freshConversations() []int {
+	var fresh []int
+	seen := map[int]bool{}
+	for n := 0; ; n++ {
+		if _, ok := l.work.Start(n); !ok {
+			return fresh
+		}
+		if words := l.work.Words(n); !l.values.Cache.Enabled || !seen[words] {
+			seen[words] = true
+			fresh = append(fresh, n)
+		}
+	}
+}
+
+// bucketOf is the kind of a request; ok is false if its draft is not judged.
+func (l *lab) bucketOf(q *loadtest.Request) (bucket string, ok bool) {
+	f := l.facts(bodyOf(q))
+	if !plan.Make(l.values.Tiers, f).Judged {
+		return "", false
+	}
+	return plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass, true
+}
+
+// add adds one request's drafts, one of each era.
+func (c *draftSample) add(bucket string, judges []*quality.Judge, audit func(*quality.Judge) graded) {
+	if c.kinds[bucket] == nil {
+		c.kinds[bucket] = make([][]graded, len(judges))
+	}
+	for e, judge := range judges {
+		c.kinds[bucket][e] = append(c.kinds[bucket][e], audit(judge))
+	}
+	c.share[bucket]++
+}
+
+// sort ends the sample of so many requests.
+func (c *draftSample) sort(taken float64) {
+	for bucket, of := range c.kinds {
+		c.share[bucket] /= taken
 		for _, list := range of {
 			slices.SortStableFunc(list, func(a, b graded) int { return cmp.Compare(b.score, a.score) })
 		}
 	}
-	return all
 }
 
 // risk is the share of wrong ones of the drafts that a threshold accepts, 0 where it accepts none.

@@ -169,3 +169,40 @@ func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
 		t.Errorf("%v wrong, AUROC %v", wrong, auroc)
 	}
 }
+
+// standing is a run in which two in five conversations say what an earlier one said; CACHE and TURNS vary.
+const standing = `
+about: x
+duration: 5m
+audits: 500
+arrivals: {poisson: 4}
+prompts: [{name: chat, question: 60, turns: TURNS, catalogue: {share: 0.4, size: 5, zipf: 1}, output: 20}]
+tenants: [{id: a}, {id: b}]
+draft: {profile: a10g-8b, divergence: 0.25}
+target: {profile: h100-70b-fp8-tp2}
+settings: {cache.mode: CACHE, speculation.mode: confidence}
+compare: [{name: known, oracle: 0.1}]
+`
+
+func TestADraftThatTheCacheSparesIsNoneOfTheSample(t *testing.T) {
+	sampled := func(pairs ...string) (conversations, requests int) {
+		t.Helper()
+		s := scenario(t, replace(standing, pairs...))
+		l, err := newLab(s, &s.Cases[0], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range l.sample.kinds {
+			requests += len(list[0])
+		}
+		return len(l.freshConversations()), requests
+	}
+	all, _ := sampled("CACHE", `"off"`, "TURNS", "1")
+	fresh, _ := sampled("CACHE", `"on"`, "TURNS", "1")
+	if share := float64(all-fresh) / float64(all); share < 0.33 || share > 0.45 {
+		t.Errorf("%d of %d conversations are drafted with the cache, want about 60 %% and ten", fresh, all)
+	}
+	if _, requests := sampled("CACHE", `"off"`, "TURNS", "3"); requests != 3*500 {
+		t.Errorf("%d drafts of 500 conversations of three turns", requests)
+	}
+}

@@ -84,6 +84,7 @@ func Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint6
 }
 
 func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
+	s = c.In(s)
 	work, err := loadtest.NewWorkload(s, c, seed)
 	if err != nil {
 		return nil, err

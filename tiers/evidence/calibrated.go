@@ -28,8 +28,9 @@ func (b *Store) Map(route string, version int) (raw []byte, ok bool) {
 	return raw, ok
 }
 
-// SaveMap stores a calibrated score of a route under the next number. Of more than 64 the oldest is deleted.
-func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
+// SaveMap stores a calibrated score of a route under the next number. Of more than 64 the oldest is deleted, but not
+// inForce, the version that judges drafts (0: none).
+func (b *Store) SaveMap(ctx context.Context, route string, m Map, inForce int) (version int, err error) {
 	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
 		return 0, err
 	}
@@ -37,9 +38,9 @@ func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, 
 		return 0, fmt.Errorf("evidence: %d bytes of a calibrated score are no JSON or more than %d", len(m), maxMap)
 	}
 	if b.local != nil {
-		return b.saveHere(route, m)
+		return b.saveHere(route, m, inForce)
 	}
-	got, err := b.call(ctx, mapScript, []string{keyMaps}, route, []byte(m), maxMaps, maxVersion)
+	got, err := b.call(ctx, mapScript, []string{keyMaps}, route, []byte(m), maxMaps, maxVersion, inForce)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +52,7 @@ func (b *Store) SaveMap(ctx context.Context, route string, m Map) (version int, 
 }
 
 // saveHere stores it in this process.
-func (b *Store) saveHere(route string, m Map) (int, error) {
+func (b *Store) saveHere(route string, m Map, inForce int) (int, error) {
 	b.maps.mu.Lock()
 	defer b.maps.mu.Unlock()
 	s := b.maps.of(route, b.now())
@@ -63,7 +64,10 @@ func (b *Store) saveHere(route string, m Map) (int, error) {
 	}
 	version, oldest := 1, maxVersion
 	for v := range s.versions {
-		version, oldest = max(version, v+1), min(oldest, v)
+		version = max(version, v+1)
+		if v != inForce {
+			oldest = min(oldest, v)
+		}
 	}
 	if len(s.versions) >= maxMaps {
 		delete(s.versions, oldest)

@@ -17,7 +17,7 @@
 //
 // One hash per kind of request (keys.go), with the state (about 2 kB) and one field for each audit in
 // progress; an index of these hashes; a log of the last 40,000 openings and closings ([Store.Log]); and the
-// calibrated scores of the routes ([Store.SaveMap]).
+// calibrated scores of the routes ([Store.SaveMap]) and how far their refits are ([Store.Refits]).
 package evidence
 
 import (
@@ -81,7 +81,7 @@ func New(o Options) *Store {
 	if o.Redis == nil {
 		b.local = &local{now: o.Now}
 	} else {
-		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript)
+		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript, refitScript)
 	}
 	return b
 }

@@ -264,7 +264,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 		if !r.View(chat).Serves() {
 			t.Error("views are held up by it")
 		}
-		if _, err := r.SaveMap(ctx, chat.Route, Map(`{}`)); !errors.Is(err, ErrAway) {
+		if _, err := r.SaveMap(ctx, chat.Route, Map(`{}`), 0); !errors.Is(err, ErrAway) {
 			t.Errorf("save: %v", err)
 		}
 		if _, err := r.Maps(ctx, chat.Route); !errors.Is(err, ErrAway) {

@@ -23,6 +23,8 @@ const (
 	keyLog = keyRisk + "log"
 	// keyMaps is a hash: the calibrated scores of each route, and their list.
 	keyMaps = keyRisk + "maps"
+	// keyRefits is a hash: the record of each route's refits, and the lease of the replica that works on them.
+	keyRefits = keyRisk + "refits"
 )
 
 const (
@@ -60,6 +62,8 @@ var (
 	forgetSource string
 	//go:embed map.lua
 	mapSource string
+	//go:embed refit.lua
+	refitSource string
 
 	openScript   = script.New(stateSource + openSource)
 	closeScript  = script.New(stateSource + closeSource)
@@ -67,6 +71,7 @@ var (
 	priorScript  = script.New(stateSource + priorSource)
 	forgetScript = script.New(forgetSource)
 	mapScript    = script.New(mapSource)
+	refitScript  = script.New(refitSource)
 )
 
 var (

@@ -22,6 +22,7 @@ type local struct {
 	log    []LogEntry // a ring of half of maxLog: an entry is an audit with its outcome
 	next   int        // index of the oldest once it is full
 	places map[place]int
+	refits map[string]string // records by route, at most maxKeys
 }
 
 // kind is the state of one key.

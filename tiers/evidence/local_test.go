@@ -292,12 +292,12 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 		ctx := t.Context()
 		r.Map("a/b", 1)
 		for i := 1; i <= maxMaps+2; i++ {
-			v, err := r.SaveMap(ctx, "a/b", Map(fmt.Sprintf(`{"n":%d}`, i)))
+			v, err := r.SaveMap(ctx, "a/b", Map(fmt.Sprintf(`{"n":%d}`, i)), 0)
 			if err != nil || v != i {
 				t.Fatalf("score %d is number %d, %v", i, v, err)
 			}
 		}
-		if v, err := r.SaveMap(ctx, "other", Map(`[]`)); v != 1 || err != nil {
+		if v, err := r.SaveMap(ctx, "other", Map(`[]`), 0); v != 1 || err != nil {
 			t.Errorf("another route's is number %d, %v", v, err)
 		}
 		r.tick(ctx)
@@ -313,8 +313,14 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 		if err != nil || len(all) != maxMaps || all[0].Version != 3 || !slices.IsSortedFunc(all, func(a, b SavedMap) int { return a.Version - b.Version }) {
 			t.Errorf("%d, %v", len(all), err)
 		}
+		for range 3 { // version 3 judges drafts
+			_, _ = r.SaveMap(ctx, "a/b", Map(`{}`), 3)
+		}
+		if all, err := r.Maps(ctx, "a/b"); err != nil || len(all) != maxMaps || all[0].Version != 3 || all[1].Version != 7 {
+			t.Errorf("%d, the oldest %d and %d, %v: the version in force was deleted", len(all), all[0].Version, all[1].Version, err)
+		}
 		for _, bad := range []Map{nil, Map("{"), Map(`"` + strings.Repeat("x", maxMap) + `"`)} {
-			if v, err := r.SaveMap(ctx, "a/b", bad); err == nil {
+			if v, err := r.SaveMap(ctx, "a/b", bad, 0); err == nil {
 				t.Errorf("%.10s is number %d", bad, v)
 			}
 		}
@@ -330,7 +336,7 @@ func TestACalibratedScoreThatAnotherReplicaSavedIsKnownAfterTheNextReading(t *te
 	if _, ok := b.Map("r", 1); ok {
 		t.Error("known before")
 	}
-	_, _ = a.SaveMap(t.Context(), "r", Map(`{"a":1}`))
+	_, _ = a.SaveMap(t.Context(), "r", Map(`{"a":1}`), 0)
 	b.tick(t.Context())
 	if raw, ok := b.Map("r", 1); !ok || string(raw) != `{"a":1}` {
 		t.Errorf("%s, %v", raw, ok)

@@ -72,7 +72,7 @@ func (b *Store) add(ctx context.Context, r risk.Rule, k risk.Key, p batchPart) (
 	if b.local != nil {
 		return b.local.add(r, k, p), nil
 	}
-	word, err := b.change(ctx, priorScript, k, r, p.Version, p.Alarm, p.was, p.newest, joined(p.Grid), integers(p.N[:]), integers(p.K[:]), p.Audits, p.calib)
+	word, err := b.change(ctx, priorScript, k, r, p.Version, p.Alarm, p.was, p.newest, joined(p.Grid), integers(p.N[:]), integers(p.K[:]), p.Audits, p.calib, p.Failed)
 	return word == "1", err
 }
 

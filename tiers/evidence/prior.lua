@@ -1,6 +1,7 @@
 -- Adds what past audits say to the oldest living epoch: risk.State.Take.
 -- ARGV 6 version of the grid, 7 of the evidence that this was reckoned for, 8 the newest µs of what was added before, 9 and of this,
---   10 a grid where there is none, 11 audits of each index, 12 bad ones, 13 audits, 14 version of the calibrated score
+--   10 a grid where there is none, 11 audits of each index, 12 bad ones, 13 audits, 14 version of the calibrated score,
+--   15 with a new grid: policies that were tried before
 -- -> {'1' done or '0' the state is another by now, what was wrong, then the fields of a view}
 load('')
 if not touch() then return unknown('0',toomany) end
@@ -13,7 +14,7 @@ if placed and tonumber(ARGV[6])==s.version and tonumber(ARGV[7])==s.alarm and to
   done='1'
   if s.version==0 then
     s.grid,s.gridtext,s.scores,s.scorestext=list(ARGV[10],size,real),ARGV[10],{},''
-    s.version=micros
+    s.version,s.cold=micros,math.max(s.cold,math.min(tonumber(ARGV[15]),mostturn))
     renew()
   end
   local e=s.epochs[1]

@@ -74,7 +74,7 @@ func trafficClass(scope Scope, r *openai.Request) string {
 const labelRules = 2
 
 // rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
-// inputs of the score, and the labelling rules.
+// inputs of the score, and the labelling rules. The version of the calibrated score follows it ([ScoredBy]).
 func rulesOf(cfg Config, f Facts) string {
 	h := fnv.New32a()
 	for _, c := range [...]*probe.Capabilities{f.Draft, f.Target} {
@@ -84,9 +84,38 @@ func rulesOf(cfg Config, f Facts) string {
 	}
 	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
-	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.ScoreVersion, cfg.Risk.Label, auditor, cfg.Strictness,
+	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor, cfg.Strictness,
 		cfg.Risk.MinPrefixShare, cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
-	return fmt.Sprintf("%08x", h.Sum32())
+	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Risk.ScoreVersion)
+}
+
+// versionSuffix marks the rules of a calibrated score; that of the plain score is empty.
+func versionSuffix(version int) string {
+	if version == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-v%d", version)
+}
+
+// RulesOf returns the fingerprint of models and rules in a key, without the version of the score.
+func RulesOf(k risk.Key) string {
+	_, rest, _ := strings.Cut(k.TrafficClass, ".")
+	rules, _, _ := strings.Cut(rest, ".")
+	rules, _, _ = strings.Cut(rules, "-v")
+	return rules
+}
+
+// ScoredBy returns the key of the same requests whose drafts are judged by another version of the calibrated score; 0 is
+// the plain score.
+func ScoredBy(k risk.Key, version int) risk.Key {
+	class, rest, _ := strings.Cut(k.TrafficClass, ".")
+	rules, tenant, separate := strings.Cut(rest, ".")
+	rules, _, _ = strings.Cut(rules, "-v")
+	k.TrafficClass = class + "." + rules + versionSuffix(version)
+	if separate {
+		k.TrafficClass += "." + tenant
+	}
+	return k
 }
 
 // AtOperatingPoint returns the keys while the operating index of Own is op. Heads are doubtful below that threshold, so
@@ -131,8 +160,11 @@ func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	return 0, false // of a calibrated score nothing is known beforehand
 }
 
-// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
+// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up, and for checks of served drafts.
 const maxSpareLoad = 0.5
+
+// IsSpare reports whether a target with this KV usage has spare capacity for work in the background.
+func IsSpare(load float64) bool { return load <= maxSpareLoad }
 
 // UnderLoad returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
 // bring the promise sooner, and looser thresholds once there is one.
@@ -140,7 +172,7 @@ func (v Views) UnderLoad(r *Risk, load float64) Views {
 	w := v.Own.Warmup
 	first := v.IsFirstTime(r) || w.Began != 0 && w.Remaining(v.Now, r.WarmupDuration) > 0 // a certificate that was imported has no first time
 	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                                   // every threshold is: there is nothing to find
-	v.SpareCapacity = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
+	v.SpareCapacity = first && !v.Own.Infeasible && !certified && IsSpare(load)
 	return v
 }
 

@@ -143,3 +143,22 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyOfAnotherScoreIsTheSameButForItsVersion(t *testing.T) {
+	for _, tenant := range []string{"", "acme", "acme.eu-v2"} {
+		cfg := Config{}
+		f := Facts{Request: &openai.Request{Model: "org/chat", PromptTokens: 2000}, EvidenceTenant: tenant}
+		keys := map[int]risk.Key{}
+		for _, version := range []int{0, 1, 1_000_000} {
+			cfg.Risk.ScoreVersion = version
+			keys[version] = EvidenceKeysOf(cfg, f).Own
+		}
+		for from, k := range keys {
+			for to, want := range keys {
+				if got := ScoredBy(k, to); got != want || from != to && got == k {
+					t.Errorf("tenant %q: %d to %d is %v, want %v", tenant, from, to, got, want)
+				}
+			}
+		}
+	}
+}

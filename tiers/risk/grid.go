@@ -36,6 +36,18 @@ func GridOf(scores []float64) Grid {
 	return slices.Compact(g)
 }
 
+// IsValid reports whether the thresholds are finite, in falling order, and not too many. An empty grid is.
+func (g Grid) IsValid() bool {
+	last := float64(Unreachable)
+	for _, lambda := range g {
+		if !(lambda < last && lambda > -Unreachable) {
+			return false
+		}
+		last = lambda
+	}
+	return len(g) <= gridSize
+}
+
 // At is λ_j, for j from 1; 0 is stricter than any score.
 func (g Grid) At(j int) float64 {
 	if j < 1 || len(g) == 0 {

@@ -20,6 +20,7 @@ type Import struct {
 	Bad            int   // of those
 	Outside        int   // audits outside the range of all indices
 	Older          int   // audits beyond the lease
+	Failed         int   // with a new grid: policies that were tried before this one and not certified, see [Epoch].Turn
 	N, K           [gridSize]int
 }
 
@@ -102,7 +103,7 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	}
 	if s.Version == 0 {
 		s.Grid, s.Scores = p.Grid, nil
-		s.Version = now.UnixMicro()
+		s.Version, s.Cold = now.UnixMicro(), max(s.Cold, min(p.Failed, maxTurn))
 		s.renew()
 	}
 	e := &s.Epochs[0]

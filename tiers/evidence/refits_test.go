@@ -1,0 +1,131 @@
+package evidence
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/internal/redistest"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestARecordIsReplacedOnlyWhileItIsTheOneThatWasRead(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		ctx := t.Context()
+		for _, c := range []struct {
+			was, next string
+			done      bool
+		}{{"", "a", true}, {"", "b", false}, {"b", "c", false}, {"a", "b", true}} {
+			if done, err := r.WriteRefit(ctx, "org/chat", c.was, c.next); err != nil || done != c.done {
+				t.Errorf("%q to %q: %v, %v", c.was, c.next, done, err)
+			}
+		}
+		if got, err := r.Refits(ctx, []string{"other", "org/chat"}); err != nil || got[0] != "" || got[1] != "b" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if got, err := r.Refits(ctx, nil); err != nil || len(got) != 0 {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := r.WriteRefit(ctx, "", "", "x"); err == nil {
+			t.Error("a record of no route was written")
+		}
+		if _, err := r.WriteRefit(ctx, "r", "", string(make([]byte, maxValue+1))); err == nil {
+			t.Error("a record without end was written")
+		}
+	})
+}
+
+func TestOneReplicaAtATimeHasTheLeaseOfRefits(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	a, b := join(t, addr), join(t, addr)
+	lease := func(r *replica, who string, d time.Duration) bool {
+		t.Helper()
+		mine, err := r.LeaseRefits(t.Context(), who, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mine
+	}
+	if !lease(a, "a", time.Minute) || lease(b, "b", time.Minute) || !lease(a, "a", time.Millisecond) {
+		t.Fatal("the first has the lease, and may renew it")
+	}
+	redistest.Eventually(t, "the lease of a replica that died expires", func() bool { return lease(b, "b", time.Minute) })
+	for _, foreign := range []string{"x", "x 9999999999999999", "x y z", "x -1"} {
+		a.raw.HSet(t.Context(), keyRefits, "lease", foreign)
+		if !lease(a, "a", time.Minute) {
+			t.Errorf("the lease %q, which no replica wrote, is never free", foreign)
+		}
+	}
+	if _, err := a.LeaseRefits(t.Context(), "a b", time.Minute); err == nil {
+		t.Error("a lease for two words")
+	}
+	if mine, err := join(t, "").LeaseRefits(t.Context(), "a", time.Minute); !mine || err != nil {
+		t.Error("without Redis this process has the lease")
+	}
+}
+
+func TestOfManyReplicasOneHasTheLeaseAndOneWritesTheRecord(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	var leases, writes atomic.Int32
+	var all sync.WaitGroup
+	for _, who := range []string{"a", "b", "c", "d"} {
+		r := join(t, addr)
+		all.Go(func() {
+			if mine, err := r.LeaseRefits(t.Context(), who, time.Minute); err == nil && mine {
+				leases.Add(1)
+			}
+			if done, err := r.WriteRefit(t.Context(), "r", "", who); err == nil && done {
+				writes.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if leases.Load() != 1 || writes.Load() != 1 {
+		t.Errorf("%d have the lease, %d wrote the record", leases.Load(), writes.Load())
+	}
+}
+
+// pastOf are audits of scores from 0 to 1 of which the every-th is bad.
+func pastOf(n, every int) []risk.PastAudit {
+	past := make([]risk.PastAudit, n)
+	for i := range past {
+		past[i] = risk.PastAudit{Score: float64(i%100+1) / 100, Floor: -risk.Unreachable, Bad: i%every == 0}
+	}
+	return past
+}
+
+func TestPastAuditsOpenAKeyThatHasNoEvidenceAndNoOther(t *testing.T) {
+	grid := risk.Grid{.8, .6, .4, .2}
+	stores(t, func(t *testing.T, r *replica) {
+		certify := func(failed, audits int) (bool, risk.State) {
+			t.Helper()
+			known := risk.State{Version: 1, Grid: grid}
+			p := known.PlanImport(plain, pastOf(audits, 50))
+			p.Version, p.Grid, p.Failed = 0, grid, failed
+			done, err := r.Certify(t.Context(), chat, p, 3, time.Unix(100, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := r.state()
+			if done && (w.prior != 100_000_000 || w.calib != "3") {
+				t.Errorf("the newest audit is %d, the score %q", w.prior, w.calib)
+			}
+			return done, w.State
+		}
+		done, s := certify(0, 200)
+		if !done || s.Op == 0 || len(s.Grid) != 4 {
+			t.Fatalf("opened %v, index %d", done, s.Op)
+		}
+		if again, _ := certify(0, 200); again {
+			t.Error("evidence was added to a key that had some")
+		}
+		if err := r.Reset(t.Context(), chat); err != nil {
+			t.Fatal(err)
+		}
+		done, s = certify(9, 200)
+		if turn := s.Epochs[0].Turn; !done || turn != 10 || s.Op != 0 {
+			t.Errorf("opened %v: the tenth policy has turn %d and index %d", done, turn, s.Op)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package refit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Input is what a decision about one route depends on.
+type Input struct {
+	Progress Progress
+	Live     int                                // version of the score in force; 0 is the plain one
+	Score    func(version int) *accept.ScoreMap // nil: there is none, or it cannot be read
+	Rule     risk.Rule
+	States   []evidence.KeyState // of the route
+	Log      []evidence.LogEntry // of the route, the oldest first
+}
+
+// Action is what a [Step] is about. Its text is a label of metrics.
+type Action string
+
+// The actions.
+const (
+	Wait    Action = "wait"    // there is nothing to do but to keep the progress
+	Fit     Action = "fit"     // fit a score to the samples
+	Promote Action = "promote" // open the keys, and put the candidate in force if they are certified then
+
+	// The candidate is given up, because:
+	DropDrift     Action = "drift"     // a drift alarm came
+	DropMissing   Action = "missing"   // its score cannot be read
+	DropUncertain Action = "uncertain" // half a lease of audits did not certify it at the acceptance of the score in force
+)
+
+// Step is a decision about one route.
+type Step struct {
+	Do       Action
+	Progress Progress // from now on; of Fit and Promote until they are done
+	Samples  *Samples // of Fit
+	Openings []Opening
+	Newest   time.Time // of Promote: when the newest audit of the evidence began
+}
+
+// Opening is the evidence with which a key of the candidate begins.
+type Opening struct {
+	Key    risk.Key
+	Import risk.Import
+	Index  int // that it certifies
+}
+
+// Next decides what to do about a route.
+func Next(in Input) Step {
+	if p := in.Progress; p.Version != 0 && p.Version == in.Live {
+		in.Progress = p.WithPromotion() // it is in force: a replica died before it could say so, or an operator was faster
+	}
+	h := historyOf(&in)
+	if in.Progress.Version != 0 {
+		return h.collect(&in)
+	}
+	return h.fit(&in)
+}
+
+// history are the audits of a route that count.
+type history struct {
+	entries []*evidence.LogEntry // by the newest models and rules, and since the last drift alarm of their class
+	drifted time.Time            // when the first audit after the newest alarm began; zero: there was none in the log
+}
+
+// historyOf chooses the audits. A class is the requests of a key, whatever score judged them.
+func historyOf(in *Input) history {
+	var h history
+	alarms, drifts := map[risk.Key]int64{}, map[risk.Key]time.Time{}
+	rules := ""
+	for i := range in.Log {
+		e := &in.Log[i]
+		if e.Key.Cohort != plan.CohortConfidence {
+			continue
+		}
+		rules = plan.RulesOf(e.Key)
+		if was, ok := alarms[e.Key]; ok && was != e.Alarm {
+			drifts[plan.ScoredBy(e.Key, 0)] = e.When
+		}
+		alarms[e.Key] = e.Alarm
+	}
+	for i := range in.Log {
+		e := &in.Log[i]
+		since := drifts[plan.ScoredBy(e.Key, 0)]
+		if e.Key.Cohort == plan.CohortConfidence && plan.RulesOf(e.Key) == rules && !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
+			h.entries = append(h.entries, e)
+			if since.After(h.drifted) {
+				h.drifted = since
+			}
+		}
+	}
+	return h
+}
+
+// liveScore is the score of a draft by the score in force; false if it is not known.
+func (in *Input) liveScore(e *evidence.LogEntry) (float64, bool) {
+	if e.Map == in.Live {
+		return e.Score, true
+	}
+	if in.Live == 0 {
+		return 0, false // what a calibrated score judged has no plain score in the log
+	}
+	m := in.Score(in.Live)
+	if m == nil {
+		return 0, false
+	}
+	return float64(m.Score(featuresOf(e))), true
+}
+
+// growth is the share of audits that are new when a score is fitted again.
+const growth = 0.25
+
+// fit decides whether there is enough to fit a score to.
+func (h history) fit(in *Input) Step {
+	fresh, goods, bads := 0, 0, 0
+	for _, e := range h.entries {
+		if e.When.After(in.Progress.Fitted) {
+			fresh++
+		}
+		switch e.Label {
+		case good:
+			goods++
+		case bad:
+			bads++
+		}
+	}
+	isEnough := goods+bads >= calibrate.MinSamples && min(goods, bads) >= calibrate.MinPerLabel
+	if !isEnough || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
+		return Step{Do: Wait, Progress: in.Progress}
+	}
+	s := &Samples{}
+	for _, e := range h.entries {
+		if score, known := in.liveScore(e); known {
+			judged := *e
+			judged.Score = score
+			s.Add(&judged)
+		}
+	}
+	for i := range in.Log { // an audit that the fit cannot use began before its evidence, too
+		if when := in.Log[i].When; when.After(s.Newest) {
+			s.Newest = when
+		}
+	}
+	return Step{Do: Fit, Progress: in.Progress, Samples: s}
+}
+
+// collect decides about the candidate.
+func (h history) collect(in *Input) Step {
+	p := in.Progress
+	m := in.Score(p.Version)
+	drop := func(why Action) Step { return Step{Do: why, Progress: p.withoutCandidate()} }
+	switch {
+	case h.drifted.After(p.Fitted):
+		return drop(DropDrift)
+	case m == nil:
+		return drop(DropMissing)
+	}
+	step := Step{Do: Wait, Progress: p}
+	audits, ready := 0, true
+	certified := map[risk.Key]bool{}
+	step.Progress.Status = Status{Thresholds: len(p.Grids[0])}
+	for _, c := range h.classes(in, m) {
+		o, fine := c.judge(in)
+		step.Progress.Status.Audits += len(c.past)
+		ready = ready && fine
+		if certified[c.key] = true; o.Index > 0 {
+			step.Openings = append(step.Openings, o)
+		}
+		if len(c.past) > audits {
+			audits = len(c.past)
+			step.Progress.Status.Index, step.Progress.Status.Thresholds, step.Progress.Status.Live = o.Index, len(o.Import.Grid), c.live.Op
+		}
+		if c.newest.After(step.Newest) {
+			step.Newest = c.newest
+		}
+	}
+	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
+		k := &in.States[i]
+		if k.Key.Cohort == plan.CohortConfidence && k.Key == plan.ScoredBy(k.Key, in.Live) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
+		}
+	}
+	switch {
+	case ready && len(step.Openings) > 0:
+		step.Do = Promote
+	case audits >= in.Rule.LeaseAudits/2:
+		return drop(DropUncertain)
+	}
+	return step
+}
+
+// class is the evidence of a candidate for one class.
+type class struct {
+	key    risk.Key // by the plain score
+	live   risk.View
+	past   []risk.PastAudit // by the candidate's score
+	scores []float64        // by the score in force
+	newest time.Time
+}
+
+// classes returns the candidate's evidence: full-range audits that began after its fit.
+func (h history) classes(in *Input, m *accept.ScoreMap) []*class {
+	var all []*class
+	for _, e := range h.entries {
+		live, known := in.liveScore(e)
+		if !e.When.After(in.Progress.Fitted) || !isFullRange(e) || !known {
+			continue
+		}
+		key := plan.ScoredBy(e.Key, 0)
+		i := slices.IndexFunc(all, func(c *class) bool { return c.key == key })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &class{key: key, live: in.liveView(key)})
+		}
+		c := all[i]
+		c.past = append(c.past, risk.PastAudit{Score: float64(m.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != good})
+		c.scores, c.newest = append(c.scores, live), e.When
+	}
+	return all
+}
+
+// liveView is what the score in force serves a class by.
+func (in *Input) liveView(key risk.Key) risk.View {
+	key = plan.ScoredBy(key, in.Live)
+	for i := range in.States {
+		if in.States[i].Key == key {
+			return in.States[i].State.View(in.Rule)
+		}
+	}
+	return (&risk.State{}).View(in.Rule)
+}
+
+// judge returns what the evidence certifies, and whether the candidate may replace the score in force: of the same drafts
+// it accepts as many.
+func (c *class) judge(in *Input) (o Opening, fine bool) {
+	p := in.Progress
+	grid := p.Grids.of(c.key.TrafficClass)
+	known := risk.State{Version: 1, Grid: grid}
+	o = Opening{Key: plan.ScoredBy(c.key, p.Version), Import: known.PlanImport(in.Rule, c.past)}
+	o.Import.Version, o.Import.Grid, o.Import.Failed = 0, grid, p.Failed
+	var trial risk.State
+	trial.ApplyImport(in.Rule, o.Import, c.newest)
+	o.Index = trial.Op
+	accepts, does := 0, 0
+	for i := range c.past {
+		if o.Index > 0 && c.past[i].Score >= grid.At(o.Index) {
+			accepts++
+		}
+		if c.live.Serves() && c.scores[i] >= c.live.Threshold {
+			does++
+		}
+	}
+	return o, accepts >= does
+}

@@ -1,0 +1,316 @@
+package refit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+const (
+	// interval is the time between two rounds. Audits come a few a minute.
+	interval = 30 * time.Second
+	// roundTime bounds a round. leaseTime is longer, so that two replicas do not work at the same time unless one hangs;
+	// then the older record wins.
+	roundTime, leaseTime = 45 * time.Second, time.Minute
+)
+
+// Book is what replicas share. *evidence.Store implements it.
+type Book interface {
+	Log(ctx context.Context, visit func(evidence.LogEntry) error) error
+	All(ctx context.Context) ([]evidence.KeyState, error)
+	Maps(ctx context.Context, route string) ([]evidence.SavedMap, error)
+	SaveMap(ctx context.Context, route string, m evidence.Map, inForce int) (version int, err error)
+	LeaseRefits(ctx context.Context, who string, d time.Duration) (bool, error)
+	Refits(ctx context.Context, routes []string) ([]string, error)
+	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
+	Certify(ctx context.Context, k risk.Key, p risk.Import, version int, newest time.Time) (bool, error)
+}
+
+// Route are the live settings of a route.
+type Route struct {
+	Auto bool // refits are on, and drafts are audited
+	Live int  // risk.score_version
+	Set  bool // it is set, for the route or for all
+	Rule risk.Rule
+}
+
+// Promotion asks to put a score in force.
+type Promotion struct {
+	Route    string
+	From, To int    // versions; it may happen only while From is in force
+	Why      string // for the history of the settings
+}
+
+// ErrReadOnly means that the gateway may not change settings: an operator must put a certified candidate in force.
+var ErrReadOnly = errors.New("refit: the gateway may not change settings")
+
+// Options configure a [Refitter]. Book, Routes, Route and Promote are required.
+type Options struct {
+	Book       Book
+	Routes     []string
+	Route      func(name string) Route
+	Promote    func(ctx context.Context, p Promotion) error
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Who        string                // name of this replica; "": random
+}
+
+// Refitter refits the scores of routes in the background, one replica at a time. Its methods are safe for concurrent use.
+type Refitter struct {
+	Options
+	metrics *metrics
+	round   sync.Mutex                          // one round at a time
+	known   atomic.Pointer[map[string]Progress] // by route, as this replica read it last
+}
+
+// New returns a refitter, which the caller runs.
+func New(o Options) *Refitter {
+	if o.Who == "" {
+		o.Who = rand.Text()
+	}
+	return &Refitter{Options: o, metrics: newMetrics(o.Registerer)}
+}
+
+// Run refits until ctx ends.
+func (r *Refitter) Run(ctx context.Context) error {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			r.Round(ctx)
+		}
+	}
+}
+
+// Round makes one decision for each route, if no other replica does, before its deadline. A panic ends the decision about
+// its route; one outside of these is its caller's (gateway.BackgroundTask).
+func (r *Refitter) Round(ctx context.Context) {
+	r.round.Lock()
+	defer r.round.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	var routes []string
+	for _, name := range r.Routes {
+		if r.Route(name).Auto {
+			routes = append(routes, name)
+		}
+	}
+	records, err := r.Book.Refits(ctx, routes)
+	if err != nil {
+		return // the evidence counts it; what was known stays
+	}
+	known := make(map[string]Progress, len(routes))
+	for i, route := range routes {
+		known[route], _ = Parse(records[i]) // told below, by the replica that works on it
+	}
+	r.publish(known)
+	if mine, err := r.Book.LeaseRefits(ctx, r.Who, leaseTime); err != nil || !mine || len(routes) == 0 {
+		return
+	}
+	w, err := r.read(ctx, routes)
+	if err != nil {
+		return
+	}
+	for i, route := range routes {
+		known[route] = r.work(ctx, w, route, records[i])
+	}
+	r.publish(known)
+}
+
+// publish takes over what is known.
+func (r *Refitter) publish(known map[string]Progress) {
+	known = maps.Clone(known)
+	r.known.Store(&known)
+	for _, route := range r.Routes {
+		r.metrics.candidate.WithLabelValues(route).Set(float64(known[route].Version))
+	}
+}
+
+// Collects reports whether a candidate of the route collects evidence, so that its audits must have no floor.
+func (r *Refitter) Collects(route string) bool { return r.Progress(route).Version != 0 }
+
+// Progress returns what this replica knows of a route, at most half a minute old.
+func (r *Refitter) Progress(route string) Progress {
+	if known := r.known.Load(); known != nil {
+		return (*known)[route]
+	}
+	return Progress{}
+}
+
+// shared is what a round reads once.
+type shared struct {
+	logs   map[string][]evidence.LogEntry // by route, the oldest first
+	states map[string][]evidence.KeyState
+}
+
+func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
+	w := shared{map[string][]evidence.LogEntry{}, map[string][]evidence.KeyState{}}
+	all, err := r.Book.All(ctx)
+	if err != nil {
+		return w, err
+	}
+	for _, k := range all {
+		w.states[k.Key.Route] = append(w.states[k.Key.Route], k)
+	}
+	err = r.Book.Log(ctx, func(e evidence.LogEntry) error {
+		if slices.Contains(routes, e.Key.Route) {
+			w.logs[e.Key.Route] = append(w.logs[e.Key.Route], e)
+		}
+		return nil
+	})
+	return w, err
+}
+
+// work decides about one route, and returns its progress then.
+func (r *Refitter) work(ctx context.Context, w shared, route, record string) (now Progress) {
+	defer func() {
+		if what := recover(); what != nil {
+			r.note(route, outcomePanic, fmt.Errorf("%v", what))
+		}
+	}()
+	p, err := Parse(record)
+	now = p
+	if err != nil {
+		r.note(route, outcomeForeign, err)
+	}
+	at := r.Route(route)
+	if !at.Auto || p.IsPinned(at.Live, at.Set) {
+		return Progress{Promoted: p.Promoted}
+	}
+	scores, err := r.scores(ctx, route)
+	if err != nil {
+		return now
+	}
+	step := Next(Input{Progress: p, Live: at.Live, Score: scores, Rule: at.Rule, States: w.states[route], Log: w.logs[route]})
+	next, outcome, err := r.carryOut(ctx, route, at, step)
+	if outcome == "" && err == nil && next.Encode() == record {
+		return next
+	}
+	if outcome != "" || err != nil {
+		r.note(route, outcome, err)
+	}
+	if encoded := next.Encode(); encoded != record {
+		if done, err := r.Book.WriteRefit(ctx, route, record, encoded); err != nil || !done {
+			return now
+		}
+	}
+	return next
+}
+
+// scores returns the route's calibrated scores by version.
+func (r *Refitter) scores(ctx context.Context, route string) (func(int) *accept.ScoreMap, error) {
+	saved, err := r.Book.Maps(ctx, route)
+	if err != nil {
+		return nil, err
+	}
+	return func(version int) *accept.ScoreMap {
+		for _, m := range saved {
+			if m.Version != version {
+				continue
+			}
+			f, err := calibrate.Parse(m.Raw)
+			if err != nil {
+				return nil
+			}
+			f.Map.Version = version
+			return &f.Map
+		}
+		return nil
+	}, nil
+}
+
+// carryOut does what a step says. It returns the progress then, and the outcome if there is one to tell.
+func (r *Refitter) carryOut(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
+	switch s.Do {
+	case Wait:
+		return s.Progress, "", nil
+	case Fit:
+		return r.fit(ctx, route, at, s)
+	case Promote:
+		return r.promote(ctx, route, at, s)
+	}
+	return s.Progress, string(s.Do), nil
+}
+
+// fit fits a score, and makes it the candidate if it is clearly better.
+func (r *Refitter) fit(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
+	f, err := calibrate.Fit(s.Samples.Labelled)
+	if err != nil {
+		return s.Progress.WithFit(s.Samples), outcomeFailed, err
+	}
+	if !IsBetter(&f) {
+		return s.Progress.WithFit(s.Samples), outcomeNoGain, nil
+	}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return s.Progress.WithFit(s.Samples), outcomeFailed, err
+	}
+	version, err := r.Book.SaveMap(ctx, route, raw, at.Live)
+	if err != nil {
+		return s.Progress, outcomeFailed, err
+	}
+	return s.Progress.WithCandidate(version, &f, s.Samples), outcomeFitted, nil
+}
+
+// errOtherEvidence means that the candidate's keys do not serve what was decided: something else was written there.
+var errOtherEvidence = errors.New("refit: the evidence of the candidate is not what was decided by")
+
+// promote opens the candidate's keys, and puts it in force once they are certified. A replica that dies in between leaves
+// keys that are open; the next one finds them so and goes on.
+func (r *Refitter) promote(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
+	p := s.Progress
+	for _, o := range s.Openings {
+		if _, err := r.Book.Certify(ctx, o.Key, o.Import, p.Version, s.Newest); err != nil {
+			return p, outcomeFailed, err
+		}
+	}
+	states, err := r.Book.All(ctx)
+	if err != nil {
+		return p, outcomeFailed, err
+	}
+	for _, o := range s.Openings {
+		i := slices.IndexFunc(states, func(k evidence.KeyState) bool { return k.Key == o.Key })
+		if i < 0 || !states[i].State.View(at.Rule).Serves() {
+			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
+		}
+	}
+	why := p.String()
+	switch err := r.Promote(ctx, Promotion{Route: route, From: at.Live, To: p.Version, Why: why}); {
+	case errors.Is(err, ErrReadOnly) && p.Waiting:
+		return p, "", nil // it was told
+	case errors.Is(err, ErrReadOnly):
+		p.Waiting = true
+		return p, outcomeReadOnly, nil
+	case err != nil:
+		return p, outcomeFailed, err
+	}
+	return p.WithPromotion(), outcomePromoted, nil
+}
+
+// note counts and logs an outcome.
+func (r *Refitter) note(route, outcome string, err error) {
+	r.metrics.refits.WithLabelValues(route, outcome).Inc()
+	e := r.Logger.Info()
+	if err != nil {
+		e = r.Logger.Warn().Err(err)
+	}
+	e.Str("route", route).Str("outcome", outcome).Int("candidate", r.Progress(route).Version).Msg(says[outcome])
+}

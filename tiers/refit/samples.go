@@ -1,0 +1,58 @@
+package refit
+
+import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Labels of the log.
+const (
+	good = "good"
+	bad  = "bad"
+)
+
+// Samples are the audits of one route that a score may be fitted to, and how many were left out.
+type Samples struct {
+	Labelled []calibrate.Sample
+	Keys     []risk.Key // of each
+	Newest   time.Time  // when the newest audit began, of all that were seen
+	Lost     int        // left out: without an outcome
+	Odd      int        // left out: with other features, of another version
+	Heads    int        // left out: of the cohort of head checks, which the target had accepted before
+
+	fullRange []bool // of each
+}
+
+// Add adds an audit, or counts it as left out. Drafts whose first tokens the target had confirmed are left out: their
+// selection depends on the outcome that the score must predict.
+func (s *Samples) Add(e *evidence.LogEntry) {
+	if e.When.After(s.Newest) {
+		s.Newest = e.When
+	}
+	switch {
+	case e.Key.Cohort != plan.CohortConfidence:
+		s.Heads++
+	case e.Label != good && e.Label != bad:
+		s.Lost++
+	case len(e.Features) != len(accept.Features{}):
+		s.Odd++
+	default:
+		s.Labelled = append(s.Labelled, calibrate.Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
+		s.Keys = append(s.Keys, e.Key)
+		s.fullRange = append(s.fullRange, isFullRange(e))
+	}
+}
+
+// featuresOf returns the features of an audit that has as many as there are.
+func featuresOf(e *evidence.LogEntry) (f accept.Features) {
+	copy(f[:], e.Features)
+	return f
+}
+
+// isFullRange reports whether the audit was of a random one of all drafts.
+func isFullRange(e *evidence.LogEntry) bool { return e.Floor <= -risk.Unreachable }
