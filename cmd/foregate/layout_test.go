@@ -26,7 +26,6 @@ var arrows = map[string][]string{
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/refit", "tiers/risk"},
 	"gateway/auditlog":    {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff": {},
 	"gateway/config":      {"internal/yamlfile", "tiers/fields"},
