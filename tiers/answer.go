@@ -45,6 +45,9 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 	}
 	err = answer.Run(ctx)
 	c.settle(r, answer, rc, err)
+	if err == nil && a.Confirmation != nil {
+		c.keep(r, &a, answer.Outcome())
+	}
 	return rc, err
 }
 
@@ -97,7 +100,10 @@ func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 	if r.AuditDecision == nil || !r.AuditDecision.IsAudited() && !r.AuditDecision.Shadow {
 		return nil
 	}
-	subject := audit.RequestAuditor{Request: r, Auditor: c.audits, OnAuditPassed: a.OnAuditPassed}
+	subject := audit.RequestAuditor{Request: r, Auditor: c.audits}
+	if a.Confirmation != nil {
+		subject.OnPassed = a.Confirmation.Confirm
+	}
 	subject.AskJudge = plan.MayAskJudge(&r.Config, r.Target.Capabilities, r.Plan.Auditor, r.Plan.Calls) && r.RandomFor(inflight.DrawJudge) < r.Config.Risk.JudgeShare
 	if a.Retainer != nil {
 		subject.RetainBody = a.Retainer.Retain

@@ -79,7 +79,7 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 // own tokens: the more drafts are served, the fewer these are, and the more there is to audit.
 // It also counts the answer for its evidence key.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
-	if !r.Config.Mode.Audited() {
+	if !r.Config.Mode.Audited() && !r.Config.VerifyDrafts.Checks() {
 		return
 	}
 	t := o.Tally

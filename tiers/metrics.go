@@ -31,6 +31,7 @@ type metrics struct {
 	dropped      *prometheus.CounterVec
 	auditTokens  *prometheus.CounterVec
 	auditUSD     *prometheus.CounterVec
+	served       *prometheus.CounterVec
 	auditPanics  prometheus.Counter
 }
 
@@ -51,6 +52,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
 		auditTokens: counters("foregate_audit_tokens_total", "Tokens that the target computed for audits, prompts included.", "route"),
 		auditUSD:    counters("foregate_audit_cost_usd_total", "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.", "route"),
+		served:      counters("foregate_served_draft_checks_total", "Drafts that were served on their score and that the target was to check before the cache keeps them, by the result: passed, failed, or skipped where the target was not asked or did not answer. Only those that passed are kept.", "route", "result"),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
 		auditPanics: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught."}),
 		checkTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -62,7 +64,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		}, []string{"route"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
+		reg.MustRegister(m.dropped, m.served, m.auditTokens, m.auditUSD, m.auditPanics)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
@@ -119,6 +121,11 @@ func (m *metrics) CountAudit(route string, tokens int, usd float64) {
 
 // CountDroppedAudit implements [audit.Metrics].
 func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
+
+// CountServedCheck implements [audit.Metrics].
+func (m *metrics) CountServedCheck(route, result string) {
+	m.served.WithLabelValues(route, result).Inc()
+}
 
 // CountAuditPanic implements [audit.Metrics].
 func (m *metrics) CountAuditPanic() { m.auditPanics.Inc() }

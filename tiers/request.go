@@ -25,10 +25,18 @@ type Request struct {
 	AllowLowScore     bool              // the tenant accepts drafts below the threshold while the target is short of memory
 	PerTenantEvidence bool              // the promise on drafts is kept for the tenant alone
 	Plan              *plan.Plan        // a plan that the answer was promised by ([Cascade.Plan]): if it judges no draft, none is made; nil: none
-	OnAuditPassed     func()            // called when an audit accepts a draft that was served during a warm-up; may be nil
+	Confirmation      Confirmation      // of an answer that is to be kept for others; nil: it is not kept
 	Sent              []byte            // the prefix that clients already have of a lost answer; the target continues it if it can
 
 	Retainer BodyRetainer // keeps the request's body valid after Answer has returned; nil: not needed
+}
+
+// Confirmation is told whether an answer must wait for the target's opinion of its draft before it is kept for others.
+type Confirmation interface {
+	// Await says that it must. It is called before [Cascade.Answer] returns, or not at all.
+	Await()
+	// Confirm says that the target accepts the draft. It may be called before Answer returns or later, or never.
+	Confirm()
 }
 
 // BodyRetainer holds the memory of a request's body.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,8 +63,8 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var vouched atomic.Int64
-				rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", OnAuditPassed: func() { vouched.Add(1) }}, out)
+				var c confirmation
+				rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", Confirmation: &c}, out)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,8 +79,8 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					if after != booked+1 || now.Served != was.Served+1 || !marked || !bytes.Contains(body, []byte(`"acceptance":"accepted","reason":"confident","phase":"warmup"`)) {
 						t.Errorf("%s: %d audits, %d served, %s", rc.Acceptance(), after-booked, now.Served-was.Served, body)
 					}
-					if int64(1-bad) != vouched.Load() || now.Open != 0 {
-						t.Errorf("%d bad, vouched for %d times, %d open", bad, vouched.Load(), now.Open)
+					if int64(1-bad) != c.confirmed.Load() || c.awaited.Load() != 1 || now.Open != 0 {
+						t.Errorf("%d bad, confirmed %d times, awaited %d, %d open", bad, c.confirmed.Load(), c.awaited.Load(), now.Open)
 					}
 				case accept.CohortWhole:
 					whole++

@@ -14,6 +14,7 @@ import (
 
 type riskFrontierCmd struct {
 	Route  string `help:"Only this route." placeholder:"NAME"`
+	Labels bool   `help:"Also the tables of the labels that are not in force (risk.label)."`
 	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
 	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
 	JSON   bool   `help:"As JSON, as GET /admin/risk/frontier tells it."`
@@ -51,6 +52,6 @@ func (c *riskFrontierCmd) Run(e *env) error {
 	if c.JSON {
 		return writeLines(e.stdout, answer)
 	}
-	display.Frontiers(e.stdout, answer)
+	display.Frontiers(e.stdout, answer, c.Labels)
 	return nil
 }

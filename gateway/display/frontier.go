@@ -11,14 +11,15 @@ import (
 )
 
 // Frontiers prints what each maximum wrong rate would give: a table for each kind of request and label, and how to choose.
-func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
+// Labels that are not in force have one line, unless allLabels.
+func Frontiers(w io.Writer, f gateway.RiskFrontiers, allLabels bool) {
 	if len(f.Frontiers) == 0 {
 		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
 		return
 	}
 	for i := range f.Frontiers {
 		v := &f.Frontiers[i]
-		frontier(w, v)
+		frontier(w, v, v.InForce || allLabels)
 		if last := i+1 == len(f.Frontiers) || f.Frontiers[i+1].Route != v.Route; last {
 			howToChoose(w, v)
 			for _, d := range f.Disagreements {
@@ -33,15 +34,15 @@ func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
 	}
 }
 
-// frontier prints one table.
-func frontier(w io.Writer, v *gateway.RiskFrontier) {
+// frontier prints one table, or its summary alone.
+func frontier(w io.Writer, v *gateway.RiskFrontier, table bool) {
 	state := "not in force"
 	if v.InForce {
 		state = "in force"
 	}
 	WriteLine(w, 2, fmt.Sprintf("%s, %s, label %s (%s): a draft is right if %s", v.Route, v.TrafficClass, v.Label, state, v.Meaning))
 	WriteLine(w, 4, "  "+v.Summary)
-	if !v.Known {
+	if !v.Known || !table {
 		return
 	}
 	t := Table{Indent: 2, MaxWidth: 32}
@@ -61,7 +62,7 @@ func frontier(w io.Writer, v *gateway.RiskFrontier) {
 func howToChoose(w io.Writer, v *gateway.RiskFrontier) {
 	WriteLine(w, 2, fmt.Sprintf("To choose 5%%: foregate settings set risk.max_wrong_rate@%s=0.05 (or speculation.mode@%s=risk, if no draft is served yet). "+
 		"You may look as often as you like, and choose any line: all ranges of a kind of request hold at once with probability %s. "+
-		"It costs some audits: those made before the choice count less than those after it.", v.Route, v.Route, Percent(1-v.ErrorProbability)))
+		"The choice costs nothing: the audits so far count for every line.", v.Route, v.Route, Percent(1-v.ErrorProbability)))
 	if !v.InForce {
 		WriteLine(w, 2, "To choose a label: foregate settings set "+strings.Join(v.Settings, " ")+" for "+v.Label+". Its audits begin anew.")
 	}

@@ -142,7 +142,7 @@ func (q *request) generateAlone(ctx context.Context, result cache.Result) error 
 		return err
 	}
 	g := q.newGeneration()
-	rc, err := q.runCascade(ctx, ctx, cascadeCall{sink: to, observer: &g.recorder, onConfirmed: g.confirmFunc()})
+	rc, err := q.runCascade(ctx, ctx, cascadeCall{sink: to, observer: &g.recorder, confirmation: g.awaits()})
 	if err != nil {
 		return err
 	}

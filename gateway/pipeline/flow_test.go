@@ -198,25 +198,23 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 	}
 }
 
-func TestADraftOfAWarmupIsKeptOnlyOnceVouchedFor(t *testing.T) {
-	warm := func(_ int, _ tiers.Request, rc *receipt.Receipt) {
+func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
+	awaits := func(_ int, a tiers.Request, rc *receipt.Receipt) {
 		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
-		rc.Plan, rc.Audit = plan.Plan{Judged: true, Mode: plan.ModeRisk}, &plan.AuditDecision{Warmup: true}
-		rc.Verdict.Accept, rc.Verdict.Reason = true, accept.ReasonConfident
+		rc.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
+		a.Confirmation.Await()
 	}
 	for _, follow := range []time.Duration{0, time.Minute} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.cfg.CoalesceTimeout = follow
-			b.judging.Mode, b.judging.Risk.Warmup = plan.ModeRisk, true
-			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, warm
-			if first := b.ask(question{}); !receipt.IsWarmup(first.record.Receipt.Acceptance()) {
-				t.Fatalf("%s: the test shows nothing", first.record.Receipt.Acceptance())
-			}
-			b.ask(question{}).is(t, "before it is vouched for", "It is answer 2.", cache.ResultMiss)
+			b.judging.Mode = plan.ModeRisk
+			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, awaits
+			b.ask(question{})
+			b.ask(question{}).is(t, "before it is confirmed", "It is answer 2.", cache.ResultMiss)
 			if n := b.store.kept(); n != 0 {
 				t.Fatalf("%d kept before that", n)
 			}
-			b.speaker.asks[1].OnAuditPassed()
+			b.speaker.asks[1].Confirmation.Confirm()
 			b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
 		})
 	}

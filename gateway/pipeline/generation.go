@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
 )
@@ -32,7 +32,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 	switch {
 	case !g.mayKeep(e, w):
 		complete(e, nil)
-	case fromWarmup(e):
+	case g.confirmation.awaited:
 		complete(e, nil)
 		g.confirmation.onConfirmed(func() { keep(nil) })
 	default:
@@ -57,25 +57,32 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 	return true
 }
 
-// confirmFunc returns the callback of an audit that confirms the answer; nil if the answer does not wait for
-// an audit.
-func (g *generation) confirmFunc() func() {
-	if !g.share.cacheable || g.draftConfig.Mode != plan.ModeRisk || !g.draftConfig.Risk.Warmup {
+// awaits returns what the cascade tells when the answer must wait for the target's opinion of its draft; nil if the answer
+// is not stored anyway.
+func (g *generation) awaits() tiers.Confirmation {
+	if !g.share.cacheable {
 		return nil
 	}
-	return g.confirmation.confirm
+	return &g.confirmation
 }
 
-// confirmation records whether an audit confirmed an answer. The audit may end before or after the answer. A
-// draft of a warm-up is stored only after it was confirmed.
+// confirmation records whether an answer must wait for the target's opinion of its draft before it is stored, and
+// whether the target accepts the draft. That may be known before or after the answer has ended.
 type confirmation struct {
+	awaited bool // written before the cascade returns, read afterwards
+
 	mu        sync.Mutex
 	confirmed bool
 	next      func()
 }
 
-// confirm records the confirmation.
-func (v *confirmation) confirm() {
+var _ tiers.Confirmation = (*confirmation)(nil)
+
+// Await implements [tiers.Confirmation].
+func (v *confirmation) Await() { v.awaited = true }
+
+// Confirm implements [tiers.Confirmation].
+func (v *confirmation) Confirm() {
 	v.mu.Lock()
 	v.confirmed = true
 	next := v.next

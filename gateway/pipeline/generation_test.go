@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"encoding/json"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,12 +13,12 @@ func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
 	for range 200 {
 		v, kept := &confirmation{}, atomic.Int64{}
 		var wg sync.WaitGroup
-		wg.Go(v.confirm)
+		wg.Go(v.Confirm)
 		wg.Go(func() { v.onConfirmed(func() { kept.Add(1) }) })
 		if wg.Wait(); kept.Load() != 1 {
 			t.Fatalf("kept %d times", kept.Load())
 		}
-		if v.confirm(); kept.Load() != 1 {
+		if v.Confirm(); kept.Load() != 1 {
 			t.Fatal("kept again")
 		}
 	}
@@ -36,12 +35,6 @@ func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
 		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
 			t.Errorf("%s: %+v, %v", acceptance, object, err)
 		}
-		if fromWarmup(e) != strings.Contains(acceptance, "warmup") {
-			t.Errorf("%s: unproven %v", acceptance, fromWarmup(e))
-		}
-	}
-	if fromWarmup(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
-		t.Error("an answer of the target alone is unproven")
 	}
 }
 

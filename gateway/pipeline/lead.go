@@ -23,7 +23,7 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	l.Begin(cancel)
 	g := q.newGeneration()
 	rc, err := q.runCascade(ctx, making, cascadeCall{
-		sink: to, observer: &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}, sentPrefix: l.Sent(), onConfirmed: g.confirmFunc(),
+		sink: to, observer: &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}, sentPrefix: l.Sent(), confirmation: g.awaits(),
 	})
 	if err != nil {
 		l.Fail(err, q.p.o.WouldFailAgain(err))

@@ -58,10 +58,10 @@ func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, reco
 
 // cascadeCall is a request's call to the cascade.
 type cascadeCall struct {
-	sink        tiers.Sink
-	observer    strategy.Observer // nil is none
-	sentPrefix  []byte            // the beginning of the answer, which clients have already
-	onConfirmed func()            // as tiers.Request.OnAuditPassed
+	sink         tiers.Sink
+	observer     strategy.Observer  // nil is none
+	sentPrefix   []byte             // the beginning of the answer, which clients have already
+	confirmation tiers.Confirmation // nil: the answer is not stored
 }
 
 // runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
@@ -82,7 +82,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	a := tiers.Request{
 		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
-		Sent: c.sentPrefix, OnAuditPassed: c.onConfirmed, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
+		Sent: c.sentPrefix, Confirmation: c.confirmation, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
 		Retainer: q.Retainer,
 	}
 	if !q.bypass {

@@ -7,7 +7,6 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // shareKey is the key of a shareable answer, with what the key promises about the answer.
@@ -65,6 +64,3 @@ func ragDigest(told string, r *openai.Request) string {
 	}
 	return ""
 }
-
-// fromWarmup reports whether an answer contains words of a draft that only a warm-up's threshold accepted.
-func fromWarmup(e *cache.Entry) bool { return e.Accepted > 0 && receipt.IsWarmup(e.Acceptance) }

@@ -246,7 +246,7 @@ func (m *frontierMaker) describe(v *gateway.RiskFrontier) string {
 	}
 	p := &v.Points[at]
 	text := fmt.Sprintf("%s: a maximum wrong rate of %s serves about %s of the drafts (%s … %s)", audits, display.Percent(p.MaxWrongRate),
-		display.Percent(p.Share.Estimate), display.Percent(p.Share.Low), display.Percent(p.Share.High))
+		roundPercent(p.Share.Estimate), roundPercent(p.Share.Low), roundPercent(p.Share.High))
 	if p.Audits == nil {
 		return text + "; no threshold is expected to be certified"
 	}
@@ -270,3 +270,6 @@ func disagreements(route string, entries []evidence.LogEntry, inForce risk.Label
 	}
 	return all
 }
+
+// roundPercent formats a share with one decimal at most.
+func roundPercent(share float64) string { return display.OneDecimal(100*share) + "%" }

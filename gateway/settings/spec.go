@@ -47,7 +47,7 @@ const (
 var specs = sorted([]Spec{
 	route("speculation.mode", "risk", "How a route uses its draft pool. `off`: the target answers everything. `risk`: a draft is served if its score reaches a threshold that audits have certified. `confidence`: a draft is served if its score reaches `speculation.threshold_nats`. `shadow`: drafts are audited and never served. `lenient`: a draft is served if every token is plausible to the target. `judge`: a draft is served if the target says that it is right. `verify`: only text that the target would have generated itself is served (for temperature above 0 see `speculation.verify_sampled`). In `lenient`, `judge` and `verify` nothing is streamed before the target has checked it.",
 		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeLenient, plan.ModeJudge, plan.ModeVerify)),
-	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there.",
+	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence (`foregate risk frontier`).",
 		number(0.001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.MaxWrongRate })),
 	route("risk.error_probability", "0.05", "Modes `risk` and `shadow`: the probability that a certificate is wrong, that is, that the share of wrong drafts exceeds `risk.max_wrong_rate`. It holds for each lease (`risk.lease_audits`).",
 		number(0.0001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.ErrorProbability })),
@@ -205,6 +205,8 @@ var specs = sorted([]Spec{
 		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Cache.LookupTimeout })),
 	fleet("cache.max_entry_bytes", "1048576", "Largest answer that is cached, in bytes.",
 		whole(1024, 16<<20, func(v *Values) *int { return &v.Cache.MaxEntryBytes })),
+	route("cache.verify_drafts", "doubtful", "Which drafts the target checks, in the background and in one prefill, before the cache keeps them. `doubtful`: those that were served with a score little above the threshold (in the modes `risk` and `shadow`, within the loosest two certified thresholds; in mode `confidence`, within `speculation.band_nats`), and those of a warm-up. `always`: all that only their score accepted. `never`: none. What fails, or cannot be checked because the target has neither spare capacity nor audit budget (`risk.audit_budget`) left, is not kept. Where a draft is audited, its audit decides. A check is no evidence for a threshold.",
+		choice(func(v *Values) *plan.VerifyDrafts { return &v.Tiers.VerifyDrafts }, plan.VerifyNever, plan.VerifyDoubtful, plan.VerifyAlways)),
 	route("cache.tool_calls", "no", "Whether answers that call tools are cached. A tool call may have side effects that must not be repeated.",
 		yesNo(func(v *Values) *bool { return &v.Cache.ToolCalls })),
 	route("cache.coalesce_timeout", "60s", "How long a request waits for an identical request in flight to share its answer. After it the request goes to a backend itself. 0s turns coalescing off.",

@@ -55,7 +55,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			HeadCheck:         plan.HeadAuto,
 			ScoreAUROC:        0.75,
 			MidstreamFailover: true,
-			OnMissingLogprobs: plan.MissingLogprobsEscalate,
+			VerifyDrafts:      plan.VerifyDoubtful, OnMissingLogprobs: plan.MissingLogprobsEscalate,
 			Risk: plan.Risk{
 				Rule:  risk.Rule{MaxWrongRate: 0.1, ErrorProbability: 0.05, LeaseAudits: 4000, DriftRunLength: 1000},
 				Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 20, Boost: 4, Explore: 0.02, FullRange: 0.2},
@@ -138,7 +138,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "ask", "loose", "0.3", "judge", "last", "shadow", "prompt_length"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "ask", "loose", "0.3", "judge", "last", "shadow", "prompt_length", "never"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value

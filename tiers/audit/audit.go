@@ -73,6 +73,8 @@ type Metrics interface {
 	CountAudit(route string, tokens int, usd float64)
 	// CountDroppedAudit counts an audit that ended without an outcome.
 	CountDroppedAudit(route, why string)
+	// CountServedCheck counts a check of a served draft by its result: passed, failed or skipped.
+	CountServedCheck(route, result string)
 	// CountAuditPanic counts a recovered panic of an audit.
 	CountAuditPanic()
 }

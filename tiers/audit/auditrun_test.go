@@ -140,7 +140,7 @@ func TestAnOutcomeIsToldUpToThreeTimes(t *testing.T) {
 func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 	play(t, func(r *rig) {
 		vouched := 0
-		r.subject.OnAuditPassed = func() { vouched++ }
+		r.subject.OnPassed = func() { vouched++ }
 		r.subject.AuditDecision.Warmup, r.subject.AuditDecision.Cautious = true, -1
 		r.watched()
 		r.happens("good", "open own t1", "warmup own t2", "score", "close t1 good", "close t2 good")

@@ -19,9 +19,9 @@ type RequestAuditor struct {
 	*inflight.Request
 	Auditor *Auditor
 
-	RetainBody    func() (released func()) // keeps the request's body valid until released is called; nil: not needed
-	AskJudge      bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
-	OnAuditPassed func()                   // called when the target accepts a draft that was served during a warm-up; may be nil
+	RetainBody func() (released func()) // keeps the request's body valid until released is called; nil: not needed
+	AskJudge   bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
+	OnPassed   func()                   // called when the target accepts the draft; may be nil
 }
 
 // Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
@@ -36,15 +36,29 @@ type Draft struct {
 // newDraft starts the audit of a draft.
 func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
+	return s.draft(draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor(r.Views.Own.Band))))
+}
+
+// draft returns a draft with the caller of its calls to the engines.
+func (s RequestAuditor) draft(a *draft.Audit) *Draft {
 	return &Draft{
-		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor(r.Views.Own.Band))), RequestAuditor: s,
-		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: ignoreEvents{}},
-		cost:   receipt.Tally{Prompt: r.Body.PromptTokens},
+		Audit: a, RequestAuditor: s,
+		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: ignoreEvents{}},
+		cost:   receipt.Tally{Prompt: s.Body.PromptTokens},
 	}
 }
 
+// startAudit runs an audit in the background. It reports whether there was a slot; without one the audit is dropped.
+func (d *Draft) startAudit(task func(context.Context)) bool {
+	started := d.start(task)
+	if !started {
+		d.countDropped("busy")
+	}
+	return started
+}
+
 // start runs a task in the background that uses the request's body after the request's end. It reports whether there was
-// a slot; without one the audit is dropped.
+// a slot.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
 	if d.RetainBody != nil {
@@ -56,7 +70,6 @@ func (d *Draft) start(task func(context.Context)) bool {
 	})
 	if !started {
 		released()
-		d.countDropped("busy")
 	}
 	return started
 }
@@ -76,10 +89,10 @@ func (d *Draft) newVerifier() verify.Verifier {
 	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature), Patience: auditWait}
 }
 
-// end charges the audit's cost.
-func (d *Draft) end() {
+// settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
+func (d *Draft) settle(spare bool) {
 	cost, priced := TargetCost(d.cost, d.Auditor.Prices(d.Route))
-	if !d.Views.SpareCapacity {
+	if !spare {
 		d.Auditor.charge(d.Route, cost)
 	}
 	if !priced {

@@ -22,7 +22,7 @@ func (d *Draft) audit(ctx context.Context) {
 		return // no threshold in the tested region would serve it
 	}
 	b := &auditRun{Draft: d, score: float64(v.Score)}
-	defer d.end()
+	defer func() { d.settle(d.Views.SpareCapacity) }()
 	if !b.prepare(ctx) {
 		return
 	}
@@ -48,8 +48,8 @@ func (d *Draft) audit(ctx context.Context) {
 	case answered:
 		b.askJudge(ctx)
 		b.close(ctx, risk.AuditResult{Bad: !good, Labels: b.labels})
-		if good && d.AuditDecision.Warmup && d.OnAuditPassed != nil {
-			d.OnAuditPassed()
+		if good && d.OnPassed != nil {
+			d.OnPassed()
 		}
 	}
 }

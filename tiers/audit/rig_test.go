@@ -51,7 +51,8 @@ type rig struct {
 	results  []risk.AuditResult
 	streams  int // that are open
 	dropped  []string
-	audited  []int // tokens of each audit
+	checked  []string // results of checks of served drafts
+	audited  []int    // tokens of each audit
 	usd      float64
 	panicked int
 }
@@ -333,6 +334,12 @@ func (r *rig) CountDroppedAudit(_, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropped = append(r.dropped, why)
+}
+
+func (r *rig) CountServedCheck(_, result string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checked = append(r.checked, result)
 }
 
 func (r *rig) CountAuditPanic()             { r.panicked++ }

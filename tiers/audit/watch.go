@@ -29,16 +29,16 @@ func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
 // Shadow makes and audits a draft in the background that the client never sees.
 func (s RequestAuditor) Shadow() {
 	d := s.newDraft()
-	d.start(d.shadow)
+	d.startAudit(d.shadow)
 }
 
 // End implements [strategy.AuditDraft].
-func (d *Draft) End() { d.start(d.audit) }
+func (d *Draft) End() { d.startAudit(d.audit) }
 
 // TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
 func (d *Draft) TakeStream(x *dispatch.Exchange) {
 	x.HandOver(ignoreEvents{}, d.Tokens())
-	started := d.start(func(ctx context.Context) {
+	started := d.startAudit(func(ctx context.Context) {
 		stop := d.World.OnCancel(ctx, x.Cancel)
 		defer stop()
 		if d.read(x) {

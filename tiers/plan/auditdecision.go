@@ -160,8 +160,11 @@ func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	return 0, false // of a calibrated score nothing is known beforehand
 }
 
-// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
+// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up, and for checks of served drafts.
 const maxSpareLoad = 0.5
+
+// IsSpare reports whether a target with this KV usage has spare capacity for work in the background.
+func IsSpare(load float64) bool { return load <= maxSpareLoad }
 
 // UnderLoad returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
 // bring the promise sooner, and looser thresholds once there is one.
@@ -169,7 +172,7 @@ func (v Views) UnderLoad(r *Risk, load float64) Views {
 	w := v.Own.Warmup
 	first := v.IsFirstTime(r) || w.Began != 0 && w.Remaining(v.Now, r.WarmupDuration) > 0 // a certificate that was imported has no first time
 	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                                   // every threshold is: there is nothing to find
-	v.SpareCapacity = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
+	v.SpareCapacity = first && !v.Own.Infeasible && !certified && IsSpare(load)
 	return v
 }
 

@@ -100,7 +100,8 @@ type Config struct {
 	OnMissingLogprobs   MissingLogprobs   // speculation.on_missing_logprobs
 	EscalateRefusals    bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
 
-	VerifySampled bool // mode verify above temperature 0, if the engines allow exact sampling (speculation.verify_sampled)
+	VerifyDrafts  VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
+	VerifySampled bool         // mode verify above temperature 0, if the engines allow exact sampling (speculation.verify_sampled)
 
 	Risk    Risk           // of the modes risk and shadow
 	Economy economy.Policy // economy.guard, economy.explore_rate, speculation.max_extra_ttft_ms
@@ -155,6 +156,19 @@ const (
 	LabelPrefix     Label = "greedy_prefix" // at least risk.min_prefix_share of it are the target's first choices
 )
 
+// VerifyDrafts says which served drafts the target checks before they are kept for other requests.
+type VerifyDrafts string
+
+// The values of cache.verify_drafts.
+const (
+	VerifyNever    VerifyDrafts = "never"
+	VerifyDoubtful VerifyDrafts = "doubtful" // those whose score is little above the threshold
+	VerifyAlways   VerifyDrafts = "always"   // all that only their score accepted
+)
+
+// Checks reports whether any drafts are checked.
+func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyAlways }
+
 // Fingerprint returns a short text that is equal for equal judging rules.
 func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
@@ -163,6 +177,7 @@ func (c *Config) Fingerprint() string {
 	}
 	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
 	b = strconv.AppendBool(append(b, ' '), c.VerifySampled)
+	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.
 	b = strconv.AppendBool(append(b, ' '), c.MidstreamFailover)
 	// In an audited mode the threshold does not come from the setting.

@@ -31,7 +31,7 @@ type Plan struct {
 	Calls         bool               // the draft may call tools: it is requested in one piece
 	CheckPolicy   accept.CheckPolicy // when the target checks the draft
 	Scorer        Scorer             // how the target checks it
-	Auditor       Scorer             // modes risk and shadow: how the target checks an audited draft
+	Auditor       Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
 	Block         int                // mode verify: tokens between two checks; 0: the whole answer
 	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
 	Sampled       bool               // mode verify above temperature 0: by rejection sampling
@@ -85,6 +85,9 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 		}
 		fallthrough
 	case cfg.Mode == ModeConfidence:
+		if p.Auditor == ScorerNone {
+			p.Auditor, _ = AuditorFor(cfg, f) // without one, served drafts cannot be checked
+		}
 		p.CheckPolicy = accept.CheckDoubtful
 		if cfg.HeadCheck == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
 			p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone

@@ -24,7 +24,6 @@ var says = map[string]string{
 	outcomeReadOnly:       "refit: the candidate is certified; the gateway may not change settings, so risk.score_version is an operator's to set",
 	outcomeFailed:         "refit: something went wrong; it is tried again",
 	string(DropDrift):     "refit: the candidate is given up, because of a drift alarm",
-	string(DropRule):      "refit: the candidate is given up, because risk.max_wrong_rate or risk.error_probability was changed",
 	string(DropMissing):   "refit: the candidate is given up, because its score cannot be read",
 	string(DropUncertain): "refit: the candidate is given up: half a lease of audits did not certify it for as many drafts as the score in force accepts",
 	outcomeForeign:        "refit: what Redis holds is not what was written; it begins anew",
@@ -41,7 +40,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		refits: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_risk_refits_total",
-			Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; read_only, it is certified and an operator must put it in force; drift, rule, missing, uncertain, the candidate was given up for a drift alarm, another guarantee, a score that cannot be read, too little acceptance; failed, foreign, panic, an error.",
+			Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; read_only, it is certified and an operator must put it in force; drift, missing, uncertain, the candidate was given up for a drift alarm, a score that cannot be read, too little acceptance; failed, foreign, panic, an error.",
 		}, []string{"route", "outcome"}),
 		candidate: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_risk_candidate_version",

@@ -32,7 +32,6 @@ const (
 
 	// The candidate is given up, because:
 	DropDrift     Action = "drift"     // a drift alarm came
-	DropRule      Action = "rule"      // ε or δ is another
 	DropMissing   Action = "missing"   // its score cannot be read
 	DropUncertain Action = "uncertain" // half a lease of audits did not certify it at the acceptance of the score in force
 )
@@ -120,31 +119,36 @@ const growth = 0.25
 
 // fit decides whether there is enough to fit a score to.
 func (h history) fit(in *Input) Step {
-	s, fresh := &Samples{}, 0
+	fresh, goods, bads := 0, 0, 0
 	for _, e := range h.entries {
-		score, known := in.liveScore(e)
-		if !known {
-			continue
-		}
-		judged := *e
-		judged.Score = score
-		s.Add(&judged)
 		if e.When.After(in.Progress.Fitted) {
 			fresh++
 		}
+		switch e.Label {
+		case good:
+			goods++
+		case bad:
+			bads++
+		}
 	}
-	step := Step{Do: Wait, Progress: in.Progress}
-	good, bad := s.counts()
-	if len(s.Labelled) < calibrate.MinSamples || min(good, bad) < calibrate.MinPerLabel || float64(fresh) < growth*float64(in.Progress.Samples) || fresh == 0 {
-		return step
+	isEnough := goods+bads >= calibrate.MinSamples && min(goods, bads) >= calibrate.MinPerLabel
+	if !isEnough || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
+		return Step{Do: Wait, Progress: in.Progress}
+	}
+	s := &Samples{}
+	for _, e := range h.entries {
+		if score, known := in.liveScore(e); known {
+			judged := *e
+			judged.Score = score
+			s.Add(&judged)
+		}
 	}
 	for i := range in.Log { // an audit that the fit cannot use began before its evidence, too
 		if when := in.Log[i].When; when.After(s.Newest) {
 			s.Newest = when
 		}
 	}
-	step.Do, step.Samples = Fit, s
-	return step
+	return Step{Do: Fit, Progress: in.Progress, Samples: s}
 }
 
 // collect decides about the candidate.
@@ -155,8 +159,6 @@ func (h history) collect(in *Input) Step {
 	switch {
 	case h.drifted.After(p.Fitted):
 		return drop(DropDrift)
-	case p.Eps != in.Rule.MaxWrongRate || p.Delta != in.Rule.ErrorProbability:
-		return drop(DropRule)
 	case m == nil:
 		return drop(DropMissing)
 	}

@@ -21,8 +21,8 @@
 // Each candidate is one more chance to err. The i-th since the last one that was promoted has the error probability
 // δ/(2i²) of an epoch that is the i-th without a certificate (package risk): all of them together have 0.83 δ at most.
 //
-// A drift alarm, and a change of ε or δ, ends a candidate: its evidence is of other drafts, or the change may have been
-// chosen by it.
+// A drift alarm ends a candidate: its evidence is of other drafts. A change of ε does not: certificates hold for any ε that
+// is chosen by looking at the evidence (package risk).
 package refit
 
 import (
@@ -45,8 +45,6 @@ type Progress struct {
 	Fitted   time.Time `json:"fitted"`   // when the newest audit began that the last fit could see; zero: nothing was fitted
 	Samples  int       `json:"samples"`  // labelled audits of that fit
 	Grids    grids     `json:"grids"`    // the candidate's thresholds
-	Eps      float64   `json:"eps"`      // the rule of its evidence
-	Delta    float64   `json:"delta"`    //
 	Failed   int       `json:"failed"`   // candidates since the last promotion that were given up
 	Promoted int       `json:"promoted"` // version that a refit put in force last; 0: none
 	Waiting  bool      `json:"waiting"`  // the candidate is certified, and an operator must put it in force
@@ -128,8 +126,6 @@ func (p Progress) check() error {
 		return fmt.Errorf("thresholds that are no grid: %v", p.Grids)
 	case p.Version != 0 && (len(p.Grids[0]) == 0 || len(p.Grids[1]) == 0 || p.Fitted.IsZero()):
 		return fmt.Errorf("the candidate %d has no thresholds or no beginning", p.Version)
-	case !(p.Eps >= 0 && p.Eps < 1 && p.Delta >= 0 && p.Delta < 1):
-		return fmt.Errorf("a rule of %v and %v", p.Eps, p.Delta)
 	}
 	return nil
 }
@@ -171,9 +167,9 @@ func IsBetter(f *calibrate.Fitted) bool {
 const minGridScores = 60
 
 // WithCandidate returns the progress after a fit was saved under a version.
-func (p Progress) WithCandidate(version int, f *calibrate.Fitted, s *Samples, r risk.Rule) Progress {
+func (p Progress) WithCandidate(version int, f *calibrate.Fitted, s *Samples) Progress {
 	next := p.WithFit(s)
-	next.Version, next.Eps, next.Delta = version, r.MaxWrongRate, r.ErrorProbability
+	next.Version = version
 	next.Grids = place(&f.Map, s)
 	return next
 }

@@ -100,8 +100,8 @@ func (r *Refitter) Run(ctx context.Context) error {
 	}
 }
 
-// Round makes one decision for each route, if no other replica does. It recovers panics, and waits no longer than
-// its deadline.
+// Round makes one decision for each route, if no other replica does, before its deadline. A panic ends the decision about
+// its route; one outside of these is its caller's (gateway.BackgroundTask).
 func (r *Refitter) Round(ctx context.Context) {
 	r.round.Lock()
 	defer r.round.Unlock()
@@ -267,7 +267,7 @@ func (r *Refitter) fit(ctx context.Context, route string, at Route, s Step) (Pro
 	if err != nil {
 		return s.Progress, outcomeFailed, err
 	}
-	return s.Progress.WithCandidate(version, &f, s.Samples, at.Rule), outcomeFitted, nil
+	return s.Progress.WithCandidate(version, &f, s.Samples), outcomeFitted, nil
 }
 
 // errOtherEvidence means that the candidate's keys do not serve what was decided: something else was written there.

@@ -48,16 +48,6 @@ func (s *Samples) Add(e *evidence.LogEntry) {
 	}
 }
 
-// counts are the good and the bad ones.
-func (s *Samples) counts() (good, bad int) {
-	for i := range s.Labelled {
-		if s.Labelled[i].Good {
-			good++
-		}
-	}
-	return good, len(s.Labelled) - good
-}
-
 // featuresOf returns the features of an audit that has as many as there are.
 func featuresOf(e *evidence.LogEntry) (f accept.Features) {
 	copy(f[:], e.Features)

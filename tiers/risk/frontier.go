@@ -40,8 +40,8 @@ type Range struct{ Low, Estimate, High float64 }
 //   - A(j) is in the confidence sequence of the full-range audits at δ/(4J) ([shareInterval]): δ/4.
 //
 // ε appears in none of these events. For fixed counts LogE rises with ε, because (1 − cε)/(1 − ε) does for c < 1. So
-// "threshold j is certified for some ε ≤ R(j)" is the same event as U(j) < R(j), however ε is chosen, and however often. So
-// the choice of ε costs the union over the J thresholds and nothing else.
+// "threshold j is certified for some ε ≤ R(j)" is the same event as U(j) < R(j), however ε is chosen, and however often. The
+// controller certifies each threshold at δ/J for this reason ([State]), so that a choice of ε costs nothing more.
 //
 // For each ε let j* be the loosest threshold with R(j) ≤ ε. Then [FrontierPoint].Low ≤ j* ≤ [FrontierPoint].High: U(Low) ≤ ε
 // implies R(Low) ≤ ε, and R(j*) ≤ ε implies L(j*) ≤ ε. A rises with j, so [FrontierPoint].Share contains A(j*).
@@ -58,7 +58,7 @@ type Frontier struct {
 	Bad        int // of these, bad
 	FullRange  int // of these, full-range
 	Known      bool
-	Needed     float64 // about how many audits certify the strictest threshold for the ε in force, if none is bad
+	Needed     float64 // about how many audits certify a first threshold for the ε in force, if none is bad
 	Thresholds []ThresholdEvidence
 	Points     []FrontierPoint // by ε, ascending: [OfferedRates], and the ε in force
 }
@@ -101,7 +101,7 @@ func FrontierOf(in FrontierInput) Frontier {
 			t.bounds(above[j], f.FullRange, delta)
 		}
 	}
-	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxWrongRate, in.Rule.ErrorProbability/2) / f.fraction(1))
+	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxWrongRate, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
 	for _, eps := range offered(in.Rule.MaxWrongRate) {
 		f.Points = append(f.Points, f.point(eps, in.Rule, delta))
 	}
@@ -178,7 +178,7 @@ func within(r Range) float64 { return max(r.Low, min(r.Estimate, r.High)) }
 // fraction returns the share of audits that count for index j. Too few audits are not believed.
 func (f *Frontier) fraction(j int) float64 {
 	if !f.Known || j < 1 || j > len(f.Thresholds) || f.Thresholds[j-1].Audits == 0 {
-		return AcceptanceShare(max(j, 1)) / AcceptanceShare(max(j, 1)+lookAhead)
+		return min(AcceptanceShare(max(j, 1))/AcceptanceShare(lookTo(0)), 1)
 	}
 	return share(f.Thresholds[j-1].Audits, f.Audits)
 }
@@ -198,7 +198,7 @@ func (f *Frontier) point(eps float64, r Rule, delta float64) FrontierPoint {
 			p.High = j + 1
 		}
 		// One more good and one more bad audit than there were: few audits do not look better than they are.
-		if risk := float64(t.Bad+1) / float64(t.Audits-t.Lost+2); RequiredAudits(risk, eps, r.ErrorProbability/2) <= float64(r.LeaseAudits)/2 {
+		if risk := float64(t.Bad+1) / float64(t.Audits-t.Lost+2); RequiredAudits(risk, eps, r.ErrorProbability/(2*gridSize)) <= float64(r.LeaseAudits)/2 {
 			p.Estimate = j + 1
 		}
 	}
@@ -209,10 +209,9 @@ func (f *Frontier) point(eps float64, r Rule, delta float64) FrontierPoint {
 	case p.Estimate == 0:
 	case p.Estimate <= p.Low:
 		p.MoreAudits = 0
-	default: // these samples at their part of δ, or new ones at all of it
-		here := RequiredAudits(p.Risk.Estimate, eps, delta/(2*gridSize)) - float64(t.Audits-t.Lost)
-		anew := RequiredAudits(p.Risk.Estimate, eps, r.ErrorProbability/2)
-		p.MoreAudits = math.Ceil(max(min(here, anew), 1) / f.fraction(p.Estimate))
+	default:
+		more := RequiredAudits(p.Risk.Estimate, eps, r.ErrorProbability/(2*gridSize)) - float64(t.Audits-t.Lost)
+		p.MoreAudits = math.Ceil(max(more, 1) / f.fraction(p.Estimate))
 	}
 	return p
 }

@@ -83,6 +83,7 @@ func (s *State) View(r Rule) View {
 	}
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
+	v.Sure = s.Grid.At(v.Op - doubtfulSteps)
 	v.Band = s.Grid.At(bandIndex)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
 	return v
@@ -101,6 +102,10 @@ func (s *State) cautious() float64 {
 	sorted := slices.Sorted(slices.Values(s.Scores))
 	return sorted[len(sorted)-len(sorted)/3]
 }
+
+// doubtfulSteps is the number of certified thresholds, from the loosest, whose drafts are doubtful. They hold a tenth of all
+// drafts: those with the highest risk among the ones that are served.
+const doubtfulSteps = 2
 
 // bandIndex is the index of the lower edge of the doubtful band: it accepts 80 % of the drafts.
 const bandIndex = 17 - gridFrom

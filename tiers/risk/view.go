@@ -29,6 +29,7 @@ type View struct {
 	Alarm      int64 // changes with each drift alarm
 	Op, Hi     int   // operating index, and the last audited index
 	Threshold  float64
+	Sure       float64 // a served draft with a lower score is doubtful: the loosest two certified thresholds accept it, stricter ones do not
 	Floor      float64 // λ_Hi
 	Band       float64 // lower edge of the doubtful band, frozen with the grid
 	Warned     bool    // a drift is suspected

@@ -51,6 +51,8 @@ type Outcome struct {
 	Finish  string         // finish_reason; "" while the answer is not whole
 
 	receipt.Tally
+	Served *draft.Draft // the draft that is the whole answer; nil for others
+
 	First       time.Duration // until the answer's first byte; 0 while there is none
 	TargetFirst time.Duration // waited for the target's first byte, or until it could not answer
 }

@@ -180,6 +180,7 @@ func (s *draftRun) settle(ctx context.Context, lost *engine.Failure) error {
 func (s *draftRun) keep() error {
 	e := s.d.Ending()
 	s.setTier(plan.Draft)
+	s.out.Served = s.d
 	s.out.Accepted, s.out.Prompt = e.Usage.Completion, e.Usage.Prompt
 	return s.end(s.d.Transcript(), finish{e.Finish, e.Stop})
 }

@@ -47,6 +47,7 @@ func (a *callTools) run(ctx context.Context) error {
 		a.countWasted(d.Tokens())
 		return errNoDraft
 	}
+	a.out.Served = d
 	return a.sendWhole(whole)
 }
 

@@ -11,7 +11,9 @@
 //               confirm-dialog, confirm-changes, confirm-why, confirm-submit, confirm-cancel, history-row (data-version), rollback-VERSION
 //   receipts    receipt-row (data-id), filter-tier|verdict|code|tenant, auto-refresh, receipts-count, receipt (data-id), waterfall,
 //               waterfall-bar (data-kind), waterfall-mark (data-kind), score-track (data-points), receipt-raw, copy-raw
-//   tenants     tenant-row (data-tenant)        risk  risk-row (data-route, data-class, data-cohort, data-state)
+//   tenants     tenant-row (data-tenant)        risk  risk-row (data-route, data-class, data-cohort, data-state),
+//               frontier-chart (data-route, data-class, data-label, data-points, data-eps), frontier-class|label|column, frontier-summary,
+//               frontier-point (data-rate), frontier-proposal (data-name, data-value), frontier-review, frontier-cancel, frontier-examples (data-bad, data-good)
 
 import { onSession, refreshSession, session, signIn, signOut } from './api.js';
 import { dialog, field, fill, h, say, toast } from './dom.js';

@@ -2,6 +2,7 @@
 
 import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
+import { mountFrontiers } from './frontier.js';
 import { many, number, percent, seconds } from './format.js';
 import { phaseTones } from './standing.js';
 
@@ -29,6 +30,7 @@ export function mount(root, { ready }) {
     problem,
     body,
   );
+  const frontiers = mountFrontiers(root);
   const asking = poll(
     4000,
     async (signal) => draw(body, (await get('risk', signal)).risk),
@@ -37,7 +39,10 @@ export function mount(root, { ready }) {
       ready();
     },
   );
-  return asking.stop;
+  return () => {
+    asking.stop();
+    frontiers();
+  };
 }
 
 function draw(body, views) {

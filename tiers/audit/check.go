@@ -1,0 +1,62 @@
+package audit
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/verify"
+)
+
+// The results of a check of a served draft, for metrics.
+const (
+	checkPassed  = "passed"
+	checkFailed  = "failed"
+	checkSkipped = "skipped" // no capacity, no budget, or the target did not answer
+)
+
+// Check asks the target in the background about a draft that was served on its score, by the rule of the label, in one
+// prefill. OnPassed is called if the target accepts it. spare says that the target has spare capacity; without it the
+// check is made only within the audit budget, and charged to it.
+//
+// The draft was chosen by its score, so the outcome is not stored as evidence.
+func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
+	d := s.draft(&draft.Audit{Draft: served})
+	result := checkSkipped
+	counted := func() { s.Auditor.Metrics.CountServedCheck(s.Route, result) }
+	if d.Plan.Auditor == plan.ScorerNone || !s.Auditor.MayAudit(s.Route, &s.Config.Risk, spare) {
+		counted()
+		return
+	}
+	started := d.start(func(ctx context.Context) {
+		defer counted()
+		defer func() { d.settle(spare) }()
+		if !s.Auditor.enter(ctx, s.Config.Risk.MaxConcurrentAudits) {
+			return
+		}
+		defer s.Auditor.leave()
+		result = d.check(ctx)
+	})
+	if !started {
+		counted()
+	}
+}
+
+// check asks the target once. What it has no capacity for is not worth a wait.
+func (d *Draft) check(ctx context.Context) (result string) {
+	asker := d.newVerifier()
+	asked := verify.NewDraft(d.Audit.Draft)
+	asked.Resumes = false // the draft is not continued
+	r, err := asker.Verify(ctx, asked)
+	d.cost.Scored += r.Computed
+	switch {
+	case err != nil:
+		return checkSkipped
+	case !r.Pass && (d.Config.Risk.Label != plan.LabelPrefix || !keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))):
+		return checkFailed
+	}
+	if d.OnPassed != nil {
+		d.OnPassed()
+	}
+	return checkPassed
+}

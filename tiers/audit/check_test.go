@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/strategy"
+)
+
+// served is a finished draft that the client has.
+func (r *rig) served() *draft.Draft {
+	d := draft.New(strategy.DraftOptions(r.subject.Request))
+	for _, c := range r.chunks() {
+		d.Take(c)
+	}
+	return d
+}
+
+// checks fails the test unless just these checks were counted.
+func (r *rig) checks(want ...string) {
+	r.t.Helper()
+	if !slices.Equal(r.checked, want) {
+		r.t.Errorf("checked %v, want %v", r.checked, want)
+	}
+	r.checked = nil
+}
+
+func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
+	play(t, func(r *rig) {
+		passed, released := 0, 0
+		r.subject.OnPassed = func() { passed++ }
+		r.subject.RetainBody = func() func() { return func() { released++ } }
+		r.subject.Check(r.served(), true)
+		r.happens("the target stands by it", "score")
+		r.checks("passed")
+		r.refuses = true
+		r.subject.Check(r.served(), true)
+		r.happens("the target does not", "score")
+		r.checks("failed")
+		r.target = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.ServerError, Status: 500} }
+		r.subject.Check(r.served(), true)
+		r.happens("the target does not answer", "score")
+		r.checks("skipped")
+		if passed != 1 || released != 3 || len(r.bookings) != 0 || len(r.results) != 0 {
+			t.Errorf("passed %d times, %d bodies released, evidence %v %v", passed, released, r.bookings, r.results)
+		}
+		r.drops() // a check is no audit
+	})
+}
+
+func TestAServedDraftIsCheckedByTheRuleOfTheLabel(t *testing.T) {
+	play(t, func(r *rig) {
+		r.refuses = true // from the fourth token on, of twelve
+		r.subject.Config.Risk.Label = plan.LabelPrefix
+		for share, want := range map[float64]string{0.4: "passed", 0.5: "failed"} {
+			r.subject.Config.Risk.MinPrefixShare = share
+			r.subject.Check(r.served(), true)
+			r.happens("a prefix", "score")
+			r.checks(want)
+		}
+		r.refuses = false
+		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelJudge, plan.ScorerJudge
+		r.subject.Check(r.served(), true)
+		r.happens("in words", "judge")
+		r.checks("passed")
+		r.subject.Plan.Auditor = plan.ScorerNone
+		r.subject.Check(r.served(), true)
+		r.happens("no way to ask")
+		r.checks("skipped")
+	})
+}
+
+func TestAServedDraftIsCheckedWithSpareCapacityOrWithinTheBudget(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Config.Risk.AuditBudget = 0.03
+		r.subject.Check(r.served(), true)
+		r.happens("spare capacity", "score")
+		if b := r.auditor.budgets["m"]; b != nil {
+			t.Errorf("the budget is %+v", b)
+		}
+		r.subject.Check(r.served(), false)
+		r.happens("within the budget", "score")
+		if b := r.auditor.budgets["m"]; b == nil || b.balance >= 0 {
+			t.Errorf("not charged: %+v", b)
+		}
+		r.subject.Check(r.served(), false)
+		r.happens("the budget is spent")
+		r.checks("passed", "passed", "skipped")
+		if len(r.audited) != 2 || r.audited[0] != 14 {
+			t.Errorf("the cost of %v tokens", r.audited)
+		}
+		r.subject.Config.Risk.MaxConcurrentAudits = 0
+		r.subject.Check(r.served(), true)
+		r.happens("audits are off")
+		r.checks("skipped")
+	})
+}

@@ -1,0 +1,27 @@
+package tiers
+
+import (
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/strategy"
+)
+
+// keep decides whether an answer may be kept for others at once. If the target must accept its draft first, it says so,
+// and starts the check unless an audit makes it. Without capacity there is no check, and the answer is not kept.
+func (c *Cascade) keep(r *inflight.Request, a *Request, o strategy.Outcome) {
+	served := plan.Served{Verdict: o.Verdict, Whole: o.Served != nil && o.Tier == plan.Draft, Accepted: o.Accepted}
+	keeping := r.Config.KeepingOf(served, r.AuditDecision, r.Views.Own)
+	if keeping == plan.KeepNow {
+		return
+	}
+	a.Confirmation.Await()
+	if keeping != plan.KeepIfChecked {
+		return
+	}
+	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnPassed: a.Confirmation.Confirm}
+	if a.Retainer != nil {
+		s.RetainBody = a.Retainer.Retain
+	}
+	s.Check(o.Served, plan.IsSpare(r.Target.Load()))
+}

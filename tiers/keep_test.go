@@ -1,0 +1,111 @@
+package tiers
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// confirmation counts what the cascade says of an answer.
+type confirmation struct{ awaited, confirmed atomic.Int64 }
+
+func (c *confirmation) Await()   { c.awaited.Add(1) }
+func (c *confirmation) Confirm() { c.confirmed.Add(1) }
+
+// confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
+func (r *rig) confirmed(t *testing.T, question string) (*receipt.Receipt, *confirmation) {
+	t.Helper()
+	req, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":60`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &confirmation{}
+	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: question, Confirmation: c}, &collector{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.rests(t)
+	return rc, c
+}
+
+// TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt has drafts of which the target rejects some. All are doubtful, because two
+// thresholds at most are certified. None is audited.
+func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
+	n.grid, n.op = everything, 1
+	r.cfg.Risk.Rates.Audit = 0
+	r.cfg.VerifyDrafts = plan.VerifyDoubtful
+	served := 0
+	for i := range 16 {
+		rc, c := r.confirmed(t, fmt.Sprint("question ", i))
+		if rc.Tier != plan.Draft {
+			continue
+		}
+		served++
+		if c.awaited.Load() != 1 || c.confirmed.Load() > 1 {
+			t.Errorf("awaited %d, confirmed %d", c.awaited.Load(), c.confirmed.Load())
+		}
+	}
+	count := func(result string) int {
+		return int(testutil.ToFloat64(r.cascade.metrics.served.WithLabelValues("m", result)))
+	}
+	if passed, failed := count("passed"), count("failed"); passed == 0 || failed == 0 || passed+failed != served {
+		t.Errorf("of %d drafts %d passed and %d failed", served, passed, failed)
+	}
+	if opened := n.count(risk.Opened); opened != 0 {
+		t.Errorf("%d audits were opened", opened)
+	}
+	r.cfg.VerifyDrafts = plan.VerifyNever
+	for i := range 4 {
+		if rc, c := r.confirmed(t, fmt.Sprint("unchecked ", i)); rc.Tier == plan.Draft && c.awaited.Load()+c.confirmed.Load() != 0 {
+			t.Error("it waits, though nothing is checked")
+		}
+	}
+}
+
+func TestAnAuditedDraftIsKeptIfItsAuditPasses(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
+	n.grid, n.op = everything, 1
+	r.cfg.VerifyDrafts = plan.VerifyDoubtful
+	good, bad := 0, 0
+	for i := range 12 {
+		_, was := n.closed()
+		rc, c := r.confirmed(t, fmt.Sprint("question ", i))
+		_, now := n.closed()
+		if rc.Tier != plan.Draft {
+			continue
+		}
+		if c.awaited.Load() != 1 || int(c.confirmed.Load()) != 1-(now-was) {
+			t.Errorf("awaited %d, confirmed %d, %d bad", c.awaited.Load(), c.confirmed.Load(), now-was)
+		}
+		good, bad = good+1-(now-was), bad+now-was
+	}
+	if good == 0 || bad == 0 {
+		t.Errorf("%d good, %d bad: the test shows nothing", good, bad)
+	}
+}
+
+func TestInModeConfidenceADraftLittleAboveTheThresholdIsChecked(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
+	r.run(t)
+	r.cfg.Accept.Threshold, r.cfg.Accept.Band, r.cfg.VerifyDrafts = -20, 40, plan.VerifyDoubtful
+	r.cfg.Risk = plan.Risk{Label: plan.LabelLenient, MaxConcurrentAudits: 4, AuditBudget: 0.03}
+	if rc, c := r.confirmed(t, "doubtful"); rc.Tier != plan.Draft || c.awaited.Load() != 1 {
+		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
+	}
+	r.cfg.Accept.Band = 0
+	if rc, c := r.confirmed(t, "sure"); rc.Tier != plan.Draft || c.awaited.Load() != 0 {
+		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
+	}
+	if n := testutil.CollectAndCount(r.cascade.metrics.served); n != 1 {
+		t.Errorf("%d results of checks", n)
+	}
+}

@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Keeping says when an answer may be kept for other requests.
+type Keeping uint8
+
+// The values.
+const (
+	KeepNow       Keeping = iota // at once
+	KeepIfAudited                // once the audit of its draft has passed; never, if there is none
+	KeepIfChecked                // once the target, asked for this, has accepted its draft
+)
+
+// Served describes an answer as far as a draft is in it.
+type Served struct {
+	Verdict  accept.Verdict // of the draft; zero if none was judged
+	Whole    bool           // the whole answer is the draft
+	Accepted int            // tokens of the draft in the answer
+}
+
+// byScore reports whether no check of all of the draft by the target accepted it.
+func (s *Served) byScore() bool {
+	return s.Verdict.Reason != "" && s.Verdict.Cohort != accept.CohortWhole && s.Verdict.Cohort != accept.CohortPressure
+}
+
+// KeepingOf decides when an answer may be kept. t is nil outside of the audited modes; own is the evidence that the
+// request used.
+//
+// One wrong draft that is kept is served again with every hit. So drafts that nothing has certified yet, those of a
+// warm-up, are kept only after the target has accepted them, and so are doubtful ones, unless cfg says never. Where the
+// draft is audited anyway, its audit decides, whatever the score.
+//
+// A check is not an audit: it is made because of the draft's score, so it is no random sample, and its outcome is no
+// evidence.
+func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping {
+	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore() && (s.Verdict.Cohort == "" || s.Verdict.Cohort == accept.CohortWarmup)
+	audited := t != nil && t.IsAudited() && !t.Shadow
+	switch {
+	case warmup && (audited || !s.Whole || !cfg.VerifyDrafts.Checks()):
+		return KeepIfAudited
+	case warmup:
+		return KeepIfChecked
+	case !s.Whole || !s.byScore() || !cfg.VerifyDrafts.Checks():
+		return KeepNow
+	case audited:
+		return KeepIfAudited
+	case cfg.VerifyDrafts == VerifyAlways || cfg.isDoubtful(&s.Verdict, own):
+		return KeepIfChecked
+	}
+	return KeepNow
+}
+
+// isDoubtful reports whether a served draft is doubtful: it was served although its verdict is a rejection, or after a
+// check of its first tokens only, or its score is little above the threshold. That is, in the audited modes, within the
+// loosest two certified thresholds, and else within speculation.band_nats above the threshold.
+func (cfg *Config) isDoubtful(v *accept.Verdict, own risk.View) bool {
+	switch {
+	case !v.Accept || v.Cohort == accept.CohortHead:
+		return true
+	case cfg.Mode.Audited():
+		return float64(v.Score) < own.Sure
+	}
+	return v.Score < cfg.Accept.Threshold+cfg.Accept.Band
+}
