@@ -53,7 +53,7 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 		t.Errorf("on the public listener: status %d", status)
 	}
 	known = nil
-	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"risk":[]}`+"\n" {
+	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"refits":[],"risk":[]}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}
 	err = errors.New("evidence: Redis does not answer")

@@ -137,7 +137,7 @@ func GuaranteeText(p gateway.RiskSummary) string {
 	return text
 }
 
-// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 35 audits".
+// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 61 audits".
 func ToCertify(v *gateway.RiskView) string {
 	var parts []string
 	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {

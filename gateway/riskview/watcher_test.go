@@ -43,7 +43,7 @@ func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 		a.Warm(t, k, 38, 2)
 		v := onlyView(t, s)
 		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); " +
-			"certified in 1m 3s at the earliest, at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
+			"certified in 1m 36s at the earliest, at 4 requests/s (80 scores, 61 audits to go); the warm-up ends in 59m 30s at the latest"
 		if v.State != gateway.RiskWarmup || v.Summary != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}
@@ -60,7 +60,7 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	a := evidencetest.New(nil)
 	k := evidencetest.Key("chat", "to_1k", "conf")
 	a.Drafted(k, 1, 1)
-	if v := onlyView(t, configured(a, riskConfig(""))); v.SecondsToCertify != nil || !strings.Contains(v.Summary, "; certified after 200 scores, 35 audits or more; ") {
+	if v := onlyView(t, configured(a, riskConfig(""))); v.SecondsToCertify != nil || !strings.Contains(v.Summary, "; certified after 200 scores, 61 audits or more; ") {
 		t.Errorf("got %q", v.Summary)
 	}
 }
@@ -103,7 +103,7 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	v := onlyView(t, configured(a, riskConfig("")))
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
 		!strings.HasPrefix(v.Summary, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
-		!strings.Contains(v.Summary, "too many for the guarantee; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		!strings.Contains(v.Summary, "too many for the guarantee; nothing is served unverified, audits go on; certified after 200 scores, 61 audits or more") {
 		t.Errorf("%s: %q", v.State, v.Summary)
 	}
 }
@@ -116,7 +116,7 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		a.Learn(t, k, 60)
 		time.Sleep(time.Hour)
 		v := onlyView(t, configured(a, riskConfig("")))
-		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
+		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 61 audits or more"
 		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.SecondsLeft != 0 || v.SecondsToCertify != nil || v.Summary != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Summary))
 		}

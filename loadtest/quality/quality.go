@@ -167,7 +167,13 @@ const maxTop = 5
 // Audit has the draft written to its end, whatever is thought of it, and says which score
 // a judge gives it, and whether the target would stand by it.
 func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (score accept.Nats, stands bool) {
-	judge := accept.NewScoreTracker(cfg)
+	judge, stands := j.Track(q, prompt, cfg)
+	return judge.Score(), stands
+}
+
+// Track is [Judge.Audit] for a caller that wants more than the score of the whole draft.
+func (j *Judge) Track(q *loadtest.Request, prompt []int32, cfg accept.Config) (judge *accept.ScoreTracker, stands bool) {
+	judge = accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)
 	var ids []int32
 	top := make([]float64, 0, maxTop)
@@ -181,7 +187,7 @@ func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (s
 		}
 		judge.Add(w.Logprob(), top)
 	}
-	return judge.Score(), j.stands(q, prompt, ids)
+	return judge, j.stands(q, prompt, ids)
 }
 
 func alike(t *vllmsim.Tokenizer, a, b int32) bool {

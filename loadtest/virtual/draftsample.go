@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest"
@@ -62,8 +63,9 @@ func (l *lab) planDrifts() {
 
 // graded is a draft that was judged to its end, for free.
 type graded struct {
-	score float64
-	good  bool
+	score    float64
+	good     bool
+	features accept.Features
 }
 
 // draftSample is what the drafts of a run are like, of each kind of request in each era: its scenario's
@@ -96,8 +98,8 @@ func (l *lab) sampleDrafts() *draftSample {
 			prompt := l.prompts.render(q.Messages)
 			if bucket, ok := l.bucketOf(q); ok {
 				all.add(bucket, judges, func(j *quality.Judge) graded {
-					score, good := j.Audit(q, prompt, l.values.Tiers.Accept)
-					return graded{float64(score), good}
+					judged, good := j.Track(q, prompt, l.values.Tiers.Accept)
+					return graded{float64(judged.Score()), good, judged.Features()}
 				})
 				taken++
 			}
@@ -155,6 +157,22 @@ func (c *draftSample) sort(taken float64) {
 			slices.SortStableFunc(list, func(a, b graded) int { return cmp.Compare(b.score, a.score) })
 		}
 	}
+}
+
+// scoredBy is the sample with the scores of a map.
+func (c *draftSample) scoredBy(m *accept.ScoreMap) *draftSample {
+	out := &draftSample{kinds: make(map[string][][]graded, len(c.kinds)), share: map[string]float64{}}
+	for bucket, of := range c.kinds {
+		for _, list := range of {
+			scored := slices.Clone(list)
+			for i := range scored {
+				scored[i].score = float64(m.Score(scored[i].features))
+			}
+			out.kinds[bucket] = append(out.kinds[bucket], scored)
+		}
+	}
+	out.sort(1)
+	return out
 }
 
 // risk is the share of wrong ones of the drafts that a threshold accepts, 0 where it accepts none.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -20,12 +21,14 @@ type evidence struct {
 	first   map[risk.Key]time.Duration // when a kind first had a certificate
 
 	booked, closed int
+	log            auditLog
 }
 
 // change is a threshold that came into force.
 type change struct {
 	at        time.Duration
-	bucket    string
+	bucket    string // of the plain score
+	version   int    // of the score
 	threshold float64
 	serves    bool
 }
@@ -45,21 +48,26 @@ func (e *evidence) state(k risk.Key) *risk.State {
 	return s
 }
 
-// note takes down which threshold is in force.
+// note takes down which threshold is in force. Of a score that does not judge drafts none is.
 func (e *evidence) note(k risk.Key) {
+	version := e.lab.values.Tiers.Risk.ScoreVersion
+	if k != plan.ScoredBy(k, version) {
+		return
+	}
 	v, now := e.state(k).View(e.rule()), e.lab.clock.Elapsed()
+	k = plan.ScoredBy(k, 0)
 	if _, ok := e.first[k]; v.Serves() && !ok {
 		e.first[k] = now
 	}
 	for i := len(e.changes) - 1; i >= 0; i-- {
 		if c := &e.changes[i]; c.bucket == k.TrafficClass {
-			if c.serves == v.Serves() && c.threshold == v.Threshold {
+			if c.serves == v.Serves() && c.threshold == v.Threshold && c.version == version {
 				return
 			}
 			break
 		}
 	}
-	e.changes = append(e.changes, change{now, k.TrafficClass, v.Threshold, v.Serves()})
+	e.changes = append(e.changes, change{now, k.TrafficClass, version, v.Threshold, v.Serves()})
 }
 
 // evidenceView are the evidence as a replica saw it last. It implements [audit.Evidence].
@@ -92,6 +100,9 @@ func (s evidenceView) Open(_ context.Context, b audit.PendingAudit) (risk.OpenRe
 	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
 	s.note(b.Key)
 	s.look(b.Key)
+	if fate == risk.Opened {
+		s.log.opened(b, s.lab.clock.Now())
+	}
 	return s.counted(fate), nil
 }
 
@@ -118,6 +129,7 @@ func (s evidenceView) Drafted(k risk.Key, made, served int) {
 func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
 	if s.state(k).Close(s.rule(), ticket, result.Bad) {
 		s.closed++
+		s.log.closed(ticket, result.Bad)
 	}
 	s.note(k)
 	s.look(k)

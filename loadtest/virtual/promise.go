@@ -79,6 +79,9 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 	for _, bucket := range l.sample.buckets() {
 		notes = append(notes, l.kept(p, bucket))
 	}
+	if says := l.refits.says(); says != "" {
+		notes = append(notes, l.spec.Name+", refits: "+says)
+	}
 	e := l.evidence
 	p.Audits, p.Lost = e.booked, e.booked-e.closed
 	return p, notes
@@ -116,7 +119,7 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 	text := fmt.Sprintf("%s, kind %s (%.0f %% of the drafts): above ε %.2f and %.2f of the time before and after the drift, until %s after it; accepts %.3f and %.3f of the drafts, the best %.3f and %.3f; lets through %.3f ± %.3f at the end",
 		l.spec.Name, name, 100*share, above[0], above[1], until.Round(time.Second), served[0], served[1], best[0], best[1], last.risk, last.deviation())
 	k := risk.Key{Route: route, TrafficClass: bucket, Cohort: string(accept.CohortConfidence)}
-	if s := l.evidence.states[k]; s != nil {
+	if s := l.evidence.states[plan.ScoredBy(k, l.values.Tiers.Risk.ScoreVersion)]; s != nil {
 		text += l.shown(p, k, s)
 	}
 	return text
@@ -125,7 +128,11 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 // shown adds what an operator saw of a kind of request to p, and words it.
 func (l *lab) shown(p *loadtest.Promise, k risk.Key, s *risk.State) string {
 	sum := s.Summarise(l.evidence.rule())
-	p.Alarms += int(s.Alarm)
+	for version := range l.values.Tiers.Risk.ScoreVersion + 1 {
+		if of := l.evidence.states[plan.ScoredBy(k, version)]; of != nil {
+			p.Alarms += int(of.Alarm)
+		}
+	}
 	first, ok := l.evidence.first[k]
 	if sum.Op > 0 {
 		p.Bound = math.Max(p.Bound, sum.Bound)
@@ -151,9 +158,10 @@ func (l *lab) above(eps float64, bucket string) (above, accepts [2]float64, unti
 		if last = (share{}); !c.serves {
 			return
 		}
-		accepted := l.sample.accepts(bucket, era, c.threshold)
+		sample := l.refits.sample(c.version)
+		accepted := sample.accepts(bucket, era, c.threshold)
 		accepts[i] += secs * accepted
-		last = share{l.sample.risk(bucket, era, c.threshold), accepted * float64(len(l.sample.kinds[bucket][era]))}
+		last = share{sample.risk(bucket, era, c.threshold), accepted * float64(len(l.sample.kinds[bucket][era]))}
 		if last.risk > eps {
 			if above[i] += secs; era > 0 {
 				until = to - l.eras[1].from
@@ -185,7 +193,7 @@ func (l *lab) inForce(bucket string, tell func(era int, c change, to time.Durati
 	list := l.evidence.changes
 	cfg := &l.values.Tiers
 	if !cfg.Mode.Audited() {
-		list = []change{{0, bucket, float64(cfg.Accept.Threshold), cfg.Mode == plan.ModeConfidence}}
+		list = []change{{0, bucket, 0, float64(cfg.Accept.Threshold), cfg.Mode == plan.ModeConfidence}}
 	}
 	for e, begin := range l.eras {
 		end := l.scenario.Duration
@@ -204,7 +212,7 @@ func (l *lab) inForce(bucket string, tell func(era int, c change, to time.Durati
 				tell(e, at, c.at)
 				at.at = c.at
 			}
-			at.threshold, at.serves = c.threshold, c.serves
+			at.version, at.threshold, at.serves = c.version, c.threshold, c.serves
 		}
 		if at.at < end {
 			tell(e, at, end)

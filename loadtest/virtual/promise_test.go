@@ -148,8 +148,8 @@ func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
 
 func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
 	c := &draftSample{kinds: map[string][][]graded{"a": {
-		{{.9, false}, {.8, true}, {.7, true}, {.6, true}, {.6, false}, {.5, true}, {.4, false}}, // the first is wrong
-		{{.9, false}},
+		{{score: .9, good: false}, {score: .8, good: true}, {score: .7, good: true}, {score: .6, good: true}, {score: .6, good: false}, {score: .5, good: true}, {score: .4, good: false}}, // the first is wrong
+		{{score: .9, good: false}},
 	}}, share: map[string]float64{"a": 1}}
 	for _, tc := range []struct {
 		eps, threshold, accepts float64

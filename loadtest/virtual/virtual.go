@@ -67,6 +67,7 @@ type lab struct {
 	sample   *draftSample         // what drafts are like; nil is not known
 	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
 	evidence *evidence
+	refits   *refits
 	retries  retryAccuracy // what refused clients were told, and what was true
 }
 
@@ -110,6 +111,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		return nil, err
 	}
 	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, sharing.NewGenerations(l.clock), newEvidence(l)
+	l.refits = newRefits(l)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
 		if err != nil {
@@ -156,6 +158,7 @@ func (l *lab) begin() {
 		l.clock.At(l.scenario.Warmup, l.fleet.Mark)
 	}
 	l.clock.At(0, l.sampleBackends)
+	l.refits.begin()
 	if l.work.Closed() {
 		for u := range l.work.Users() {
 			l.open++

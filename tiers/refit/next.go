@@ -73,23 +73,35 @@ type history struct {
 // historyOf chooses the audits. A class is the requests of a key, whatever score judged them.
 func historyOf(in *Input) history {
 	var h history
-	alarms, drifts := map[risk.Key]int64{}, map[risk.Key]time.Time{}
+	type kind struct {
+		class risk.Key
+		rules string
+		alarm int64
+	}
+	kinds, drifts := map[risk.Key]*kind{}, map[risk.Key]time.Time{} // of drifts by class
 	rules := ""
 	for i := range in.Log {
 		e := &in.Log[i]
 		if e.Key.Cohort != plan.CohortConfidence {
 			continue
 		}
-		rules = plan.RulesOf(e.Key)
-		if was, ok := alarms[e.Key]; ok && was != e.Alarm {
-			drifts[plan.ScoredBy(e.Key, 0)] = e.When
+		k := kinds[e.Key]
+		if k == nil {
+			k = &kind{plan.ScoredBy(e.Key, 0), plan.RulesOf(e.Key), e.Alarm}
+			kinds[e.Key] = k
 		}
-		alarms[e.Key] = e.Alarm
+		if rules = k.rules; k.alarm != e.Alarm {
+			k.alarm, drifts[k.class] = e.Alarm, e.When
+		}
 	}
 	for i := range in.Log {
 		e := &in.Log[i]
-		since := drifts[plan.ScoredBy(e.Key, 0)]
-		if e.Key.Cohort == plan.CohortConfidence && plan.RulesOf(e.Key) == rules && !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
+		k := kinds[e.Key]
+		if k == nil || k.rules != rules {
+			continue
+		}
+		since := drifts[k.class]
+		if !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
 			h.entries = append(h.entries, e)
 			if since.After(h.drifted) {
 				h.drifted = since
