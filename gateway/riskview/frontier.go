@@ -70,6 +70,9 @@ func (s *Watcher) Frontiers(ctx context.Context) (gateway.RiskFrontiers, error) 
 	f := gateway.RiskFrontiers{Omitted: omitted}
 	byRoute := map[string][]evidence.LogEntry{}
 	for i := range known {
+		if err := ctx.Err(); err != nil {
+			return gateway.RiskFrontiers{}, err
+		}
 		k := &known[i]
 		entries := audits[k.Key]
 		f.Frontiers = append(f.Frontiers, s.frontiersOf(k, entries, now)...)
