@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,19 +148,28 @@ func TestADraftOfAWarmupWhoseAuditFailedOrWasLostIsNeverKept(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 3 {
-				b.say(t.Context(), question{more: `,"max_tokens":120`}).marked(t, what)
+			for i := range 3 {
+				b.say(t.Context(), question{more: fmt.Sprintf(`,"max_tokens":%d`, 120-i)}).marked(t, what)
 				w.let <- struct{}{}
 			}
-			if !lost {
-				soon(t, "the audits are over", func() bool { return w.closed.Load() == 3 })
-				if w.bad.Load() != 3 {
-					t.Fatalf("%d of 3 audits are bad: the test shows nothing", w.bad.Load())
+			if lost {
+				if again := b.say(t.Context(), question{more: `,"max_tokens":120`}); again.header.Get("X-Cache") != "MISS" || len(k.answers()) != 0 {
+					t.Errorf("%s, %d kept", again.header.Get("X-Cache"), len(k.answers()))
 				}
+				return
 			}
-			if again := b.say(t.Context(), question{more: `,"max_tokens":120`}); again.header.Get("X-Cache") != "MISS" || len(k.answers()) != 0 {
-				t.Errorf("%s, %d kept", again.header.Get("X-Cache"), len(k.answers()))
+			soon(t, "the audits are over", func() bool { return w.closed.Load() == 3 })
+			if w.bad.Load() != 3 {
+				t.Fatalf("%d of 3 audits are bad: the test shows nothing", w.bad.Load())
 			}
+			soon(t, "the target answers the same request", func() bool {
+				again := b.say(t.Context(), question{more: `,"max_tokens":120`})
+				return again.extra["reason"] == plan.ReasonRejectedBefore && again.extra["tier"] == "target"
+			})
+			soon(t, "the target's answer is kept", func() bool {
+				again := b.say(t.Context(), question{more: `,"max_tokens":120`})
+				return again.header.Get("X-Cache") == "HIT" && again.extra["tier"] == "target" && len(k.answers()) == 1
+			})
 		})
 	}
 }

@@ -132,11 +132,13 @@ type Row struct {
 	GPUSeconds    float64 `json:"gpu_seconds"`  // busy GPUs × seconds, both tiers
 	USDPerMTok    float64 `json:"usd_per_mtok"` // price of the busy time per million tokens of answers that ended in it
 
-	Acceptance      float64 `json:"acceptance"`        // accepted ÷ (accepted + rejected)
-	DraftTokenShare float64 `json:"draft_token_share"` // of the answers' tokens
-	WrongAccepts    float64 `json:"wrong_accept_rate"` // of the accepted drafts that were checked
-	Identical       float64 `json:"identical_rate"`    // of the answers that were checked
-	CacheHitRate    float64 `json:"cache_hit_rate"`    // (cached + coalesced) ÷ answered
+	Acceptance      float64 `json:"acceptance"`                  // accepted ÷ (accepted + rejected)
+	DraftTokenShare float64 `json:"draft_token_share"`           // of the answers' tokens
+	WrongAccepts    float64 `json:"wrong_accept_rate"`           // of the accepted drafts that were checked
+	SharedDrafts    int     `json:"shared_drafts,omitempty"`     // answers that are the draft of another request: from the cache, or made once for both
+	WrongShared     float64 `json:"wrong_shared_rate,omitempty"` // of these, the ones that the target would have rejected
+	Identical       float64 `json:"identical_rate"`              // of the answers that were checked
+	CacheHitRate    float64 `json:"cache_hit_rate"`              // (cached + coalesced) ÷ answered
 
 	Guarded      float64 `json:"guarded_share,omitempty"`      // answers that were not drafted because it would not have paid
 	CheckedShare float64 `json:"checked_share,omitempty"`      // of the judged drafts, those that the target was asked about

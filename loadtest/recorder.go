@@ -54,6 +54,7 @@ type tally struct {
 	Delivered                      int // tokens of answers that ended after the warm-up, whenever they began
 	Checked, Identical             int
 	CheckedAccepts, WrongAccept    int // accepted from the draft, and checked
+	SharedDrafts, WrongShared      int // answers that were drafts of another request, from the cache or shared, and checked
 	Guarded, TargetChecked, Scored int // kept from the draft; drafts that the target was asked about; tokens for that
 
 	Unverified, WrongUnverified eras // answers of the draft that the target was not asked about; of them those that it would have refused
@@ -199,7 +200,13 @@ func (r *Recorder) check(o Outcome) {
 		r.t.Identical++
 	}
 	r.unverified(o)
-	if o.Acceptance != "accepted" || o.Cached || o.Coalesced {
+	switch {
+	case o.Acceptance != "accepted":
+		return
+	case o.Cached || o.Coalesced:
+		if r.t.SharedDrafts++; o.Wrong {
+			r.t.WrongShared++
+		}
 		return
 	}
 	r.t.CheckedAccepts++

@@ -23,8 +23,9 @@ func (r *Result) row(s summary) Row {
 		Acceptance:      ratio(float64(s.Accepted), float64(s.Accepted+s.Rejected)),
 		DraftTokenShare: ratio(float64(s.DraftTokens), tokens),
 		WrongAccepts:    ratio(float64(s.WrongAccept), float64(s.CheckedAccepts)),
-		Identical:       ratio(float64(s.Identical), float64(s.Checked)),
-		CacheHitRate:    ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
+		SharedDrafts:    s.SharedDrafts, WrongShared: ratio(float64(s.WrongShared), float64(s.SharedDrafts)),
+		Identical:    ratio(float64(s.Identical), float64(s.Checked)),
+		CacheHitRate: ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
 	}
 	row.Guarded = ratio(float64(s.Guarded), float64(s.Answered))
 	row.CheckedShare = ratio(float64(s.TargetChecked), float64(s.Accepted+s.Rejected))

@@ -101,8 +101,8 @@ func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 		return nil
 	}
 	subject := audit.RequestAuditor{Request: r, Auditor: c.audits}
-	if a.Confirmation != nil {
-		subject.OnPassed = a.Confirmation.Confirm
+	if a.Confirmation != nil && !r.AuditDecision.Shadow {
+		subject.OnLabel = a.Confirmation.Confirm
 	}
 	subject.AskJudge = plan.MayAskJudge(&r.Config, r.Target.Capabilities, r.Plan.Auditor, r.Plan.Calls) && r.RandomFor(inflight.DrawJudge) < r.Config.Risk.JudgeShare
 	if a.Retainer != nil {

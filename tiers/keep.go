@@ -8,7 +8,7 @@ import (
 )
 
 // keep decides whether an answer may be kept for others at once. If the target must accept its draft first, it says so,
-// and starts the check unless an audit makes it. Without capacity there is no check, and the answer is not kept.
+// and starts the check unless an audit makes it. Without capacity there is no check, and a doubtful draft is not kept.
 func (c *Cascade) keep(r *inflight.Request, a *Request, o strategy.Outcome) {
 	served := plan.Served{Verdict: o.Verdict, Whole: o.Served != nil && o.Tier == plan.Draft, Accepted: o.Accepted}
 	keeping := r.Config.KeepingOf(served, r.AuditDecision, r.Views.Own)
@@ -16,10 +16,13 @@ func (c *Cascade) keep(r *inflight.Request, a *Request, o strategy.Outcome) {
 		return
 	}
 	a.Confirmation.Await()
-	if keeping != plan.KeepIfChecked {
+	if keeping == plan.KeepIfAudited {
 		return
 	}
-	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnPassed: a.Confirmation.Confirm}
+	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnLabel: a.Confirmation.Confirm}
+	if keeping == plan.KeepUnlessRejected {
+		s.OnSkip = func() { a.Confirmation.Confirm(true) }
+	}
 	if a.Retainer != nil {
 		s.RetainBody = a.Retainer.Retain
 	}

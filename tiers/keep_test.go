@@ -15,10 +15,19 @@ import (
 )
 
 // confirmation counts what the cascade says of an answer.
-type confirmation struct{ awaited, confirmed atomic.Int64 }
+type confirmation struct{ awaited, confirmed, refused atomic.Int64 }
 
-func (c *confirmation) Await()   { c.awaited.Add(1) }
-func (c *confirmation) Confirm() { c.confirmed.Add(1) }
+// Await implements [Confirmation].
+func (c *confirmation) Await() { c.awaited.Add(1) }
+
+// Confirm implements [Confirmation].
+func (c *confirmation) Confirm(good bool) {
+	if good {
+		c.confirmed.Add(1)
+	} else {
+		c.refused.Add(1)
+	}
+}
 
 // confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
 func (r *rig) confirmed(t *testing.T, question string) (*receipt.Receipt, *confirmation) {
@@ -50,7 +59,7 @@ func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
 			continue
 		}
 		served++
-		if c.awaited.Load() != 1 || c.confirmed.Load() > 1 {
+		if c.awaited.Load() != 1 || c.confirmed.Load()+c.refused.Load() != 1 {
 			t.Errorf("awaited %d, confirmed %d", c.awaited.Load(), c.confirmed.Load())
 		}
 	}

@@ -35,8 +35,8 @@ type Request struct {
 type Confirmation interface {
 	// Await says that it must. It is called before [Cascade.Answer] returns, or not at all.
 	Await()
-	// Confirm says that the target accepts the draft. It may be called before Answer returns or later, or never.
-	Confirm()
+	// Confirm says whether the target accepts the draft. It is called once, before Answer returns or later, or never.
+	Confirm(good bool)
 }
 
 // BodyRetainer holds the memory of a request's body.

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,6 +71,7 @@ type App struct {
 	salt        func(tenant string) string
 	prober      *probe.Prober
 	evidence    *evidence.Store
+	scores      map[string]*atomic.Pointer[parsedScore] // the calibrated score of each route that was used last
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
 	tracer      *tracing.Tracer // nil without tracing

@@ -39,6 +39,9 @@ func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
 	q.draftConfig.Mode = q.draftConfig.Mode.Stricter(in.Demand)
 	record.Config = &q.draftConfig
 	q.bypass = !q.share.make(q)
+	if q.share.cacheable && q.share.plan.Judged && p.rejected.has(q.share.key) {
+		q.share.plan = plan.Plan{Tier: plan.Target, Reason: plan.ReasonRejectedBefore}
+	}
 	return q
 }
 

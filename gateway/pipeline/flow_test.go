@@ -214,8 +214,32 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 			if n := b.store.kept(); n != 0 {
 				t.Fatalf("%d kept before that", n)
 			}
-			b.speaker.asks[1].Confirmation.Confirm()
+			b.speaker.asks[1].Confirmation.Confirm(true)
 			b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
+		})
+	}
+}
+
+// TestAfterARejectedDraftTheTargetAnswersTheSameRequest has the cascade make drafts while it may.
+func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
+	drafts := func(_ int, a tiers.Request, rc *receipt.Receipt) {
+		if rc.Tier = plan.Target; a.Plan.Judged {
+			rc.Tier, rc.AcceptedTokens = plan.Draft, 3
+			a.Confirmation.Await()
+		}
+	}
+	for _, follow := range []time.Duration{0, time.Minute} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.cfg.CoalesceTimeout = follow
+			b.judging.Mode = plan.ModeRisk
+			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, drafts
+			b.ask(question{})
+			b.speaker.asks[0].Confirmation.Confirm(false)
+			b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
+			if p := b.speaker.asks[1].Plan; p.Judged || p.Reason != plan.ReasonRejectedBefore {
+				t.Errorf("drafted again: %+v", p)
+			}
+			b.ask(question{}).is(t, "the target's answer", "It is answer 2.", cache.ResultHit)
 		})
 	}
 }

@@ -34,7 +34,13 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 		complete(e, nil)
 	case g.confirmation.awaited:
 		complete(e, nil)
-		g.confirmation.onConfirmed(func() { keep(nil) })
+		g.confirmation.onOpinion(func(good bool) {
+			if good {
+				keep(nil)
+				return
+			}
+			g.p.rejected.add(g.share.key) // the next one is the target's, and can be kept
+		})
 	default:
 		complete(e, keep)
 	}
@@ -66,14 +72,15 @@ func (g *generation) awaits() tiers.Confirmation {
 	return &g.confirmation
 }
 
-// confirmation records whether an answer must wait for the target's opinion of its draft before it is stored, and
-// whether the target accepts the draft. That may be known before or after the answer has ended.
+// confirmation records whether an answer must wait for the target's opinion of its draft before it is stored, and that
+// opinion. It may be known before or after the answer has ended.
 type confirmation struct {
 	awaited bool // written before the cascade returns, read afterwards
 
-	mu        sync.Mutex
-	confirmed bool
-	next      func()
+	mu      sync.Mutex
+	known   bool
+	good    bool
+	opinion func(good bool) // nil until it is wanted
 }
 
 var _ tiers.Confirmation = (*confirmation)(nil)
@@ -82,27 +89,31 @@ var _ tiers.Confirmation = (*confirmation)(nil)
 func (v *confirmation) Await() { v.awaited = true }
 
 // Confirm implements [tiers.Confirmation].
-func (v *confirmation) Confirm() {
+func (v *confirmation) Confirm(good bool) {
 	v.mu.Lock()
-	v.confirmed = true
-	next := v.next
-	v.next = nil
+	if v.known {
+		v.mu.Unlock()
+		return
+	}
+	v.known, v.good = true, good
+	opinion := v.opinion
+	v.opinion = nil
 	v.mu.Unlock()
-	if next != nil {
-		next()
+	if opinion != nil {
+		opinion(good)
 	}
 }
 
-// onConfirmed calls next after the confirmation, or never if there is none.
-func (v *confirmation) onConfirmed(next func()) {
+// onOpinion calls opinion once the target's opinion is known, or never.
+func (v *confirmation) onOpinion(opinion func(good bool)) {
 	v.mu.Lock()
-	good := v.confirmed
-	if !good {
-		v.next = next
+	known, good := v.known, v.good
+	if !known {
+		v.opinion = opinion
 	}
 	v.mu.Unlock()
-	if good {
-		next()
+	if known {
+		opinion(good)
 	}
 }
 

@@ -13,17 +13,23 @@ func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
 	for range 200 {
 		v, kept := &confirmation{}, atomic.Int64{}
 		var wg sync.WaitGroup
-		wg.Go(v.Confirm)
-		wg.Go(func() { v.onConfirmed(func() { kept.Add(1) }) })
+		wg.Go(func() { v.Confirm(true) })
+		wg.Go(func() {
+			v.onOpinion(func(good bool) {
+				if good {
+					kept.Add(1)
+				}
+			})
+		})
 		if wg.Wait(); kept.Load() != 1 {
 			t.Fatalf("kept %d times", kept.Load())
 		}
-		if v.Confirm(); kept.Load() != 1 {
+		if v.Confirm(false); kept.Load() != 1 {
 			t.Fatal("kept again")
 		}
 	}
 	v := &confirmation{}
-	v.onConfirmed(func() { t.Error("kept though nobody vouched") })
+	v.onOpinion(func(bool) { t.Error("kept though nobody vouched") })
 }
 
 func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {

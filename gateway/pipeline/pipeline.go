@@ -77,8 +77,9 @@ type Options struct {
 
 // Pipeline answers requests. It is safe for concurrent use.
 type Pipeline struct {
-	o      Options
-	recent *recentKeys
+	o        Options
+	recent   *recentKeys
+	rejected rejectedKeys
 }
 
 // defaultHighShare is the default share of a tenant's requests that may have priority high.

@@ -16,12 +16,15 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite the baselines")
-	day    = flag.Bool("day", false, "run the baselines of a whole day, too: minutes")
+	day    = flag.Bool("day", false, "run the baselines that take minutes, too")
 )
 
 // longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
 // shorter one stays in make test.
 var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-price-b", "first-hour", "head-verify", "repeats"}
+
+// dayScenarios take minutes. A smaller one stands in for each: risk-hour and everything-live.
+var dayScenarios = []string{"everything", "risk-day"}
 
 // shortCases are the cases that make test runs of scenarios that take seconds. The rest is left to make test-long.
 var shortCases = map[string]string{"cascade-low-acceptance": "auto", "retry-after": "bursts", "risk-hour": "risk"}
@@ -37,12 +40,12 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 		t.Skip("other processors round the last digit differently (fused multiply-add)")
 	}
 	for _, name := range []string{
-		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "first-hour",
+		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "everything", "everything-live", "first-hour",
 		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "risk-day" && !*day {
-				t.Skip("minutes; go test ./loadtest/virtual -run Baselines/risk-day -day")
+			if slices.Contains(dayScenarios, name) && !*day {
+				t.Skipf("minutes; go test ./loadtest/virtual -run Baselines/%s$ -day", name)
 			}
 			if testing.Short() && slices.Contains(longScenarios, name) {
 				t.Skip("a long test: make test-long")

@@ -129,7 +129,7 @@ func (r *replica) spread() float64 {
 }
 
 // card is what a probe would have found out about a pool's engines: they are one
-// engine's two models, and can all that the simulator can.
+// engine's two models, and can all that the simulator can, but for judging in words.
 func (l *lab) card(pool string) *probe.Capabilities {
 	p := l.pools[pool]
 	if p == nil {
@@ -139,6 +139,7 @@ func (l *lab) card(pool string) *probe.Capabilities {
 		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
 		RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
 		Continues: true, SelfAgreement: 1, SelfAgreementTol: 1,
+		Missing: []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
 	}
 }
 

@@ -93,7 +93,7 @@ const (
 	// maxAudits bounds the audits and shadow drafts that run or wait. Further drafts are not audited. This is decided
 	// before the draft starts, so that it does not depend on the draft's content.
 	maxAudits = 64
-	// auditWait bounds the wait of an audit for capacity at the target. auditTime is the least total time limit of an
+	// auditWait bounds the wait of an audit for capacity at the target, and then for its answer. auditTime is the least total time limit of an
 	// audit with all its tries.
 	auditWait, auditTime = time.Minute, 10 * time.Minute
 	// auditPause is the pause between two tries.

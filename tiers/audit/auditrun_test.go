@@ -52,6 +52,20 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 	})
 }
 
+func TestAnAuditHasTimeThatNoClientHas(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Config.Scoring.Timeout = time.Second
+		r.target = func(a *engine.Attempt) error {
+			if a.FirstByteTimeout < auditWait {
+				t.Errorf("the target has %s, want %s", a.FirstByteTimeout, auditWait)
+			}
+			return nil
+		}
+		r.watched()
+		r.happens("in its own time", "open own t1", "score", "close t1 good")
+	})
+}
+
 func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 	play(t, func(r *rig) {
 		r.subject.Config.Scoring.MaxTokens = 10
@@ -126,7 +140,11 @@ func TestAnOutcomeIsToldUpToThreeTimes(t *testing.T) {
 func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 	play(t, func(r *rig) {
 		vouched := 0
-		r.subject.OnPassed = func() { vouched++ }
+		r.subject.OnLabel = func(good bool) {
+			if good {
+				vouched++
+			}
+		}
 		r.subject.AuditDecision.Warmup, r.subject.AuditDecision.Cautious = true, -1
 		r.watched()
 		r.happens("good", "open own t1", "warmup own t2", "score", "close t1 good", "close t2 good")

@@ -16,14 +16,18 @@ const (
 )
 
 // Check asks the target in the background about a draft that was served on its score, by the rule of the label, in one
-// prefill. OnPassed is called if the target accepts it. spare says that the target has spare capacity; without it the
+// prefill. OnLabel is called with its answer. spare says that the target has spare capacity; without it the
 // check is made only within the audit budget, and charged to it.
 //
 // The draft was chosen by its score, so the outcome is not stored as evidence.
 func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 	d := s.draft(&draft.Audit{Draft: served})
 	result := checkSkipped
-	counted := func() { s.Auditor.Metrics.CountServedCheck(s.Route, result) }
+	counted := func() {
+		if s.Auditor.Metrics.CountServedCheck(s.Route, result); result == checkSkipped && s.OnSkip != nil {
+			s.OnSkip()
+		}
+	}
 	if d.Plan.Auditor == plan.ScorerNone || !s.Auditor.MayAudit(s.Route, &s.Config.Risk, spare) {
 		counted()
 		return
@@ -49,14 +53,15 @@ func (d *Draft) check(ctx context.Context) (result string) {
 	asked.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, asked)
 	d.cost.Scored += r.Computed
-	switch {
-	case err != nil:
+	if err != nil {
 		return checkSkipped
-	case !r.Pass && (d.Config.Risk.Label != plan.LabelPrefix || !keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))):
-		return checkFailed
 	}
-	if d.OnPassed != nil {
-		d.OnPassed()
+	good := r.Pass || d.Config.Risk.Label == plan.LabelPrefix && keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))
+	if d.OnLabel != nil {
+		d.OnLabel(good)
 	}
-	return checkPassed
+	if good {
+		return checkPassed
+	}
+	return checkFailed
 }

@@ -30,8 +30,14 @@ func (r *rig) checks(want ...string) {
 
 func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 	play(t, func(r *rig) {
-		passed, released := 0, 0
-		r.subject.OnPassed = func() { passed++ }
+		passed, failed, released := 0, 0, 0
+		r.subject.OnLabel = func(good bool) {
+			if failed++; good {
+				passed, failed = passed+1, failed-1
+			}
+		}
+		skipped := 0
+		r.subject.OnSkip = func() { skipped++ }
 		r.subject.RetainBody = func() func() { return func() { released++ } }
 		r.subject.Check(r.served(), true)
 		r.happens("the target stands by it", "score")
@@ -44,8 +50,8 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 		r.subject.Check(r.served(), true)
 		r.happens("the target does not answer", "score")
 		r.checks("skipped")
-		if passed != 1 || released != 3 || len(r.bookings) != 0 || len(r.results) != 0 {
-			t.Errorf("passed %d times, %d bodies released, evidence %v %v", passed, released, r.bookings, r.results)
+		if passed != 1 || failed != 1 || skipped != 1 || released != 3 || len(r.bookings) != 0 || len(r.results) != 0 {
+			t.Errorf("passed %d times, failed %d, %d bodies released, evidence %v %v", passed, failed, released, r.bookings, r.results)
 		}
 		r.drops() // a check is no audit
 	})

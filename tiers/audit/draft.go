@@ -21,7 +21,8 @@ type RequestAuditor struct {
 
 	RetainBody func() (released func()) // keeps the request's body valid until released is called; nil: not needed
 	AskJudge   bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
-	OnPassed   func()                   // called when the target accepts the draft; may be nil
+	OnLabel    func(good bool)          // called when it is known whether the target accepts the draft; may be nil
+	OnSkip     func()                   // called when a check of a served draft is not made, or has no answer; may be nil
 }
 
 // Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
@@ -79,13 +80,14 @@ func (d *Draft) whole(firstByte time.Duration) time.Duration {
 	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
 }
 
-// newVerifier returns a verifier with the rule of the label.
+// newVerifier returns a verifier with the rule of the label. Nobody waits for an audit, and an audit without an answer counts
+// as bad, so the target has longer than for a score that a client waits for.
 func (d *Draft) newVerifier() verify.Verifier {
 	mode := plan.ModeLenient
 	if d.Config.Risk.Label == plan.LabelPrefix {
 		mode = plan.ModeVerify
 	}
-	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
+	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.

@@ -48,8 +48,8 @@ func (d *Draft) audit(ctx context.Context) {
 	case answered:
 		b.askJudge(ctx)
 		b.close(ctx, risk.AuditResult{Bad: !good, Labels: b.labels})
-		if good && d.OnPassed != nil {
-			d.OnPassed()
+		if d.OnLabel != nil {
+			d.OnLabel(good)
 		}
 	}
 }

@@ -134,3 +134,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParse(b *testing.B) {
+	_, data := someFit(b)
+	for b.Loop() {
+		if _, err := Parse([]byte(data)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

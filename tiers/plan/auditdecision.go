@@ -243,9 +243,10 @@ func (t *AuditDecision) Policy() string { return t.Own.Policy() }
 
 // Why a request of an audited mode is answered by the target.
 const (
-	ReasonUncertified = "uncertified" // no threshold is certified for its kind
-	reasonInfeasible  = "infeasible"  // none can be, as audits say
-	reasonShadow      = "shadow"      // the mode says so
+	ReasonRejectedBefore = "rejected_before" // the target has rejected the last draft for the same request; whatever the mode
+	ReasonUncertified    = "uncertified"     // no threshold is certified for its kind
+	reasonInfeasible     = "infeasible"      // none can be, as audits say
+	reasonShadow         = "shadow"          // the mode says so
 )
 
 // ApplyEvidence decides how a request that was planned and weighed is judged in the modes risk and shadow:

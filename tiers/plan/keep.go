@@ -10,9 +10,10 @@ type Keeping uint8
 
 // The values.
 const (
-	KeepNow       Keeping = iota // at once
-	KeepIfAudited                // once the audit of its draft has passed; never, if there is none
-	KeepIfChecked                // once the target, asked for this, has accepted its draft
+	KeepNow            Keeping = iota // at once
+	KeepIfAudited                     // once the audit of its draft has passed; never, if there is none
+	KeepIfChecked                     // once the target, asked for this, has accepted its draft
+	KeepUnlessRejected                // once the target, asked for this, has accepted its draft, or could not be asked
 )
 
 // Served describes an answer as far as a draft is in it.
@@ -48,8 +49,10 @@ func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping 
 		return KeepNow
 	case audited:
 		return KeepIfAudited
-	case cfg.VerifyDrafts == VerifyAlways || cfg.isDoubtful(&s.Verdict, own):
+	case cfg.isDoubtful(&s.Verdict, own):
 		return KeepIfChecked
+	case cfg.VerifyDrafts == VerifyAlways:
+		return KeepUnlessRejected
 	}
 	return KeepNow
 }

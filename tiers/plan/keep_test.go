@@ -27,7 +27,7 @@ func TestWhenAnAnswerMayBeKeptForOthers(t *testing.T) {
 		"a draft that was demanded":     {Served{Whole: true, Accepted: 50}, nil, all(KeepNow)},
 		"a draft with a target's end":   {Served{Verdict: verdict(-2, ""), Accepted: 9}, &AuditDecision{}, all(KeepNow)},
 		"checked as a whole":            {served(verdict(-2, accept.CohortWhole)), &AuditDecision{}, all(KeepNow)},
-		"sure":                          {served(verdict(-0.4, accept.CohortConfidence)), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepNow, VerifyAlways: KeepIfChecked}},
+		"sure":                          {served(verdict(-0.4, accept.CohortConfidence)), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepNow, VerifyAlways: KeepUnlessRejected}},
 		"doubtful":                      {served(verdict(-0.6, accept.CohortConfidence)), &AuditDecision{}, when{"": KeepNow, VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked, VerifyAlways: KeepIfChecked}},
 		"checked at its head":           {served(verdict(0, accept.CohortHead)), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked}},
 		"served though rejected":        {served(verdict(0, "")), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked}},

@@ -91,7 +91,7 @@ func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 	o, cfg := a.NewRequest(a.Target, call), &a.Config.Scoring
 	o.Role, o.Before = dispatch.RoleScore, a.Before
 	o.Scoring = &dispatch.Scoring{Config: cfg, Tokens: tokens}
-	o.FirstByteTimeout = time.Duration(float64(cfg.Timeout) * max(1, float64(tokens)/scoreUnit))
+	o.FirstByteTimeout = max(time.Duration(float64(cfg.Timeout)*max(1, float64(tokens)/scoreUnit)), a.Patience)
 	if a.Admission > 0 {
 		tokens = a.Admission
 	}

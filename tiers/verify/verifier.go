@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/draft"
@@ -19,6 +20,8 @@ type Verifier struct {
 	Before func(ctx context.Context) error
 	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
 	Admission int
+	// Patience is how long the target may take at least, whatever speculation.score_timeout says; 0 is as long as that says.
+	Patience time.Duration
 }
 
 // NewVerifier returns the verifier that a request's plan asks for.
