@@ -18,7 +18,8 @@ type pacer struct {
 	low   float64 // per second, of a day
 	every float64 // seconds
 	level float64 // share of the rate and of bursts at the beginning; 1 is all
-	ramp  float64 // seconds until all of it is there
+	from  float64 // seconds until it begins to rise
+	until float64 // seconds until all of it is there
 	rows  []row   // of a trace
 
 	next           int     // conversations walked past
@@ -38,8 +39,8 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
 		level: 1,
 	}
-	if s.Ramp > 0 && load > 1 {
-		p.level, p.ramp = 1/load, s.Ramp.Seconds()
+	if s.Ramp.Until > 0 && load > 1 {
+		p.level, p.from, p.until = 1/load, s.Ramp.From.Seconds(), s.Ramp.Until.Seconds()
 	}
 	p.reset()
 	return p
@@ -136,10 +137,13 @@ func (p *pacer) after(at float64) float64 {
 
 // risen is the share of the arrivals that there is at a time in seconds.
 func (p *pacer) risen(at float64) float64 {
-	if at >= p.ramp {
+	switch {
+	case at >= p.until:
 		return 1
+	case at <= p.from:
+		return p.level
 	}
-	return p.level + (1-p.level)*at/p.ramp
+	return p.level + (1-p.level)*(at-p.from)/(p.until-p.from)
 }
 
 // quietest is at which share of a day it is quietest; it is busiest half a day later.

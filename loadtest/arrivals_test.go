@@ -110,7 +110,7 @@ func TestLoadMultipliesArrivals(t *testing.T) {
 }
 
 func TestARampBeginsWithTheScenariosLoadAndRisesEvenly(t *testing.T) {
-	all := starts(t, "400s\nramp: 200s\nload: 3", "{bursts: {per_second: 10, burst: 20, every: 50s}}")
+	all := starts(t, "400s\nramp: {until: 200s}\nload: 3", "{bursts: {per_second: 10, burst: 20, every: 50s}}")
 	if !slices.IsSorted(all) {
 		t.Fatal("not in order")
 	}
@@ -132,7 +132,11 @@ func TestARampBeginsWithTheScenariosLoadAndRisesEvenly(t *testing.T) {
 			t.Errorf("%d at once after %v s, want %d", bursts[at]+1, at, want)
 		}
 	}
-	if flat := starts(t, "40s\nramp: 20s", "{poisson: 10}"); !slices.Equal(flat, starts(t, "40s", "{poisson: 10}")) {
+	later := starts(t, "100s\nramp: {from: 50s, until: 60s}\nload: 2", "{bursts: {burst: 10, every: 25s}}")
+	if want := slices.Concat(slices.Repeat([]float64{25}, 10), slices.Repeat([]float64{50}, 10), slices.Repeat([]float64{75}, 20)); !slices.Equal(later, want) {
+		t.Errorf("a ramp that begins later: %v", later)
+	}
+	if flat := starts(t, "40s\nramp: {until: 20s}", "{poisson: 10}"); !slices.Equal(flat, starts(t, "40s", "{poisson: 10}")) {
 		t.Error("a load of 1 has nothing to rise to, and other arrivals than without a ramp")
 	}
 }

@@ -183,12 +183,22 @@ func (r *reading) warmup(p yamlfile.Value, to *time.Duration) {
 	}
 }
 
-// ramp reads how long the load rises.
+// ramp reads when the load rises.
 func (r *reading) ramp(p yamlfile.Value) {
-	p.Duration(&r.s.Ramp, 0, maxDuration)
-	if a := r.s.Arrivals.Kind; p.IsSet() && a != "" && a != Poisson && a != Bursts {
+	if !p.IsSet() {
+		return
+	}
+	if a := r.s.Arrivals.Kind; a != "" && a != Poisson && a != Bursts {
 		p.Fail("is for arrivals of poisson or bursts, not of %s", a)
 	}
+	b, ramp := p.Fields(), &r.s.Ramp
+	b.At("from").Duration(&ramp.From, 0, maxDuration)
+	until := b.Need("until", "a duration from the start")
+	until.Duration(&ramp.Until, 0, maxDuration)
+	if until.IsSet() && ramp.Until <= ramp.From {
+		until.Fail("is not after from, %s", yamlfile.Short(ramp.From))
+	}
+	b.Done()
 }
 
 // load reads how many times the arrivals a case has.

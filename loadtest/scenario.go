@@ -12,7 +12,7 @@ type Scenario struct {
 	Seed      uint64        // default 1
 	Duration  time.Duration // arrivals end then; what is under way is finished
 	Warmup    time.Duration // what arrives before is sent, but not counted
-	Ramp      time.Duration // until cases with a load above 1 have it: they begin with 1; default 0
+	Ramp      Ramp          // of cases with a load above 1; default none
 	Deadline  time.Duration // a client's patience with one request; default 10 min
 	TimeScale float64       // live runs: how many times faster than the profiles; default 1
 	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
@@ -23,6 +23,9 @@ type Scenario struct {
 	Cases    []Case   // what is compared, at least one; each becomes a row
 	Faults   []Fault
 }
+
+// Ramp is when a load above 1 rises: it is 1 before From, and rises evenly until Until. The zero value is none.
+type Ramp struct{ From, Until time.Duration }
 
 // Case is one row's system under test: the scenario's, with the case's own
 // changes laid over it.
