@@ -142,7 +142,7 @@ func TestARowHasTheAgreedFields(t *testing.T) {
 		ttft_p50_ms ttft_p95_ms ttft_p99_ms e2e_p50_ms e2e_p95_ms e2e_p99_ms high_ttft_p99_ms high_lost low_shed
 		retry_told_s,omitempty retry_true_s,omitempty retry_told_true,omitempty
 		requests_per_s tokens_per_s prefix_hit_rate preemptions oom_deaths gpu_seconds usd_per_mtok
-		acceptance draft_token_share wrong_accept_rate identical_rate cache_hit_rate
+		acceptance draft_token_share wrong_accept_rate shared_drafts,omitempty wrong_shared_rate,omitempty identical_rate cache_hit_rate
 		guarded_share,omitempty checked_share,omitempty scored_share,omitempty auroc,omitempty model_usd_per_mtok,omitempty
 		draft_gpu_seconds target_gpu_seconds draft_usd target_usd
 		served_by_draft,omitempty unverified_wrong_rate,omitempty unverified_wrong_before,omitempty unverified_wrong_after,omitempty

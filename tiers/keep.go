@@ -15,13 +15,14 @@ func (c *Cascade) keep(r *inflight.Request, a *Request, o strategy.Outcome) {
 	if keeping == plan.KeepNow {
 		return
 	}
-	a.Confirmation.Await()
+	confirmation := a.Confirmation // alone, so that the request stays on the stack
+	confirmation.Await()
 	if keeping == plan.KeepIfAudited {
 		return
 	}
-	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnLabel: a.Confirmation.Confirm}
+	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnLabel: confirmation.Confirm}
 	if keeping == plan.KeepUnlessRejected {
-		s.OnSkip = func() { a.Confirmation.Confirm(true) }
+		s.OnSkip = func() { confirmation.Confirm(true) }
 	}
 	if a.Retainer != nil {
 		s.RetainBody = a.Retainer.Retain

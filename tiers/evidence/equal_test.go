@@ -158,7 +158,7 @@ func (h *history) same(i int) {
 func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 	seen := map[string]int{}
 	for seed := range uint64(seeds) {
-		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 5)), shared: join(t, addr), seen: seen}
+		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 6)), shared: join(t, addr), seen: seen}
 		h.rule = risk.Rule{MaxWrongRate: .2, ErrorProbability: .3, LeaseAudits: 300 + 150*int(seed%3), DriftRunLength: 10 + 50*float64(seed%2)}
 		h.shared.by(h.rule)
 		if err := h.shared.Reset(t.Context(), chat); err != nil {
