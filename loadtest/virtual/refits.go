@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
@@ -74,7 +73,7 @@ var _ refit.Book = (*refits)(nil)
 func newRefits(l *lab) *refits {
 	r := &refits{lab: l, scores: map[int]*accept.ScoreMap{}, samples: map[int]*draftSample{}}
 	r.Refitter = refit.New(refit.Options{
-		Book: r, Routes: []string{route}, Who: "lab", Logger: zerolog.Nop(),
+		Book: r, Routes: []string{route}, Who: "lab",
 		Route: func(string) refit.Route {
 			c := &l.values.Tiers
 			return refit.Route{Auto: c.Risk.Refit && c.Mode.Audited(), Live: c.Risk.ScoreVersion, Rule: c.Risk.Rule}
