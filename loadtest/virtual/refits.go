@@ -3,7 +3,6 @@ package virtual
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -150,7 +149,7 @@ func (r *refits) SaveMap(_ context.Context, _ string, m store.Map, _ int) (int, 
 	}
 	f.Map.Version = version
 	r.scores[version] = &f.Map
-	r.saved = append(r.saved, store.SavedMap{Version: version, Raw: json.RawMessage(m)})
+	r.saved = append(r.saved, store.SavedMap{Version: version, Raw: m})
 	return version, nil
 }
 

@@ -58,7 +58,7 @@ func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, err
 	f := b.Features()
 	return evidence.Open(ctx, PendingAudit{
 		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Map: b.Config.Risk.ScoreVersion,
-		Request: b.Request.ID,
+		Request: b.ID,
 	})
 }
 

@@ -49,7 +49,7 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 // check asks the target once. What it has no capacity for is not worth a wait.
 func (d *Draft) check(ctx context.Context) (result string) {
 	asker := d.newVerifier()
-	asked := verify.NewDraft(d.Audit.Draft)
+	asked := verify.NewDraft(d.Draft)
 	asked.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, asked)
 	d.cost.Scored += r.Computed

@@ -28,9 +28,11 @@ import (
 )
 
 const (
-	// MinSamples is how many labels a fit takes, and MinPerLabel how many of them must be good, and how many bad. All fits of so
-	// many beat the plain score (docs/proof.md#fitted-scores); of 300 labels 1 in 157 did not, of 500 with 20 to 49 bad ones 2 in 65.
-	MinSamples  = 500
+	// MinSamples is how many labels a fit takes. All fits of so many beat the plain score (docs/proof.md#fitted-scores); of 300
+	// labels 1 in 157 did not.
+	MinSamples = 500
+	// MinPerLabel is how many of them must be good, and how many bad. Of fits of 500 with 20 to 49 bad ones 2 in 65 did not beat
+	// the plain score.
 	MinPerLabel = 50
 
 	// folds is how many parts the samples are cut in, each of which is held out once.

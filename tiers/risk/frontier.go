@@ -103,7 +103,7 @@ func FrontierOf(in FrontierInput) Frontier {
 	}
 	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxWrongRate, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
 	for _, eps := range offered(in.Rule.MaxWrongRate) {
-		f.Points = append(f.Points, f.point(eps, in.Rule, delta))
+		f.Points = append(f.Points, f.point(eps, in.Rule))
 	}
 	return f
 }
@@ -184,7 +184,7 @@ func (f *Frontier) fraction(j int) float64 {
 }
 
 // point computes what one ε would give.
-func (f *Frontier) point(eps float64, r Rule, delta float64) FrontierPoint {
+func (f *Frontier) point(eps float64, r Rule) FrontierPoint {
 	p := FrontierPoint{MaxWrongRate: eps, Share: Range{High: 1}, Risk: Range{High: 1}, MoreAudits: math.Inf(1)}
 	if !f.Known {
 		return p

@@ -119,7 +119,7 @@ func rivalOf(f *Frontier, in FrontierInput) Frontier {
 		t.Share.Low, t.Share.High = wilson(f.FullRange, above)
 	}
 	for _, p := range f.Points {
-		rival.Points = append(rival.Points, rival.point(p.MaxWrongRate, in.Rule, in.Rule.ErrorProbability))
+		rival.Points = append(rival.Points, rival.point(p.MaxWrongRate, in.Rule))
 	}
 	return rival
 }

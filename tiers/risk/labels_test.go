@@ -30,7 +30,7 @@ func TestLabelsAreReadAsTheyWereWritten(t *testing.T) {
 func TestTextsThatAreNoLabelsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"loose", "loose=", "loose=fine", "strict=good", "loose=good loose=bad", "exact=good", "prefix_share=0.5", "exact=good prefix_share=1.1",
-		"exact=good prefix_share=NaN", "exact=bad prefix_share=0.5 prefix_share=0.5", "exact=unknown prefix_share=0",
+		"exact=good prefix_share=NaN", "prefix_share=0.5 exact=bad prefix_share=0.5", "exact=unknown prefix_share=0",
 		strings.Repeat(" ", maxLabelsText) + "loose=good",
 	} {
 		if l, err := ParseLabels(text); err == nil || l != (Labels{}) {
