@@ -157,17 +157,8 @@ func (g *Gateway) riskRoutes(r chi.Router) {
 
 // risk answers GET /admin/risk?route=NAME.
 func (g *Gateway) risk(w http.ResponseWriter, r *http.Request) {
-	route, err := g.routeParam(r)
-	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), actionTimeout)
-	defer cancel()
-	all, err := g.opts.Risk(ctx)
-	if err != nil {
-		g.log.Warn().Str("error", clipTo(err.Error(), maxDetail)).Msg("what audits have shown could not be read")
-		writeProblem(w, errEvidence)
+	all, route, ok := readEvidence(g, w, r, g.opts.Risk)
+	if !ok {
 		return
 	}
 	views := []RiskView{}
@@ -177,6 +168,24 @@ func (g *Gateway) risk(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeJSON(w, map[string]any{"risk": views, "refits": g.refits(route)})
+}
+
+// readEvidence returns what read says, and the route that the request names, "" for all. If it cannot, it has answered the
+// request and ok is false.
+func readEvidence[T any](g *Gateway, w http.ResponseWriter, r *http.Request, read func(context.Context) (T, error)) (all T, route string, ok bool) {
+	route, err := g.routeParam(r)
+	if err != nil {
+		writeProblem(w, problemOf(err))
+		return all, "", false
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), actionTimeout)
+	defer cancel()
+	if all, err = read(ctx); err != nil {
+		g.log.Warn().Str("error", clipTo(err.Error(), maxDetail)).Msg("what audits have shown could not be read")
+		writeProblem(w, errEvidence)
+		return all, "", false
+	}
+	return all, route, true
 }
 
 // refits are the candidates of a route, or of all where it is "".

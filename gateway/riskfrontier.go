@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -102,18 +101,7 @@ func (f RiskFrontiers) of(route string) RiskFrontiers {
 
 // riskFrontier answers GET /admin/risk/frontier?route=NAME.
 func (g *Gateway) riskFrontier(w http.ResponseWriter, r *http.Request) {
-	route, err := g.routeParam(r)
-	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+	if all, route, ok := readEvidence(g, w, r, g.opts.RiskFrontiers); ok {
+		writeJSON(w, all.of(route))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), actionTimeout)
-	defer cancel()
-	all, err := g.opts.RiskFrontiers(ctx)
-	if err != nil {
-		g.log.Warn().Str("error", clipTo(err.Error(), maxDetail)).Msg("what audits have shown could not be read")
-		writeProblem(w, errEvidence)
-		return
-	}
-	writeJSON(w, all.of(route))
 }
