@@ -152,7 +152,7 @@ func (r *run) play(t testing.TB, audits int) (risk float64, promoted bool) {
 	return 0, false
 }
 
-func TestRefitsBreakThePromiseNoMoreOftenThanItSays(t *testing.T) {
+func TestProofRefitsBreakThePromiseNoMoreOftenThanItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
@@ -182,7 +182,7 @@ func TestRefitsBreakThePromiseNoMoreOftenThanItSays(t *testing.T) {
 	}
 }
 
-func TestOnlyAuditsAfterTheFitTellTheRiskOfACandidateWithoutBias(t *testing.T) {
+func TestProofOnlyAuditsAfterTheFitTellTheRiskOfACandidateWithoutBias(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}

@@ -167,7 +167,7 @@ func (a *audited) looks() (l looked) {
 
 // An interval that is wrong at one of 40 looks, for one ε of nine, is a miss. ε is chosen anew after each look, by somebody
 // who knows the truth and wants the promise broken.
-func TestAFrontierCoversTheTruthAtEveryLookWhateverEpsilonIsChosen(t *testing.T) {
+func TestProofAFrontierCoversTheTruthAtEveryLookWhateverEpsilonIsChosen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
