@@ -63,14 +63,14 @@ func (u *unlocked) watch(cfg machine.Config, v machine.Version, now time.Time) m
 func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		u := &unlocked{t: t, calls: map[string]int{}}
-		sick := true
+		var healthy atomic.Bool
 		m := join(t, o, "r0", &site{}, func(o *Options) {
 			o.Logger = zerolog.New(u)
 			o.Config = func() machine.Config { u.check("Config"); return machine.DefaultConfig() }
 			o.Classify = func(err error) machine.Outcome { u.check("Classify"); return judge(err) }
 			o.Probe = func(context.Context, string, string) error {
 				u.check("Probe")
-				if sick {
+				if !healthy.Load() {
 					return errBad
 				}
 				return nil
@@ -86,7 +86,7 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 		stop := m.run(t)
 		m.calls("b", 8, errBad)
 		time.Sleep(10 * time.Second)
-		sick = false
+		healthy.Store(true)
 		time.Sleep(20 * time.Second)
 		if s := m.state("b"); s.State != "closed" {
 			t.Errorf("%+v", s)
