@@ -56,7 +56,7 @@ func (d *Draft) check(ctx context.Context) (result string) {
 	if err != nil {
 		return checkSkipped
 	}
-	good := r.Pass || d.Config.Risk.Label == plan.LabelPrefix && keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))
+	good := d.isGood(&r)
 	if d.OnLabel != nil {
 		d.OnLabel(good)
 	}

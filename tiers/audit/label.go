@@ -116,10 +116,7 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 		return b.regenerated(ctx)
 	}
 	r, err := b.applyCheck(ctx)
-	if err != nil || r.Pass || b.Config.Risk.Label != plan.LabelPrefix {
-		return err == nil && r.Pass, err
-	}
-	return keepsPrefix(r.Check, &b.Config.Risk, len(b.Transcript().IDs())), nil
+	return err == nil && b.isGood(&r), err
 }
 
 // applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.

@@ -38,6 +38,11 @@ func labelsOf(r *verify.Result, cfg *plan.Config, temperature float64, ids int) 
 	return l
 }
 
+// isGood reports whether the label in force calls the draft good, by a check with its rule.
+func (d *Draft) isGood(r *verify.Result) bool {
+	return r.Pass || d.Config.Risk.Label == plan.LabelPrefix && keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))
+}
+
 // keepsPrefix reports whether a rejected draft has enough of the target's first choices for the label greedy_prefix.
 func keepsPrefix(exact accept.Check, cfg *plan.Risk, ids int) bool {
 	return float64(exact.Kept) >= cfg.MinPrefixShare*float64(max(ids, 1))
