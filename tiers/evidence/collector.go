@@ -59,7 +59,7 @@ func kindsOfSeries() []stateSeries {
 	gauge("estimate", "The same share among the audits.", func(_ *KeyState, s *risk.Summary) float64 { return s.Estimate })
 	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability of the guarantee.", func(_ *KeyState, s *risk.Summary) float64 { return s.Low })
 	gauge("estimate_upper", "Upper end of that interval.", func(_ *KeyState, s *risk.Summary) float64 { return s.High })
-	gauge("certified_thresholds", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Op) })
+	gauge("certified_thresholds", "Number of the loosest certified threshold, counted from the strictest; 0: no draft is served.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Op) })
 	gauge("expected_acceptance", "Share of the drafts that the operating threshold accepted when it was placed.", func(_ *KeyState, s *risk.Summary) float64 { return s.Acceptance })
 	add(prometheus.GaugeValue, "threshold_nats", "Lowest score with which a draft is served; absent while none is.", func(_ *KeyState, s *risk.Summary) (float64, bool) { return s.Threshold, s.Op > 0 })
 	gauge("audits", "Audits that this rests on, of those that have an outcome.", func(_ *KeyState, s *risk.Summary) float64 { return float64(s.Audits) })

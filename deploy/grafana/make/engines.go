@@ -34,7 +34,7 @@ func drafts() board {
 					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate{R})`, "{{route}} {{traffic_class}} {{cohort}}"),
 					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate_lower{R})`, "{{route}} {{traffic_class}} {{cohort}} at least"),
 					q(`max by (route, traffic_class, cohort) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} {{cohort}} at most"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
-				lines("Thresholds certified", "short", "The strictest first; 0: no draft is served.", q(`max by (route, traffic_class, cohort) (foregate_risk_certified_thresholds{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
+				lines("Loosest certified threshold", "short", "Its number, counted from the strictest; 0: no draft is served.", q(`max by (route, traffic_class, cohort) (foregate_risk_certified_thresholds{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
 				lines("On the way to an alarm of drift", "percentunit", "At 1 all certificates are taken back.", q(`max by (route, traffic_class, cohort) (foregate_risk_drift_level{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8).over(0.5, 0.9),
 				lines("Acceptance to expect", "percentunit", "Share of the drafts that the operating threshold accepted when it was placed.", q(`max by (route, traffic_class, cohort) (foregate_risk_expected_acceptance{R})`, "{{route}} {{traffic_class}} {{cohort}}")).size(6, 8),
 				lines("Kinds without a certificate of their own", "short", "infeasible: audits say that no threshold keeps the guarantee.",
