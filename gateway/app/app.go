@@ -27,6 +27,7 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
@@ -63,7 +64,8 @@ type App struct {
 	events      *kvevents.Index     // nil if no pool has KV events
 	indexes     map[string]*kvIndex // by pool; only pools with KV events
 	Fleet       *fleet.Fleet
-	members     map[string]*member // by pool
+	members     map[string]*member      // by pool
+	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
 	Cache       *cache.Store
@@ -86,7 +88,7 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now(), Pools: make(map[string]*pool.Pool, len(o.File.Pools)), indexes: map[string]*kvIndex{}}
+	a := &App{Options: o, began: time.Now(), transports: upstream.NewTransports(), Pools: make(map[string]*pool.Pool, len(o.File.Pools)), indexes: map[string]*kvIndex{}}
 	if err := a.makeFiles(); err != nil {
 		return nil, err
 	}

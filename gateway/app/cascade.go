@@ -14,7 +14,12 @@ import (
 // makePools makes the pools of backends. They watch their backends while the replica runs.
 func (a *App) makePools() error {
 	for name, def := range a.Options.File.Pools {
+		own, err := poolCredentials(name, def, a.files)
+		if err != nil {
+			return err
+		}
 		p, err := pool.New(pool.Options{
+			Credentials: own, HTTPS: def.TLS.On,
 			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
 			Priorities: def.Scheduler == config.SchedulerPriority,
 			Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
@@ -24,7 +29,7 @@ func (a *App) makePools() error {
 			Ramp:       func(backend string) float64 { return a.Breakers.Ramp(name, backend) },
 			Fleet:      a.Fleet,
 			OnCapacity: func() { a.queues.Wake(name) },
-			Index:      a.indexOf(name, def.KVEvents),
+			Index:      a.indexOf(name, def.KVEvents, own),
 			Logger:     a.Options.Logger, Registerer: a.Options.Registerer,
 		})
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // makeProber makes the prober of engine capabilities, for all pools that take part in drafting.
@@ -22,7 +21,7 @@ func (a *App) makeProber() error {
 			probed[def.Draft], probed[def.Target] = true, true
 		}
 	}
-	o := probe.Options{Transport: upstream.NewTransport(), Logger: a.Options.Logger, Registerer: a.Options.Registerer}
+	o := probe.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer}
 	for _, name := range slices.Sorted(maps.Keys(probed)) {
 		p := a.Pools[name]
 		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {
@@ -33,6 +32,8 @@ func (a *App) makeProber() error {
 			}
 			return out
 		}}
+		asked.Transport = a.transports.Of(p.LiveCredentials())
+		asked.Ended = func(backend string, err error) { p.NoteProbe(backend, p.Credentials(), err) }
 		asked.Optional = func() bool {
 			open, _, _ := a.cascade.ScoringState(name)
 			return !open && p.Load() < a.Settings.Snapshot().Global().Admission.Low

@@ -59,6 +59,8 @@ type Pool struct {
 	units       estimate.UnitCosts
 	mean        mean
 	meanAt      time.Time
+
+	refusalLogged time.Time // the last log line about refused credentials
 }
 
 // discovered is the result of discovery; one goroutine uses it.

@@ -48,7 +48,7 @@ func New(o Options) (*Prober, error) {
 		o.Now = time.Now
 	}
 	p := &Prober{byName: make(map[string]*watch, len(o.Pools)), services: services{
-		transport: o.Transport, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+		timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
 	}}
 	for _, pool := range o.Pools {
 		switch {
@@ -58,6 +58,9 @@ func New(o Options) (*Prober, error) {
 			return nil, fmt.Errorf("probe: pool %q does not tell its backends", pool.Name)
 		case p.byName[pool.Name] != nil:
 			return nil, fmt.Errorf("probe: there are two pools %q", pool.Name)
+		}
+		if pool.Transport == nil {
+			pool.Transport = o.Transport
 		}
 		w := &watch{services: &p.services, pool: pool}
 		p.pools = append(p.pools, w)
