@@ -35,10 +35,16 @@ type poolFiles struct {
 }
 
 // poolCredentials reads the files of a pool's auth and tls, and has them watched. It returns the credentials that they
-// make, nil for a pool without both.
-func poolCredentials(name string, def config.Pool, files *reload.Watcher) (*credentials.Live, error) {
+// make, nil for a pool without both, and what ends the watching.
+func poolCredentials(name string, def config.Pool, files *reload.Watcher) (own *credentials.Live, unwatch func(), err error) {
+	var ends []func()
+	unwatch = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
 	if def.Auth == (config.PoolAuth{}) && !def.TLS.On {
-		return nil, nil
+		return nil, unwatch, nil
 	}
 	p := &poolFiles{server: def.TLS.ServerName, live: new(credentials.Live)}
 	if def.TLS.On {
@@ -55,11 +61,14 @@ func poolCredentials(name string, def config.Pool, files *reload.Watcher) (*cred
 		if f.Paths[0] == "" {
 			continue
 		}
-		if err := files.Add(f); err != nil {
-			return nil, err
+		end, err := files.Watch(f)
+		if err != nil {
+			unwatch()
+			return nil, nil, err
 		}
+		ends = append(ends, end)
 	}
-	return p.live, nil
+	return p.live, unwatch, nil
 }
 
 // set changes a part, and puts the credentials of all parts into force.

@@ -41,7 +41,7 @@ func Check(f *config.File) (CheckResult, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
-		if _, err := poolCredentials(name, f.Pools[name], files); err != nil {
+		if _, _, err := poolCredentials(name, f.Pools[name], files); err != nil {
 			return CheckResult{}, err
 		}
 	}

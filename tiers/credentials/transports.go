@@ -84,18 +84,18 @@ func closeIdle(r http.RoundTripper) {
 	}
 }
 
-// Of returns a RoundTripper that sends each request with the credentials of a pool at that time.
-func (t *Transports) Of(live *Live) http.RoundTripper { return &ofPool{t, live} }
+// Of returns a RoundTripper that sends each request with the credentials that now returns then.
+func (t *Transports) Of(now func() *Credentials) http.RoundTripper { return &ofPool{t, now} }
 
 // ofPool sends the requests of one pool.
 type ofPool struct {
 	transports *Transports
-	live       *Live
+	now        func() *Credentials
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (p *ofPool) RoundTrip(req *http.Request) (*http.Response, error) {
-	return p.transports.RoundTrip(req, p.live.Now())
+	return p.transports.RoundTrip(req, p.now().OrNone())
 }
 
 // CloseIdleConnections closes the idle connections of all pools of these transports.

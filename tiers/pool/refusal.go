@@ -11,11 +11,13 @@ import (
 // refusalLogInterval is the shortest time between two log lines of one pool about refused credentials.
 const refusalLogInterval = time.Minute
 
-// Credentials returns what the pool shows to its engines now.
-func (p *Pool) Credentials() *credentials.Credentials { return p.o.Credentials.Now() }
-
-// LiveCredentials returns where [Pool.Credentials] come from; nil is none.
-func (p *Pool) LiveCredentials() *credentials.Live { return p.o.Credentials }
+// Credentials returns what the pool shows to its engines now. A nil pool shows nothing.
+func (p *Pool) Credentials() *credentials.Credentials {
+	if p == nil {
+		return new(credentials.Live).Now()
+	}
+	return p.o.Credentials.Now()
+}
 
 // setting is the setting that a refusal is about.
 func (p *Pool) setting(r *credentials.Refusal) string {

@@ -40,7 +40,7 @@ func NewScraper(o Options) *Scraper {
 	}
 	transports := credentials.NewTransports(newTransport)
 	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
-		Transport: transports.Of(o.Credentials),
+		Transport: transports.Of(o.Credentials.Now),
 		// A redirect is a status other than 200 and so an error.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
