@@ -29,6 +29,7 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
@@ -69,6 +70,7 @@ type App struct {
 	Breakers    *breaker.Set
 	events      *kvevents.Index // nil before a pool has KV events
 	Fleet       *fleet.Fleet
+	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
 	Cache       *cache.Store
@@ -90,7 +92,7 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now()}
+	a := &App{Options: o, began: time.Now(), transports: upstream.NewTransports()}
 	a.routing.Store(&routing{file: o.File})
 	if err := a.makeFiles(); err != nil {
 		return nil, err
