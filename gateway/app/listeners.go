@@ -2,7 +2,6 @@ package app
 
 import (
 	"crypto/tls"
-	"slices"
 
 	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
@@ -46,9 +45,4 @@ func listenerTLS(setting string, t config.ListenerTLS, files *reload.Watcher, ex
 		return nil, err
 	}
 	return l.Config, nil
-}
-
-// currentWarnings are those of the configuration, and about certificates that expire soon.
-func (a *App) currentWarnings() []string {
-	return slices.Concat(a.warnings, a.listeners.expiry.Warnings())
 }
