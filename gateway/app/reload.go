@@ -172,7 +172,7 @@ func (a *App) allWarnings() []string {
 	if waits := *a.restart.Load(); len(waits) > 0 {
 		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(waits, ", ")))
 	}
-	return out
+	return append(out, a.listeners.expiry.Warnings()...)
 }
 
 // Reload reads all files again at once: the configuration file, and the files that it names. With dryRun it only reports
