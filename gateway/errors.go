@@ -72,10 +72,20 @@ var (
 	}
 )
 
+// codeModelNotAllowed is the code of a 403 for a model that the tenant may not use.
+const codeModelNotAllowed = "model_not_allowed"
+
 // modelError is a request for a model that no route has.
 type modelError struct{ name string }
 
 func (e *modelError) Error() string { return fmt.Sprintf("unknown model %q", e.name) }
+
+// accessError is a request for a model that its tenant may not use.
+type accessError struct{ tenant, model string }
+
+func (e *accessError) Error() string {
+	return fmt.Sprintf("tenant %s may not use model %q", e.tenant, clip(e.model))
+}
 
 // bodyError wraps the error of a request body that could not be read.
 type bodyError struct{ err error }
@@ -91,6 +101,7 @@ func problemOf(err error) *problem {
 		request   *openai.RequestError
 		header    *identity.Error
 		model     *modelError
+		access    *accessError
 		body      *bodyError
 		limited   *limits.Error
 		refused   *upload.Error
@@ -109,6 +120,10 @@ func problemOf(err error) *problem {
 	case errors.As(err, &model):
 		return &problem{status: http.StatusNotFound, body: openai.ErrorBody{
 			Message: fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name)), Type: "invalid_request_error", Param: "model", Code: "model_not_found",
+		}}
+	case errors.As(err, &access):
+		return &problem{status: http.StatusForbidden, body: openai.ErrorBody{
+			Message: fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(access.model)), Type: "permission_error", Param: "model", Code: codeModelNotAllowed,
 		}}
 	case errors.As(err, &body):
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
@@ -275,7 +290,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
-	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
+	if p.body.Code != codeModelNotAllowed && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures) {
 		conns.CloseAfterResponse(w, r) // a client without access keeps no connection
 	}
 	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {

@@ -31,6 +31,8 @@ type TenantView struct {
 	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
 	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
 
+	Models []string `json:"models,omitempty"` // that it may use, as in the configuration; none: all
+
 	Requests   uint64  `json:"requests"` // that named a known route
 	Cached     uint64  `json:"cached"`   // answered without a generation
 	Accepted   uint64  `json:"accepted"` // answered by a draft alone
@@ -159,7 +161,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 // list copies a tenant's limits from the list.
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
-	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence
+	v.AllowLowScoreUnderPressure, v.PerTenantEvidence, v.Models = l.AllowLowScoreUnderPressure, l.PerTenantEvidence, l.Models
 }
 
 func (g *Gateway) tenantRoutes(r chi.Router) {

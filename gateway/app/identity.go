@@ -108,6 +108,9 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 	}
 	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
 		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
+	if len(def.Models) > 0 {
+		t.Access = &identity.Access{Models: def.Models}
+	}
 	for _, sum := range def.KeysSHA256 {
 		var digest [32]byte
 		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
@@ -122,10 +125,14 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 func tenantViews(who *identity.Resolver) []gateway.TenantView {
 	var out []gateway.TenantView
 	for _, t := range who.Tenants() {
-		out = append(out, gateway.TenantView{
+		v := gateway.TenantView{
 			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
 			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
-		})
+		}
+		if t.Access != nil {
+			v.Models = t.Access.Models
+		}
+		out = append(out, v)
 	}
 	return out
 }

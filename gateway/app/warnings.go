@@ -55,11 +55,34 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}
 	}
+	out = append(out, modelWarnings(f, tenants)...)
 	if ep, err := f.Redis.CacheEndpoint(); err == nil && ep.Shared() && f.Cache.SealKeysFile == "" {
 		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
 			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
 	}
 	return append(out, economyWarnings(f)...)
+}
+
+// modelWarnings names the models of tenants that no route has. They are no mistake: the route may be added later.
+func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
+	var out []string
+	check := func(who string, a *identity.Access) {
+		if a == nil {
+			return
+		}
+		for _, pattern := range a.Models {
+			if !slices.ContainsFunc(f.Routes, func(rt config.Route) bool { return identity.MatchModel(pattern, rt.Model) }) {
+				out = append(out, fmt.Sprintf("%s: no route has the model %s of its models", who, pattern))
+			}
+		}
+	}
+	for _, t := range tenants {
+		check("tenant "+t.ID, t.Access)
+	}
+	if def, err := tenantOf(f.Identity.DefaultTenant); err == nil {
+		check("identity.default_tenant", def.Access)
+	}
+	return out
 }
 
 // readableSecrets names the secret files that too many users can read. (The log of serve names them, too.)

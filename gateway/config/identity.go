@@ -79,6 +79,7 @@ func (r reader) checkUnlisted(f *File) {
 		r.Fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
 	}
 	r.checkPriority(of+".max_priority", f.Identity.DefaultTenant.MaxPriority)
+	r.checkModels(of+".models", f.Identity.DefaultTenant.Models)
 }
 
 // checkIdle refuses settings that the mode would ignore.

@@ -115,6 +115,7 @@ function limits(t) {
     t.rpm > 0 && `${number(t.rpm)} requests/min`,
     t.tpm > 0 && `${number(t.tpm)} tokens/min`,
     t.concurrent > 0 && `${number(t.concurrent)} concurrent`,
+    t.models?.length > 0 && `models ${t.models.join(', ')}`,
     t.allow_low_score_under_pressure && 'low scores under pressure',
     t.per_tenant_evidence && 'own guarantee',
   ].filter(Boolean);
