@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -104,6 +105,7 @@ func problemOf(err error) *problem {
 		access    *accessError
 		body      *bodyError
 		limited   *limits.Error
+		overspent *budgets.Error
 		refused   *upload.Error
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
@@ -129,6 +131,8 @@ func problemOf(err error) *problem {
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
 		return limitProblem(limited)
+	case errors.As(err, &overspent):
+		return budgetProblem(overspent)
 	case errors.As(err, &refused):
 		return uploadProblem(refused)
 	case errors.As(err, &shed):
@@ -322,9 +326,10 @@ func endOf(r *http.Request, err error) *problem {
 	return problemOf(err)
 }
 
-// wholeSeconds rounds a wait up to whole seconds for Retry-After: 1 to 300.
+// wholeSeconds rounds a wait up to whole seconds for Retry-After: 1 second to 31 days, a month's budget.
 func wholeSeconds(d time.Duration) int {
-	return int(min(max((d+time.Second-1)/time.Second, 1), 300))
+	const month = 31 * 24 * 60 * 60
+	return int(min(max((d+time.Second-1)/time.Second, 1), month))
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {

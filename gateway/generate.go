@@ -132,12 +132,13 @@ func (g *Gateway) forward(path string) handler {
 		if err != nil {
 			return err
 		}
-		if _, err := g.routeFor(&l.Caller, env.Name); err != nil {
+		route, err := g.routeFor(&l.Caller, env.Name)
+		if err != nil {
 			return err
 		}
 		l.route = env.Name
 		return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
-			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body),
+			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body), Route: route,
 		}, g.open(l, w, r, false), &l.Record)
 	}
 }

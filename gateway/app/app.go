@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
@@ -66,6 +67,7 @@ type App struct {
 	members     map[string]*member // by pool
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
+	Budgets     *budgets.Ledger
 	Cache       *cache.Store
 	Generations *cache.Generations
 	salt        func(tenant string) string

@@ -26,7 +26,7 @@ func (a *App) serving() gateway.Options {
 	f := a.Options.File
 	o := gateway.Options{
 		Listen: f.Listen, Listener: a.Options.Listener,
-		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter,
+		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter, Budgets: a.Budgets,
 		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:  a.timeouts,
 		Allow:     allowedFields(f.Routes),
@@ -71,6 +71,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "breakers", Run: a.runBreakers},
 		{Name: "fleet", Run: a.Fleet.Run},
 		{Name: "limits", Run: a.Limiter.Run},
+		{Name: "budgets", Run: a.Budgets.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 		{Name: "requests under way", Run: a.Generations.Run},

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -108,9 +109,7 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 	}
 	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
 		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
-	if len(def.Models) > 0 {
-		t.Access = &identity.Access{Models: def.Models}
-	}
+	t.Access = accessOf(def)
 	for _, sum := range def.KeysSHA256 {
 		var digest [32]byte
 		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
@@ -119,6 +118,20 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 		t.KeySHA256 = append(t.KeySHA256, digest)
 	}
 	return t, nil
+}
+
+// accessOf converts the models and budgets of a tenant, nil if there are none.
+func accessOf(def config.Tenant) *identity.Access {
+	if len(def.Models) == 0 && len(def.Budgets) == 0 {
+		return nil
+	}
+	a := &identity.Access{Models: def.Models}
+	for _, b := range def.Budgets {
+		a.Budgets = append(a.Budgets, identity.Budget{
+			Tokens: int64(b.Tokens), NanoUSD: int64(math.Round(b.USD * 1e9)), Per: identity.Period(b.Per), DenyOnLoss: b.OnRedisLoss == config.OnLossDeny,
+		})
+	}
+	return a
 }
 
 // tenantViews returns the tenants that are listed now.

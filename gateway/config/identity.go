@@ -80,6 +80,7 @@ func (r reader) checkUnlisted(f *File) {
 	}
 	r.checkPriority(of+".max_priority", f.Identity.DefaultTenant.MaxPriority)
 	r.checkModels(of+".models", f.Identity.DefaultTenant.Models)
+	r.checkBudgets(of+".budgets", f.Identity.DefaultTenant.Budgets)
 }
 
 // checkIdle refuses settings that the mode would ignore.

@@ -90,6 +90,7 @@ func readTenantLimits(t *Tenant, b *yamlfile.Fields) {
 	b.At("tpm").Whole(&t.TPM, 0, 1_000_000_000_000)
 	b.At("concurrent").Whole(&t.Concurrent, 0, 1_000_000)
 	b.At("models").Texts(&t.Models)
+	t.Budgets = readBudgets(b.At("budgets"))
 }
 
 func (r reader) checkTenants(all []Tenant) {
@@ -113,6 +114,7 @@ func (r reader) checkTenants(all []Tenant) {
 		}
 		r.checkPriority(path+".max_priority", t.MaxPriority)
 		r.checkModels(path+".models", t.Models)
+		r.checkBudgets(path+".budgets", t.Budgets)
 		r.checkKeys(path+".keys_sha256", t, keys)
 	}
 }
