@@ -45,7 +45,9 @@ func TestTheListOfModelsHasWhatTheTenantMayUse(t *testing.T) {
 	tenant := func(id string, models ...string) identity.Tenant {
 		return identity.Tenant{ID: id, MaxPriority: identity.High, Access: &identity.Access{Models: models}}
 	}
-	b := limited(t, simulator(t).URL(), func(o *Options) { o.Models = []Model{{ID: "code-a"}, {ID: "llama-3"}, {ID: "code-b"}} },
+	b := limited(t, simulator(t).URL(), func(o *Options) {
+		o.Models = func() []Model { return []Model{{ID: "code-a"}, {ID: "llama-3"}, {ID: "code-b"}} }
+	},
 		tenant("coder", "code-*"), tenant("chatter", "llama-3", "gone"), tenant("nobody", "gone"), tenant("all"))
 	for id, want := range map[string][]string{
 		"coder": {"code-a", "code-b"}, "chatter": {"llama-3"}, "nobody": nil, "all": {"code-a", "llama-3", "code-b"}, "unlisted": {"code-a", "llama-3", "code-b"},

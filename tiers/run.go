@@ -12,7 +12,7 @@ func (c *Cascade) Run(ctx context.Context) error {
 	defer c.audits.Wait()
 	for {
 		wait := contextWindowInterval
-		for _, rt := range c.routes {
+		for _, rt := range *c.routes.Load() {
 			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
 				wait = contextWindowRetry
 			}

@@ -27,6 +27,13 @@ func (w *contextWindows) of(name string) int {
 	return w.by[name]
 }
 
+// forget makes the context length of a pool unknown.
+func (w *contextWindows) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.by, name)
+}
+
 func (w *contextWindows) set(name string, tokens int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

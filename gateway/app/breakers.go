@@ -56,7 +56,7 @@ func Outcome(err error) machine.Outcome {
 
 // probe tests a backend whose breaker is open. Outcome understands its error.
 func (a *App) probe(ctx context.Context, name, backend string) error {
-	p := a.Pools[name]
+	p := a.Pool(name)
 	if p == nil {
 		return fmt.Errorf("no pool is named %q", name)
 	}
@@ -105,7 +105,7 @@ func (a *App) retainBreakers(ctx context.Context) {
 	tick := time.NewTicker(retainInterval)
 	defer tick.Stop()
 	for {
-		for name, p := range a.Pools {
+		for name, p := range a.routing.Load().pools {
 			var ids []string
 			for _, b := range p.Snapshot() {
 				ids = append(ids, b.ID)

@@ -26,16 +26,14 @@ type kvIndex struct {
 }
 
 // indexOf makes the index of a pool that has KV events, nil for any other.
-func (a *App) indexOf(name string, port int) pool.Index {
+func (a *App) indexOf(name string, port int) *kvIndex {
 	if port == 0 {
 		return nil
 	}
 	if a.events == nil {
 		a.events = kvevents.New(kvevents.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	}
-	x := &kvIndex{pool: name, port: port, events: a.events, tokens: kvevents.NewTokenizer(kvevents.TokenizerOptions{})}
-	a.indexes[name] = x
-	return x
+	return &kvIndex{pool: name, port: port, events: a.events, tokens: kvevents.NewTokenizer(kvevents.TokenizerOptions{})}
 }
 
 // blockTokens is the block size in tokens: vLLM's default on GPUs.

@@ -30,7 +30,7 @@ func (a *App) makeTracer() error {
 	}
 	a.tracer, err = tracing.New(tracing.Options{
 		URL: t.OTLP, Sample: t.Sample, Headers: headers, Version: a.Options.Version,
-		Model:  func(pool string) string { return a.Options.File.Pools[pool].Model },
+		Model:  func(pool string) string { return a.file().Pools[pool].Model },
 		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 	return err

@@ -20,9 +20,11 @@
 // other, and never what was spent.
 // # Failover
 // While Redis is away, budgets with on_redis_loss: deny refuse, and those with share continue: each of N replicas may
-// add 1/N of what was left when it heard of all others last, which is at most five seconds before. Together they add no
-// more than was left then. A replica that has not heard of a tenant's window counts it as empty, so it may add 1/N of the
-// budget. When Redis returns, the fields are written again, and the sum is right at once.
+// add 1/N of what was left when it heard of all others last. Together they add no more than was left then. A replica hears
+// of the others at each of its requests, and every five seconds: what the others have reserved since then may come on top
+// of the budget, which under load is about what is in flight. A replica that has not heard of a tenant's window counts it
+// as empty, so it may add 1/N of the budget. When Redis returns, the fields are written again, and the sum is right at
+// once.
 // Redis may return empty, or with its data of some time ago. Each call counts up a number in Redis. If a replica knows a
 // higher number, or Redis has none, data were lost. Then all replicas send all their windows, which they notice within a
 // second, and for 2.5 s nobody uses the sums: this counts as Redis away. Every replica looks once per second. So if

@@ -149,7 +149,7 @@ func (l *Lease) release(generated int) (usd float64, first bool) {
 		return 0, false
 	}
 	all := b.account.All()
-	usd = now.Sub(r.Began).Hours() * p.o.USDPerHour / float64(max(all.Requests, b.reading.Running, 1))
+	usd = now.Sub(r.Began).Hours() * p.usdPerHour / float64(max(all.Requests, b.reading.Running, 1))
 	if !r.FirstToken().IsZero() {
 		tokens, took := float64(generated-1), now.Sub(r.FirstToken())
 		b.speed.LearnDecode(tokens, took)

@@ -135,6 +135,15 @@ func (m *metrics) forget(pool, backend string) {
 	}
 }
 
+// ForgetMetrics drops the series of backends. It is called after Run has ended, because Run would create them again.
+func (p *Pool) ForgetMetrics(which func(backend string) bool) {
+	for _, b := range *p.set.Load() {
+		if which(b.id) {
+			p.metrics.forget(p.o.Name, b.id)
+		}
+	}
+}
+
 // engineCounter shows a counter of the engines at its last reading, one entry per backend. It restarts from 0 when the
 // engine does.
 type engineCounter struct {

@@ -32,6 +32,8 @@ func New(o Options) (*Pool, error) {
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
+		changed:    make(chan struct{}, 1),
+		usdPerHour: o.USDPerHour,
 		ownDrains:  map[string]drainOrder{},
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),
@@ -58,8 +60,7 @@ func (p *Pool) Run(ctx context.Context) error {
 
 	w.follow(ctx)
 	if p.source == nil {
-		<-ctx.Done()
-		return nil
+		return p.runFixed(ctx, &w)
 	}
 	ticker := time.NewTicker(p.source.Every())
 	defer ticker.Stop()
@@ -72,6 +73,45 @@ func (p *Pool) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// runFixed is Run for a pool without discovery.
+func (p *Pool) runFixed(ctx context.Context, w *watchers) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+			w.follow(ctx)
+		}
+	}
+}
+
+// SetBackends replaces the backends of a pool without discovery. A backend that stays keeps its state; requests in flight
+// at one that goes continue. An error changes nothing. Only one SetBackends may run at a time.
+func (p *Pool) SetBackends(backends []string) error {
+	o := p.o
+	o.Backends = backends
+	urls, source, err := o.validate()
+	switch {
+	case err != nil:
+		return fmt.Errorf("pool %q: %w", p.o.Name, err)
+	case source != nil:
+		return fmt.Errorf("pool %q: its backends are discovered", p.o.Name)
+	}
+	p.replace(urls)
+	select {
+	case p.changed <- struct{}{}:
+	default: // Run has not looked yet
+	}
+	return nil
+}
+
+// SetPrice replaces the price of one backend, in USD per hour; 0 is unknown.
+func (p *Pool) SetPrice(usdPerHour float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usdPerHour = usdPerHour
 }
 
 // watchers are the goroutines of a Run, one per backend.

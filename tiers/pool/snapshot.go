@@ -97,8 +97,8 @@ func (p *Pool) Load() float64 {
 func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.o.USDPerHour <= 0 {
+	if p.usdPerHour <= 0 {
 		return 0, 0, false
 	}
-	return p.units.PerToken(p.o.USDPerHour / 3600)
+	return p.units.PerToken(p.usdPerHour / 3600)
 }

@@ -20,6 +20,12 @@ type Pool struct {
 	Optional func() bool
 }
 
+// probedAs reports whether what a probe tells of p holds for q, too.
+func (p Pool) probedAs(q Pool) bool {
+	same := p.Priority == nil && q.Priority == nil || p.Priority != nil && q.Priority != nil && *p.Priority == *q.Priority
+	return p.Model == q.Model && same
+}
+
 // Backend is one of a pool's.
 type Backend struct {
 	ID, URL string
