@@ -26,6 +26,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
@@ -74,6 +75,7 @@ type App struct {
 	scores      map[string]*atomic.Pointer[parsedScore] // the calibrated score of each route that was used last
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
+	usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
@@ -100,6 +102,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.makeLimiter()
+	a.makeUsage()
 	if err := a.makeCache(); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/usage"
 )
 
 // makeLimiter makes the limiter of tenants, over all replicas of the fleet.
@@ -20,6 +21,13 @@ func (a *App) makeLimiter() {
 		o.Redis = a.Options.Stores.Control
 	}
 	a.Limiter = limits.New(o)
+}
+
+// makeUsage makes the meter of what tenants use, over all replicas of the fleet.
+func (a *App) makeUsage() {
+	a.usage = usage.New(usage.Options{
+		Redis: a.Options.Stores.Control, Alone: a.Options.Stores.Embedded != nil, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+	})
 }
 
 // clientLimits bounds what clients may take of this process.
