@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"gateway/conns":       {"gateway/peer", "internal/socket"},
 	"gateway/console":     {"internal/uplot"},
 	"gateway/demo":        {"gateway", "gateway/app", "gateway/config", "gateway/stores", "loadtest/vllmsim"},
-	"gateway/display":     {"cache", "gateway"},
+	"gateway/display":     {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":    {"gateway/peer"},
 	"gateway/limits":      {"internal/redis/lookup", "internal/redis/script"},
 	"gateway/operator":    {"gateway/secrets"},

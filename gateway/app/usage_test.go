@@ -276,16 +276,16 @@ func (f *usageFleet) csv(t *testing.T) {
 	}
 }
 
-func TestWithoutRedisUsageIsThatOfTheReplica(t *testing.T) {
+func TestWithoutARedisOfItsOwnUsageIsThatOfTheProcess(t *testing.T) {
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
-	for _, url := range []string{"none", "embedded"} {
+	for url, scope := range map[string]string{"none": usage.ScopeReplica, "embedded": usage.ScopeFleet} {
 		r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: %s}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: m, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", url, simTarget, target.URL()))
 		r.Ready(t)
 		_, _ = apptest.Post(t, r.URL+"/v1/chat/completions", `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`)
 		apptest.Eventually(t, "it is counted", func() bool {
 			var report usage.Report
 			r.Read(t, "/admin/usage", &report)
-			return report.Scope == usage.ScopeReplica && report.Since != nil && report.Total.Requests == 1 && report.Total.Completion == 3 && len(report.Rows) == 1
+			return report.Scope == scope && report.Since != nil && report.Total.Requests == 1 && report.Total.Completion == 3 && len(report.Rows) == 1
 		})
 	}
 }

@@ -25,7 +25,7 @@ const (
 // Options configure a [Meter].
 type Options struct {
 	Redis      redis.UniversalClient // nil: usage is only this process'
-	Alone      bool                  // Redis is inside this process and ends with it
+	Embedded   bool                  // Redis is inside this process and ends with it
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time // nil is time.Now

@@ -38,10 +38,11 @@ func (m *Meter) Read(ctx context.Context, q Query) (*Report, error) {
 	}
 	s := sum{query: q, rows: map[group]*Counts{}}
 	report := &Report{From: q.From.String(), To: q.To.String(), By: q.By, Scope: ScopeFleet}
-	if m.opts.Redis == nil || m.opts.Alone {
-		report.Scope, report.Since = ScopeReplica, &m.began
+	if m.opts.Redis == nil || m.opts.Embedded {
+		report.Since = &m.began
 	}
 	if m.opts.Redis == nil {
+		report.Scope = ScopeReplica
 		m.ledger.read(q.From, q.To, s.add)
 	} else if err := m.readRedis(ctx, q, &s); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // Whose usage a report shows.
 const (
 	ScopeFleet   = "fleet"
-	ScopeReplica = "replica" // of one replica since its start: nothing is shared, or kept after its end
+	ScopeReplica = "replica" // without Redis
 )
 
 // Report is the usage of some UTC days, as GET /admin/usage shows it.
@@ -23,8 +23,8 @@ type Report struct {
 	From    string      `json:"from"` // the first and the last day, both included
 	To      string      `json:"to"`
 	By      []Dimension `json:"by"`
-	Scope   string      `json:"scope"`           // fleet, or replica
-	Since   *time.Time  `json:"since,omitempty"` // of scope replica: its start
+	Scope   string      `json:"scope"`           // fleet, or replica: the one that was asked
+	Since   *time.Time  `json:"since,omitempty"` // where usage is only in the process' memory, or in a Redis inside it: its start
 	Damaged int         `json:"damaged_fields"`  // fields in Redis that are not usage and were not counted
 	Rows    []Row       `json:"rows"`            // ordered by their groups
 	Total   Row         `json:"total"`
