@@ -66,6 +66,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
 	g.settingsEditRoutes(r)
+	g.reloadRoutes(r)
 	g.tenantRoutes(r)
 	g.usageRoutes(r)
 	g.receiptRoutes(r)

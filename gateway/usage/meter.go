@@ -179,11 +179,17 @@ var errFull = errors.New("the hash of the day is full")
 
 // send writes a batch.
 func (m *Meter) send(ctx context.Context, day Day, b *batch) error {
+	answered := false
+	defer func() {
+		if !answered { // or the client panicked at a reply
+			m.ledger.failed(day, b)
+		}
+	}()
 	o, err := m.call(ctx, day, b)
 	if err != nil {
-		m.ledger.failed(day, b)
 		return fmt.Errorf("usage of %v: %w", day, err)
 	}
+	answered = true
 	done, lost := m.ledger.written(day, b, o)
 	if lost {
 		m.metrics.losses.Inc()
