@@ -68,6 +68,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.settingsEditRoutes(r)
 	g.reloadRoutes(r)
 	g.tenantRoutes(r)
+	g.usageRoutes(r)
 	g.receiptRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))

@@ -11,7 +11,7 @@ var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. An address that is not loopback needs `identity` or tenants with keys."},
 	{"admin", "`127.0.0.1:9090`", "Admin listener, `HOST:PORT`: console, `/metrics`, `/livez`, `/readyz`, pprof and operator actions (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). An address that is not loopback needs `admin_tokens_file`."},
 	{"admin_tokens_file", "none", "Path of the file with the operators' tokens, the same on all replicas: at most 64 lines `NAME SCOPES SECRET`. The secret is 32 to 4096 printable characters (`openssl rand -hex 32`); the name appears in the log of operator actions and in the settings history. " +
-		"SCOPES is a comma-separated list of `metrics` (`/metrics`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
+		"SCOPES is a comma-separated list of `metrics` (`/metrics`, `/admin/usage`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
 		"With it, every change at the admin listener needs a token (`Authorization: Bearer …`, or a console session), and on an address that is not loopback every read too; `/livez` and `/readyz` never do. " +
 		"Read again when it changes: removed tokens and their sessions are refused within 4 s. Without the file the console is read-only."},
 	{"tls.cert_file", "none: plain HTTP", "Path of a PEM file with the public listener's certificate, followed by its intermediate certificates. With it the listener speaks TLS 1.2 or newer, HTTP/1.1 and HTTP/2, and nothing else. " +
@@ -50,6 +50,11 @@ var Fields = []FieldDoc{
 	{"identity.default_tenant.rpm", "`0`", "Requests per minute of each unlisted tenant, as `tenants[].rpm`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.tpm", "`0`", "Tokens per minute of each unlisted tenant, as `tenants[].tpm`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.concurrent", "`0`", "Concurrent requests of each unlisted tenant, as `tenants[].concurrent`. Only with `unlisted_tenants: default`."},
+	{"identity.default_tenant.models", "all", "Models that each unlisted tenant may use, as `tenants[].models`. Only with `unlisted_tenants: default`."},
+	{"identity.default_tenant.budgets[].usd", "this or `tokens`", "Dollars that each unlisted tenant may spend, as `tenants[].budgets[].usd`. Only with `unlisted_tenants: default`, as all of its budgets."},
+	{"identity.default_tenant.budgets[].tokens", "this or `usd`", "Tokens that each unlisted tenant may use, as `tenants[].budgets[].tokens`."},
+	{"identity.default_tenant.budgets[].per", required, "As `tenants[].budgets[].per`."},
+	{"identity.default_tenant.budgets[].on_redis_loss", "`share`", "As `tenants[].budgets[].on_redis_loss`."},
 	{"identity.jwt.issuer", "required with `jwt`", "Required value of every token's `iss`."},
 	{"identity.jwt.audience", "required with `jwt`", "The audience that names this gateway; a token's `aud` must contain it."},
 	{"identity.jwt.jwks_file", "required with `jwt`", "Path of the issuer's public keys (a JSON Web Key Set, as its `jwks_uri` serves it). " +
@@ -88,6 +93,13 @@ var Fields = []FieldDoc{
 	{"tenants[].tpm", "`0`", "Prompt and answer tokens per minute over all replicas; 0 means no limit. A request is admitted by what it may need (`max_tokens`, or 512), and charged what it has used. If that is unknown, for example if its client disconnects before the first byte, it is charged what it may need. Bursts are 3 seconds' worth plus one request."},
 	{"tenants[].concurrent", "`0`", "Concurrent requests; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, " +
 		"but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."},
+	{"tenants[].models", "all", "Models that the tenant may use: names of routes, or the beginning of names with one `*` at the end, such as `[llama-3, \"code-*\"]`. " +
+		"Every other name is refused with 403 `model_not_allowed`, whether a route has it or not, and `/v1/models` does not list it."},
+	{"tenants[].budgets[].usd", "this or `tokens`", "Dollars that the tenant may spend in a window, over all replicas, 0.000001 … 1000000. What a request may cost is reserved before it (prompt and `max_tokens`, or 512, at the token prices of its target and its draft), and what its receipt says is charged after it. " +
+		"The pools of its routes need `usd_per_hour`, or nothing is charged. Beyond it: 429 `insufficient_quota`. Answers from the cache are free."},
+	{"tenants[].budgets[].tokens", "this or `usd`", "Tokens of prompts and answers that the tenant may use in a window, over all replicas, 1 … 1e15. They are counted as for `tpm`."},
+	{"tenants[].budgets[].per", required, "Window of the budget: `hour`, `day` or `month` of the UTC calendar. A request counts in the window in which it began. A tenant has at most one budget for each unit and period; all of them hold."},
+	{"tenants[].budgets[].on_redis_loss", "`share`", "What happens while Redis is away: `share` continues, every replica with its part of what was left; `deny` refuses the tenant's requests with 503 `budget_unavailable`."},
 	{"tenants[].allow_low_score_under_pressure", "`false`", "Whether the tenant may get a draft below the threshold while the target has no KV memory for its priority class (`speculation.allow_low_score_under_pressure`). Such answers have `reason=target_pressure`."},
 	{"tenants[].per_tenant_evidence", "`false`", "Modes `risk` and `shadow`: certify thresholds from this tenant's own requests, so that `risk.max_wrong_rate` holds for this tenant alone. Useful from about 20,000 requests per day."},
 	{"tenants_file", "none", "Path of a YAML file with `tenants:` alone, instead of `tenants` here; `identity.mode` is then `keys` by default. Read again when it changes, see *Files that are read again*: added tenants are served, removed keys are refused, new limits hold for new requests, and requests in flight continue."},
