@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
+	"gateway":             {"cache", "gateway/admission", "gateway/authbackoff", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":   {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":         {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest": {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"gateway/display":     {"cache", "gateway"},
 	"gateway/identity":    {"gateway/peer"},
 	"gateway/limits":      {"internal/redis/lookup", "internal/redis/script"},
+	"gateway/openapi":     {"tiers/fields"},
 	"gateway/operator":    {"gateway/secrets"},
 	"gateway/peer":        {},
 	"gateway/pipeline":    {"cache", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
@@ -135,6 +136,7 @@ var walls = map[string][]string{
 	"github.com/tinylib/msgp":              {"loadtest/vllmsim", "tiers/kvevents"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
+	"github.com/getkin/kin-openapi":        {}, // tests only
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }
