@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 	"gateway/operator":    {"gateway/secrets"},
 	"gateway/peer":        {},
 	"gateway/pipeline":    {"cache", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
-	"gateway/reference":   {"gateway", "gateway/app", "gateway/config", "gateway/settings", "tiers/fields"},
+	"gateway/reference":   {"gateway", "gateway/app", "gateway/config", "gateway/openapi", "gateway/settings", "tiers/fields"},
 	"gateway/reload":      {},
 	"gateway/riskview":    {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/secrets":     {},

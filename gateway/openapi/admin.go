@@ -177,7 +177,7 @@ func Admin(t Tables) ([]byte, error) {
 		refusing: []string{"Retry-After", "X-Should-Retry", "WWW-Authenticate"},
 	}
 	d.answering = func(operation) []string { return nil }
-	d.shared = func(operation) []parameter { return nil }
+	d.shared = func(operation) []string { return nil }
 	d.requirement = func(o operation) []object {
 		scope := t.Scope(o.path)
 		if scope == "" {

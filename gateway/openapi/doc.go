@@ -13,5 +13,5 @@
 // To add a path to the admin listener, add its row to [adminOperations]. A body that is a Go type of package gateway is
 // named there, view("UsageView") or list("UsageView"), and go test ./gateway/openapi -update writes its schema. Then
 // add a request that the test in gateway/app/openapi_test.go sends (adminCalls). A new error code is one row of
-// gateway.ErrorCodes. Tests fail until all of this is done, and their messages say what is missing.
+// gateway.ErrorCodes, and make docs. Tests fail until all of this is done, and their messages say what is missing.
 package openapi

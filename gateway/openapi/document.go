@@ -27,6 +27,9 @@ const (
 	AtAdmin
 )
 
+// String names the listener: public, admin, or both.
+func (l Listener) String() string { return [...]string{"both", "public", "admin"}[l] }
+
 // ErrorCode is one code of an error body.
 type ErrorCode struct {
 	Code     string
@@ -54,13 +57,14 @@ type document struct {
 	info    object
 	schemas map[string]json.RawMessage
 
-	headers     object                      // components.headers
-	security    object                      // components.securitySchemes
-	requirement func(operation) []object    // security of an operation
-	common      []int                       // statuses of refusals that every operation has
-	answering   func(operation) []string    // names in headers that a 200 may have
-	refusing    []string                    // names in headers that a refusal may have
-	shared      func(operation) []parameter // parameters besides an operation's own
+	headers     object                   // components.headers
+	security    object                   // components.securitySchemes
+	requirement func(operation) []object // security of an operation
+	common      []int                    // statuses of refusals that every operation has
+	answering   func(operation) []string // names in headers that a 200 may have
+	refusing    []string                 // names in headers that a refusal may have
+	parameters  object                   // components.parameters
+	shared      func(operation) []string // names in parameters that an operation has besides its own
 }
 
 // encode returns the document with these operations.
@@ -86,7 +90,7 @@ func (d *document) encode(operations []operation) ([]byte, error) {
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0", "info": d.info, "paths": paths,
-		"components": object{"schemas": schemas, "responses": responses, "headers": d.headers, "securitySchemes": d.security},
+		"components": object{"schemas": schemas, "responses": responses, "parameters": d.parameters, "headers": d.headers, "securitySchemes": d.security},
 	})
 }
 
@@ -109,8 +113,11 @@ func (d *document) operation(o operation) object {
 		out["description"] = o.about
 	}
 	var parameters []object
-	for _, p := range slices.Concat(o.parameters, d.shared(o)) {
+	for _, p := range o.parameters {
 		parameters = append(parameters, p.object())
+	}
+	for _, name := range d.shared(o) {
+		parameters = append(parameters, reference("parameters", name))
 	}
 	if parameters != nil {
 		out["parameters"] = parameters
@@ -218,5 +225,5 @@ func parseSchemas(name string, data []byte) (map[string]json.RawMessage, error) 
 	return schemas, nil
 }
 
-// names returns the names of a set of headers in order.
-func names(headers object) []string { return slices.Sorted(maps.Keys(headers)) }
+// names returns the names of components in order.
+func names(components object) []string { return slices.Sorted(maps.Keys(components)) }

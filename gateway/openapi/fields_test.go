@@ -15,6 +15,7 @@ import (
 
 // tables are what documents need: package gateway has the others.
 var tables = Tables{
+	RequestHeaders:  []Header{{Name: "X-Tenant-ID"}, {Name: "X-Priority"}, {Name: "X-Request-ID"}},
 	ResponseHeaders: []Header{{Name: "X-Request-ID"}, {Name: "X-Content-Type-Options"}}, Forward: []string{"/v1/embeddings"},
 	Scope: func(string) string { return "operate" },
 }
@@ -58,7 +59,7 @@ func TestTheDocumentRefusesWhatTheGatewayRefuses(t *testing.T) {
 	} {
 		schema := compiler.MustCompile("openapi.json#/components/schemas/" + request.schema)
 		names := map[string]bool{}
-		for _, s := range []string{request.schema, "GenerationFields"} {
+		for _, s := range []string{request.schema, "GenerationFields", "FieldRules"} {
 			for name := range doc.Components.Schemas[s].Value.Properties {
 				names[name] = true
 			}

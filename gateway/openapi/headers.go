@@ -45,14 +45,15 @@ func flatten(headers []Header) (all []Header) {
 	return all
 }
 
-// headerParameters are request headers as parameters. The keys of clients are no parameters but security schemes.
-func headerParameters(headers []Header) (all []parameter) {
+// headerParameters are request headers as components. The keys of clients are no parameters but security schemes.
+func headerParameters(headers []Header) object {
+	out := object{}
 	for _, h := range flatten(headers) {
 		if !slices.Contains([]string{"Authorization", "X-Identity"}, h.Name) {
-			all = append(all, parameter{name: h.Name, in: "header", meaning: h.Meaning, schema: valuesSchema(h.Values)})
+			out[h.Name] = parameter{name: h.Name, in: "header", meaning: h.Meaning, schema: valuesSchema(h.Values)}.object()
 		}
 	}
-	return all
+	return out
 }
 
 // headerComponents are response headers as components.

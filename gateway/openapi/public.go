@@ -3,9 +3,7 @@ package openapi
 import (
 	_ "embed" // of the schemas
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -106,7 +104,7 @@ func forwarded(path string) operation {
 		method: http.MethodPost, path: path, tag: "passthrough", kind: generates,
 		summary: "Ask the target's engine.",
 		about:   "The request goes to an engine of the model's target pool, with the model's name there, after the same checks of its fields as a chat. The engine's documentation describes it.",
-		body:    forwardSchema(path),
+		body:    view("PassthroughRequest"),
 		answers: []answer{{status: http.StatusOK, about: "The engine's answer.", content: map[string]object{"application/json": {}, "text/event-stream": text()}}},
 
 		refusals: generationRefusals,
@@ -119,15 +117,17 @@ func Public(t Tables) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if schemas["GenerationFields"], err = withFields(schemas["GenerationFields"]); err != nil {
-		return nil, fmt.Errorf("openapi: GenerationFields: %w", err)
+	if schemas["FieldRules"], err = json.Marshal(fieldRules()); err != nil {
+		return nil, fmt.Errorf("openapi: the rules of request fields: %w", err)
 	}
 	operations := slices.Clone(publicOperations)
 	for _, path := range t.Forward {
 		operations = append(operations, forwarded(path))
 	}
-	parameters := headerParameters(t.RequestHeaders)
-	d := &document{tables: t, at: AtPublic, info: publicInfo, schemas: schemas, headers: headerComponents(t.ResponseHeaders), security: publicSecurity}
+	d := &document{
+		tables: t, at: AtPublic, info: publicInfo, schemas: schemas, security: publicSecurity,
+		headers: headerComponents(t.ResponseHeaders), parameters: headerParameters(t.RequestHeaders),
+	}
 	d.headers["ETag"] = object{"description": "Of this document.", "schema": text()}
 	d.common = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError}
 	d.requirement = func(o operation) []object {
@@ -144,14 +144,14 @@ func Public(t Tables) ([]byte, error) {
 		}
 		return always
 	}
-	d.shared = func(o operation) []parameter {
+	d.shared = func(o operation) []string {
 		switch o.kind {
 		case generates:
-			return parameters
+			return names(d.parameters)
 		case plain:
-			return only(parameters, "X-Tenant-ID", "X-Priority", "X-Request-ID")
+			return []string{"X-Priority", "X-Request-ID", "X-Tenant-ID"}
 		}
-		return only(parameters, "X-Request-ID")
+		return []string{"X-Request-ID"}
 	}
 	for i := range operations {
 		if operations[i].kind != open {
@@ -172,56 +172,26 @@ func without(all []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
 }
 
-// only returns the parameters of these names.
-func only(all []parameter, some ...string) []parameter {
-	return slices.DeleteFunc(slices.Clone(all), func(p parameter) bool { return !slices.Contains(some, p.name) })
-}
-
-// withFields adds to a request's schema the fields that are not simply forwarded.
-func withFields(schema json.RawMessage) (json.RawMessage, error) {
-	var request object
-	if err := json.Unmarshal(schema, &request); err != nil {
-		return nil, err
-	}
-	properties, isObject := request["properties"].(object)
-	if !isObject {
-		return nil, errors.New("it has no properties")
-	}
-	maps.Copy(properties, fieldRules(""))
-	return json.Marshal(request)
-}
-
-// forwardSchema is the body of a request that is passed through.
-func forwardSchema(path string) object {
-	properties := fieldRules(path)
-	properties["model"] = object{"type": "string", "minLength": 1}
-	return object{"type": "object", "required": []string{"model"}, "properties": properties}
-}
-
-// fieldRules are the schemas of the fields that are not simply forwarded on a path.
-func fieldRules(path string) object {
+// fieldRules is the schema of the fields that are not simply forwarded.
+func fieldRules() object {
 	rules := object{}
 	for _, f := range fields.Table {
-		if rule := fieldSchema(fields.LookupIn(path, f.Name)); rule != nil {
-			rules[f.Name] = rule
-		}
+		rules[f.Name] = fieldSchema(f)
 	}
-	return rules
+	return object{"type": "object", "properties": rules}
 }
 
 // noEffect are the values with which no field is refused.
 var noEffect = []any{nil, false, []any{}, object{}, ""}
 
-// fieldSchema returns the schema of a field by its verdict, nil for one that is forwarded.
+// fieldSchema returns the schema of a field by its verdict.
 func fieldSchema(f fields.Field) object {
 	does := "An engine (" + f.Engines + ") " + f.Effect + "."
 	switch f.Verdict {
 	case fields.Stripped:
-		return object{"description": "Removed. " + does, "x-foregate-field": f.Verdict.String()}
+		return object{"description": "Removed. " + does}
 	case fields.Refused:
-		return object{"description": "Refused with 400 unless it asks for nothing or the route lists it in allow_fields. " + does, "x-foregate-field": f.Verdict.String()}
-	case fields.Forbidden:
-		return object{"description": "Refused with 400 unless it asks for nothing. " + does, "x-foregate-field": f.Verdict.String(), "enum": noEffect}
+		return object{"description": "Refused with 400 unless it asks for nothing or the route lists it in allow_fields. " + does}
 	}
-	return nil
+	return object{"description": "Refused with 400 unless it asks for nothing. " + does, "enum": noEffect}
 }
