@@ -199,7 +199,7 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 
 // failureKinds are the kinds of a backend's failures; TestEveryKindOfFailureIsTried compares them with the source.
 var failureKinds = []engine.FailureKind{
-	engine.Refused, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError, engine.Backpressure,
+	engine.Refused, engine.Unauthorized, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError, engine.Backpressure,
 	engine.Rejected, engine.BadResponse, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
 }
 

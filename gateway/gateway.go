@@ -65,8 +65,8 @@ type Options struct {
 	Console   http.Handler  // served under /console/ there; nil is none
 
 	Cascade        *tiers.Cascade
-	Models         []Model
-	Forward        []string // paths that are forwarded to the target
+	Models         func() []Model // live
+	Forward        []string       // paths that are forwarded to the target
 	Identity       *identity.Resolver
 	Limiter        *limits.Limiter     // its creator runs it; nil: a limiter for this replica only
 	HighShare      func() float64      // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
@@ -85,6 +85,7 @@ type Options struct {
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
 	ServedModels  func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
+	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
 	Risk          func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
 	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
 	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none

@@ -69,6 +69,7 @@ var scopes = map[string]operator.Scope{
 
 	"/console/live":            operator.Operate,
 	"/admin/status":            operator.Operate,
+	"/admin/reload":            operator.Operate,
 	"/admin/settings":          operator.Operate,
 	"/admin/settings/log":      operator.Operate,
 	"/admin/settings/rollback": operator.Operate,

@@ -135,7 +135,7 @@ func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request
 	l.Caller = caller
 	created := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[`)
-	for i, m := range g.opts.Models {
+	for i, m := range g.opts.Models() {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -74,7 +74,7 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: []Model{{ID: "llama-3"}},
+	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: func() []Model { return []Model{{ID: "llama-3"}} },
 		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
 		Background: []BackgroundTask{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
 	if adjust != nil {

@@ -73,6 +73,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
 	g.settingsEditRoutes(r)
+	g.reloadRoutes(r)
 	g.tenantRoutes(r)
 	g.receiptRoutes(r)
 	r.Method(http.MethodGet, adminDocumentPath, g.adminDocument)

@@ -47,7 +47,7 @@ func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := c.newRequest(c.routes["m"], &cfg, &Request{Body: req}).Caller(receipt.NewRecorder(&receipt.Receipt{}, time.Now))
+	caller := c.newRequest(routeOf(c), &cfg, &Request{Body: req}).Caller(receipt.NewRecorder(&receipt.Receipt{}, time.Now))
 	of := inflight.Pool{Pool: p, Tier: plan.Draft}
 	call := caller.NewRequest(of, &engine.Draft{Terms: caller.Terms(of), Request: req})
 	call.Ticket.NoWait = true

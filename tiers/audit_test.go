@@ -455,7 +455,7 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	if kept.Load() != 1 || released.Load() != 1 {
 		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
 	}
-	subject := audit.RequestAuditor{Request: r.cascade.newRequest(r.cascade.routes["m"], &r.cfg, &a), Auditor: r.cascade.audits, RetainBody: keep}
+	subject := audit.RequestAuditor{Request: r.cascade.newRequest(routeOf(r.cascade), &r.cfg, &a), Auditor: r.cascade.audits, RetainBody: keep}
 	r.cascade.audits.Wait()
 	subject.Shadow()
 	dropped := testutil.ToFloat64(r.cascade.metrics.dropped.WithLabelValues("m", "busy"))

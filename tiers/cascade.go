@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
@@ -37,28 +39,28 @@ type Route struct {
 
 // Options configure a [Cascade].
 type Options struct {
-	Routes   []Route
+	Routes   []Route          // at the start; [Cascade.SetRoutes] replaces them
 	Upstream engine.Upstream  // makes attempts at backends
 	Queue    dispatch.Queue   // nil: no admission queue
 	Breaker  dispatch.Breaker // nil: no breaker
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	ContextWindow func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil: always unknown
-	Capabilities  func(pool string) *probe.Capabilities                     // what the engines of a pool support; nil: always unknown
-	Evidence      audit.Evidence                                            // outcomes of audits; nil: none
-	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil: none
-	AuditsAll     func(route string) bool                                   // whether audits of a route are of drafts with any score, for a candidate score; nil: never
-	Replicas      func() int                                                // replicas that share the evidence; nil: one
-	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to shed requests of a route and priority class; nil: never
-	Random        func(request string, p inflight.Purpose) float64          // random numbers from [0, 1); nil: math/rand
+	ContextWindow func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // asks a backend for its context length in tokens; nil: always unknown
+	Capabilities  func(pool string) *probe.Capabilities                                                   // what the engines of a pool support; nil: always unknown
+	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: none
+	ScoreMaps     func(route string, version int) *accept.ScoreMap                                        // calibrated scores; nil: none
+	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
+	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
+	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
+	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
 // Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
-	routes        map[string]*Route
+	routes        atomic.Pointer[map[string]*Route] // by model; never changed, only replaced
 	services      *inflight.Services
 	now           func() time.Time // of the world
 	metrics       *metrics
@@ -82,19 +84,12 @@ func New(o Options) (*Cascade, error) {
 	}
 	o.defaults()
 	c := &Cascade{
-		routes: make(map[string]*Route, len(o.Routes)), now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
+		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
 		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
 		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
-	for i := range o.Routes {
-		rt := o.Routes[i]
-		switch {
-		case rt.Model == "" || rt.Target == nil || rt.Config == nil:
-			return nil, fmt.Errorf("tiers: route %q needs a model, a target and a config", rt.Model)
-		case c.routes[rt.Model] != nil:
-			return nil, fmt.Errorf("tiers: route %q is there twice", rt.Model)
-		}
-		c.routes[rt.Model] = &rt
+	if err := c.SetRoutes(o.Routes); err != nil {
+		return nil, err
 	}
 	d, err := dispatch.New(dispatch.Options{
 		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of,
@@ -148,9 +143,35 @@ func (o *Options) defaults() {
 	}
 }
 
+// SetRoutes replaces the routes for requests that come later. A request in flight keeps its route with its pools. The
+// context length of a new target pool is read within 15 s. An error changes nothing.
+func (c *Cascade) SetRoutes(routes []Route) error {
+	next := make(map[string]*Route, len(routes))
+	for i := range routes {
+		rt := routes[i]
+		switch {
+		case rt.Model == "" || rt.Target == nil || rt.Config == nil:
+			return fmt.Errorf("tiers: route %q needs a model, a target and a config", rt.Model)
+		case next[rt.Model] != nil:
+			return fmt.Errorf("tiers: route %q is there twice", rt.Model)
+		}
+		next[rt.Model] = &rt
+	}
+	was := c.routes.Swap(&next)
+	if was == nil {
+		return nil
+	}
+	for model, rt := range *was { // what was read of a pool that was replaced may not hold for the new one
+		if now := next[model]; now == nil || now.Target != rt.Target {
+			c.windows.forget(rt.Target.Name())
+		}
+	}
+	return nil
+}
+
 // Route returns the route of a model; the error matches [ErrUnknownModel].
 func (c *Cascade) Route(model string) (*Route, error) {
-	if rt, ok := c.routes[model]; ok {
+	if rt, ok := (*c.routes.Load())[model]; ok {
 		return rt, nil
 	}
 	return nil, ErrUnknownModel
@@ -175,7 +196,7 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 
 // pricesOf returns the token prices of a route's pools; zero if unknown.
 func (c *Cascade) pricesOf(route string) (p economy.Prices) {
-	if rt := c.routes[route]; rt.Prices != nil {
+	if rt, err := c.Route(route); err == nil && rt.Prices != nil {
 		p = rt.Prices()
 	}
 	return p

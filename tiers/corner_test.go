@@ -229,7 +229,7 @@ func TestACutInsideAChunkOfSeveralTokensCountsThem(t *testing.T) {
 	})
 	target := newScripted(t, ending)
 	r := scriptedRig(t, draft.URL, target.URL)
-	r.cascade.routes["m"].SameTokenizer = false
+	routeOf(r.cascade).SameTokenizer = false
 	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
 	if err != nil || got.text != draftWords(17)+" TARGET" || rc.AcceptedTokens != 17 {
 		t.Errorf("%q, %d tokens accepted, %v", got.text, rc.AcceptedTokens, err)
@@ -309,7 +309,7 @@ func TestTextWithoutSpacesStreamsOnRoutesWithoutACommonTokenizer(t *testing.T) {
 		say(w, spoken("", "9", -0.01, "stop"), openai.Done)
 	})
 	r := scriptedRig(t, draft.URL, draft.URL)
-	r.cascade.routes["m"].SameTokenizer = false
+	routeOf(r.cascade).SameTokenizer = false
 	req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"stream":true`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)

@@ -381,7 +381,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.readWindow(t.Context(), c.routes["m"].Target); err != nil {
+			if err := c.readWindow(t.Context(), routeOf(c).Target); err != nil {
 				t.Fatal(err)
 			}
 			r.cascade = c

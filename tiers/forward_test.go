@@ -132,7 +132,7 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 	}
 	var a openai.DraftAnswer
 	rc := &receipt.Receipt{Began: time.Now()}
-	q := c.newRequest(c.routes["m"], &cfg, &Request{Body: r, ID: "own", Header: http.Header{}})
+	q := c.newRequest(routeOf(c), &cfg, &Request{Body: r, ID: "own", Header: http.Header{}})
 	caller := q.Caller(receipt.NewRecorder(rc, time.Now))
 	o := caller.NewRequest(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
 	if _, err := caller.Do(t.Context(), o); err != nil {

@@ -275,3 +275,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		<-tick.C
 	}
 }
+
+// routeOf returns the route m.
+func routeOf(c *Cascade) *Route { return (*c.routes.Load())["m"] }

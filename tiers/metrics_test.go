@@ -20,7 +20,7 @@ func TestAuditsAreCountedInDollarsOnlyWherePricesAreKnown(t *testing.T) {
 		},
 	} {
 		r, n := auditedRigAtRest(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
-		r.cascade.routes["m"].Prices = prices
+		routeOf(r.cascade).Prices = prices
 		n.grid = everything
 		r.run(t)
 		for i := range 3 {

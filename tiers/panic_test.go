@@ -64,7 +64,7 @@ func (panickyBody) Read([]byte) (int, error) { panic("of a body") }
 // held is how many places at backends and permits of breakers are taken.
 func (r *rig) held(p *permits) int {
 	n := int(p.out.Load())
-	for _, q := range []*pool.Pool{r.cascade.routes["m"].Draft, r.cascade.routes["m"].Target} {
+	for _, q := range []*pool.Pool{routeOf(r.cascade).Draft, routeOf(r.cascade).Target} {
 		for _, b := range q.Snapshot() {
 			n += b.InFlight
 		}

@@ -132,7 +132,7 @@ func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 		for i := range 30 {
 			words = append(words, fmt.Sprintf("x%d := f(%d)\n", i*i, i*7+i%3))
 		}
-		rt := r.cascade.routes["m"]
+		rt := routeOf(r.cascade)
 		rt.Draft = testPool(t, "drafts", "small", scriptedDraft(t, r.draft.URL(), append(words, end)))
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":300,"stream":true`))
 		if err != nil || rc.Tier != plan.Draft || (rc.Verdict.Reason == "open_fence") != bad {

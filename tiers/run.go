@@ -12,7 +12,7 @@ func (c *Cascade) Run(ctx context.Context) error {
 	defer c.audits.Wait()
 	for {
 		wait := contextWindowInterval
-		for _, rt := range c.routes {
+		for _, rt := range *c.routes.Load() {
 			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
 				wait = contextWindowRetry
 			}
@@ -33,7 +33,7 @@ func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 		if b.Down {
 			continue
 		}
-		tokens, err := c.windows.read(ctx, b.URL, p.Model())
+		tokens, err := c.windows.read(ctx, b.URL, p.Model(), p.Credentials())
 		if err == nil {
 			c.windows.set(p.Name(), tokens)
 			return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 // contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
 // only the engine's model card (/v1/models) tells how many fit.
 type contextWindows struct {
-	read func(ctx context.Context, url, model string) (int, error) // nil: always unknown
+	read func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // nil: always unknown
 
 	mu sync.RWMutex
 	by map[string]int // pool → max_model_len
@@ -25,6 +27,13 @@ func (w *contextWindows) of(name string) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.by[name]
+}
+
+// forget makes the context length of a pool unknown.
+func (w *contextWindows) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.by, name)
 }
 
 func (w *contextWindows) set(name string, tokens int) {

@@ -24,7 +24,7 @@ func deskAt(t *testing.T, r config.Redis) gateway.SettingsEditor {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return app.NewSettingsEditor(settings.NewStore(opened.Settings, []string{"llama-3"}))
+	return app.NewSettingsEditor(func() *settings.Store { return settings.NewStore(opened.Settings, []string{"llama-3"}) })
 }
 
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {

@@ -61,16 +61,16 @@ func (n *redisNode) as(t *testing.T, user string) *redis.Client {
 func (p *pair) work(t *testing.T) {
 	t.Helper()
 	r := p.replicas[0]
-	backend := r.Pools["only"].Snapshot()[0].ID
+	backend := r.Pool("only").Snapshot()[0].ID
 	r.Fleet.Place("only", []prefix.Placement{{Backend: backend, Key: 1, Tokens: 16}})
 	if err := r.Fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
 		t.Error(err)
 	}
-	apptest.Eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pools["only"].Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pool("only").Snapshot()[0].Drained })
 	if err := r.Fleet.Undrain(t.Context(), "only", backend); err != nil {
 		t.Error(err)
 	}
-	apptest.Eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pools["only"].Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pool("only").Snapshot()[0].Drained })
 	for range 20 { // they fail, which the breakers tell each other
 		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}

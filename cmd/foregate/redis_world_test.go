@@ -127,7 +127,7 @@ drain: {delay: 0s, grace: 1s}
 func (p *pair) shared() bool {
 	owners := 0
 	for _, r := range p.replicas {
-		b := r.Pools["only"].Snapshot()[0]
+		b := r.Pool("only").Snapshot()[0]
 		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || !b.HasReading || time.Since(b.Reading.At) > fresh {
 			return false
 		}

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"os/signal"
+	"syscall"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
@@ -15,12 +19,15 @@ type serveCmd struct {
 	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Least level that is logged (${enum})."`
 }
 
-// Run serves until a signal comes, then drains. A second signal ends it at once.
+// Run serves until SIGINT or SIGTERM, then drains; a second one ends it at once. SIGHUP has it read its files again.
 func (c *serveCmd) Run(e *env) error {
 	f, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // before anything takes time: the default would end the process
+	defer signal.Stop(hangups)
 	mem := tuneMemory(e.ctx)
 	level, err := zerolog.ParseLevel(c.LogLevel)
 	if err != nil {
@@ -37,7 +44,7 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	defer closeStores()
 	a, err := app.New(e.ctx, app.Options{
-		File: f, Stores: store, Admin: f.Admin, MaxBodyBytes: mem.bodies, Version: version(),
+		File: f, Path: c.Config, Hangups: hangups, Stores: store, Admin: f.Admin, MaxBodyBytes: mem.bodies, Version: version(),
 		Logger: log, Registerer: reg, Gatherer: reg,
 	})
 	if err != nil {

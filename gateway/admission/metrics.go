@@ -26,3 +26,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"priority"}),
 	}
 }
+
+// forget drops a pool's series.
+func (m *metrics) forget(pool string) {
+	m.waiting.DeletePartialMatch(prometheus.Labels{"pool": pool})
+	m.shedding.DeletePartialMatch(prometheus.Labels{"pool": pool})
+}

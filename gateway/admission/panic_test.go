@@ -63,7 +63,7 @@ func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
 func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{}
-		s.byPool["p"].queue.Rand = func() float64 { panic("of the line") } // when a wait is over
+		s.line("p").queue.Rand = func() float64 { panic("of the line") } // when a wait is over
 		lost := make(chan any, 1)
 		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "t")) }) }()
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{}
 		times := 0
-		s.byPool["p"].queue.Rand = func() float64 {
+		s.line("p").queue.Rand = func() float64 {
 			if times++; times == 1 {
 				panic("of the line")
 			}
@@ -114,7 +114,7 @@ func TestAPanicThatIsNoRequestsIsToldAndTheLineGoesOn(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- s.Run(ctx) }()
 				set := func(tenants map[string]*tenantQueue) {
-					l := s.byPool["p"]
+					l := s.line("p")
 					l.mu.Lock()
 					defer l.mu.Unlock()
 					l.queue.waiting[low].tenants = tenants

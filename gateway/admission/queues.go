@@ -18,7 +18,7 @@ const pollInterval = 50 * time.Millisecond
 
 // Queues are the lines at the pools of a replica. They are safe for concurrent use.
 type Queues struct {
-	byPool   map[string]*lockedQueue
+	byPool   atomic.Pointer[map[string]*lockedQueue] // never changed, only replaced
 	metrics  *metrics
 	panicked chan error // that no request hears of; Run tells
 }
@@ -42,19 +42,45 @@ type lockedQueue struct {
 
 // NewQueues makes a line for each pool. reg may be nil.
 func NewQueues(pools []string, reg prometheus.Registerer) *Queues {
-	s := &Queues{byPool: map[string]*lockedQueue{}, metrics: newMetrics(reg), panicked: make(chan error, 1)}
-	for _, name := range pools {
-		l := &lockedQueue{queue: Queue{Pool: name}, panicked: s.panicked}
-		for c := identity.Low; c <= identity.High; c++ {
-			l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
-			l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
-		}
-		l.timer = time.AfterFunc(time.Hour, l.tick)
-		l.timer.Stop()
-		s.byPool[name] = l
-	}
+	s := &Queues{metrics: newMetrics(reg), panicked: make(chan error, 1)}
+	s.byPool.Store(&map[string]*lockedQueue{})
+	s.SetPools(pools)
 	return s
 }
+
+// SetPools replaces the pools that have lines. The line of a pool that stays is kept. The caller removes a pool after its
+// last request; one that waits there nevertheless is still let in, but sees free memory up to 50 ms late. Only one
+// SetPools may run at a time.
+func (s *Queues) SetPools(pools []string) {
+	was := *s.byPool.Load()
+	next := make(map[string]*lockedQueue, len(pools))
+	for _, name := range pools {
+		if next[name] = was[name]; next[name] == nil {
+			next[name] = s.newLine(name)
+		}
+	}
+	s.byPool.Store(&next)
+	for name := range was {
+		if next[name] == nil {
+			s.metrics.forget(name)
+		}
+	}
+}
+
+// newLine makes the line of a pool.
+func (s *Queues) newLine(name string) *lockedQueue {
+	l := &lockedQueue{queue: Queue{Pool: name}, panicked: s.panicked}
+	for c := identity.Low; c <= identity.High; c++ {
+		l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
+		l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
+	}
+	l.timer = time.AfterFunc(time.Hour, l.tick)
+	l.timer.Stop()
+	return l
+}
+
+// line returns the line of a pool, nil if it has none.
+func (s *Queues) line(pool string) *lockedQueue { return (*s.byPool.Load())[pool] }
 
 // outcome is what becomes of one Enter. The line's lock guards it.
 type outcome struct {
@@ -77,7 +103,7 @@ func (o *outcome) set(err error) {
 // w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
 // nil. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
 func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
-	l := s.byPool[poolName]
+	l := s.line(poolName)
 	if l == nil {
 		return 0, w.Try(pool.Admission{}) // not a pool of the configuration: nothing to keep order at
 	}
@@ -107,14 +133,14 @@ func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited 
 // Wake says that there may be more room at a pool. It is cheap where nobody waits, and
 // never blocks.
 func (s *Queues) Wake(poolName string) {
-	if l := s.byPool[poolName]; l != nil && (l.waiting.Load() > 0 || l.entering.Load()) {
+	if l := s.line(poolName); l != nil && (l.waiting.Load() > 0 || l.entering.Load()) {
 		l.wake()
 	}
 }
 
 // Shedding lists the classes that are shed at a pool for some route.
 func (s *Queues) Shedding(poolName string) []identity.Priority {
-	l := s.byPool[poolName]
+	l := s.line(poolName)
 	if l == nil {
 		return nil
 	}

@@ -77,7 +77,7 @@ func atRest(t *testing.T, s *Queues) {
 	t.Helper()
 	time.Sleep(pollInterval)
 	synctest.Wait()
-	for name, l := range s.byPool {
+	for name, l := range *s.byPool.Load() {
 		l.mu.Lock()
 		if l.queue.Len() != 0 || l.waiting.Load() != 0 || l.timerRunning || l.timer.Stop() || l.serveRequested.Load() || l.entering.Load() {
 			t.Errorf("pool %s: %d wait, the timer runs: %v", name, l.queue.Len(), l.timerRunning)
@@ -153,7 +153,7 @@ func TestWhoFindsRoomDoesNotWait(t *testing.T) {
 		if waited, err := s.Enter(t.Context(), "p", w); waited != 0 || !errors.Is(err, pool.ErrFull) {
 			t.Errorf("%v, %v", waited, err)
 		}
-		if s.byPool["p"].timerRunning {
+		if s.line("p").timerRunning {
 			t.Error("a timer was started for nobody")
 		}
 		// A pool without a line keeps no order, and no limit.

@@ -6,6 +6,8 @@ package app
 import (
 	"context"
 	"net"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,10 +29,10 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/upstream"
@@ -39,7 +41,9 @@ import (
 // Options describe a replica. File is required. Without Stores it shares nothing with other replicas and
 // stores no answers.
 type Options struct {
-	File         *config.File
+	File         *config.File     // at the start
+	Path         string           // of the file, which is read again when it changes; "" is never
+	Hangups      <-chan os.Signal // each has the files read again at once; nil: none comes
 	Stores       stores.Stores
 	Listener     net.Listener // instead of File.Listen
 	Admin        string       // address of the admin listener; "" is none
@@ -55,15 +59,18 @@ type Options struct {
 type App struct {
 	Options     Options
 	began       time.Time
+	routing     atomic.Pointer[routing]
+	runs        poolRuns
+	reloading   sync.Mutex               // one replacement of routing at a time
+	changes     atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
+	restart     atomic.Pointer[[]string] // fields whose new values wait for a restart
 	files       *reload.Watcher
-	warnings    []string // about gaps in the configuration, or settings that have no effect
+	warnings    atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
 	Settings    *settings.Watcher
 	Breakers    *breaker.Set
-	Pools       map[string]*pool.Pool
-	events      *kvevents.Index     // nil if no pool has KV events
-	indexes     map[string]*kvIndex // by pool; only pools with KV events
+	events      *kvevents.Index // nil before a pool has KV events
 	Fleet       *fleet.Fleet
-	members     map[string]*member // by pool
+	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
 	Cache       *cache.Store
@@ -71,7 +78,6 @@ type App struct {
 	salt        func(tenant string) string
 	prober      *probe.Prober
 	evidence    *evidence.Store
-	scores      map[string]*atomic.Pointer[parsedScore] // the calibrated score of each route that was used last
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
 	tracer      *tracing.Tracer // nil without tracing
@@ -86,7 +92,8 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now(), Pools: make(map[string]*pool.Pool, len(o.File.Pools)), indexes: map[string]*kvIndex{}}
+	a := &App{Options: o, began: time.Now(), transports: upstream.NewTransports()}
+	a.routing.Store(&routing{file: o.File})
 	if err := a.makeFiles(); err != nil {
 		return nil, err
 	}
@@ -125,6 +132,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.makeGateway(); err != nil {
 		return nil, err
 	}
+	if err := a.watchConfig(); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 
@@ -146,13 +156,4 @@ func (a *App) makeSettings(ctx context.Context) {
 		Logger: a.Options.Logger.With().Str("redis", a.Options.Stores.Name).Logger(),
 	})
 	_ = a.Settings.Poll(ctx) // it logs failures and tries again every second
-}
-
-// routes returns the names of the routes, in the order of the file.
-func (a *App) routes() []string {
-	names := make([]string, 0, len(a.Options.File.Routes))
-	for _, def := range a.Options.File.Routes {
-		names = append(names, def.Model)
-	}
-	return names
 }

@@ -45,5 +45,7 @@ func probing(t *testing.T, url string) (a *App, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &App{Pools: map[string]*pool.Pool{"only": p}}, p.Snapshot()[0].ID
+	a = &App{}
+	a.routing.Store(&routing{pools: map[string]*servedPool{"only": {Pool: p}}})
+	return a, p.Snapshot()[0].ID
 }

@@ -94,17 +94,14 @@ func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
 
 // served returns the model and revision of a route's pools; draft is "" without a draft pool.
 func (a *App) served(route string) (draft, target string) {
+	r := a.routing.Load()
 	name := func(pool string) string {
-		def, ok := a.Options.File.Pools[pool]
+		def, ok := r.file.Pools[pool]
 		if !ok || def.Revision == "" {
 			return def.Model
 		}
 		return def.Model + " " + def.Revision // neither holds a space
 	}
-	for _, def := range a.Options.File.Routes {
-		if def.Model == route {
-			return name(def.Draft), name(def.Target)
-		}
-	}
-	return "", ""
+	def := r.routes[route]
+	return name(def.Draft), name(def.Target)
 }

@@ -37,7 +37,7 @@ type call struct {
 }
 
 // closedSchemas are the schemas of the public document without further members; those of engines' answers are open.
-var closedSchemas = []string{"Error", "ModelList", "Outcome"}
+var closedSchemas = []string{"Error", "ErrorBody", "ModelList", "Outcome"}
 
 // contractOf gets the document of a listener and checks it. closed: no answer has members that the document does not
 // name.

@@ -8,24 +8,36 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // makeProber makes the prober of engine capabilities, for all pools that take part in drafting.
-func (a *App) makeProber() error {
+func (a *App) makeProber() (err error) {
+	a.prober, err = probe.New(probe.Options{
+		Pools: a.probedPools(a.routing.Load()), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+	})
+	return err
+}
+
+// probedPools returns the pools for the prober. Each means the pool that has its name when it is called.
+func (a *App) probedPools(r *routing) []probe.Pool {
 	probed := map[string]bool{}
-	for _, def := range a.Options.File.Routes {
+	for _, def := range r.file.Routes {
 		if def.Draft != "" {
 			probed[def.Draft], probed[def.Target] = true, true
 		}
 	}
-	o := probe.Options{Transport: upstream.NewTransport(), Logger: a.Options.Logger, Registerer: a.Options.Registerer}
+	var pools []probe.Pool
 	for _, name := range slices.Sorted(maps.Keys(probed)) {
-		p := a.Pools[name]
+		p := r.pools[name]
 		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {
+			p := a.Pool(name)
+			if p == nil {
+				return nil // a reload has removed it
+			}
 			all := p.Snapshot()
 			out := make([]probe.Backend, len(all))
 			for i, b := range all {
@@ -33,40 +45,52 @@ func (a *App) makeProber() error {
 			}
 			return out
 		}}
+		shown := func() *credentials.Credentials { return a.Pool(name).Credentials() }
+		asked.Transport = a.transports.Of(shown)
+		asked.Ended = func(backend string, err error) {
+			if p := a.Pool(name); p != nil {
+				p.NoteProbe(backend, p.Credentials(), err)
+			}
+		}
 		asked.Optional = func() bool {
 			open, _, _ := a.cascade.ScoringState(name)
-			return !open && p.Load() < a.Settings.Snapshot().Global().Admission.Low
+			p := a.Pool(name)
+			return !open && p != nil && p.Load() < a.Settings.Snapshot().Global().Admission.Low
 		}
 		if p.Priorities() {
 			late := plan.EnginePriority(0)
 			asked.Priority = &late
 		}
-		o.Pools = append(o.Pools, asked)
+		pools = append(pools, asked)
 	}
-	var err error
-	a.prober, err = probe.New(o)
-	return err
+	return pools
 }
 
 // makeEconomy registers the metrics of the expected savings of drafts.
 func (a *App) makeEconomy() {
+	if a.Options.Registerer != nil {
+		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.CostStatistics(), a.economyRoutes))
+	}
+}
+
+// economyRoutes returns the routes with drafts.
+func (a *App) economyRoutes() []economy.Route {
+	r := a.routing.Load()
 	var routes []economy.Route
-	for _, def := range a.Options.File.Routes {
+	for _, def := range r.file.Routes {
 		if def.Draft != "" {
-			routes = append(routes, economy.Route{Name: def.Model, Prices: routePrices(a.Options.File, def, a.Pools), Shape: func() economy.Shape {
+			routes = append(routes, economy.Route{Name: def.Model, Prices: r.prices(def), Shape: func() economy.Shape {
 				return typicalShape(a.Settings.Snapshot().Route(def.Model).Tiers)
 			}})
 		}
 	}
-	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.CostStatistics(), routes))
-	}
+	return routes
 }
 
 // engines returns the results of the probes.
 func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
-	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
+	for _, name := range a.routing.Load().poolNames() {
 		c := a.prober.Capabilities(name)
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
@@ -89,13 +113,13 @@ func (a *App) engines() []gateway.EngineView {
 
 // drafts reports whether a route uses the pool for drafts.
 func (a *App) drafts(name string) bool {
-	return slices.ContainsFunc(a.Options.File.Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
+	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
 }
 
 // drafting returns how each route uses its draft pool.
 func (a *App) drafting() []gateway.DraftView {
 	out := []gateway.DraftView{}
-	for _, def := range a.Options.File.Routes {
+	for _, def := range a.file().Routes {
 		rt, err := a.cascade.Route(def.Model)
 		if err != nil || rt.Draft == nil {
 			continue

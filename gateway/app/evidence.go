@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -26,11 +25,7 @@ func (a *App) makeEvidence() {
 		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
 		StaleServes: func(route string) bool { return of(route).ServeStale },
 	})
-	a.scores = make(map[string]*atomic.Pointer[parsedScore])
-	for _, route := range a.routes() {
-		a.scores[route] = new(atomic.Pointer[parsedScore])
-	}
-	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes(), Logger: a.Options.Logger, Economics: a.economics})
+	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes, Logger: a.Options.Logger, Economics: a.economics})
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Phases))
 	}
@@ -42,10 +37,9 @@ func (a *App) economics(k risk.Key) riskview.Economics {
 	e := riskview.Economics{
 		PerDay: w.PerDay * float64(max(a.Fleet.Replicas(), 1)), Prompt: w.Prompt, Output: w.Output, Holdback: w.Holdback, Salvaged: w.Salvaged,
 	}
-	for _, def := range a.Options.File.Routes {
-		if def.Model == k.Route {
-			e.Prices = routePrices(a.Options.File, def, a.Pools)()
-		}
+	r := a.routing.Load()
+	if def, ok := r.routes[k.Route]; ok {
+		e.Prices = r.prices(def)()
 	}
 	return e
 }
@@ -72,7 +66,7 @@ func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	if !ok || len(raw) == 0 {
 		return nil
 	}
-	last := a.scores[route]
+	last := a.routing.Load().scores[route]
 	if last != nil {
 		if p := last.Load(); p != nil && p.version == version && p.raw == &raw[0] {
 			return p.score
@@ -93,7 +87,7 @@ func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 
 // shortOf reports whether a pool sheds a class, or is so full that it would continue to shed it.
 func (a *App) shortOf(route, name string, class int8) bool {
-	p := a.Pools[name]
+	p := a.Pool(name)
 	if p == nil {
 		return false
 	}

@@ -12,28 +12,14 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// member is a pool in the fleet. The fleet is made before the pools, because pools need it. It calls its
-// members only while the gateway runs, so the pool is set later.
-type member struct {
-	*pool.Pool
-	name string
-}
-
-// Name is the pool's name.
-func (m *member) Name() string { return m.name }
-
-// makeFleet makes the fleet, through which pools share state with other replicas.
+// makeFleet makes the fleet, through which pools share state with other replicas. It is made before the pools, because
+// they need it.
 func (a *App) makeFleet() (err error) {
 	o := fleet.Options{
 		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
-	}
-	a.members = make(map[string]*member, len(a.Options.File.Pools))
-	for name := range a.Options.File.Pools {
-		a.members[name] = &member{name: name}
-		o.Pools = append(o.Pools, a.members[name])
 	}
 	a.Fleet, err = fleet.New(o)
 	return err
@@ -82,11 +68,12 @@ func has(p *pool.Pool, backend string) bool {
 
 // poolOf returns the named pool, or without a name the only pool that has the backend.
 func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
-	if p := o.Pools[name]; p != nil {
+	if p := o.Pool(name); p != nil {
 		return p, nil
 	}
 	var found *pool.Pool
-	for _, p := range o.Pools {
+	for _, served := range o.routing.Load().pools {
+		p := served.Pool
 		if !has(p, backend) {
 			continue
 		}
@@ -105,7 +92,7 @@ func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
 func (o backendAdmin) Backends() []gateway.Backend {
 	var out []gateway.Backend
 	now := time.Now()
-	for name, p := range o.Pools {
+	for name, p := range o.routing.Load().pools {
 		for _, s := range p.Snapshot() {
 			v := gateway.Backend{
 				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.DrainReason,

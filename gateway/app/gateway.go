@@ -1,11 +1,6 @@
 package app
 
-import (
-	"context"
-
-	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/config"
-)
+import "github.com/foregate/foregate/gateway"
 
 // makeGateway makes the HTTP surface, and gives it the background tasks of all components.
 func (a *App) makeGateway() error {
@@ -29,14 +24,21 @@ func (a *App) serving() gateway.Options {
 		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter,
 		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:  a.timeouts,
-		Allow:     allowedFields(f.Routes),
+		Allow:     func(route string) []string { return a.routing.Load().routes[route].AllowFields },
+		Models:    a.models,
 		Cache:     a.Cache, CacheConfig: a.cacheConfig, ServedModels: a.served, Generations: a.Generations, Salt: a.salt,
 		Drain: gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 	}
-	for _, name := range a.routes() {
-		o.Models = append(o.Models, gateway.Model{ID: name})
-	}
 	return o
+}
+
+// models returns the models that clients may ask for.
+func (a *App) models() []gateway.Model {
+	var out []gateway.Model
+	for _, name := range a.routes() {
+		out = append(out, gateway.Model{ID: name})
+	}
+	return out
 }
 
 // observing adds the operators' options: admin listener, log and traces.
@@ -46,7 +48,7 @@ func (a *App) observing(o *gateway.Options) {
 	o.Tenants = func() []gateway.TenantView { return tenantViews(a.identity) }
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
 	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
-	o.Risk, o.RiskFrontiers, o.Refits, o.Purge = a.risks.Views, a.risks.Frontiers, a.refitViews, a.Purger()
+	o.Risk, o.RiskFrontiers, o.Refits, o.Purge, o.Reload = a.risks.Views, a.risks.Frontiers, a.refitViews, a.Purger(), a.Reload
 	o.ReceiptShare = func() float64 { return a.Settings.Snapshot().Global().ReceiptLog.LogShare }
 	o.Logger, o.Registerer, o.Gatherer = a.Options.Logger, a.Options.Registerer, a.Options.Gatherer
 	if a.console != nil {
@@ -60,6 +62,7 @@ func (a *App) observing(o *gateway.Options) {
 // loops are the background tasks, by their names in the log.
 func (a *App) loops() []gateway.BackgroundTask {
 	loops := []gateway.BackgroundTask{
+		{Name: "pools", Run: a.runPools},
 		{Name: "files", Run: a.files.Run},
 		{Name: "settings", Run: a.Settings.Run},
 		{Name: "cascade", Run: a.cascade.Run},
@@ -78,17 +81,14 @@ func (a *App) loops() []gateway.BackgroundTask {
 	if a.console != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})
 	}
+	if a.Options.Hangups != nil {
+		loops = append(loops, gateway.BackgroundTask{Name: "signals", Run: a.reloadOnSignals})
+	}
 	if a.Operators != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "sessions", Run: a.Operators.Run})
 	}
 	if a.tracer != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "traces", Run: a.tracer.Run})
-	}
-	for name, p := range a.Pools {
-		loops = append(loops, gateway.BackgroundTask{Name: "pool " + name, Run: p.Run})
-		if x := a.indexes[name]; x != nil {
-			loops = append(loops, gateway.BackgroundTask{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
-		}
 	}
 	return loops
 }
@@ -96,13 +96,4 @@ func (a *App) loops() []gateway.BackgroundTask {
 // timeouts returns the timeouts of a route's clients.
 func (a *App) timeouts(route string) gateway.Timeouts {
 	return gateway.Timeouts(a.Settings.Snapshot().Route(route).Client)
-}
-
-// allowedFields returns each route's allow_fields.
-func allowedFields(routes []config.Route) func(route string) []string {
-	allow := make(map[string][]string, len(routes))
-	for _, def := range routes {
-		allow[def.Model] = def.AllowFields
-	}
-	return func(route string) []string { return allow[route] }
 }

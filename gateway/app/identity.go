@@ -18,17 +18,14 @@ func (a *App) makeIdentity() (err error) {
 	if a.identity, err = Resolver(a.Options.File, a.files); err != nil {
 		return err
 	}
-	a.warnings = warnings(a.Options.File, a.identity.Tenants())
-	for _, w := range a.warnings {
-		a.Options.Logger.Warn().Msg(w)
-	}
+	a.warn(warnings(a.Options.File, a.identity.Tenants()))
 	return nil
 }
 
 // Resolver makes the resolver of callers from the configuration. files reloads the files that it names when
 // they change.
 func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error) {
-	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), Unlisted: identity.Unlisted(f.Identity.UnlistedTenants)}
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
 	jwt := f.Identity.JWT
 	o.JWT = identity.JWT{
 		Issuer: jwt.Issuer, Audience: jwt.Audience, Algorithms: jwt.Algorithms, TenantClaim: jwt.TenantClaim, PriorityClaim: jwt.PriorityClaim,
@@ -37,12 +34,11 @@ func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 	if o.TrustedProxies, err = networks("identity.trusted_proxies", f.Identity.TrustedProxies); err != nil {
 		return nil, err
 	}
-	if o.Default, err = tenantOf(f.Identity.DefaultTenant); err != nil {
+	rights, err := rightsOf(f)
+	if err != nil {
 		return nil, err
 	}
-	if o.Tenants, err = tenantsOf(f.Tenants); err != nil {
-		return nil, err
-	}
+	o.Tenants, o.Unlisted, o.Default = rights.tenants, rights.unlisted, rights.others
 	who, err := identity.New(o)
 	if err != nil {
 		return nil, err
@@ -53,6 +49,30 @@ func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 		}
 	}
 	return who, nil
+}
+
+// rights are the rights of tenants in a configuration.
+type rights struct {
+	tenants  []identity.Tenant // without those of tenants_file
+	unlisted identity.Unlisted
+	others   identity.Tenant // of tenants that are not listed
+}
+
+func rightsOf(f *config.File) (r rights, err error) {
+	r.unlisted = identity.Unlisted(f.Identity.UnlistedTenants)
+	if r.others, err = tenantOf(f.Identity.DefaultTenant); err != nil {
+		return r, err
+	}
+	r.tenants, err = tenantsOf(f.Tenants)
+	return r, err
+}
+
+// setRights puts the rights of a configuration into force.
+func (a *App) setRights(f *config.File, r rights) error {
+	if err := a.identity.SetUnlisted(r.unlisted, r.others); err != nil || f.TenantsFile != "" {
+		return err
+	}
+	return a.identity.SetTenants(r.tenants)
 }
 
 // identityFiles are the configured files about callers.

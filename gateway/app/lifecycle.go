@@ -43,7 +43,7 @@ func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 
 // EnginesKnown reports whether the engines of every pool that takes part in drafting have been probed.
 func (a *App) EnginesKnown() bool {
-	for _, def := range a.Options.File.Routes {
+	for _, def := range a.file().Routes {
 		if def.Draft != "" && (a.prober.Capabilities(def.Draft) == nil || a.prober.Capabilities(def.Target) == nil) {
 			return false
 		}
@@ -56,7 +56,7 @@ func (a *App) Guarantees() []gateway.RiskSummary { return a.risks.Guarantees() }
 
 // Backends returns the ids of a pool's backends; none for an unknown pool.
 func (a *App) Backends(pool string) []string {
-	p := a.Pools[pool]
+	p := a.Pool(pool)
 	if p == nil {
 		return nil
 	}

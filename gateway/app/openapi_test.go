@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,13 +14,13 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// documentedGateway is a replica with every part that has paths of its own, except for the console.
-func documentedGateway(t *testing.T, store *miniredis.Miniredis) *apptest.Replica {
+// documentedGateway is a replica with every part that has paths of its own, and its configuration file.
+func documentedGateway(t *testing.T, store *miniredis.Miniredis) (p *apptest.Replica, file string) {
 	t.Helper()
 	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	tokens := secretFile(t, "ann operate "+annsToken+"\nprom metrics "+promsToken+"\n")
-	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	file = secretFile(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 admin_tokens_file: %s
 redis: {url: "redis://%s"}
@@ -34,8 +35,9 @@ tenants:
   - {id: acme, keys_sha256: ["%x"], max_priority: high, rpm: 600, tpm: 1000000}
   - {id: globex, keys_sha256: ["%x"], rpm: 1}
 `, tokens, store.Addr(), simDraft, draft.URL(), simTarget, target.URL(), simDraft, draft.URL(), sha256.Sum256([]byte(keyHigh)), sha256.Sum256([]byte(keyLimited))))
+	p = apptest.ServeFile(t, file)
 	p.Ready(t)
-	return p
+	return p, file
 }
 
 const (
@@ -94,7 +96,7 @@ var publicCalls = []call{
 }
 
 func TestThePublicListenerIsAsItsDocumentSays(t *testing.T) {
-	p := documentedGateway(t, miniredis.RunT(t))
+	p, _ := documentedGateway(t, miniredis.RunT(t))
 	c := contractOf(t, p.URL, "/openapi.json", false)
 	for _, k := range publicCalls {
 		c.check(t, k)
@@ -146,6 +148,8 @@ var adminCalls = []call{
 	{method: "POST", path: "/admin/settings/rollback", body: `{"version":0,"why":"over"}`, headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/settings/log", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/settings/log?n=1", headers: asAnn, status: 200},
+	{method: "POST", path: "/admin/reload", headers: asAnn, status: 200},
+	{method: "POST", path: "/admin/reload?dry_run=1", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/cache", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/cache/purge?tenant=acme", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/tenants", headers: asAnn, status: 200},
@@ -200,6 +204,7 @@ var adminRefusals = []call{
 	{method: "POST", path: "/admin/settings", body: `{"set":{"shed.low":"x"}}`, headers: asAnn, status: 422},
 	{method: "POST", path: "/admin/settings/rollback", body: `{}`, headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/settings/log?n=0", headers: asAnn, status: 400, wrong: true},
+	{method: "POST", path: "/admin/reload?dry_run=yes", headers: asAnn, status: 400, wrong: true},
 	{method: "POST", path: "/admin/cache/purge?tenant=a&route=llama-3", headers: asAnn, status: 400},
 	{method: "POST", path: "/admin/cache/purge?route=nobody", headers: asAnn, status: 404},
 	{method: "GET", path: "/admin/receipts?n=1001", headers: asAnn, status: 400, wrong: true},
@@ -223,7 +228,7 @@ var takeSeconds = []string{"GET /debug/pprof/profile", "GET /debug/pprof/trace"}
 
 func TestTheAdminListenerIsAsItsDocumentSays(t *testing.T) {
 	store := miniredis.RunT(t)
-	p := documentedGateway(t, store)
+	p, file := documentedGateway(t, store)
 	public := contractOf(t, p.URL, "/openapi.json", false)
 	for _, k := range publicCalls[:4] { // they leave receipts
 		public.check(t, k)
@@ -244,6 +249,11 @@ func TestTheAdminListenerIsAsItsDocumentSays(t *testing.T) {
 	send(adminCalls)
 	c.checkAllCalled(t, "adminCalls", takeSeconds...)
 	send(adminRefusals)
+	if err := os.WriteFile(file, []byte("pools: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, call{method: "POST", path: "/admin/reload?dry_run=1", headers: asAnn, status: 422})
+	c.check(t, call{method: "POST", path: "/admin/reload", headers: asAnn, status: 422})
 	store.SetError("LOADING Redis is loading")
 	send(withoutRedis)
 }

@@ -25,11 +25,11 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 	return p
 }
 
-// routePrices returns the prices of tokens at a route's pools: configured ones, else those that the pools
-// have learned. It is called once for every request that may be drafted.
-func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) func() economy.Prices {
-	configured := configuredPrices(f, rt)
-	draft, target := pools[rt.Draft], pools[rt.Target]
+// prices returns the prices of tokens at a route's pools: configured ones, else those that the pools have learned. The
+// result is called once for every request that may be drafted.
+func (r *routing) prices(rt config.Route) func() economy.Prices {
+	configured := configuredPrices(r.file, rt)
+	draft, target := r.pool(rt.Draft), r.pool(rt.Target)
 	if configured.Complete() || draft == nil || target == nil {
 		return func() economy.Prices { return configured }
 	}

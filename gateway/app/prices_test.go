@@ -75,23 +75,23 @@ func TestRoutesWithoutPricesAreWarnedOfOnce(t *testing.T) {
 func TestPricesAreThoseOfTheFileAndElseWhatPoolsLearn(t *testing.T) {
 	f := priced(t, "usd_per_hour: 3.6, decode_tokens_per_s: 500,", "usd_per_hour: 36, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2500,")
 	now := time.Unix(1_800_000_000, 0)
-	pools := map[string]*pool.Pool{}
+	r := &routing{file: f, pools: map[string]*servedPool{}}
 	for name, def := range f.Pools {
 		p, err := pool.New(pool.Options{Name: name, Model: def.Model, Backends: def.Backends, USDPerHour: def.USDPerHour, Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		pools[name] = p
+		r.pools[name] = &servedPool{Pool: p}
 	}
-	prices := routePrices(f, f.Routes[0], pools)
+	prices := r.prices(f.Routes[0])
 	if p := prices(); p.DraftPrefill != 0 || p.DraftDecode != 0.001/500 || p.TargetPrefill != 0.01/10_000 || p.TargetDecode != 0.01/2500 {
 		t.Errorf("before anything is learned: got %+v", p)
 	}
-	learn(t, pools["small"], &now)
+	learn(t, r.pool("small"), &now)
 	if p := prices(); !p.Complete() || math.Abs(p.DraftPrefill/(0.001/2000)-1) > .05 || p.DraftDecode != 0.001/500 {
 		t.Errorf("got %+v, want a draft's prompt at %g", p, 0.001/2000)
 	}
-	if p := routePrices(f, f.Routes[1], pools)(); p.Complete() {
+	if p := r.prices(f.Routes[1])(); p.Complete() {
 		t.Errorf("a route without a draft has prices %+v", p)
 	}
 	if strings.Contains(strings.Join(warnings(f, nil), " "), "plain") {

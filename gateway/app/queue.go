@@ -29,7 +29,7 @@ func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admiss
 // Shedding returns the classes that are shed now, by pool.
 func (a *App) Shedding() map[string][]string {
 	out := map[string][]string{}
-	for name := range a.Pools {
+	for name := range a.routing.Load().pools {
 		for _, class := range a.queues.Shedding(name) {
 			out[name] = append(out[name], class.String())
 		}

@@ -17,7 +17,7 @@ const scoreVersion = "risk.score_version"
 // makeRefits makes the refits of the routes' scores.
 func (a *App) makeRefits() {
 	a.refits = refit.New(refit.Options{
-		Book: a.evidence, Routes: a.routes(), Route: a.refitRoute, Promote: a.promoteScore,
+		Book: a.evidence, Routes: a.routes, Route: a.refitRoute, Promote: a.promoteScore,
 		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 }

@@ -11,22 +11,25 @@ import (
 )
 
 // settingsEditor lets operators change settings at the admin listener.
-type settingsEditor struct{ store *settings.Store }
+type settingsEditor struct{ store func() *settings.Store }
 
-// NewSettingsEditor makes an editor that writes to store.
-func NewSettingsEditor(store *settings.Store) gateway.SettingsEditor { return settingsEditor{store} }
+// NewSettingsEditor makes an editor that writes to what store returns; it is called for each use, because a reload
+// changes the routes that may have settings.
+func NewSettingsEditor(store func() *settings.Store) gateway.SettingsEditor {
+	return settingsEditor{store}
+}
 
 // settingsEditor returns this replica's editor, nil if no Redis has settings.
 func (a *App) settingsEditor() gateway.SettingsEditor {
 	if a.Options.Stores.Settings == nil {
 		return nil
 	}
-	return NewSettingsEditor(settings.NewStore(a.Options.Stores.Settings, a.routes()))
+	return NewSettingsEditor(func() *settings.Store { return settings.NewStore(a.Options.Stores.Settings, a.routes()) })
 }
 
 // Change sets and unsets settings.
 func (e settingsEditor) Change(ctx context.Context, o gateway.SettingsEdit) (gateway.SettingsEditResult, error) {
-	return changed(e.store.Set(ctx, settings.Edit{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
+	return changed(e.store().Set(ctx, settings.Edit{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
 }
 
 // Rollback restores a version.
@@ -35,13 +38,13 @@ func (e settingsEditor) Rollback(ctx context.Context, o gateway.SettingsEdit, ve
 	if why == "" {
 		why = fmt.Sprintf("back to version %d", version)
 	}
-	return changed(e.store.Rollback(ctx, settings.Edit{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
+	return changed(e.store().Rollback(ctx, settings.Edit{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
 }
 
 // History returns the last changes.
 func (e settingsEditor) History(ctx context.Context, n int) ([]gateway.SettingsLogEntry, error) {
 	entries := []gateway.SettingsLogEntry{}
-	err := e.store.History(ctx, func(entry settings.Entry) bool {
+	err := e.store().History(ctx, func(entry settings.Entry) bool {
 		entries = append(entries, gateway.SettingsLogEntry{
 			ID: entry.ID, Version: entry.Version, When: entry.At().UTC(), Who: entry.Who, Why: entry.Why, Changes: settingChanges(entry.Changes),
 		})

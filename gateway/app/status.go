@@ -24,7 +24,7 @@ func (i inspector) Status() gateway.Status {
 	if err := i.Fleet.LastError(); err != nil {
 		s.Redis.Why = err.Error()
 	}
-	s.Settings, s.Warnings = i.view(), i.warnings
+	s.Settings, s.Warnings = i.view(), i.allWarnings()
 	for _, f := range i.files.States() {
 		s.Files = append(s.Files, gateway.FileView{
 			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, WorldReadable: f.WorldReadable,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -36,6 +37,11 @@ func Check(f *config.File) (CheckResult, error) {
 	}
 	for _, file := range passwords {
 		if err := files.Add(file); err != nil {
+			return CheckResult{}, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
+		if _, _, err := poolCredentials(name, f.Pools[name], files); err != nil {
 			return CheckResult{}, err
 		}
 	}

@@ -82,6 +82,8 @@ func (r reader) checkPool(path string, p Pool) {
 		r.Fail(path+".backends", "the list is empty; give at least one URL")
 	}
 	r.checkBackends(path+".backends", p.Backends)
+	r.checkPoolAuth(path+".auth", p.Auth)
+	r.checkPoolTLS(path, p)
 	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.Sound(s) {
 		r.Fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
 	}

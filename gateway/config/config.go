@@ -116,6 +116,8 @@ type Pool struct {
 	Backends         []string // base URLs without a trailing slash
 	Discover         string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
 	Scheduler        string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
+	Auth             PoolAuth // what the backends want to see
+	TLS              PoolTLS  // how they are reached by https
 	KVEvents         int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
 }
 

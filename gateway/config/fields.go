@@ -61,6 +61,12 @@ var Fields = []FieldDoc{
 		"`srv://_SERVICE._tcp.NAME` (every SRV record with the lowest priority number; resolved every 5 s), or `file:///PATH` " +
 		"(one base URL per line with `#` comments, or Prometheus `file_sd` JSON; read every 500 ms; a path without leading `/` is relative to the working directory)."},
 	{"pools.NAME.scheduler", "`fcfs`", "`priority` if the backends run with `--scheduling-policy priority`: requests then carry vLLM's `priority`, taken from their priority class. Engines with another scheduling policy refuse such requests."},
+	{"pools.NAME.auth.api_key_file", "none", "Path of a file with one line, the API key that the backends want. It is sent as `Authorization: Bearer KEY` with every request, passthrough, probe and scrape. A client's own key never reaches a backend. Read again when it changes: the next request has the new key."},
+	{"pools.NAME.auth.headers_file", "none", "Path of a file with HTTP headers that the backends want, one `NAME: VALUE` per line, at most 16, sent like the key. Headers of the connection (`Host`, `Connection`, `Content-Length` …) and those that the gateway sets itself are refused. Clients cannot replace them. Read again when it changes."},
+	{"pools.NAME.tls.ca_file", "the system's authorities", "PEM file of the certificate authorities that the backends' certificates may come from. With `tls`, even `tls: {}`, all backends of the pool must be `https://`, and `dns://` and `srv://` find https backends. Certificates are always verified; no setting turns that off. Read again when it changes: it holds for new connections, and connections that are older serve no new request."},
+	{"pools.NAME.tls.cert_file", "none", "PEM file of the client certificate that the gateway shows to the backends, with `key_file`. Both are read again when one changes, and are put into force together, as `ca_file`."},
+	{"pools.NAME.tls.key_file", "none", "PEM file of the private key of `cert_file`."},
+	{"pools.NAME.tls.server_name", "the host of each URL", "Name that the backends' certificates must contain. `dns://` finds addresses, so it needs this unless the certificates contain them."},
 	{"pools.NAME.kv_events", "`0`", "Port on which every backend publishes its KV cache events over ZMQ (vLLM's `--kv-events-config`), 1 … 65535; 0 turns it off."},
 	{"routes[].model", required, "Model name that clients request: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
 	{"routes[].draft", "none", "Name of the draft pool. Without it the target answers every request."},

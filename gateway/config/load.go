@@ -144,6 +144,8 @@ func readPools(f *File, pools *yamlfile.Fields) {
 		b.At("discover").Text(&p.Discover)
 		b.At("scheduler").Text(&p.Scheduler)
 		b.At("kv_events").Whole(&p.KVEvents, 0, 65535)
+		readPoolAuth(&p.Auth, b.At("auth").Fields())
+		readPoolTLS(&p.TLS, b.At("tls"))
 		b.Done()
 		f.Pools[name] = p // even if it is invalid, so that its routes are not reported, too
 	}

@@ -56,7 +56,7 @@ const (
 type Options struct {
 	Mode           Mode
 	Tenants        []Tenant       // at the start; [Resolver.SetTenants] replaces them
-	Unlisted       Unlisted       // not for mode Keys, where every key has a listed tenant
+	Unlisted       Unlisted       // at the start, as Default; [Resolver.SetUnlisted] replaces both. Not for mode Keys, where every key has a listed tenant
 	Default        Tenant         // rights of each unlisted tenant, with UnlistedDefault; its id and keys are ignored
 	TrustedProxies []netip.Prefix // socket addresses that may set headers, mode TrustedHeaders only
 	JWT            JWT            // mode JWTs only
@@ -79,11 +79,10 @@ type Caller struct {
 // Resolver identifies callers. It is safe for concurrent use. All rotating data are in a table, which the
 // Set… methods replace; a request reads it once.
 type Resolver struct {
-	mode     Mode
-	unlisted *Tenant // rights of a tenant that is not listed; nil: it is refused
-	proxies  []netip.Prefix
-	tokens   *tokens // mode JWTs
-	now      func() time.Time
+	mode    Mode
+	proxies []netip.Prefix
+	tokens  *tokens // mode JWTs
+	now     func() time.Time
 
 	set   sync.Mutex // held while the table is replaced
 	table atomic.Pointer[table]
@@ -105,7 +104,7 @@ func New(o Options) (*Resolver, error) {
 	if err := r.believe(o); err != nil {
 		return nil, err
 	}
-	if err := r.receive(o); err != nil {
+	if err := r.SetUnlisted(o.Unlisted, o.Default); err != nil {
 		return nil, err
 	}
 	if len(o.Tenants) == 0 {
@@ -135,22 +134,6 @@ func (r *Resolver) believe(o Options) (err error) {
 
 // Open reports whether callers need no credentials.
 func (r *Resolver) Open() bool { return r.mode == Open }
-
-// receive sets what happens to tenants that are not listed.
-func (r *Resolver) receive(o Options) error {
-	switch {
-	case o.Unlisted == UnlistedDefault && (o.Default.MaxPriority < Low || o.Default.MaxPriority > High):
-		return errors.New("identity: unlisted tenants have no valid priority")
-	case o.Unlisted == UnlistedDefault:
-		r.unlisted = &o.Default
-	case o.Unlisted == UnlistedModeDefault && o.Mode == Open:
-		r.unlisted = &Tenant{MaxPriority: High}
-	case o.Unlisted == UnlistedModeDefault, o.Unlisted == UnlistedRefuse:
-	default:
-		return errors.New("identity: unlisted tenants are refused or have the default")
-	}
-	return nil
-}
 
 // Identify returns the sender of req. The error is always an [*Error].
 func (r *Resolver) Identify(req *http.Request) (Caller, error) {
@@ -211,10 +194,10 @@ func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, e
 	if listed := t.byID[id]; listed != nil {
 		return claim{listed, id, min(ceiling, listed.MaxPriority), usual}, nil
 	}
-	if r.unlisted == nil {
+	if t.unlisted == nil {
 		return claim{}, &Error{Kind: Forbidden, Reason: "this tenant is not served here"}
 	}
-	return claim{r.unlisted, id, min(ceiling, r.unlisted.MaxPriority), usual}, nil
+	return claim{t.unlisted, id, min(ceiling, t.unlisted.MaxPriority), usual}, nil
 }
 
 // byBearer returns the tenant of the request's bearer key.

@@ -8,8 +8,9 @@ import (
 
 // table says who may call, and what proves it. It is immutable; rotation makes a new one.
 type table struct {
-	tenants []Tenant // in the given order
-	byID    map[string]*Tenant
+	tenants  []Tenant // in the given order
+	byID     map[string]*Tenant
+	unlisted *Tenant // rights of a tenant that is not listed; nil: it is refused
 
 	// byKey finds a tenant by its key's digest. A plain map is safe: its timing may reveal something about
 	// the digest that was looked up, but to approach a stored digest bit by bit, an attacker would have to
@@ -33,6 +34,25 @@ func (r *Resolver) SetTenants(list []Tenant) error {
 		return errors.New("mode keys needs a tenant with a key")
 	}
 	r.replace(func(t *table) { t.tenants, t.byID, t.byKey = next.tenants, next.byID, next.byKey })
+	return nil
+}
+
+// SetUnlisted replaces what happens to tenants that are not listed: what unlisted says, with the rights in others. An
+// error changes nothing.
+func (r *Resolver) SetUnlisted(unlisted Unlisted, others Tenant) error {
+	var rights *Tenant
+	switch {
+	case unlisted == UnlistedDefault && (others.MaxPriority < Low || others.MaxPriority > High):
+		return errors.New("identity: unlisted tenants have no valid priority")
+	case unlisted == UnlistedDefault:
+		rights = &others
+	case unlisted == UnlistedModeDefault && r.mode == Open:
+		rights = &Tenant{MaxPriority: High}
+	case unlisted == UnlistedModeDefault, unlisted == UnlistedRefuse:
+	default:
+		return errors.New("identity: unlisted tenants are refused or have the default")
+	}
+	r.replace(func(t *table) { t.unlisted = rights })
 	return nil
 }
 

@@ -73,6 +73,15 @@ var adminOperations = []operation{
 		parameters: []parameter{{name: "n", meaning: "How many; 50 without it.", schema: object{"type": "integer", "minimum": 1, "maximum": 500}}},
 		answers:    ok("The changes.", members(object{"entries": list("SettingsLogEntry")})), refusals: []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable},
 	},
+	{
+		method: "POST", path: "/admin/reload", tag: "configuration", summary: "Read the configuration's files again.",
+		about:      "What can change while the replica runs is in force afterwards; the answer names what needs a restart. A file with mistakes changes nothing. A body is ignored.",
+		parameters: []parameter{{name: "dry_run", meaning: "1: only tell what would change.", schema: text("0", "1")}},
+		answers: append(ok("What is new in force, or would be.", view("ReloadResult")), answer{
+			status: http.StatusUnprocessableEntity, about: "reload_refused: files have mistakes.", content: map[string]object{"application/json": reloadRefusal},
+		}),
+		refusals: []int{http.StatusBadRequest, http.StatusConflict, http.StatusServiceUnavailable},
+	},
 	{method: "GET", path: "/admin/cache", tag: "cache", summary: "Tell the state of the response cache on this replica.", answers: ok("The state.", view("CacheView"))},
 	{
 		method: "POST", path: "/admin/cache/purge", tag: "cache", summary: "Purge cached answers, at every replica.", about: "Of a tenant, of a route, or all. A body is ignored.",
@@ -143,6 +152,13 @@ var (
 	why    = object{"type": "string", "maxLength": 256, "description": "The reason, for the history: one line of at most 256 bytes."}
 	dryRun = object{"type": "boolean", "description": "Only tell what would change."}
 )
+
+// reloadRefusal is a ReloadResult with an error.
+var reloadRefusal = members(object{
+	"error": view("ErrorBody"), "dry_run": object{"type": "boolean"}, "problems": texts, "changes": texts, "restart_required": texts,
+})
+
+var texts = object{"type": "array", "items": text()}
 
 var pprofAnswers = []answer{
 	{status: http.StatusOK, about: "The profile.", content: map[string]object{"*/*": nil}},

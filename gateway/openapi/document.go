@@ -84,7 +84,7 @@ func (d *document) encode(operations []operation) ([]byte, error) {
 	for status := range statuses {
 		responses[refusalName(status)] = d.refusal(status)
 	}
-	schemas := object{"Error": d.errorSchema()}
+	schemas := object{"Error": errorSchema, "ErrorBody": d.errorBody()}
 	for name, schema := range d.schemas {
 		schemas[name] = schema
 	}
@@ -175,29 +175,32 @@ func (d *document) refusal(status int) object {
 	}
 }
 
-// errorSchema returns the body of all refusals, in OpenAI's form.
-func (d *document) errorSchema() object {
+// errorSchema is the body of all refusals, in OpenAI's form.
+var errorSchema = object{"type": "object", "required": []string{"error"}, "properties": object{
+	"error":    view("ErrorBody"),
+	"problems": object{"type": "array", "items": text(), "description": "With settings_refused: one line for each setting."},
+}}
+
+// errorBody returns the schema of what an error says.
+func (d *document) errorBody() object {
 	codes := []string{}
 	for _, c := range d.tables.ErrorCodes {
 		if d.occurs(c) {
 			codes = append(codes, c.Code)
 		}
 	}
-	text := func(about string) object { return object{"type": "string", "description": about} }
-	member := object{
+	return object{
 		"type": "object", "required": []string{"message", "type", "code"},
 		"properties": object{
-			"message": text("For people."),
-			"type":    text("The kind, as OpenAI names it: invalid_request_error, authentication_error, permission_error, overloaded_error, …"),
+			"message": object{"type": "string", "description": "For people."},
+			"type":    object{"type": "string", "description": errorTypes},
 			"param":   object{"type": []string{"string", "null"}, "description": "The field, header or parameter at fault; null if none is."},
 			"code":    object{"type": "string", "description": "For programs.", "enum": codes},
 		},
 	}
-	return object{"type": "object", "required": []string{"error"}, "properties": object{
-		"error":    member,
-		"problems": object{"type": "array", "items": object{"type": "string"}, "description": "With settings_refused: one line for each setting."},
-	}}
 }
+
+const errorTypes = "The kind, as OpenAI names it: invalid_request_error, authentication_error, permission_error, overloaded_error, …"
 
 func (d *document) occurs(c ErrorCode) bool { return c.At == AtBoth || c.At == d.at }
 

@@ -95,7 +95,7 @@ type generator struct {
 
 // make makes the schema of a name, and of all that it refers to.
 func (g *generator) make(name string) {
-	if g.made[name] != nil {
+	if g.made[name] != nil || name == "ErrorBody" { // document.go makes that one
 		return
 	}
 	spec := g.from.types[g.from.goName[name]]

@@ -55,6 +55,8 @@ type Watcher struct {
 	now     func() time.Time
 	metrics metrics
 
+	requests chan chan struct{} // CheckNow; closed when the check has ended
+
 	mu    sync.Mutex // of files and their states; a hanging disk must not block States
 	files []*watched
 }
@@ -69,7 +71,7 @@ type watched struct {
 
 // New makes a watcher without files.
 func New(o Options) *Watcher {
-	w := &Watcher{log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer)}
+	w := &Watcher{log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer), requests: make(chan chan struct{})}
 	if w.now == nil {
 		w.now = time.Now
 	}
@@ -79,15 +81,22 @@ func New(o Options) *Watcher {
 // Add reads a file and applies it at once. An error begins with the setting; then the file is not watched. A
 // setting is added once.
 func (w *Watcher) Add(f File) error {
+	_, err := w.Watch(f)
+	return err
+}
+
+// Watch is Add for a file that is watched until end is called. For a while the same setting may be watched twice: when
+// something takes the place of what still ends.
+func (w *Watcher) Watch(f File) (end func(), err error) {
 	contents, open, err := f.contents()
 	if err == nil {
 		err = f.Apply(contents)
 	}
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it has the form setting:line
-		return err
+		return nil, err
 	case err != nil:
-		return fmt.Errorf("%s: %w", f.Setting, err)
+		return nil, fmt.Errorf("%s: %w", f.Setting, err)
 	}
 	open = open && f.Secret
 	if open {
@@ -95,11 +104,23 @@ func (w *Watcher) Add(f File) error {
 			Msg("every user of this machine may read this file of secrets; take the permission away (chmod o-r)")
 	}
 	sum := digest(contents)
+	added := &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum})
+	w.files = append(w.files, added)
 	w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
-	return nil
+	return func() { w.end(added) }, nil
+}
+
+// end ends the watching of a file.
+func (w *Watcher) end(f *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files = slices.DeleteFunc(w.files, func(other *watched) bool { return other == f })
+	if !slices.ContainsFunc(w.files, func(other *watched) bool { return other.Setting == f.Setting }) {
+		w.metrics.lastReloadSuccessful.DeleteLabelValues(f.Setting)
+		w.metrics.reloads.DeleteLabelValues(f.Setting)
+	}
 }
 
 // Run checks the files every two seconds until ctx ends.
@@ -111,8 +132,28 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			w.check()
+			w.check(false)
+		case done := <-w.requests:
+			w.check(true)
+			close(done)
 		}
+	}
+}
+
+// CheckNow has Run check the files now, and returns their states after that. Changed content is applied although only
+// one check has read it: the caller says that all files are complete. An error is the end of ctx.
+func (w *Watcher) CheckNow(ctx context.Context) ([]State, error) {
+	done := make(chan struct{})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case w.requests <- done:
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-done:
+		return w.States(), nil
 	}
 }
 
@@ -127,13 +168,25 @@ func (w *Watcher) States() []State {
 	return out
 }
 
-// check reads each file, and applies what has changed.
-func (w *Watcher) check() {
+// State returns the state of the file of a setting; ok is false if there is none.
+func (w *Watcher) State(setting string) (s State, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.files {
+		if f.Setting == setting {
+			return f.state, true
+		}
+	}
+	return State{}, false
+}
+
+// check reads each file, and applies what has changed. complete says that content which was read only once is complete.
+func (w *Watcher) check(complete bool) {
 	w.mu.Lock()
 	files := slices.Clone(w.files)
 	w.mu.Unlock()
 	for _, f := range files {
-		changed, err := f.checkFile()
+		changed, err := f.checkFile(complete)
 		w.record(f, changed, err)
 	}
 }
@@ -142,6 +195,9 @@ func (w *Watcher) check() {
 func (w *Watcher) record(f *watched, changed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !slices.Contains(w.files, f) { // its watching ended meanwhile
+		return
+	}
 	failed := f.state.Error
 	switch {
 	case err != nil:
@@ -163,14 +219,14 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 
 // checkFile reads the file and reports whether new content was applied. Refused content is tried again at
 // each check, because the reason may have been outside the file.
-func (f *watched) checkFile() (changed bool, err error) {
+func (f *watched) checkFile(complete bool) (changed bool, err error) {
 	contents, _, err := f.contents()
 	if err != nil {
 		f.read = [sha256.Size]byte{}
 		return false, err
 	}
 	sum := digest(contents)
-	settled := sum == f.read
+	settled := complete || sum == f.read
 	f.read = sum
 	if !settled || sum == f.applied {
 		return false, nil

@@ -27,7 +27,7 @@ const (
 type Options struct {
 	Evidence *evidence.Store
 	Config   func(route string) *plan.Config // live
-	Routes   []string                        // whose phases are logged
+	Routes   func() []string                 // whose phases are logged at the start
 	Logger   zerolog.Logger
 	// Economics returns what the requests of a key are like; nil: unknown.
 	Economics func(k risk.Key) Economics
@@ -38,7 +38,7 @@ type Options struct {
 type Watcher struct {
 	book   *evidence.Store
 	config func(route string) *plan.Config // live
-	routes []string                        // whose phases are logged
+	routes func() []string                 // whose phases are logged at the start
 	log    zerolog.Logger
 	now    func() time.Time
 
@@ -91,7 +91,7 @@ func (s *Watcher) logChanges(known []evidence.KeyState) {
 	if s.logged {
 		lines = phaseChanges(s.logViews, views)
 	} else {
-		for _, route := range s.routes {
+		for _, route := range s.routes() {
 			lines = append(lines, phaseAtStart(route, s.config(route), mainOf(route, known, views)))
 		}
 	}

@@ -204,7 +204,7 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := evidencetest.New(nil), &strings.Builder{}
 		s := configured(a, riskConfig(""))
-		s.routes, s.log = []string{"chat", "off"}, zerolog.New(log)
+		s.routes, s.log = func() []string { return []string{"chat", "off"} }, zerolog.New(log)
 		on := s.config
 		s.config = func(route string) *plan.Config {
 			if route == "off" {

@@ -27,7 +27,7 @@ type Options struct {
 	// Redis holds the settings; nil means defaults only. The client must have ContextTimeoutEnabled,
 	// otherwise a frozen server delays Run's return by the client's own read timeout.
 	Redis    redis.UniversalClient
-	Routes   []string      // routes that may have overrides
+	Routes   []string      // routes that may have overrides; [Watcher.SetRoutes] replaces them
 	Interval time.Duration // between reads; default 500 ms
 
 	Logger     zerolog.Logger
@@ -37,7 +37,6 @@ type Options struct {
 // Watcher holds the newest good snapshot. Its methods are safe for concurrent use.
 type Watcher struct {
 	redis    redis.UniversalClient // nil: defaults only
-	routes   []string
 	interval time.Duration
 	log      zerolog.Logger
 
@@ -47,6 +46,7 @@ type Watcher struct {
 	mu           sync.Mutex // one poll at a time; guards what follows
 	metrics      *metrics
 	reader       reader
+	routes       []string
 	read         bool    // once at least
 	raw          content // the content of snapshot
 	refused      bool    // Redis answered the last reads with an error
@@ -78,6 +78,17 @@ func (w *Watcher) Snapshot() *Snapshot { return w.snapshot.Load() }
 // in force (Old) and as Redis has it (New). They stay in force until an operator restores them or accepts the
 // loss ([Store.Restore], [Store.Accept]).
 func (w *Watcher) Lost() []Change { return *w.lost.Load() }
+
+// SetRoutes replaces the routes that may have overrides. Overrides that Redis has of new routes are in force when it
+// returns.
+func (w *Watcher) SetRoutes(routes []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.routes = slices.Clone(routes)
+	if w.read {
+		w.apply(w.raw)
+	}
+}
 
 // Age is the time since the last successful read, or since New if there was none. It is 0 without Redis:
 // defaults do not age.

@@ -71,7 +71,7 @@ var _ refit.Book = (*refits)(nil)
 func newRefits(l *lab) *refits {
 	r := &refits{lab: l, scores: map[int]*accept.ScoreMap{}, samples: map[int]*draftSample{}}
 	r.Refitter = refit.New(refit.Options{
-		Book: r, Routes: []string{route}, Who: "lab",
+		Book: r, Routes: func() []string { return []string{route} }, Who: "lab",
 		Route: func(string) refit.Route {
 			c := &l.values.Tiers
 			return refit.Route{Auto: c.Risk.Refit && c.Mode.Audited(), Live: c.Risk.ScoreVersion, Rule: c.Risk.Rule}

@@ -20,14 +20,14 @@ var typicalShape = Shape{Prompt: 500, Holdback: 32}
 // of none that is learned besides, so their number is bounded by the configuration.
 type Collector struct {
 	statistics *Statistics
-	routes     []Route
+	routes     func() []Route
 	breakEven  *prometheus.Desc
 	expected   *prometheus.Desc
 }
 
-// NewCollector returns a collector that is still to be registered. Prices and Shape of the
-// routes are called at every scrape.
-func NewCollector(book *Statistics, routes []Route) *Collector {
+// NewCollector returns a collector that is still to be registered. The routes, and their Prices and Shape, are called at
+// every scrape.
+func NewCollector(book *Statistics, routes func() []Route) *Collector {
 	return &Collector{
 		statistics: book, routes: routes,
 		breakEven: prometheus.NewDesc("foregate_break_even_acceptance",
@@ -45,8 +45,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	for i := range c.routes {
-		r := &c.routes[i]
+	for _, r := range c.routes() {
 		var all [lengths]totals
 		var of totals
 		c.statistics.Each(func(b TrafficClass, e Expectation) {

@@ -15,11 +15,12 @@ func TestTheCollectorTellsOfTheRoutesItWasGiven(t *testing.T) {
 		book.Learn(TrafficClass{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Holdback: 32})
 		book.Learn(TrafficClass{Route: "stranger"}, Outcome{Drafted: true})
 	}
-	c := NewCollector(&book, []Route{
+	routes := []Route{
 		{Name: "chat", Prices: func() Prices { return caseB }},
 		{Name: "dear", Prices: func() Prices { return caseB }, Shape: func() Shape { return Shape{Prompt: 4000, Holdback: 32} }},
 		{Name: "free", Prices: func() Prices { return Prices{} }},
-	})
+	}
+	c := NewCollector(&book, func() []Route { return routes })
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {

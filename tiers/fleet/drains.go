@@ -74,7 +74,7 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 	switch {
 	case f.redis == nil:
 		return "", ErrNoRedis
-	case f.byName[pool] == nil:
+	case f.pool(pool) == nil:
 		return "", fmt.Errorf("%w: %q", ErrNoPool, pool)
 	case backend == "" || len(backend) > maxID:
 		return "", fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, maxID)
@@ -121,7 +121,7 @@ func (f *Fleet) receiveDrains(values []any) {
 // applyDrains updates every pool whose drains changed: by Redis, or because one expired, which works without
 // Redis.
 func (f *Fleet) applyDrains(now int64) {
-	for _, p := range f.pools {
+	for _, p := range *f.pools.Load() {
 		drained := map[string]string{}
 		for field, d := range f.drains {
 			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.expired(now) {

@@ -51,7 +51,7 @@ type Options struct {
 	// placements are sent twice.
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
-	Pools   []Pool
+	Pools   []Pool // at the start; [Fleet.SetPools] replaces them
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
 	// Interval is the time between ticks, live; nil or 0 is 500 ms. It is limited to 50..650 ms, so that one
@@ -68,8 +68,7 @@ type Fleet struct {
 	redis    redis.UniversalClient
 	scripts  *script.Runner // nil without Redis
 	self     string
-	pools    []*pool
-	byName   map[string]*pool
+	pools    atomic.Pointer[pools]
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
@@ -93,6 +92,9 @@ type Fleet struct {
 	drains         map[string]drain // by field
 	problems       map[string]bool  // active problems, for one log line each
 }
+
+// pools are the pools by name. They are never changed, only replaced.
+type pools map[string]*pool
 
 // clock is the last known time of Redis.
 type clock struct {
@@ -148,31 +150,47 @@ func New(o Options) (*Fleet, error) {
 		o.Now = time.Now
 	}
 	f := &Fleet{
-		redis: o.Redis, self: o.Replica, byName: map[string]*pool{}, interval: o.Interval, log: o.Logger, now: o.Now,
+		redis: o.Redis, self: o.Replica, interval: o.Interval, log: o.Logger, now: o.Now,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 	}
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
 	}
 	f.startedAt = f.now()
-	for _, p := range o.Pools {
-		name := p.Name()
-		if name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("fleet: pool name %q is empty or has a slash", name)
-		}
-		if f.byName[name] != nil {
-			return nil, fmt.Errorf("fleet: two pools are named %q", name)
-		}
-		f.byName[name] = &pool{
-			Pool: p, name: name, pressure: keyPressure + name, placed: keyPlaced + name,
-			toPublish: map[string]pressure.Reading{}, readings: map[string]field{}, spareReadings: map[string]field{},
-		}
-		f.pools = append(f.pools, f.byName[name])
+	f.pools.Store(&pools{})
+	if err := f.SetPools(o.Pools); err != nil {
+		return nil, err
 	}
 	f.metrics = newMetrics(o.Registerer)
 	f.tidied = f.startedAt
 	return f, nil
 }
+
+// SetPools replaces the pools from the next tick on. A new one receives what other replicas have shared of its name; one
+// that stays goes on. An error changes nothing. Only one SetPools may run at a time.
+func (f *Fleet) SetPools(all []Pool) error {
+	was, next := *f.pools.Load(), make(pools, len(all))
+	for _, p := range all {
+		name := p.Name()
+		switch {
+		case name == "" || strings.Contains(name, "/"):
+			return fmt.Errorf("fleet: pool name %q is empty or has a slash", name)
+		case next[name] != nil:
+			return fmt.Errorf("fleet: two pools are named %q", name)
+		}
+		if next[name] = was[name]; next[name] == nil || next[name].Pool != p {
+			next[name] = &pool{
+				Pool: p, name: name, pressure: keyPressure + name, placed: keyPlaced + name,
+				toPublish: map[string]pressure.Reading{}, readings: map[string]field{}, spareReadings: map[string]field{},
+			}
+		}
+	}
+	f.pools.Store(&next)
+	return nil
+}
+
+// pool returns the pool with a name, or nil.
+func (f *Fleet) pool(name string) *pool { return (*f.pools.Load())[name] }
 
 // Self is this replica's id.
 func (f *Fleet) Self() string { return f.self }
@@ -226,7 +244,7 @@ func (f *Fleet) Members() []string {
 // Publish sends a reading at the next tick, only the newest of each backend. It never blocks. Unknown pools,
 // and readings out of range, are ignored.
 func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
-	p := f.byName[pool]
+	p := f.pool(pool)
 	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || check(r) != nil {
 		return
 	}
@@ -247,7 +265,7 @@ func (p *pool) queue(backend string, r pressure.Reading) {
 // Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped and
 // counted. It never blocks, and keeps no reference to said.
 func (f *Fleet) Place(pool string, placements []prefix.Placement) {
-	p := f.byName[pool]
+	p := f.pool(pool)
 	if p == nil || f.redis == nil {
 		return
 	}

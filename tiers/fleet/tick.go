@@ -19,11 +19,12 @@ type turn struct {
 	at    time.Time // local, before anything was sent
 	pipe  redis.Pipeliner
 	calls []call    // the heartbeat first
-	sent  []message // by pool
+	sent  []message // one of each pool
 }
 
 // message holds what was taken from a pool's queues.
 type message struct {
+	pool     *pool
 	readings map[string]pressure.Reading
 	places   int
 }
@@ -98,11 +99,11 @@ func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
 	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
 	tidy := f.dueToTidy(t.at)
-	for _, p := range f.pools {
+	for _, p := range *f.pools.Load() {
 		readings, places := p.take()
 		packed, left := encodePlacements(places)
 		f.metrics.dropped.Add(float64(left))
-		t.sent = append(t.sent, message{readings, len(places) - left})
+		t.sent = append(t.sent, message{p, readings, len(places) - left})
 		t.calls = append(t.calls, f.queueReadings(t, p, readings))
 		if packed != "" {
 			t.calls = append(t.calls, f.queuePlacements(t.pipe, p, packed))
@@ -123,9 +124,9 @@ func (f *Fleet) turn() *turn {
 // are not, because some may have arrived.
 func (f *Fleet) failed(t *turn) {
 	f.metrics.errors.WithLabelValues(errRedis).Inc()
-	for i, p := range f.pools {
-		p.giveBack(t.sent[i].readings)
-		f.metrics.dropped.Add(float64(t.sent[i].places))
+	for _, m := range t.sent {
+		m.pool.giveBack(m.readings)
+		f.metrics.dropped.Add(float64(m.places))
 	}
 	f.degrade()
 }

@@ -46,8 +46,8 @@ func (p *Pool) discover(ctx context.Context) {
 	}
 }
 
-// replace sets the backends to the given base URLs. A backend that stays keeps its state. Only New and Run's goroutine
-// call it.
+// replace sets the backends to the given base URLs. A backend that stays keeps its state. New calls it, then
+// Run's goroutine if the pool has discovery, else SetBackends.
 func (p *Pool) replace(urls []string) {
 	old := *p.set.Load()
 	kept := map[string]*backend{}

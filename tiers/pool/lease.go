@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -127,6 +128,12 @@ func (l *Lease) ReportFailed() {
 	l.backend.health.RecordCall(true, now)
 }
 
+// ReportCredentials says that the backend accepts these credentials, because it began to answer, or with an error that it
+// does not, or the gateway not its certificate. It is cheap.
+func (l *Lease) ReportCredentials(use Use, shown *credentials.Credentials, err error) {
+	l.pool.noteCredentials(l.backend, use, shown, err)
+}
+
 // Done releases the slot. generated is the number of tokens of the answer, 0 if unknown. Only the first call counts. usd
 // is the request's cost: its share of the backend's price over its time there, divided by the requests that run there
 // now.
@@ -149,7 +156,7 @@ func (l *Lease) release(generated int) (usd float64, first bool) {
 		return 0, false
 	}
 	all := b.account.All()
-	usd = now.Sub(r.Began).Hours() * p.o.USDPerHour / float64(max(all.Requests, b.reading.Running, 1))
+	usd = now.Sub(r.Began).Hours() * p.usdPerHour / float64(max(all.Requests, b.reading.Running, 1))
 	if !r.FirstToken().IsZero() {
 		tokens, took := float64(generated-1), now.Sub(r.FirstToken())
 		b.speed.LearnDecode(tokens, took)

@@ -40,6 +40,7 @@ type Pool struct {
 	found     discovered
 	slots     chan struct{} // bounds concurrent scrapes
 	running   atomic.Bool
+	changed   chan struct{} // SetBackends was called
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	turn    atomic.Uint64              // picks so far
@@ -57,8 +58,11 @@ type Pool struct {
 	inUse       estimate.Average // share of cached prompts whose prefix another own request was using
 	freed       estimate.Flow    // tokens freed by ended requests
 	units       estimate.UnitCosts
+	usdPerHour  float64 // price of one backend
 	mean        mean
 	meanAt      time.Time
+
+	refusalLogged time.Time // the last log line about refused credentials
 }
 
 // discovered is the result of discovery; one goroutine uses it.

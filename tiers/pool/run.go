@@ -26,12 +26,14 @@ func New(o Options) (*Pool, error) {
 		o:       o,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
-		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
+		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Credentials: o.Credentials, Now: o.Now}),
 		source:  source, found: discovered{forGood: strings.HasPrefix(o.Discover, "file:")},
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
+		changed:    make(chan struct{}, 1),
+		usdPerHour: o.USDPerHour,
 		ownDrains:  map[string]drainOrder{},
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),
@@ -58,8 +60,7 @@ func (p *Pool) Run(ctx context.Context) error {
 
 	w.follow(ctx)
 	if p.source == nil {
-		<-ctx.Done()
-		return nil
+		return p.runFixed(ctx, &w)
 	}
 	ticker := time.NewTicker(p.source.Every())
 	defer ticker.Stop()
@@ -70,6 +71,18 @@ func (p *Pool) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		}
+	}
+}
+
+// runFixed is Run for a pool without discovery.
+func (p *Pool) runFixed(ctx context.Context, w *watchers) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+			w.follow(ctx)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // collector shows the cards as they are when they are asked for: labels are the pools of
 // the configuration and closed sets.
 type collector struct {
-	pools []*watch
+	pools func() map[string]*watch
 	now   func() time.Time
 }
 
@@ -34,7 +34,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, w := range c.pools {
+	for _, w := range c.pools() {
 		capabilities := w.probedCapabilities()
 		for _, what := range CapabilityNames {
 			missing := 0.0

@@ -17,7 +17,7 @@ import (
 
 // Options wire a Prober.
 type Options struct {
-	Pools      []Pool
+	Pools      []Pool                // at the start; [Prober.SetPools] replaces them
 	Transport  http.RoundTripper     // nil is http.DefaultTransport
 	Timeout    time.Duration         // of one question; 0 is 30 s
 	Logger     zerolog.Logger        // one line per change of a card
@@ -31,9 +31,10 @@ const probesAtOnce = 4
 // Prober keeps a card of each pool. It is safe for concurrent use.
 type Prober struct {
 	services
-	pools   []*watch
-	byName  map[string]*watch // never changed
-	running atomic.Bool
+	transport http.RoundTripper                 // of pools without one
+	watched   atomic.Pointer[map[string]*watch] // by pool; never changed, only replaced
+	changed   chan struct{}                     // SetPools was called
+	running   atomic.Bool
 }
 
 // New checks the options. Nothing is asked before Run.
@@ -47,29 +48,52 @@ func New(o Options) (*Prober, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Prober{byName: make(map[string]*watch, len(o.Pools)), services: services{
-		transport: o.Transport, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+	p := &Prober{transport: o.Transport, changed: make(chan struct{}, 1), services: services{
+		timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
 	}}
-	for _, pool := range o.Pools {
-		switch {
-		case pool.Name == "":
-			return nil, errors.New("probe: a pool has no name")
-		case pool.Backends == nil:
-			return nil, fmt.Errorf("probe: pool %q does not tell its backends", pool.Name)
-		case p.byName[pool.Name] != nil:
-			return nil, fmt.Errorf("probe: there are two pools %q", pool.Name)
-		}
-		w := &watch{services: &p.services, pool: pool}
-		p.pools = append(p.pools, w)
-		p.byName[pool.Name] = w
+	p.watched.Store(&map[string]*watch{})
+	if err := p.SetPools(o.Pools); err != nil {
+		return nil, err
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(&collector{p.pools, p.now}); err != nil {
+		if err := o.Registerer.Register(&collector{p.watches, p.now}); err != nil {
 			return nil, fmt.Errorf("probe: %w", err)
 		}
 	}
 	return p, nil
 }
+
+// SetPools replaces the pools that are probed. What is known of a pool stays known while its model and its priority
+// stay the same; its other fields must then mean the same pool as before. An error changes nothing. Only one
+// SetPools may run at a time.
+func (p *Prober) SetPools(pools []Pool) error {
+	was, next := *p.watched.Load(), make(map[string]*watch, len(pools))
+	for _, pool := range pools {
+		switch {
+		case pool.Name == "":
+			return errors.New("probe: a pool has no name")
+		case pool.Backends == nil:
+			return fmt.Errorf("probe: pool %q does not tell its backends", pool.Name)
+		case next[pool.Name] != nil:
+			return fmt.Errorf("probe: there are two pools %q", pool.Name)
+		}
+		if pool.Transport == nil {
+			pool.Transport = p.transport
+		}
+		if next[pool.Name] = was[pool.Name]; next[pool.Name] == nil || !was[pool.Name].pool.probedAs(pool) {
+			next[pool.Name] = &watch{services: &p.services, pool: pool}
+		}
+	}
+	p.watched.Store(&next)
+	select {
+	case p.changed <- struct{}{}:
+	default: // Run has not looked yet
+	}
+	return nil
+}
+
+// watches returns the watches of the pools now.
+func (p *Prober) watches() map[string]*watch { return *p.watched.Load() }
 
 // Run probes until ctx ends. Each pool has a goroutine of its own, so that one whose
 // engines hang holds up no other.
@@ -79,19 +103,36 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 	defer p.running.Store(false)
 	var all sync.WaitGroup
-	for _, w := range p.pools {
-		all.Go(func() { panics.KeepRunning(ctx, w.run) })
+	defer all.Wait()
+	ends := map[*watch]func(){}
+	for {
+		now := p.watches()
+		for w, end := range ends {
+			if now[w.pool.Name] != w {
+				end()
+				delete(ends, w)
+			}
+		}
+		for _, w := range now {
+			if ends[w] == nil {
+				during, end := context.WithCancel(ctx)
+				ends[w] = end
+				all.Go(func() { panics.KeepRunning(during, w.run) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		}
 	}
-	all.Wait()
-	<-ctx.Done() // where there is no pool to be asked
-	return nil
 }
 
 // Capabilities returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
 // the engine is in now, or there is no such pool; [Prober.Failed] says which. It takes no
 // lock.
 func (p *Prober) Capabilities(pool string) *Capabilities {
-	w := p.byName[pool]
+	w := p.watches()[pool]
 	if w == nil {
 		return nil
 	}
@@ -101,7 +142,7 @@ func (p *Prober) Capabilities(pool string) *Capabilities {
 // Failed returns why the last probe of a pool brought nothing, or not all; "" is: it did, or
 // there was none.
 func (p *Prober) Failed(pool string) string {
-	w := p.byName[pool]
+	w := p.watches()[pool]
 	if w == nil {
 		return ""
 	}

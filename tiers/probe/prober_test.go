@@ -174,7 +174,7 @@ func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
 	p := start(t, Options{}, s, func(p *Prober) {
 		p.pace.again = time.Millisecond
-		p.pools[0].capabilities.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
+		p.watches()["p"].capabilities.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
 	})
 	c := until(t, p, "probed", func(c *Capabilities) bool { return known(c) && c.Tokenizer != "" })
 	if len(c.EOS) < 2 || c.MissingReason(MissingEOS) != "" || c.Failed != "" {
@@ -225,8 +225,8 @@ func TestAPoolWithoutABackendThatIsUpIsNotProbed(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: a.URL()})
 	looks := make(chan struct{}, 100)
 	p := start(t, Options{}, s, func(p *Prober) {
-		ask := p.pools[0].pool.Backends
-		p.pools[0].pool.Backends = func() []Backend {
+		ask := p.watches()["p"].pool.Backends
+		p.watches()["p"].pool.Backends = func() []Backend {
 			select {
 			case looks <- struct{}{}:
 			default:

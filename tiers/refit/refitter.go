@@ -62,7 +62,7 @@ var ErrReadOnly = errors.New("refit: the gateway may not change settings")
 // Options configure a [Refitter]. Book, Routes, Route and Promote are required.
 type Options struct {
 	Book       Book
-	Routes     []string
+	Routes     func() []string // live
 	Route      func(name string) Route
 	Promote    func(ctx context.Context, p Promotion) error
 	Logger     zerolog.Logger
@@ -108,7 +108,7 @@ func (r *Refitter) Round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	var routes []string
-	for _, name := range r.Routes {
+	for _, name := range r.Routes() {
 		if r.Route(name).Auto {
 			routes = append(routes, name)
 		}
@@ -139,7 +139,7 @@ func (r *Refitter) Round(ctx context.Context) {
 func (r *Refitter) publish(known map[string]Progress) {
 	known = maps.Clone(known)
 	r.known.Store(&known)
-	for _, route := range r.Routes {
+	for _, route := range r.Routes() {
 		r.metrics.candidate.WithLabelValues(route).Set(float64(known[route].Version))
 	}
 }

@@ -77,7 +77,7 @@ func (w *world) join(t *testing.T, client redis.UniversalClient) (*Refitter, *bo
 		Redis: client, Rule: func(string) risk.Rule { return usual }, Logger: zerolog.Nop(), Now: func() time.Time { return w.now },
 	})}
 	r := New(Options{
-		Book: b, Routes: []string{"org/chat", "other"}, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
+		Book: b, Routes: func() []string { return []string{"org/chat", "other"} }, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
 		Route: func(name string) Route {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const (
+	lookInterval = time.Second // between two looks for pools to end
+	// A pool that the configuration no longer has runs for minRetired at least, because requests that have just begun may
+	// pick there a moment later, and for maxRetired at most.
+	minRetired = 15 * time.Second
+	maxRetired = time.Hour
+)
+
+// poolRuns are the pools that run: each from when the configuration names it until its last request has ended. Those of
+// the configuration are started by a look, those of a reload before it is in force.
+type poolRuns struct {
+	all sync.WaitGroup
+
+	mu      sync.Mutex
+	ctx     context.Context // of all runs; nil while the replica does not run
+	running map[*pool.Pool]*poolRun
+}
+
+// poolRun is a pool that runs.
+type poolRun struct {
+	name    string
+	end     func()    // ends the run and waits for it
+	retired time.Time // when a look first found it without a place in the configuration; zero: it has one
+}
+
+// start starts a pool, if the replica runs and the pool does not.
+func (s *poolRuns) start(name string, p *servedPool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil || s.ctx.Err() != nil || s.running[p.Pool] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	var own sync.WaitGroup
+	run := func(do func(context.Context) error) {
+		s.all.Add(1)
+		own.Go(func() {
+			defer s.all.Done()
+			panics.KeepRunning(ctx, func(ctx context.Context) { _ = do(ctx) }) // nil, or it runs already
+		})
+	}
+	run(p.Run)
+	if p.index != nil {
+		run(func(ctx context.Context) error { return p.index.run(ctx, p.Pool) })
+	}
+	s.running[p.Pool] = &poolRun{name: name, end: func() { cancel(); own.Wait(); p.unwatch() }}
+}
+
+// runs reports whether a pool runs.
+func (s *poolRuns) runs(p *pool.Pool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[p] != nil
+}
+
+// retire ends the runs of pools that r no longer has, after their last requests, and returns these pools with their
+// names, and the names of all that still run.
+func (s *poolRuns) retire(r *routing, now time.Time) (ended map[*pool.Pool]string, running []string) {
+	ended = map[*pool.Pool]string{}
+	var ends []func()
+	s.mu.Lock()
+	for p, run := range s.running {
+		if r.pool(run.name) == p {
+			run.retired = time.Time{}
+		} else if run.retired.IsZero() {
+			run.retired = now
+		}
+		age := now.Sub(run.retired)
+		if !run.retired.IsZero() && (age >= maxRetired || age >= minRetired && idle(p)) {
+			ended[p] = run.name
+			ends = append(ends, run.end)
+			delete(s.running, p)
+			continue
+		}
+		running = append(running, run.name)
+	}
+	s.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+	return ended, running
+}
+
+// idle reports whether a pool has no request of this replica.
+func idle(p *pool.Pool) bool {
+	return !slices.ContainsFunc(p.Snapshot(), func(b pool.BackendState) bool { return b.InFlight > 0 })
+}
+
+// runPools runs the pools of the configuration until ctx ends.
+func (a *App) runPools(ctx context.Context) error {
+	a.runs.mu.Lock()
+	a.runs.ctx, a.runs.running = ctx, map[*pool.Pool]*poolRun{}
+	a.runs.mu.Unlock()
+	defer a.runs.all.Wait()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		a.lookAtPools()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAtPools starts the pools that the configuration names, and forgets those that have ended.
+func (a *App) lookAtPools() {
+	a.reloading.Lock() // a reload starts pools before it is in force
+	defer a.reloading.Unlock()
+	r := a.routing.Load()
+	for name, p := range r.pools {
+		a.runs.start(name, p)
+	}
+	ended, running := a.runs.retire(r, time.Now())
+	if len(ended) == 0 {
+		return
+	}
+	for p, name := range ended {
+		a.forgetPool(r, name, p)
+	}
+	a.queues.SetPools(running)
+}
+
+// forgetPool drops what is known of a pool's backends, except of those that a pool with its name has now.
+func (a *App) forgetPool(r *routing, name string, p *pool.Pool) {
+	var ids []string
+	if now := r.pool(name); now != nil {
+		for _, b := range now.Snapshot() {
+			ids = append(ids, b.ID)
+		}
+	}
+	p.ForgetMetrics(func(backend string) bool { return !slices.Contains(ids, backend) })
+	a.Breakers.Retain(name, ids)
+	a.Options.Logger.Info().Str("pool", name).Msg("a pool that the configuration no longer has was ended")
+}
+
+// queueNames returns the pools that requests may wait for: those of r, and those that still run.
+func (s *poolRuns) queueNames(r *routing) []string {
+	names := map[string]bool{}
+	for name := range r.pools {
+		names[name] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range s.running {
+		names[run.name] = true
+	}
+	return slices.Collect(maps.Keys(names))
+}

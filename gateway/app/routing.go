@@ -1,0 +1,165 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/fleet"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// routing is what the configuration says about pools and routes, and the pools that were made of it. It is never changed: a
+// reload replaces it.
+type routing struct {
+	file   *config.File
+	routes map[string]config.Route                 // by model
+	pools  map[string]*servedPool                  // by name
+	scores map[string]*atomic.Pointer[parsedScore] // by model: the calibrated score that was used last
+}
+
+// servedPool is a pool, and how it was configured.
+type servedPool struct {
+	*pool.Pool
+	def   config.Pool
+	index *kvIndex // nil without KV events
+	// unwatch ends the watching of the files of its credentials. The pool keeps those that it has.
+	unwatch func()
+}
+
+// file returns the configuration in force.
+func (a *App) file() *config.File { return a.routing.Load().file }
+
+// routes returns the names of the routes, in the order of the file.
+func (a *App) routes() []string {
+	defs := a.file().Routes
+	names := make([]string, 0, len(defs))
+	for _, def := range defs {
+		names = append(names, def.Model)
+	}
+	return names
+}
+
+// Pool returns the pool with a name, or nil.
+func (a *App) Pool(name string) *pool.Pool { return a.routing.Load().pool(name) }
+
+// pool returns the pool with a name, or nil.
+func (r *routing) pool(name string) *pool.Pool {
+	if p := r.pools[name]; p != nil {
+		return p.Pool
+	}
+	return nil
+}
+
+// poolNames returns the names of the pools, sorted.
+func (r *routing) poolNames() []string { return slices.Sorted(maps.Keys(r.pools)) }
+
+// newRouting makes the routing of a file. Pools that the file does not make different are those of was; nothing of was is
+// changed.
+func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
+	r := &routing{
+		file: f, routes: make(map[string]config.Route, len(f.Routes)), pools: make(map[string]*servedPool, len(f.Pools)),
+		scores: make(map[string]*atomic.Pointer[parsedScore], len(f.Routes)),
+	}
+	for name, def := range f.Pools {
+		if old := was.pools[name]; old != nil && samePool(old.def, def) {
+			r.pools[name] = &servedPool{old.Pool, def, old.index, old.unwatch}
+			continue
+		}
+		p, err := a.newPool(name, def)
+		if err != nil {
+			r.unwatchNew(was)
+			return nil, err
+		}
+		r.pools[name] = p
+	}
+	for _, def := range f.Routes {
+		r.routes[def.Model] = def
+		if r.scores[def.Model] = was.scores[def.Model]; r.scores[def.Model] == nil {
+			r.scores[def.Model] = new(atomic.Pointer[parsedScore])
+		}
+	}
+	return r, nil
+}
+
+// unwatchNew ends the watching of files of pools that was does not have.
+func (r *routing) unwatchNew(was *routing) {
+	for name, p := range r.pools {
+		if was.pool(name) != p.Pool {
+			p.unwatch()
+		}
+	}
+}
+
+// samePool reports whether a running pool can take over a new definition: the engines are of the same kind, and are found
+// and reached in the same way.
+func samePool(a, b config.Pool) bool {
+	return a.Model == b.Model && a.Discover == b.Discover && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS
+}
+
+// update gives a running pool what is new in its definition.
+func (p *servedPool) update() error {
+	p.SetPrice(p.def.USDPerHour)
+	if p.def.Discover != "" {
+		return nil
+	}
+	return p.SetBackends(p.def.Backends)
+}
+
+// newPool makes a pool. It watches its backends when it runs.
+func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
+	own, unwatch, err := poolCredentials(name, def, a.files)
+	if err != nil {
+		return nil, err
+	}
+	served := &servedPool{def: def, index: a.indexOf(name, def.KVEvents, own), unwatch: unwatch}
+	o := pool.Options{
+		Credentials: own, HTTPS: def.TLS.On,
+		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
+		Priorities: def.Scheduler == config.SchedulerPriority,
+		Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
+		Pressure:   func() pressure.Config { return a.Settings.Snapshot().Global().Pressure },
+		Open:       func(backend string) bool { return a.Breakers.Open(name, backend) },
+		Shut:       func(backend string) bool { return a.Breakers.Shut(name, backend) },
+		Ramp:       func(backend string) float64 { return a.Breakers.Ramp(name, backend) },
+		Fleet:      a.Fleet,
+		OnCapacity: func() { a.queues.Wake(name) },
+		Logger:     a.Options.Logger, Registerer: a.Options.Registerer,
+	}
+	if served.index != nil {
+		o.Index = served.index
+	}
+	if served.Pool, err = pool.New(o); err != nil {
+		unwatch()
+		return nil, fmt.Errorf("pools: %w", err)
+	}
+	return served, nil
+}
+
+// tierRoutes returns the routes for the cascade.
+func (a *App) tierRoutes(r *routing) []tiers.Route {
+	var out []tiers.Route
+	for _, def := range r.file.Routes {
+		out = append(out, tiers.Route{
+			Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
+			Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
+			Prices: r.prices(def),
+		})
+	}
+	return out
+}
+
+// fleetPools returns the pools for the fleet.
+func (r *routing) fleetPools() []fleet.Pool {
+	var out []fleet.Pool
+	for _, name := range r.poolNames() {
+		out = append(out, r.pools[name].Pool)
+	}
+	return out
+}
