@@ -84,6 +84,7 @@ type App struct {
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver
+	listeners   listeners
 	console     *console.Console // nil is none
 	Operators   *operator.Set    // nil: no tokens are configured
 	gateway     *gateway.Gateway
@@ -126,6 +127,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	if err := a.makeOperators(); err != nil {
+		return nil, err
+	}
+	if err := a.makeListeners(); err != nil {
 		return nil, err
 	}
 	a.makeConsole()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/operator"
@@ -50,7 +51,14 @@ func Check(f *config.File) (CheckResult, error) {
 			return CheckResult{}, err
 		}
 	}
-	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), readableSecrets(files))}, nil
+	expiry := certificates.NewExpiry(certificates.Options{})
+	if _, err := listenerTLS("tls", f.TLS, files, expiry); err != nil {
+		return CheckResult{}, err
+	}
+	if _, err := listenerTLS("admin_tls", f.AdminTLS, files, expiry); err != nil {
+		return CheckResult{}, err
+	}
+	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), expiry.Warnings(), readableSecrets(files))}, nil
 }
 
 // warnings lists gaps in a valid file, and settings that have no effect.

@@ -14,6 +14,7 @@ type File struct {
 	// AdminTokensFile is the path of the operators' tokens; "" is none: then the admin listener must be on
 	// loopback, and its console is read-only.
 	AdminTokensFile string
+	TLS, AdminTLS   ListenerTLS // of the two listeners; the zero value is plain HTTP
 
 	Redis    Redis
 	Cache    Cache

@@ -14,6 +14,13 @@ var Fields = []FieldDoc{
 		"SCOPES is a comma-separated list of `metrics` (`/metrics`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
 		"With it, every change at the admin listener needs a token (`Authorization: Bearer …`, or a console session), and on an address that is not loopback every read too; `/livez` and `/readyz` never do. " +
 		"Read again when it changes: removed tokens and their sessions are refused within 4 s. Without the file the console is read-only."},
+	{"tls.cert_file", "none: plain HTTP", "Path of a PEM file with the public listener's certificate, followed by its intermediate certificates. With it the listener speaks TLS 1.2 or newer, HTTP/1.1 and HTTP/2, and nothing else. " +
+		"The files of `tls` are read again when they change, see *Files that are read again*: new connections get the new certificate, open connections stay. A certificate that does not fit `tls.key_file`, has expired or is not valid yet is refused. From 14 days before the certificate expires, the log, `/admin/status` and the console warn."},
+	{"tls.key_file", "required with `tls`", "Path of a PEM file with the private key of `tls.cert_file`, without a password."},
+	{"tls.client_ca_file", "none", "Path of a PEM file with the certificate authorities of the clients. With it every client must present a certificate that one of them has signed, besides what `identity` needs; `/livez` and `/readyz` are no exception. Revoked certificates are not recognized."},
+	{"admin_tls.cert_file", "none: plain HTTP", "Path of a PEM file with the admin listener's certificate, as `tls.cert_file`. The commands of `foregate` then need `--admin https://HOST:PORT` and `--ca-file`."},
+	{"admin_tls.key_file", "required with `admin_tls`", "Path of a PEM file with the private key of `admin_tls.cert_file`, without a password."},
+	{"admin_tls.client_ca_file", "none", "Path of a PEM file with the certificate authorities of the admin listener's clients, as `tls.client_ca_file`; scrapes and probes are clients, too. Changes and reads need operators' tokens as before."},
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},

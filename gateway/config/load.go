@@ -69,6 +69,8 @@ func read(f *File, b *yamlfile.Fields) {
 	b.At("listen").Text(&f.Listen)
 	b.At("admin").Text(&f.Admin)
 	b.At("admin_tokens_file").Text(&f.AdminTokensFile)
+	readListenerTLS(&f.TLS, b.At("tls"))
+	readListenerTLS(&f.AdminTLS, b.At("admin_tls"))
 	readRedis(&f.Redis, b.At("redis").Fields())
 	readCache(&f.Cache, b.At("cache").Fields())
 	readIdentity(&f.Identity, b.At("identity").Fields())

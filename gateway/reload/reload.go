@@ -27,6 +27,8 @@ type File struct {
 	Paths   []string // in the order of Apply's contents
 	Max     int64    // bytes of each
 	Secret  bool     // warn if every user of the machine may read it
+	Fields  []string // names of the paths, which errors then begin with; nil if Setting is enough
+	Public  []string // the paths that hold no secret although others do; only with Secret
 
 	// Apply applies the contents, or changes nothing and returns why, without repeating anything of them.
 	// After Add only the goroutine of Run calls it.
@@ -253,10 +255,13 @@ func (f *File) contents() (contents [][]byte, open bool, err error) {
 	contents = make([][]byte, len(f.Paths))
 	for i, path := range f.Paths {
 		data, all, err := Read(path, f.Max)
-		if err != nil {
+		switch {
+		case err != nil && f.Fields != nil:
+			return nil, false, fmt.Errorf("%s: %w", f.Fields[i], err)
+		case err != nil:
 			return nil, false, err
 		}
-		contents[i], open = data, open || all
+		contents[i], open = data, open || all && !slices.Contains(f.Public, path)
 	}
 	return contents, open, nil
 }

@@ -92,8 +92,15 @@ func serve(t testing.TB, file *config.File, path string) *Replica {
 		return strings.Contains(r.Log.String(), `"message":"serving"`)
 	})
 	r.Address = r.Addr().String()
-	r.URL, r.Admin = "http://"+r.Address, "http://"+r.AdminAddr().String()
+	r.URL, r.Admin = scheme(file.TLS)+r.Address, scheme(file.AdminTLS)+r.AdminAddr().String()
 	return r
+}
+
+func scheme(t config.ListenerTLS) string {
+	if t.On() {
+		return "https://"
+	}
+	return "http://"
 }
 
 // Stop has the replica drain and waits until it has ended.
