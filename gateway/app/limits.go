@@ -27,7 +27,7 @@ func (a *App) makeLimiter() {
 
 // makeUsage makes the meter of what tenants use, over all replicas of the fleet.
 func (a *App) makeUsage() {
-	a.usage = usage.New(usage.Options{
+	a.Usage = usage.New(usage.Options{
 		Redis: a.Options.Stores.Control, Embedded: a.Options.Stores.Embedded != nil, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 }
