@@ -34,7 +34,7 @@ func (g *Gateway) checkBody(w http.ResponseWriter, r *http.Request) error {
 	case !isJSON(r.Header):
 		return errContentType
 	case r.ContentLength > g.opts.Limits.Body:
-		w.Header().Set("Connection", "close")
+		closeUnread(w, r)
 		return errTooLarge
 	}
 	return nil
@@ -63,7 +63,7 @@ type bodyReader struct {
 // take reads a body, bounded in size and time.
 func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > b.max {
-		w.Header().Set("Connection", "close")
+		closeUnread(w, r)
 		return nil, errTooLarge
 	}
 	rc := http.NewResponseController(w)
@@ -74,7 +74,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err == nil {
 		return body, nil
 	}
-	w.Header().Set("Connection", "close")
+	closeUnread(w, r)
 	_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body
 	refused, isRefused := errors.AsType[*upload.Error](err)
 	switch {

@@ -227,6 +227,11 @@ func failureProblem(f *engine.Failure) *problem {
 		return timedOut(engine.Timeout)
 	case engine.Rejected:
 		return rejected(f)
+	case engine.Unauthorized: // no 401 or 403: the client's own key is good, and a retry does not change the pool's
+		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
+			Message: "The gateway has no access to the backends of this model. An operator of the gateway must fix that; your API key is not the cause.",
+			Type:    "server_error", Code: string(f.Kind),
+		}}
 	}
 	return &problem{
 		status: http.StatusBadGateway, retryable: true,

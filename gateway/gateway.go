@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -64,6 +65,9 @@ type Options struct {
 	Admin     string        // address of the admin listener; "" is none
 	Operators *operator.Set // who may act there; its creator runs it; nil: pages are read-only, and the listener must be on loopback
 	Console   http.Handler  // served under /console/ there; nil is none
+
+	TLS      func() *tls.Config // of a new connection at the public listener, with HTTP/2; nil is plain HTTP
+	AdminTLS func() *tls.Config // of a new connection at the admin listener; nil is plain HTTP
 
 	Cascade        *tiers.Cascade
 	Models         func() []Model // live
@@ -130,28 +134,6 @@ type Gateway struct {
 	failed        chan error
 }
 
-// listener is the public or the admin server with its connections and its socket. The socket is nil before
-// Start and if the listener is disabled.
-type listener struct {
-	server *http.Server
-	conns  *conns.Table
-	ln     net.Listener
-	addr   net.Addr
-}
-
-// open listens on addr, or uses ln if it is given.
-func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error {
-	if ln == nil {
-		var lc net.ListenConfig
-		var err error
-		if ln, err = lc.Listen(ctx, "tcp", addr); err != nil {
-			return err
-		}
-	}
-	d.ln, d.addr = d.conns.Listen(ln), ln.Addr()
-	return nil
-}
-
 // errDraining is the reason why requests are cut when the grace period is over.
 var errDraining = errors.New("gateway is draining")
 
@@ -191,9 +173,9 @@ func New(o Options) (*Gateway, error) {
 	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
 	l := g.opts.Limits
-	g.public = g.newListener(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
+	g.public = g.newListener(g.routes(), o.TLS, conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
+	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), o.AdminTLS, conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
 	return g, nil
 }
 
@@ -244,27 +226,6 @@ func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
 	})
 }
 
-// maxAdminConns bounds the open connections of operators, probes and scrapes. They are separate from the
-// clients' connections. One address gets half of them, so that probes always get one.
-const maxAdminConns = 64
-
-// newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
-// because answers are streams; body reads and all writes have rolling deadlines instead.
-func (g *Gateway) newListener(h http.Handler, o conns.Options) listener {
-	o.MaxIdle = 75 * time.Second // longer than a load balancer's 60 s, so that the balancer closes first
-	o.Registerer = g.opts.Registerer
-	d := listener{conns: conns.New(o), server: &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		MaxHeaderBytes:    g.opts.Limits.Header,
-		ErrorLog:          newServerLog(g.log),
-
-		DisableGeneralOptionsHandler: true, // checkRequest handles OPTIONS *, like all others
-	}}
-	d.conns.Guard(d.server)
-	return d
-}
-
 // Start listens and serves. It returns when both listeners are open.
 func (g *Gateway) Start() error {
 	if err := g.listen(); err != nil {
@@ -279,33 +240,6 @@ func (g *Gateway) Start() error {
 		g.background.Go(func() { g.serve(g.admin) })
 	}
 	return nil
-}
-
-func (g *Gateway) listen() error {
-	if err := g.public.open(g.tasksCtx, g.opts.Listen, g.opts.Listener); err != nil {
-		return fmt.Errorf("public listener: %w", err)
-	}
-	if g.opts.Admin == "" {
-		return nil
-	}
-	if err := g.admin.open(g.tasksCtx, g.opts.Admin, nil); err != nil {
-		_ = g.public.ln.Close() // nothing was served on it yet
-		return fmt.Errorf("admin listener: %w", err)
-	}
-	g.guard.local = onLoopback(g.admin.addr)
-	if !g.guard.local && g.guard.operators == nil {
-		_ = g.public.ln.Close()
-		_ = g.admin.ln.Close()
-		return fmt.Errorf("admin listener: %v is not on loopback, so it needs operators' tokens", g.admin.addr)
-	}
-	return nil
-}
-
-func (g *Gateway) serve(d listener) {
-	if err := d.server.Serve(d.ln); !errors.Is(err, http.ErrServerClosed) {
-		g.log.Error().Err(err).Msg("listener failed")
-		g.failed <- err
-	}
 }
 
 // Failed delivers the error of a listener that failed.
@@ -372,15 +306,10 @@ func (g *Gateway) stop(ctx context.Context) {
 	defer cancel()
 	cut := time.AfterFunc(max(grace-cutBefore, grace/2), func() { g.cutStreams(errDraining) })
 	defer cut.Stop()
-	if err := g.public.server.Shutdown(ctx); err != nil {
-		g.cutStreams(errDraining)
-		last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-		_ = g.public.server.Shutdown(last) // clients that can still be reached get the reason
-		done()
-		_ = g.public.server.Close()
-	}
+	g.public.shutdown(ctx, func() { g.cutStreams(errDraining) })
 	g.stopTasks()
-	_ = g.admin.server.Close() // scrapes can be repeated
+	g.admin.conns.Abort()      // scrapes can be repeated
+	_ = g.admin.server.Close() // of closed connections
 	g.background.Wait()
 	g.cutStreams(errDraining)
 }

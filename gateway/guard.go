@@ -295,7 +295,7 @@ func sameSite(r *http.Request, token bool) error {
 		return nil
 	}
 	for _, raw := range r.Header.Values("Origin") {
-		if o, err := url.Parse(raw); err != nil || !strings.EqualFold(o.Host, r.Host) {
+		if o, err := url.Parse(raw); err != nil || !strings.EqualFold(o.Host, r.Host) || r.TLS != nil && o.Scheme != "https" {
 			return errCrossSite
 		}
 	}

@@ -81,6 +81,7 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		o.Inspector, o.Cache = within{}, cache.NewStore(cache.Options{Sealer: sealer})
 		o.Risk = func(context.Context) ([]RiskView, error) { return nil, nil }
 		o.RiskFrontiers = func(context.Context) (RiskFrontiers, error) { return RiskFrontiers{}, nil }
+		o.Reload = func(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
 	})
 	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}, f, d

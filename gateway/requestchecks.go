@@ -22,19 +22,19 @@ const (
 // which the server does not show).
 func (g *Gateway) checkRequest(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	if len(r.TransferEncoding) > 0 {
-		w.Header().Set("Connection", "close")
+		closeUnread(w, r)
 	}
 	err := checkTarget(r)
 	if err == nil && g.opts.Identity.Open() {
 		err = ownPage(r)
 	}
 	if err != nil {
-		w.Header().Set("Connection", "close")
+		closeUnread(w, r)
 		return err
 	}
 	id, err := identity.Header(r.Header, "X-Request-Id", 64)
 	if err != nil {
-		w.Header().Set("Connection", "close")
+		closeUnread(w, r)
 		return err
 	}
 	if id != "" {
@@ -42,6 +42,14 @@ func (g *Gateway) checkRequest(l *accessRecord, w http.ResponseWriter, r *http.R
 		l.setID(w.Header(), id)
 	}
 	return nil
+}
+
+// closeUnread closes the connection of a refused request after its answer, because what follows on it may not be what the
+// client means. With HTTP/2 requests have streams of their own, and the others on the connection are not to blame.
+func closeUnread(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // withDeadlines bounds the time of clients that do not send a body or do not read an answer, because their

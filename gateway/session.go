@@ -61,7 +61,7 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	g.log.Info().Str("operator", o.Name).Str("remote", r.RemoteAddr).Msg("signed in at the console")
 	s := g.guard.operators.BeginSession(o)
-	http.SetCookie(w, cookie(r, s.Value, int(operator.SessionLifetime.Seconds())))
+	http.SetCookie(w, g.cookie(r, s.Value, int(operator.SessionLifetime.Seconds())))
 	writeJSON(w, g.sessionView(&s))
 }
 
@@ -86,13 +86,14 @@ func (g *Gateway) signOut(w http.ResponseWriter, r *http.Request) {
 		}
 		g.log.Info().Str("operator", s.Operator.Name).Str("remote", r.RemoteAddr).Bool("shared", out.Shared).Msg("signed out at the console")
 	}
-	http.SetCookie(w, cookie(r, "", -1))
+	http.SetCookie(w, g.cookie(r, "", -1))
 	writeJSON(w, out)
 }
 
-func cookie(r *http.Request, value string, age int) *http.Cookie {
+// cookie is the session's cookie. Browsers send it over TLS only, if the listener or a proxy before it speaks that.
+func (g *Gateway) cookie(r *http.Request, value string, age int) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: value, Path: "/", MaxAge: age,
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: g.opts.AdminTLS != nil || r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	}
 }

@@ -20,7 +20,8 @@ type sink struct {
 	stream bool             // the client asked for a stream
 	began  bool
 	wait   time.Duration // maximum for one write, see [Timeouts]
-	until  time.Time     // the current write deadline
+	until  time.Time     // the current write deadline; HTTP/1.1 only
+	guard  *writeGuard   // nil for HTTP/1.1
 	first  time.Time     // time of the first byte
 
 	brokenOff bool // the client of a stream got the error event
@@ -34,6 +35,7 @@ var _ pipeline.Client = (*sink)(nil)
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
 	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
 	l.out = &l.sink
+	l.out.guard = newWriteGuard(&l.out.rc, r)
 	return l.out
 }
 
@@ -132,7 +134,10 @@ func (h *headers) set(name, value string) {
 
 // Write sends p and flushes.
 func (s *sink) Write(p []byte) error {
-	if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // not on every write: it costs as much as a small write
+	if s.guard != nil {
+		s.guard.begin(s.wait)
+		defer s.guard.end()
+	} else if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // not on every write: it costs as much as a small write
 		s.until = now.Add(s.wait)
 		if err := s.rc.SetWriteDeadline(s.until); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
@@ -45,14 +46,14 @@ type Options struct {
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	ContextWindow func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil: always unknown
-	Capabilities  func(pool string) *probe.Capabilities                     // what the engines of a pool support; nil: always unknown
-	Evidence      audit.Evidence                                            // outcomes of audits; nil: none
-	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil: none
-	AuditsAll     func(route string) bool                                   // whether audits of a route are of drafts with any score, for a candidate score; nil: never
-	Replicas      func() int                                                // replicas that share the evidence; nil: one
-	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to shed requests of a route and priority class; nil: never
-	Random        func(request string, p inflight.Purpose) float64          // random numbers from [0, 1); nil: math/rand
+	ContextWindow func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // asks a backend for its context length in tokens; nil: always unknown
+	Capabilities  func(pool string) *probe.Capabilities                                                   // what the engines of a pool support; nil: always unknown
+	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: none
+	ScoreMaps     func(route string, version int) *accept.ScoreMap                                        // calibrated scores; nil: none
+	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
+	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
+	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
+	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
 
 	Registerer prometheus.Registerer // nil: no metrics
 }

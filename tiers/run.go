@@ -33,7 +33,7 @@ func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 		if b.Down {
 			continue
 		}
-		tokens, err := c.windows.read(ctx, b.URL, p.Model())
+		tokens, err := c.windows.read(ctx, b.URL, p.Model(), p.Credentials())
 		if err == nil {
 			c.windows.set(p.Name(), tokens)
 			return nil

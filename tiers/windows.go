@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 // contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
 // only the engine's model card (/v1/models) tells how many fit.
 type contextWindows struct {
-	read func(ctx context.Context, url, model string) (int, error) // nil: always unknown
+	read func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // nil: always unknown
 
 	mu sync.RWMutex
 	by map[string]int // pool → max_model_len

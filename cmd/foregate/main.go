@@ -1,4 +1,4 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, settings, status, risk, cache, ready, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, ready, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at assemble in replica.go.
@@ -23,6 +23,7 @@ type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run a gateway replica."`
 	Demo     demoCmd     `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, traffic."`
 	Check    checkCmd    `cmd:"" help:"Check a configuration file and say what is wrong with it."`
+	Reload   reloadCmd   `cmd:"" help:"Have a replica read its configuration file and the files that it names again."`
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
 	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it; fit calibrated scores."`

@@ -29,7 +29,9 @@ type server struct {
 	base, admin string // URLs of the two listeners
 	addr        string // of the public one
 
+	config    string        // its file
 	interrupt func()        // has it stop
+	hangUp    func()        // has it read its files again
 	log       *apptest.Log  // its standard error
 	serving   chan struct{} // closed when it has told its addresses
 	exited    chan struct{} // closed when it has ended
@@ -44,7 +46,8 @@ func serve(t *testing.T, config string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "serve", "-c", configFile(t, config))
+	file := configFile(t, config)
+	cmd := exec.Command(exe, "serve", "-c", file)
 	cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -53,9 +56,10 @@ func serve(t *testing.T, config string) *server {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &server{log: &apptest.Log{}, serving: make(chan struct{}), exited: make(chan struct{})}
+	p := &server{config: file, log: &apptest.Log{}, serving: make(chan struct{}), exited: make(chan struct{})}
 	p.interrupt = func() { _ = cmd.Process.Signal(syscall.SIGTERM) } // one that has ended does not mind
-	t.Cleanup(func() { _ = cmd.Process.Kill() })                     // by its id, after the end below
+	p.hangUp = func() { _ = cmd.Process.Signal(syscall.SIGHUP) }
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // by its id, after the end below
 	go p.watch(stderr, cmd.Wait)
 	p.begin(t)
 	return p

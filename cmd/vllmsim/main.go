@@ -41,6 +41,13 @@ type flags struct {
 
 	StreamInterval int `group:"The wire" name:"stream-interval" default:"1" help:"Tokens in a chunk of a stream; the first one and the end do not wait."`
 
+	APIKey         []string `group:"The wire" name:"api-key" env:"VLLM_API_KEY" placeholder:"KEY" help:"Keys of which requests to /v1/… need one as Authorization: Bearer KEY. /health, /metrics and /tokenize stay open, as vLLM's."`
+	KeyForAllPaths bool     `group:"The wire" name:"key-for-all-paths" help:"All paths need the key, as with a proxy in front of vLLM."`
+	SSLCertFile    string   `group:"The wire" name:"ssl-certfile" placeholder:"FILE" help:"PEM file of the server's certificate: the listener speaks TLS."`
+	SSLKeyFile     string   `group:"The wire" name:"ssl-keyfile" placeholder:"FILE" help:"PEM file of its private key."`
+	SSLCACerts     string   `group:"The wire" name:"ssl-ca-certs" placeholder:"FILE" help:"PEM file of the authorities of client certificates."`
+	SSLCertReqs    int      `group:"The wire" name:"ssl-cert-reqs" default:"0" help:"Client certificates: 0 asks for none, 1 verifies one that is shown, 2 requires one."`
+
 	Metrics             string `group:"The wire" default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 (vLLM 0.7 and before) or v1."`
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
 	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
@@ -115,6 +122,11 @@ func (f *flags) options() (vllmsim.Options, error) {
 		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
 		StreamInterval: f.StreamInterval, Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
 		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}
+	o.APIKeys, o.KeyForAllPaths = f.APIKey, f.KeyForAllPaths
+	var err error
+	if o.TLS, err = (vllmsim.SSL{CertFile: f.SSLCertFile, KeyFile: f.SSLKeyFile, CACerts: f.SSLCACerts, CertReqs: f.SSLCertReqs}).Config(); err != nil {
+		return o, err
+	}
 	// What is zero in the library stands for a default; here it was said.
 	if f.TimeScale == 0 {
 		return o, errors.New("time scale 0 stands still")
@@ -137,7 +149,6 @@ func (f *flags) options() (vllmsim.Options, error) {
 	if f.Fault == "" {
 		return o, nil
 	}
-	var err error
 	o.Fault, err = vllmsim.ParseFault([]byte(f.Fault))
 	return o, err
 }

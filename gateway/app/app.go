@@ -30,6 +30,7 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
@@ -70,6 +71,7 @@ type App struct {
 	Breakers    *breaker.Set
 	events      *kvevents.Index // nil before a pool has KV events
 	Fleet       *fleet.Fleet
+	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
 	Budgets     *budgets.Ledger
@@ -84,6 +86,7 @@ type App struct {
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver
+	listeners   listeners
 	console     *console.Console // nil is none
 	Operators   *operator.Set    // nil: no tokens are configured
 	gateway     *gateway.Gateway
@@ -92,7 +95,7 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now()}
+	a := &App{Options: o, began: time.Now(), transports: upstream.NewTransports()}
 	a.routing.Store(&routing{file: o.File})
 	if err := a.makeFiles(); err != nil {
 		return nil, err
@@ -126,6 +129,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	if err := a.makeOperators(); err != nil {
+		return nil, err
+	}
+	if err := a.makeListeners(); err != nil {
 		return nil, err
 	}
 	a.makeConsole()

@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -72,12 +73,17 @@ func (a *App) probe(ctx context.Context, name, backend string) error {
 func probeKind(err error) engine.FailureKind {
 	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
 		switch {
+		case credentials.RefusedBy(status.Code) != nil:
+			return engine.Unauthorized
 		case status.Code == http.StatusTooManyRequests:
 			return engine.Backpressure
 		case status.Code >= 400 && status.Code < 500:
 			return engine.Rejected
 		}
 		return engine.ServerError
+	}
+	if credentials.RefusalOf(err) != nil {
+		return engine.Unauthorized
 	}
 	op, dialled := errors.AsType[*net.OpError](err)
 	if _, dns := errors.AsType[*net.DNSError](err); dns || dialled && op.Op == "dial" {

@@ -16,7 +16,8 @@ routes: [{model: both, draft: small, target: large}, {model: alone, target: smal
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{Options: Options{File: f}}
+	a := &App{}
+	a.routing.Store(&routing{file: f, routes: map[string]config.Route{"both": f.Routes[0], "alone": f.Routes[1]}})
 	for route, want := range map[string][2]string{"both": {"s 2026-01", "l"}, "alone": {"", "s 2026-01"}, "none": {}} {
 		if draft, target := a.served(route); draft != want[0] || target != want[1] {
 			t.Errorf("%s: %q and %q, want %q", route, draft, target, want)

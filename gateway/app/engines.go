@@ -8,16 +8,16 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // makeProber makes the prober of engine capabilities, for all pools that take part in drafting.
 func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
-		Pools: a.probedPools(a.routing.Load()), Transport: upstream.NewTransport(), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Pools: a.probedPools(a.routing.Load()), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 	return err
 }
@@ -45,6 +45,13 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 			}
 			return out
 		}}
+		shown := func() *credentials.Credentials { return a.Pool(name).Credentials() }
+		asked.Transport = a.transports.Of(shown)
+		asked.Ended = func(backend string, err error) {
+			if p := a.Pool(name); p != nil {
+				p.NoteProbe(backend, p.Credentials(), err)
+			}
+		}
 		asked.Optional = func() bool {
 			open, _, _ := a.cascade.ScoringState(name)
 			p := a.Pool(name)

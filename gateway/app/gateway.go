@@ -20,7 +20,7 @@ func (a *App) makeGateway() error {
 func (a *App) serving() gateway.Options {
 	f := a.Options.File
 	o := gateway.Options{
-		Listen: f.Listen, Listener: a.Options.Listener,
+		Listen: f.Listen, Listener: a.Options.Listener, TLS: a.listeners.public,
 		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter, Budgets: a.Budgets,
 		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:  a.timeouts,
@@ -43,7 +43,7 @@ func (a *App) models() []gateway.Model {
 
 // observing adds the operators' options: admin listener, log and traces.
 func (a *App) observing(o *gateway.Options) {
-	o.Admin, o.Operators, o.SettingsEditor = a.Options.Admin, a.Operators, a.settingsEditor()
+	o.Admin, o.AdminTLS, o.Operators, o.SettingsEditor = a.Options.Admin, a.listeners.admin, a.Operators, a.settingsEditor()
 	o.Routes, o.Fleet, o.Inspector = a.RouteStates, backendAdmin{a}, inspector{a}
 	o.Tenants = func() []gateway.TenantView { return a.tenantViews() }
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
@@ -64,6 +64,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 	loops := []gateway.BackgroundTask{
 		{Name: "pools", Run: a.runPools},
 		{Name: "files", Run: a.files.Run},
+		{Name: "certificates", Run: a.listeners.expiry.Run},
 		{Name: "settings", Run: a.Settings.Run},
 		{Name: "cascade", Run: a.cascade.Run},
 		{Name: "engine connections", Run: a.upstream.Run},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -26,14 +27,14 @@ type kvIndex struct {
 }
 
 // indexOf makes the index of a pool that has KV events, nil for any other.
-func (a *App) indexOf(name string, port int) *kvIndex {
+func (a *App) indexOf(name string, port int, own *credentials.Live) *kvIndex {
 	if port == 0 {
 		return nil
 	}
 	if a.events == nil {
 		a.events = kvevents.New(kvevents.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	}
-	return &kvIndex{pool: name, port: port, events: a.events, tokens: kvevents.NewTokenizer(kvevents.TokenizerOptions{})}
+	return &kvIndex{pool: name, port: port, events: a.events, tokens: kvevents.NewTokenizer(kvevents.TokenizerOptions{Transport: a.transports.Of(own.Now)})}
 }
 
 // blockTokens is the block size in tokens: vLLM's default on GPUs.

@@ -56,7 +56,7 @@ func (s *poolRuns) start(name string, p *servedPool) {
 	if p.index != nil {
 		run(func(ctx context.Context) error { return p.index.run(ctx, p.Pool) })
 	}
-	s.running[p.Pool] = &poolRun{name: name, end: func() { cancel(); own.Wait() }}
+	s.running[p.Pool] = &poolRun{name: name, end: func() { cancel(); own.Wait(); p.unwatch() }}
 }
 
 // runs reports whether a pool runs.

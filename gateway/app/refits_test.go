@@ -19,7 +19,8 @@ import (
 // refitting is as much of a replica as refits need.
 func refitting(t *testing.T, s stores.Stores) *App {
 	t.Helper()
-	a := &App{Options: Options{File: &config.File{Routes: []config.Route{{Model: "chat"}}}, Stores: s, Logger: zerolog.Nop()}}
+	a := &App{Options: Options{Stores: s, Logger: zerolog.Nop()}}
+	a.routing.Store(&routing{file: &config.File{Routes: []config.Route{{Model: "chat"}}}})
 	a.makeSettings(t.Context())
 	a.makeEvidence()
 	a.makeRefits()

@@ -25,33 +25,43 @@ const (
 // watchConfig has the configuration file read again when it changes.
 func (a *App) watchConfig() error {
 	a.restart.Store(&[]string{})
+	a.registerReloads()
 	if a.Options.Path == "" {
 		return nil
 	}
-	err := a.files.Add(reload.File{
+	return a.files.Add(reload.File{
 		Setting: configSetting, Paths: []string{a.Options.Path}, Max: config.MaxFile,
 		Apply: func(contents [][]byte) error { return a.applyConfig(contents[0]) },
 	})
-	if err != nil || a.Options.Registerer == nil {
-		return err
+}
+
+// registerReloads registers the metrics of the configuration file. A replica without a file has the configuration that it
+// was started with.
+func (a *App) registerReloads() {
+	if a.Options.Registerer == nil {
+		return
+	}
+	state := func() reload.State {
+		if s, ok := a.files.State(configSetting); ok {
+			return s
+		}
+		return reload.State{Since: a.began}
 	}
 	gauge := func(name, help string, value func() float64) {
 		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	gauge("foregate_config_last_reload_successful", "1 if the current content of the configuration file is in force, 0 if its last valid content is.", func() float64 {
-		if s, ok := a.files.State(configSetting); ok && s.Error == "" {
-			return 1
+		if state().Error != "" {
+			return 0
 		}
-		return 0
+		return 1
 	})
 	gauge("foregate_config_last_reload_success_timestamp_seconds", "When the configuration in force was read, as Unix time.", func() float64 {
-		s, _ := a.files.State(configSetting)
-		return float64(s.Since.UnixMilli()) / 1e3
+		return float64(state().Since.UnixMilli()) / 1e3
 	})
 	gauge("foregate_config_restart_required", "Number of top-level fields of the configuration file whose new values are in force only after a restart.", func() float64 {
 		return float64(len(*a.restart.Load()))
 	})
-	return nil
 }
 
 // applyConfig puts a configuration file into force, as far as a running replica can, or changes nothing.
@@ -155,9 +165,10 @@ func (a *App) warn(all []string) {
 	a.warnings.Store(&all)
 }
 
-// allWarnings returns the warnings about the configuration in force, and about what waits for a restart.
+// allWarnings returns the warnings about the configuration in force, about certificates that expire soon, and about what
+// waits for a restart.
 func (a *App) allWarnings() []string {
-	out := slices.Clone(*a.warnings.Load())
+	out := slices.Concat(*a.warnings.Load(), a.listeners.expiry.Warnings())
 	if waits := *a.restart.Load(); len(waits) > 0 {
 		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(waits, ", ")))
 	}

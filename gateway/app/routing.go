@@ -29,6 +29,8 @@ type servedPool struct {
 	*pool.Pool
 	def   config.Pool
 	index *kvIndex // nil without KV events
+	// unwatch ends the watching of the files of its credentials. The pool keeps those that it has.
+	unwatch func()
 }
 
 // file returns the configuration in force.
@@ -67,11 +69,12 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	}
 	for name, def := range f.Pools {
 		if old := was.pools[name]; old != nil && samePool(old.def, def) {
-			r.pools[name] = &servedPool{old.Pool, def, old.index}
+			r.pools[name] = &servedPool{old.Pool, def, old.index, old.unwatch}
 			continue
 		}
 		p, err := a.newPool(name, def)
 		if err != nil {
+			r.unwatchNew(was)
 			return nil, err
 		}
 		r.pools[name] = p
@@ -85,10 +88,19 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	return r, nil
 }
 
-// samePool reports whether a running pool can take over a new definition: the engines are of the same kind and are found
-// in the same way.
+// unwatchNew ends the watching of files of pools that was does not have.
+func (r *routing) unwatchNew(was *routing) {
+	for name, p := range r.pools {
+		if was.pool(name) != p.Pool {
+			p.unwatch()
+		}
+	}
+}
+
+// samePool reports whether a running pool can take over a new definition: the engines are of the same kind, and are found
+// and reached in the same way.
 func samePool(a, b config.Pool) bool {
-	return a.Model == b.Model && a.Discover == b.Discover && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents
+	return a.Model == b.Model && a.Discover == b.Discover && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS
 }
 
 // update gives a running pool what is new in its definition.
@@ -102,8 +114,13 @@ func (p *servedPool) update() error {
 
 // newPool makes a pool. It watches its backends when it runs.
 func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
-	served := &servedPool{def: def, index: a.indexOf(name, def.KVEvents)}
+	own, unwatch, err := poolCredentials(name, def, a.files)
+	if err != nil {
+		return nil, err
+	}
+	served := &servedPool{def: def, index: a.indexOf(name, def.KVEvents, own), unwatch: unwatch}
 	o := pool.Options{
+		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
 		Priorities: def.Scheduler == config.SchedulerPriority,
 		Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
@@ -118,8 +135,8 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	if served.index != nil {
 		o.Index = served.index
 	}
-	var err error
 	if served.Pool, err = pool.New(o); err != nil {
+		unwatch()
 		return nil, fmt.Errorf("pools: %w", err)
 	}
 	return served, nil

@@ -1,21 +1,11 @@
 package app
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
+	"github.com/foregate/foregate/gateway/secrets"
 	"github.com/foregate/foregate/gateway/tracing"
-)
-
-const (
-	maxHeaderFile   = 16 << 10 // bytes
-	maxTraceHeaders = 16
 )
 
 // makeTracer makes the exporter to a collector, if the file names one.
@@ -45,36 +35,13 @@ func traceHeaders(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseHeaders(data)
-}
-
-// parseHeaders parses "NAME: VALUE" lines; empty lines and lines that begin with # are ignored. Errors never
-// repeat a line, because it may be a key.
-func parseHeaders(data []byte) (map[string]string, error) {
-	if len(data) > maxHeaderFile {
-		return nil, fmt.Errorf("more than %d bytes", maxHeaderFile)
+	list, err := secrets.Headers(data)
+	if err != nil {
+		return nil, err
 	}
-	headers := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("line %d: want NAME: VALUE", n)
-		}
-		headers[name] = value
-	}
-	switch {
-	case lines.Err() != nil:
-		return nil, lines.Err()
-	case len(headers) == 0:
-		return nil, errors.New("no header in it; want NAME: VALUE in each line")
-	case len(headers) > maxTraceHeaders:
-		return nil, fmt.Errorf("more than %d headers", maxTraceHeaders)
+	headers := make(map[string]string, len(list))
+	for _, h := range list {
+		headers[h.Name] = h.Value
 	}
 	return headers, nil
 }

@@ -69,7 +69,7 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 				continue
 			}
 			code := ""
-			for _, known := range []string{"bad_upstream_response", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_cut"} {
+			for _, known := range []string{"bad_upstream_response", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_auth", "upstream_cut"} {
 				if strings.Contains(body, known) {
 					code = known
 				}

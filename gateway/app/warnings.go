@@ -2,10 +2,12 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/identity"
@@ -40,12 +42,24 @@ func Check(f *config.File) (CheckResult, error) {
 			return CheckResult{}, err
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
+		if _, _, err := poolCredentials(name, f.Pools[name], files); err != nil {
+			return CheckResult{}, err
+		}
+	}
 	if f.AdminTokensFile != "" {
 		if err := files.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}
-	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), readableSecrets(files))}, nil
+	expiry := certificates.NewExpiry(certificates.Options{})
+	if _, err := listenerTLS("tls", f.TLS, files, expiry); err != nil {
+		return CheckResult{}, err
+	}
+	if _, err := listenerTLS("admin_tls", f.AdminTLS, files, expiry); err != nil {
+		return CheckResult{}, err
+	}
+	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), expiry.Warnings(), readableSecrets(files))}, nil
 }
 
 // warnings lists gaps in a valid file, and settings that have no effect.

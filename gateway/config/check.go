@@ -47,6 +47,8 @@ func (r reader) checkListeners(f *File) {
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.Has("listen") || r.Has("admin")) {
 		r.Fail("admin", "is the address of listen as well; the admin listener needs its own")
 	}
+	r.checkListenerTLS("tls", f.TLS)
+	r.checkListenerTLS("admin_tls", f.AdminTLS)
 }
 
 // checkCache checks the setting of the seal keys' file. The reader of the file checks its content.
@@ -82,6 +84,8 @@ func (r reader) checkPool(path string, p Pool) {
 		r.Fail(path+".backends", "the list is empty; give at least one URL")
 	}
 	r.checkBackends(path+".backends", p.Backends)
+	r.checkPoolAuth(path+".auth", p.Auth)
+	r.checkPoolTLS(path, p)
 	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.Sound(s) {
 		r.Fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
 	}

@@ -14,6 +14,7 @@ type File struct {
 	// AdminTokensFile is the path of the operators' tokens; "" is none: then the admin listener must be on
 	// loopback, and its console is read-only.
 	AdminTokensFile string
+	TLS, AdminTLS   ListenerTLS // of the two listeners; the zero value is plain HTTP
 
 	Redis    Redis
 	Cache    Cache
@@ -116,6 +117,8 @@ type Pool struct {
 	Backends         []string // base URLs without a trailing slash
 	Discover         string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
 	Scheduler        string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
+	Auth             PoolAuth // what the backends want to see
+	TLS              PoolTLS  // how they are reached by https
 	KVEvents         int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
 }
 

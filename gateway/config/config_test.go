@@ -71,6 +71,8 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 	want := &File{
 		Listen: ":8080",
 		Admin:  "0.0.0.0:9191", AdminTokensFile: "/run/secrets/admin-tokens",
+		TLS:      ListenerTLS{CertFile: "/run/tls/tls.crt", KeyFile: "/run/tls/tls.key", ClientCAFile: "/run/tls/ca.crt"},
+		AdminTLS: ListenerTLS{CertFile: "/run/tls/admin.crt", KeyFile: "/run/tls/admin.key", ClientCAFile: "/run/tls/operators.crt"},
 		Redis: Redis{
 			URL: "rediss://gateway@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", SettingsURL: "rediss://operator:hunter2@redis:6379/1", Replicas: 3,
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",

@@ -14,6 +14,13 @@ var Fields = []FieldDoc{
 		"SCOPES is a comma-separated list of `metrics` (`/metrics`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
 		"With it, every change at the admin listener needs a token (`Authorization: Bearer …`, or a console session), and on an address that is not loopback every read too; `/livez` and `/readyz` never do. " +
 		"Read again when it changes: removed tokens and their sessions are refused within 4 s. Without the file the console is read-only."},
+	{"tls.cert_file", "none: plain HTTP", "Path of a PEM file with the public listener's certificate, followed by its intermediate certificates. With it the listener speaks TLS 1.2 or newer, HTTP/1.1 and HTTP/2, and nothing else. " +
+		"The files of `tls` are read again when they change, see *Files that are read again*: new connections get the new certificate, open connections stay. A certificate that does not fit `tls.key_file`, has expired or is not valid yet is refused. From 14 days before the certificate expires, the log, `/admin/status` and the console warn."},
+	{"tls.key_file", "required with `tls`", "Path of a PEM file with the private key of `tls.cert_file`, without a password."},
+	{"tls.client_ca_file", "none", "Path of a PEM file with the certificate authorities of the clients. With it every client must present a certificate that one of them has signed, besides what `identity` needs; `/livez` and `/readyz` are no exception. Revoked certificates are not recognized."},
+	{"admin_tls.cert_file", "none: plain HTTP", "Path of a PEM file with the admin listener's certificate, as `tls.cert_file`. The commands of `foregate` then need `--admin https://HOST:PORT` and `--ca-file`."},
+	{"admin_tls.key_file", "required with `admin_tls`", "Path of a PEM file with the private key of `admin_tls.cert_file`, without a password."},
+	{"admin_tls.client_ca_file", "none", "Path of a PEM file with the certificate authorities of the admin listener's clients, as `tls.client_ca_file`; scrapes and probes are clients, too. Changes and reads need operators' tokens as before."},
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
@@ -66,6 +73,12 @@ var Fields = []FieldDoc{
 		"`srv://_SERVICE._tcp.NAME` (every SRV record with the lowest priority number; resolved every 5 s), or `file:///PATH` " +
 		"(one base URL per line with `#` comments, or Prometheus `file_sd` JSON; read every 500 ms; a path without leading `/` is relative to the working directory)."},
 	{"pools.NAME.scheduler", "`fcfs`", "`priority` if the backends run with `--scheduling-policy priority`: requests then carry vLLM's `priority`, taken from their priority class. Engines with another scheduling policy refuse such requests."},
+	{"pools.NAME.auth.api_key_file", "none", "Path of a file with one line, the API key that the backends want. It is sent as `Authorization: Bearer KEY` with every request, passthrough, probe and scrape. A client's own key never reaches a backend. Read again when it changes: the next request has the new key."},
+	{"pools.NAME.auth.headers_file", "none", "Path of a file with HTTP headers that the backends want, one `NAME: VALUE` per line, at most 16, sent like the key. Headers of the connection (`Host`, `Connection`, `Content-Length` …) and those that the gateway sets itself are refused. Clients cannot replace them. Read again when it changes."},
+	{"pools.NAME.tls.ca_file", "the system's authorities", "PEM file of the certificate authorities that the backends' certificates may come from. With `tls`, even `tls: {}`, all backends of the pool must be `https://`, and `dns://` and `srv://` find https backends. Certificates are always verified; no setting turns that off. Read again when it changes: it holds for new connections, and connections that are older serve no new request."},
+	{"pools.NAME.tls.cert_file", "none", "PEM file of the client certificate that the gateway shows to the backends, with `key_file`. Both are read again when one changes, and are put into force together, as `ca_file`."},
+	{"pools.NAME.tls.key_file", "none", "PEM file of the private key of `cert_file`."},
+	{"pools.NAME.tls.server_name", "the host of each URL", "Name that the backends' certificates must contain. `dns://` finds addresses, so it needs this unless the certificates contain them."},
 	{"pools.NAME.kv_events", "`0`", "Port on which every backend publishes its KV cache events over ZMQ (vLLM's `--kv-events-config`), 1 … 65535; 0 turns it off."},
 	{"routes[].model", required, "Model name that clients request: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
 	{"routes[].draft", "none", "Name of the draft pool. Without it the target answers every request."},

@@ -69,6 +69,8 @@ func read(f *File, b *yamlfile.Fields) {
 	b.At("listen").Text(&f.Listen)
 	b.At("admin").Text(&f.Admin)
 	b.At("admin_tokens_file").Text(&f.AdminTokensFile)
+	readListenerTLS(&f.TLS, b.At("tls"))
+	readListenerTLS(&f.AdminTLS, b.At("admin_tls"))
 	readRedis(&f.Redis, b.At("redis").Fields())
 	readCache(&f.Cache, b.At("cache").Fields())
 	readIdentity(&f.Identity, b.At("identity").Fields())
@@ -144,6 +146,8 @@ func readPools(f *File, pools *yamlfile.Fields) {
 		b.At("discover").Text(&p.Discover)
 		b.At("scheduler").Text(&p.Scheduler)
 		b.At("kv_events").Whole(&p.KVEvents, 0, 65535)
+		readPoolAuth(&p.Auth, b.At("auth").Fields())
+		readPoolTLS(&p.TLS, b.At("tls"))
 		b.Done()
 		f.Pools[name] = p // even if it is invalid, so that its routes are not reported, too
 	}

@@ -1,9 +1,11 @@
 package conns
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/gateway/peer"
@@ -28,15 +30,33 @@ const (
 	classes                    // number of classes
 )
 
-// conn is an open connection. The table's mutex guards all fields except Conn.
+// conn is an open connection. The table's mutex guards all fields except Conn, table, from and of, which do not
+// change, and the atomic ones.
 type conn struct {
 	net.Conn
 	table *Table
 	from  netip.Addr // address that it counts for; not set for a load balancer
-	class class      // written while no queue holds it, by the goroutine that answers its requests
+	of    *address   // that of from; nil for a load balancer
+	class class      // written while no queue holds it
 	state state
 	since time.Time // start of the state waiting
 	links [2]struct{ before, behind *conn }
+
+	// A connection with HTTP/2 has several requests at once, and the server reports it idle as soon as their streams are
+	// closed, which a client can do before their handlers have ended. So it waits if it is idle and has no handlers.
+	handlers int         // that answer its requests now
+	idle     atomic.Bool // the server has reported so since the last request arrived
+
+	known atomic.Bool // it needs no [MarkAuthenticated] any more: saves each request a lock
+}
+
+// trackedConn returns the table's connection of one that the server has: the same, or the one below TLS. nil is none.
+func trackedConn(c net.Conn) *conn {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	own, _ := c.(*conn)
+	return own
 }
 
 // Close closes the connection and frees its slot.

@@ -8,15 +8,18 @@
 // The fuller the table, the sooner idle connections are closed ([idleTime]). From three quarters on, answers
 // also close their connections, so that no client loses a request. Connections of load balancers carry the
 // requests of many clients: they are counted like all others, but are replaced only if no other connection
-// waits.
+// waits. With HTTP/2 one connection carries several requests at once: the second and further ones are bounded by the same
+// two numbers, so that few connections cannot start more handlers than many could.
 package conns
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,15 +44,17 @@ type Table struct {
 	metrics *metrics
 
 	mu        sync.Mutex
-	open      int
+	open      map[*conn]struct{}
+	requests  int                     // in progress, of open connections
 	addresses map[netip.Addr]*address // with open connections; without load balancers
 	waiting   waitingConns
 }
 
 // address holds the connections of one address.
 type address struct {
-	open    int
-	waiting waitingConns
+	open     int
+	requests int // in progress
+	waiting  waitingConns
 }
 
 // New makes an empty table.
@@ -57,7 +62,7 @@ func New(o Options) *Table {
 	if o.MaxPerAddress == 0 {
 		o.MaxPerAddress = o.Max
 	}
-	t := &Table{opts: o, addresses: map[netip.Addr]*address{}, waiting: newWaitingConns(byTable)}
+	t := &Table{opts: o, open: map[*conn]struct{}{}, addresses: map[netip.Addr]*address{}, waiting: newWaitingConns(byTable)}
 	t.metrics = newMetrics(t)
 	return t
 }
@@ -67,9 +72,15 @@ func New(o Options) *Table {
 func (t *Table) Guard(s *http.Server) {
 	s.Handler = t.handler(s.Handler)
 	s.IdleTimeout = t.opts.MaxIdle
-	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, trackedConn(c))
+	}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if own, ok := c.(*conn); ok && state == http.StateIdle {
+		switch own := trackedConn(c); {
+		case own == nil:
+		case state == http.StateActive:
+			own.idle.Store(false)
+		case state == http.StateIdle:
 			t.wait(own, time.Now())
 		}
 	}
@@ -146,7 +157,7 @@ func (t *Table) findVictim(c *conn) (victim *conn, reason string) {
 	if a := t.addresses[c.from]; a != nil && a.open >= t.opts.MaxPerAddress {
 		return a.waiting.victim(t.opts.MaxPerAddress), reasonAddress
 	}
-	if t.open < t.opts.Max {
+	if len(t.open) < t.opts.Max {
 		return nil, ""
 	}
 	return t.waiting.victim(t.opts.Max), reasonFull
@@ -158,7 +169,7 @@ func (t *Table) sweep(now time.Time) {
 	var victims []*conn
 	t.mu.Lock()
 	for _, q := range []*queue{&t.waiting.byClass[anonymous], &t.waiting.byClass[authenticated]} {
-		for c := q.first; c != nil && now.Sub(c.since) > idleTime(t.open, t.opts.Max, t.opts.MaxIdle); c = q.first {
+		for c := q.first; c != nil && now.Sub(c.since) > idleTime(len(t.open), t.opts.Max, t.opts.MaxIdle); c = q.first {
 			t.remove(c)
 			victims = append(victims, c)
 		}
@@ -172,12 +183,13 @@ func (t *Table) sweep(now time.Time) {
 
 // add registers a new connection, which waits for its first request. t.mu is held.
 func (t *Table) add(c *conn, now time.Time) {
-	t.open++
+	t.open[c] = struct{}{}
 	if c.class != balancer {
 		if t.addresses[c.from] == nil {
 			t.addresses[c.from] = &address{waiting: newWaitingConns(byAddress)}
 		}
-		t.addresses[c.from].open++
+		c.of = t.addresses[c.from]
+		c.of.open++
 	}
 	t.enqueue(c, now)
 }
@@ -186,12 +198,12 @@ func (t *Table) add(c *conn, now time.Time) {
 func (t *Table) remove(c *conn) {
 	t.dequeue(c)
 	c.state = closed
-	t.open--
-	if c.class == balancer {
+	delete(t.open, c)
+	t.countRequests(c, -c.handlers)
+	if c.of == nil {
 		return
 	}
-	a := t.addresses[c.from]
-	if a.open--; a.open == 0 {
+	if c.of.open--; c.of.open == 0 {
 		delete(t.addresses, c.from)
 	}
 }
@@ -200,8 +212,8 @@ func (t *Table) remove(c *conn) {
 func (t *Table) enqueue(c *conn, now time.Time) {
 	c.state, c.since = waiting, now
 	t.waiting.push(c)
-	if a := t.addresses[c.from]; c.class != balancer {
-		a.waiting.push(c)
+	if c.of != nil {
+		c.of.waiting.push(c)
 	}
 }
 
@@ -211,33 +223,73 @@ func (t *Table) dequeue(c *conn) {
 		return
 	}
 	t.waiting.remove(c)
-	if a := t.addresses[c.from]; c.class != balancer {
-		a.waiting.remove(c)
+	if c.of != nil {
+		c.of.waiting.remove(c)
 	}
 }
 
-// wait records that a request was answered.
+// wait records that the server waits for the next request of c.
 func (t *Table) wait(c *conn, now time.Time) {
+	c.idle.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.state == serving {
+	t.enqueueIfDone(c, now)
+}
+
+// answered records that a handler has ended.
+func (t *Table) answered(c *conn, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.state != closed { // remove has subtracted those of a closed connection
+		t.countRequests(c, -1)
+	}
+	c.handlers--
+	t.enqueueIfDone(c, now)
+}
+
+// enqueueIfDone appends c to the waiting connections if all of its requests were answered. t.mu is held.
+func (t *Table) enqueueIfDone(c *conn, now time.Time) {
+	if c.state == serving && c.handlers == 0 && c.idle.Load() {
 		t.enqueue(c, now)
 	}
 }
 
-// errClosed reports that a connection was closed while its request arrived.
-var errClosed = errors.New("the connection is gone")
+// countRequests adds to the number of requests in progress. t.mu is held.
+func (t *Table) countRequests(c *conn, n int) {
+	t.requests += n
+	if c.of != nil {
+		c.of.requests += n
+	}
+}
 
-// serve records that a request is being answered; last means that its answer should close the connection.
+// Reasons why a request is not answered.
+var (
+	errClosed  = errors.New("the connection is gone")
+	errCrowded = errors.New("too many requests at once on connections with several")
+)
+
+// serve records that a request is being answered; last means that its answer should close the connection. The second
+// and further requests at once of a connection (HTTP/2) count like connections: there are at most as many in total, and
+// of one address.
 func (t *Table) serve(c *conn) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.state == closed {
+	switch {
+	case c.state == closed:
 		return false, errClosed
+	case c.handlers == 0:
+	case t.requests >= t.opts.Max:
+		t.metrics.refusedStreams.WithLabelValues(reasonFull).Inc()
+		return false, errCrowded
+	case c.of != nil && c.of.requests >= t.opts.MaxPerAddress:
+		t.metrics.refusedStreams.WithLabelValues(reasonAddress).Inc()
+		return false, errCrowded
 	}
 	t.dequeue(c)
 	c.state = serving
-	return c.class != balancer && nearlyFull(t.open, t.opts.Max), nil
+	c.handlers++
+	t.countRequests(c, 1)
+	return c.class != balancer && nearlyFull(len(t.open), t.opts.Max), nil
 }
 
 // forget records that a connection is closed.
@@ -253,7 +305,7 @@ func (t *Table) forget(c *conn) {
 func (t *Table) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.open
+	return len(t.open)
 }
 
 type connKey struct{}
@@ -261,11 +313,12 @@ type connKey struct{}
 // handler tells the table which connections have a request in progress.
 func (t *Table) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		if c := connOf(r); c != nil {
 			last, err := t.serve(c)
 			if err != nil {
-				panic(http.ErrAbortHandler) // the client is gone
+				panic(http.ErrAbortHandler) // the client is gone, or its stream is reset: an answer might never be read
 			}
+			defer func() { t.answered(c, time.Now()) }()
 			if last {
 				w.Header().Set("Connection", "close")
 			}
@@ -274,16 +327,23 @@ func (t *Table) handler(next http.Handler) http.Handler {
 	})
 }
 
-// CloseAfterResponse closes a request's connection after its answer, unless it is a load balancer's.
+// connOf returns the connection of a request, nil if the table does not track it.
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+// CloseAfterResponse closes a request's connection after its answer, unless it is a load balancer's. With HTTP/2 the
+// client sends new requests on another one, and those in progress are answered before it is closed.
 func CloseAfterResponse(w http.ResponseWriter, r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); !ok || c.class != balancer {
+	if c := connOf(r); c == nil || c.of != nil {
 		w.Header().Set("Connection", "close")
 	}
 }
 
 // MarkAuthenticated records that the client of a request is authenticated.
 func MarkAuthenticated(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); ok && c.class == anonymous {
+	if c := connOf(r); c != nil && !c.known.Load() {
 		c.markAuthenticated()
 	}
 }
@@ -294,5 +354,25 @@ func (c *conn) markAuthenticated() {
 	defer c.table.mu.Unlock()
 	if c.state == serving && c.class == anonymous {
 		c.class = authenticated
+	}
+	c.known.Store(c.class != anonymous)
+}
+
+// Abort closes a request's connection at once. It is for a client that takes no bytes: requests that share the
+// connection fail, too.
+func Abort(r *http.Request) {
+	if c := connOf(r); c != nil {
+		_ = c.Close() // the client may be gone
+	}
+}
+
+// Abort closes all connections at once, without a word to their clients: TLS would wait for clients that take no
+// bytes.
+func (t *Table) Abort() {
+	t.mu.Lock()
+	all := slices.Collect(maps.Keys(t.open))
+	t.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close() // the client may be gone
 	}
 }

@@ -13,6 +13,8 @@ const (
 type metrics struct {
 	refused *prometheus.CounterVec
 	closed  *prometheus.CounterVec
+
+	refusedStreams *prometheus.CounterVec
 }
 
 func newMetrics(t *Table) *metrics {
@@ -29,14 +31,20 @@ func newMetrics(t *Table) *metrics {
 				"for a new one where all places were taken (full) or those of its address (address), " +
 				"or because they were idle for longer than the fill allows (idle).",
 		}, []string{"reason"}),
+		refusedStreams: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_http2_streams_refused_total", ConstLabels: own,
+			Help: "HTTP/2 streams reset because too many requests were in progress on connections that had others, " +
+				"by what was short: full (all places) or address (those of its address).",
+		}, []string{"reason"}),
 	}
 	for _, reason := range []string{reasonFull, reasonAddress} {
+		m.refusedStreams.WithLabelValues(reason)
 		m.refused.WithLabelValues(reason)
 		m.closed.WithLabelValues(reason)
 	}
 	m.closed.WithLabelValues(reasonIdle)
 	if reg := t.opts.Registerer; reg != nil {
-		reg.MustRegister(m.refused, m.closed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		reg.MustRegister(m.refused, m.closed, m.refusedStreams, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "foregate_connections", ConstLabels: own, Help: "Open client connections.",
 		}, func() float64 { return float64(t.count()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "foregate_connections_limit", ConstLabels: own, Help: "Largest number of open client connections.",

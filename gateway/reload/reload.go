@@ -27,6 +27,8 @@ type File struct {
 	Paths   []string // in the order of Apply's contents
 	Max     int64    // bytes of each
 	Secret  bool     // warn if every user of the machine may read it
+	Fields  []string // names of the paths, which errors then begin with; nil if Setting is enough
+	Public  []string // the paths that hold no secret although others do; only with Secret
 
 	// Apply applies the contents, or changes nothing and returns why, without repeating anything of them.
 	// After Add only the goroutine of Run calls it.
@@ -81,15 +83,22 @@ func New(o Options) *Watcher {
 // Add reads a file and applies it at once. An error begins with the setting; then the file is not watched. A
 // setting is added once.
 func (w *Watcher) Add(f File) error {
+	_, err := w.Watch(f)
+	return err
+}
+
+// Watch is Add for a file that is watched until end is called. For a while the same setting may be watched twice: when
+// something takes the place of what still ends.
+func (w *Watcher) Watch(f File) (end func(), err error) {
 	contents, open, err := f.contents()
 	if err == nil {
 		err = f.Apply(contents)
 	}
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it has the form setting:line
-		return err
+		return nil, err
 	case err != nil:
-		return fmt.Errorf("%s: %w", f.Setting, err)
+		return nil, fmt.Errorf("%s: %w", f.Setting, err)
 	}
 	open = open && f.Secret
 	if open {
@@ -97,11 +106,23 @@ func (w *Watcher) Add(f File) error {
 			Msg("every user of this machine may read this file of secrets; take the permission away (chmod o-r)")
 	}
 	sum := digest(contents)
+	added := &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum})
+	w.files = append(w.files, added)
 	w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
-	return nil
+	return func() { w.end(added) }, nil
+}
+
+// end ends the watching of a file.
+func (w *Watcher) end(f *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files = slices.DeleteFunc(w.files, func(other *watched) bool { return other == f })
+	if !slices.ContainsFunc(w.files, func(other *watched) bool { return other.Setting == f.Setting }) {
+		w.metrics.lastReloadSuccessful.DeleteLabelValues(f.Setting)
+		w.metrics.reloads.DeleteLabelValues(f.Setting)
+	}
 }
 
 // Run checks the files every two seconds until ctx ends.
@@ -176,6 +197,9 @@ func (w *Watcher) check(complete bool) {
 func (w *Watcher) record(f *watched, changed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !slices.Contains(w.files, f) { // its watching ended meanwhile
+		return
+	}
 	failed := f.state.Error
 	switch {
 	case err != nil:
@@ -231,10 +255,13 @@ func (f *File) contents() (contents [][]byte, open bool, err error) {
 	contents = make([][]byte, len(f.Paths))
 	for i, path := range f.Paths {
 		data, all, err := Read(path, f.Max)
-		if err != nil {
+		switch {
+		case err != nil && f.Fields != nil:
+			return nil, false, fmt.Errorf("%s: %w", f.Fields[i], err)
+		case err != nil:
 			return nil, false, err
 		}
-		contents[i], open = data, open || all
+		contents[i], open = data, open || all && !slices.Contains(f.Public, path)
 	}
 	return contents, open, nil
 }

@@ -185,3 +185,32 @@ func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestACheckThatIsAskedForAppliesAChangeAtOnce(t *testing.T) {
+	watching(t, func(x *world) {
+		x.write("asked")
+		states, err := x.w.CheckNow(x.t.Context())
+		if err != nil || len(states) != 1 || states[0].Changes != 1 {
+			t.Errorf("%+v, %v", states, err)
+		}
+		x.want("first asked", "")
+		if s, ok := x.w.State("tenants_file"); !ok || s.Changes != 1 {
+			t.Errorf("%+v, %v", s, ok)
+		}
+		if _, ok := x.w.State("none"); ok {
+			t.Error("a setting without a file has a state")
+		}
+		x.write("bad")
+		if states, _ := x.w.CheckNow(x.t.Context()); states[0].Error != "line 1: is bad" {
+			t.Errorf("%+v", states)
+		}
+	})
+}
+
+func TestACheckOfAWatcherThatDoesNotRunEndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := New(Options{}).CheckNow(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

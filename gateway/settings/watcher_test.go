@@ -363,3 +363,25 @@ func TestSettingsAreReadEveryIntervalAndAgeWhenTheyAreNot(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+func TestARouteThatIsAddedHasItsOwnSettingsAtOnce(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	m.HSet(Key, "speculation.mode@added", "off")
+	w := New(Options{Redis: c, Routes: []string{"llama"}})
+	if err := w.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.Snapshot().Unknown()); n != 1 {
+		t.Fatalf("%d settings of unknown routes", n)
+	}
+	w.SetRoutes([]string{"llama", "added"})
+	if got := in(w.Snapshot().Route("added"), "speculation.mode"); got != "off" || len(w.Snapshot().Unknown()) != 0 {
+		t.Errorf("the added route has mode %s; unknown %v", got, w.Snapshot().Unknown())
+	}
+	w.SetRoutes([]string{"llama"})
+	if in(w.Snapshot().Route("added"), "speculation.mode") == "off" || len(w.Snapshot().Unknown()) != 1 {
+		t.Errorf("the removed route keeps its settings; unknown %v", w.Snapshot().Unknown())
+	}
+}

@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -342,5 +343,8 @@ func withCut(w http.ResponseWriter, r *http.Request, f *Fault) http.ResponseWrit
 		return w
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
 	return &cutWriter{ResponseWriter: w, remaining: f.CutAfterBytes, conn: conn}
 }

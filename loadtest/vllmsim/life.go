@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -239,6 +240,9 @@ func (s *Server) listen(addr string) error {
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.srv, s.listener, s.addr = srv, l, l.Addr().String()
+	if s.opts.TLS != nil {
+		l = tls.NewListener(l, s.opts.TLS)
+	}
 	s.tasks.Go(func() { _ = srv.Serve(l) })
 	return nil
 }

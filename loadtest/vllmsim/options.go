@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -41,6 +42,10 @@ type Options struct {
 
 	Tokenizer string   // "" or "other": the same texts and language under other token ids, all of them
 	Without   []string // features that the engine lacks, see [Features]
+
+	APIKeys        []string    // --api-key: requests to /v1/… and some others need one of them; none is open
+	KeyForAllPaths bool        // so do /health, /metrics and the rest, as with a proxy in front
+	TLS            *tls.Config // of the listener, such as of [SSL.Config]; nil is without
 
 	DevMode  bool     // VLLM_SERVER_DEV_MODE: there is /reset_prefix_cache
 	KVEvents KVEvents // what of the prefix cache is published

@@ -99,7 +99,12 @@ func (s *Server) Addr() string {
 }
 
 // URL returns the base URL, without a trailing slash.
-func (s *Server) URL() string { return "http://" + s.Addr() }
+func (s *Server) URL() string {
+	if s.opts.TLS != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
 
 // Close dies at once: the listener and every connection are closed, requests end unanswered. It may be called again.
 func (s *Server) Close() error {
@@ -221,6 +226,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.count(r.URL.Path)
 	if !s.thawed(r) {
 		panic(http.ErrAbortHandler)
+	}
+	if !s.admits(r) {
+		writeJSON(w, http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
+		return
 	}
 	rt, ok := s.routes[r.URL.Path]
 	if !ok {

@@ -29,26 +29,26 @@ type Source interface {
 //	file:///PATH, file://PATH  a list that another program writes; PATH without the leading / is
 //	                           relative to the working directory
 //
-// A nil r is net.DefaultResolver. Nothing is looked up or opened before Find, so an error is about raw itself
+// Nothing is looked up or opened before Find, so an error is about raw itself
 // and says what it must be.
-func New(raw string, r Resolver) (Source, error) {
-	if r == nil {
-		r = net.DefaultResolver
+func New(raw string, o Options) (Source, error) {
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	switch {
 	case ok && scheme == "dns":
-		return newAddresses(rest, r)
+		return newAddresses(rest, o)
 	case ok && scheme == "srv":
-		return newServices(rest, r)
+		return newServices(rest, o)
 	case ok && scheme == "file":
-		return newFile(rest)
+		return newFile(rest, o)
 	}
 	return nil, errors.New("want dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file:///PATH")
 }
 
 // Check reports whether New would accept raw.
 func Check(raw string) error {
-	_, err := New(raw, nil)
+	_, err := New(raw, Options{})
 	return err
 }

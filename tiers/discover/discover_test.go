@@ -42,7 +42,7 @@ func (a *answers) LookupSRV(ctx context.Context, service, proto, name string) (s
 
 func source(t *testing.T, raw string, r Resolver) Source {
 	t.Helper()
-	s, err := New(raw, r)
+	s, err := New(raw, Options{Resolver: r})
 	if err != nil {
 		t.Fatal(err)
 	}

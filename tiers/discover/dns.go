@@ -17,21 +17,13 @@ const (
 	lookupTimeout = 4 * time.Second // a later answer is useless: the next look-up has begun
 )
 
-// Resolver answers DNS questions; net.DefaultResolver is one.
-type Resolver interface {
-	LookupHost(ctx context.Context, host string) ([]string, error)
-	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
-}
-
-var _ Resolver = net.DefaultResolver
-
-// addresses finds backends by the A and AAAA records of one name, all on one port, by http.
+// addresses finds backends by the A and AAAA records of one name, all on one port, by http or https.
 type addresses struct {
 	host, port string
-	resolver   Resolver
+	o          Options
 }
 
-func newAddresses(rest string, r Resolver) (*addresses, error) {
+func newAddresses(rest string, o Options) (*addresses, error) {
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil || !portOK(port) {
 		return nil, errors.New("want dns://HOST:PORT with a port of 1 … 65535, such as dns://vllm-draft.svc:8000")
@@ -39,7 +31,7 @@ func newAddresses(rest string, r Resolver) (*addresses, error) {
 	if !hostOK(host) {
 		return nil, errors.New("the host is missing or malformed; want dns://HOST:PORT, such as dns://vllm-draft.svc:8000")
 	}
-	return &addresses{host: host, port: port, resolver: r}, nil
+	return &addresses{host: host, port: port, o: o}, nil
 }
 
 // Every is 5 s.
@@ -49,7 +41,7 @@ func (a *addresses) Every() time.Duration { return lookupEvery }
 func (a *addresses) Find(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	answer, err := a.resolver.LookupHost(ctx, a.host)
+	answer, err := a.o.Resolver.LookupHost(ctx, a.host)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +51,7 @@ func (a *addresses) Find(ctx context.Context) ([]string, error) {
 		if err != nil || addr.Zone() != "" { // a URL cannot contain an address with a zone
 			continue
 		}
-		if u, err := URL("http://" + net.JoinHostPort(addr.Unmap().String(), a.port)); err == nil {
+		if u, err := URL(a.o.scheme() + "://" + net.JoinHostPort(addr.Unmap().String(), a.port)); err == nil {
 			urls = append(urls, u)
 		}
 	}
@@ -70,19 +62,19 @@ func (a *addresses) Find(ctx context.Context) ([]string, error) {
 }
 
 // services finds backends by the SRV records of one name: each target is a host with the port of its record,
-// by http.
+// by http or https.
 type services struct {
 	service, name string
-	resolver      Resolver
+	o             Options
 }
 
-func newServices(rest string, r Resolver) (*services, error) {
+func newServices(rest string, o Options) (*services, error) {
 	service, name, ok := strings.Cut(rest, "._tcp.")
 	bare, underscored := strings.CutPrefix(service, "_")
 	if !ok || !underscored || strings.Contains(bare, ".") || !hostOK(bare) || !hostOK(name) {
 		return nil, errors.New("want srv://_SERVICE._tcp.NAME without a port, such as srv://_vllm._tcp.gpu.internal")
 	}
-	return &services{service: bare, name: name, resolver: r}, nil
+	return &services{service: bare, name: name, o: o}, nil
 }
 
 // Every is 5 s.
@@ -93,13 +85,13 @@ func (s *services) Every() time.Duration { return lookupEvery }
 func (s *services) Find(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	_, records, err := s.resolver.LookupSRV(ctx, s.service, "tcp", s.name)
+	_, records, err := s.o.Resolver.LookupSRV(ctx, s.service, "tcp", s.name)
 	if err != nil && len(records) == 0 {
 		return nil, err
 	}
 	var urls []string
 	for _, r := range serving(records) {
-		u, err := URL("http://" + net.JoinHostPort(target(r), strconv.Itoa(int(r.Port))))
+		u, err := URL(s.o.scheme() + "://" + net.JoinHostPort(target(r), strconv.Itoa(int(r.Port))))
 		if err == nil {
 			urls = append(urls, u)
 		}

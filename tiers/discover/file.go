@@ -20,12 +20,13 @@ const statEvery = 500 * time.Millisecond
 // well.
 type file struct {
 	path string
+	o    Options
 	read fs.FileInfo // of the file whose content follows; nil: none
 	urls []string
 	err  error // of the content; valid until the file changes
 }
 
-func newFile(rest string) (*file, error) {
+func newFile(rest string, o Options) (*file, error) {
 	if strings.ContainsAny(rest, "?#") {
 		return nil, errors.New("want file:///PATH; write ? and # in the path as %3F and %23")
 	}
@@ -36,7 +37,7 @@ func newFile(rest string) (*file, error) {
 	case path == "" || strings.HasSuffix(path, "/") || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' }):
 		return nil, errors.New("want a file's path, such as file:///etc/foregate/backends")
 	}
-	return &file{path: path}, nil
+	return &file{path: path, o: o}, nil
 }
 
 // Every is 500 ms: checking the file's state costs almost nothing.
@@ -82,7 +83,7 @@ func (f *file) load() error {
 		return err
 	}
 	f.read = state
-	f.urls, f.err = parse(f.path, data)
+	f.urls, f.err = parse(f.path, data, f.o)
 	return nil
 }
 

@@ -141,7 +141,7 @@ func TestTheTargetsOfPrometheusAreBackends(t *testing.T) {
 		"\n\t[ {\"labels\":{\"__scheme__\":\"https\"},\"targets\":[\"a:443\"]} , {\"targets\":[\"a:443\"]} ]\n":  "http://a:443 https://a",
 		`[{"targets":["a:8000"],"labels":{"__scheme__":"https"}}, {"targets":[]}, {}]`:                           "https://a:8000",
 	} {
-		got, err := parse("f", []byte(data))
+		got, err := parse("f", []byte(data), Options{})
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, %v", data, got, err)
 		}
@@ -185,7 +185,7 @@ func TestEveryMistakeInAFileIsToldWithItsLine(t *testing.T) {
 		"[{\"targets\":[\"a:1\" \n\n\"b:1\"]}]":             "f:3: invalid character",
 		strings.Repeat(" ", maxFile+1):                      "f: is larger than 1048576 bytes",
 	} {
-		got, err := parse("f", []byte(data))
+		got, err := parse("f", []byte(data), Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%.80q: got %q, %v; want %s", data, got, err, want)
 		}
@@ -201,7 +201,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := parse("f", data)
+		got, err := parse("f", data, Options{})
 		if err != nil {
 			var line int
 			if n, _ := fmt.Sscanf(err.Error(), "f:%d: ", &line); n == 1 && (line < 1 || line > 1+strings.Count(string(data), "\n")) || !strings.HasPrefix(err.Error(), "f:") {

@@ -16,7 +16,7 @@ const maxFile = 1 << 20
 
 // parse parses a list of backends, which is called name in errors: the JSON of Prometheus' file_sd if it
 // begins with [, otherwise lines.
-func parse(name string, data []byte) ([]string, error) {
+func parse(name string, data []byte, o Options) ([]string, error) {
 	var (
 		urls []string
 		line int
@@ -28,9 +28,9 @@ func parse(name string, data []byte) ([]string, error) {
 	case len(first) > 0 && first[0] == '{':
 		return nil, fmt.Errorf(`%s:1: want a list, as in [{"targets":["host:8000"]}]`, name)
 	case len(first) > 0 && first[0] == '[':
-		urls, line, err = parseTargets(data)
+		urls, line, err = parseTargets(data, o)
 	default:
-		urls, line, err = parseLines(data)
+		urls, line, err = parseLines(data, o)
 	}
 	switch {
 	case err != nil:
@@ -44,7 +44,7 @@ func parse(name string, data []byte) ([]string, error) {
 // parseLines parses one base URL per line; # begins a comment, at the beginning of a line or after a space. A
 // last line without a line end is refused: it may be half a URL, which looks like a whole one. line is that
 // of the error.
-func parseLines(data []byte) (urls []string, line int, err error) {
+func parseLines(data []byte, o Options) (urls []string, line int, err error) {
 	for text := range strings.Lines(string(data)) {
 		line++
 		if !strings.HasSuffix(text, "\n") {
@@ -54,7 +54,7 @@ func parseLines(data []byte) (urls []string, line int, err error) {
 		if text == "" {
 			continue
 		}
-		u, err := base(text)
+		u, err := o.base(text)
 		if err != nil {
 			return nil, line, err
 		}
@@ -70,6 +70,15 @@ func uncomment(line string) string {
 		}
 	}
 	return line
+}
+
+// base is base for a pool that may want https.
+func (o *Options) base(raw string) (string, error) {
+	clean, err := base(raw)
+	if err == nil && o.HTTPS && !strings.HasPrefix(clean, "https://") {
+		return "", errors.New("want https://: the pool has tls")
+	}
+	return clean, err
 }
 
 // base is URL for text written by people: it refuses what would only fail later, and its errors repeat
@@ -95,10 +104,10 @@ func base(raw string) (string, error) {
 	return clean, nil
 }
 
-// parseTargets parses [{"targets":["host:port"],"labels":{…}}]. Of the labels, __scheme__ makes a group's
-// targets https; the others belong to Prometheus. line is that of the error.
-func parseTargets(data []byte) (urls []string, line int, err error) {
-	t := &targets{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
+// parseTargets parses [{"targets":["host:port"],"labels":{…}}]. Of the labels, __scheme__ tells how a
+// group's targets are reached; the others belong to Prometheus. line is that of the error.
+func parseTargets(data []byte, o Options) (urls []string, line int, err error) {
+	t := &targets{o: o, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
 	err = t.each('[', t.group)
 	if err == nil {
 		if _, more := t.dec.Token(); !errors.Is(more, io.EOF) {
@@ -120,6 +129,7 @@ func parseTargets(data []byte) (urls []string, line int, err error) {
 
 // targets parses the JSON token by token, so that errors have a line.
 type targets struct {
+	o    Options
 	data []byte
 	dec  *json.Decoder
 	urls []string
@@ -147,7 +157,7 @@ func (t *targets) each(open json.Delim, item func() error) error {
 
 // group reads one {"targets":[…],"labels":{…}}.
 func (t *targets) group() error {
-	scheme := "http"
+	scheme := t.o.scheme()
 	t.hosts = t.hosts[:0]
 	err := t.each('{', func() error {
 		key, err := t.dec.Token()
@@ -165,7 +175,7 @@ func (t *targets) group() error {
 		return err
 	}
 	for _, host := range t.hosts { // the labels may follow the targets
-		u, err := base(scheme + "://" + host)
+		u, err := t.o.base(scheme + "://" + host)
 		if err != nil {
 			return err
 		}

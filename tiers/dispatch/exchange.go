@@ -125,6 +125,7 @@ func (x *Exchange) open(waited time.Duration) *engine.Failure {
 		return f
 	}
 	x.stream, x.first = stream, x.services.World.Now()
+	x.lease.ReportCredentials(x.use(), x.attempt.Credentials, nil)
 	switch x.form {
 	case formStream:
 		x.lease.FirstToken()
@@ -154,7 +155,7 @@ func (x *Exchange) prepare() *engine.Attempt {
 	o, a := &x.request, &x.attempt
 	*a = engine.Attempt{
 		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Rank: x.lease.Rank(), Header: o.Header,
-		FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
+		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
 	}
 	if x.lease.WantsBody() {
 		a.Sent = x.lease.LearnBody
@@ -326,8 +327,15 @@ func (x *Exchange) report(f *engine.Failure) {
 	case x.first.IsZero() && f == nil:
 		x.permit.Report(&engine.Failure{Kind: engine.ClientGone})
 	case x.first.IsZero():
-		if f.Kind == engine.Refused {
+		switch f.Kind {
+		case engine.Refused:
 			x.lease.ReportRefused(f)
+		case engine.Unauthorized:
+			x.lease.ReportCredentials(x.use(), x.attempt.Credentials, f)
+			if x.form == formRaw { // a path that is not open says nothing about the others, and clients choose it
+				x.permit.Report(&engine.Failure{Kind: engine.ClientGone})
+				return
+			}
 		}
 		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {
 			x.lease.ReportFailed() // however fast it says so
@@ -343,6 +351,14 @@ func (x *Exchange) report(f *engine.Failure) {
 		}
 		x.services.Metrics.CountFailure(f)
 	}
+}
+
+// use is what the pool's credentials are shown for.
+func (x *Exchange) use() pool.Use {
+	if x.form == formRaw {
+		return pool.ForPassthrough
+	}
+	return pool.ForRequests
 }
 
 // responseForm is how an answer arrives.

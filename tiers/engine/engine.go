@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -54,6 +55,8 @@ type Attempt struct {
 
 	ID     string      // that the engine is to know the call by; "" names none
 	Header http.Header // to be sent along: the trace. It must not be changed
+
+	Credentials *credentials.Credentials // that the pool shows to its engines; nil is none
 
 	FirstByteTimeout time.Duration // the longest wait for the first byte; 0 is as long as ctx lives
 	IdleTimeout      time.Duration // the longest wait for the next chunk, or the next bytes

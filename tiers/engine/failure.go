@@ -23,6 +23,7 @@ const (
 	ServerError  FailureKind = "upstream_error"        // 5xx, or an error event
 	Backpressure FailureKind = "upstream_busy"         // 429 or 503
 	Rejected     FailureKind = "upstream_rejected"     // another 4xx: the request is at fault
+	Unauthorized FailureKind = "upstream_auth"         // 401, 403 or a refused TLS connection: the pool's settings are at fault
 	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
 	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
 	ClientGone   FailureKind = "client_gone"           // the client left

@@ -28,8 +28,8 @@ const (
 
 // TokenizerOptions configure a [Tokenizer]. The zero value works.
 type TokenizerOptions struct {
-	Client    *http.Client // default http.DefaultClient
-	BlockSize int          // tokens of a block of the backends' KV caches; default 16, as vLLM's on GPUs
+	Transport http.RoundTripper // to the backends; default http.DefaultTransport
+	BlockSize int               // tokens of a block of the backends' KV caches; default 16, as vLLM's on GPUs
 }
 
 // Tokenizer learns the chains of prompts from a backend's POST /tokenize, outside the request's path. It
@@ -57,8 +57,8 @@ type answer struct {
 // NewTokenizer makes an empty one. It learns while [Tokenizer.Run] runs.
 func NewTokenizer(o TokenizerOptions) *Tokenizer {
 	o.BlockSize = cmp.Or(o.BlockSize, 16)
-	if o.Client == nil {
-		o.Client = http.DefaultClient
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
 	}
 	return &Tokenizer{o: o, queue: make(chan question, maxPending), answers: map[uint64]*list.Element{}, order: list.New()}
 }
@@ -145,7 +145,7 @@ func (t *Tokenizer) ask(ctx context.Context, q question) ([]uint64, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := t.o.Client.Do(req)
+	resp, err := t.o.Transport.RoundTrip(req) // not a client: a redirect is an answer other than 200
 	if err != nil {
 		return nil, err
 	}

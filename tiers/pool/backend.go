@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
@@ -28,6 +29,9 @@ type backend struct {
 	blind        bool                // the lack of readings was logged
 	reachability health.Reachability // its last answer over HTTP
 	life         uint64              // number of observed restarts
+
+	refusals [len(useNames)]mismatch // by use
+	refuses  atomic.Bool             // there is one of the refusals, perhaps of credentials that are out of force
 
 	reading pressure.Reading
 	health  health.Monitor

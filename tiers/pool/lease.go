@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -125,6 +126,12 @@ func (l *Lease) ReportFailed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.backend.health.RecordCall(true, now)
+}
+
+// ReportCredentials says that the backend accepts these credentials, because it began to answer, or with an error that it
+// does not, or the gateway not its certificate. It is cheap.
+func (l *Lease) ReportCredentials(use Use, shown *credentials.Credentials, err error) {
+	l.pool.noteCredentials(l.backend, use, shown, err)
 }
 
 // Done releases the slot. generated is the number of tokens of the answer, 0 if unknown. Only the first call counts. usd

@@ -16,6 +16,7 @@ type metrics struct {
 	up           *prometheus.GaugeVec
 	suspect      *prometheus.GaugeVec
 	drained      *prometheus.GaugeVec
+	refuses      *prometheus.GaugeVec
 	inflight     *prometheus.GaugeVec
 	scrapeErrors *prometheus.CounterVec
 	score        *prometheus.HistogramVec
@@ -49,6 +50,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).",
 		}, []string{"pool", "backend", "reason"})),
 		drained:      gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
+		refuses:      gauge("foregate_backend_refuses_credentials", "1 while the backend refuses the pool's credentials (pools.NAME.auth) or the TLS connection to it is refused (pools.NAME.tls), for requests or for scrapes."),
 		inflight:     gauge("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend."),
 		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
 		score: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -81,6 +83,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 type backendMetrics struct {
 	up           prometheus.Gauge
 	drained      prometheus.Gauge
+	refuses      prometheus.Gauge
 	inflight     prometheus.Gauge
 	scrapeErrors prometheus.Counter
 	expected     prometheus.Counter
@@ -91,6 +94,7 @@ func (m *metrics) of(pool, backend string) backendMetrics {
 	b := backendMetrics{
 		up:           m.up.WithLabelValues(pool, backend),
 		drained:      m.drained.WithLabelValues(pool, backend),
+		refuses:      m.refuses.WithLabelValues(pool, backend),
 		inflight:     m.inflight.WithLabelValues(pool, backend),
 		scrapeErrors: m.scrapeErrors.WithLabelValues(pool, backend),
 		expected:     m.expected.WithLabelValues(pool, backend),
@@ -123,7 +127,7 @@ func (m *metrics) suspected(pool, backend string, condition health.Condition) {
 
 // forget drops a backend's series.
 func (m *metrics) forget(pool, backend string) {
-	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age} {
+	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.refuses, m.inflight, m.age} {
 		g.DeleteLabelValues(pool, backend)
 	}
 	for _, c := range []*engineCounter{m.hits, m.queries} {
@@ -132,15 +136,6 @@ func (m *metrics) forget(pool, backend string) {
 	m.suspect.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
 		c.DeleteLabelValues(pool, backend)
-	}
-}
-
-// ForgetMetrics drops the series of backends. It is called after Run has ended, because Run would create them again.
-func (p *Pool) ForgetMetrics(which func(backend string) bool) {
-	for _, b := range *p.set.Load() {
-		if which(b.id) {
-			p.metrics.forget(p.o.Name, b.id)
-		}
 	}
 }
 

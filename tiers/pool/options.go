@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -21,8 +22,11 @@ type Options struct {
 	Model      string
 	Backends   []string // base URLs
 	Discover   string   // a source of backends instead, see [discover.New]
+	HTTPS      bool     // what is discovered is reached by https
 	USDPerHour float64  // price of one backend
 	Priorities bool     // the engines use request priorities (vLLM's --scheduling-policy priority)
+
+	Credentials *credentials.Live // what is shown to the backends; nil: nothing
 
 	Config   func() choose.Config   // live; nil: choose.DefaultConfig
 	Policy   choose.Policy          // instead of Config's, for the lab; called under the pool's lock; nil: none
@@ -62,7 +66,7 @@ func (o Options) validate() ([]string, discover.Source, error) {
 		return nil, nil, fmt.Errorf("costs %v USD per hour", o.USDPerHour)
 	}
 	if o.Discover != "" {
-		source, err := discover.New(o.Discover, o.Resolver)
+		source, err := discover.New(o.Discover, discover.Options{Resolver: o.Resolver, HTTPS: o.HTTPS})
 		if err != nil {
 			return nil, nil, fmt.Errorf("discover %q: %w", o.Discover, err)
 		}

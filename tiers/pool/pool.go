@@ -61,6 +61,8 @@ type Pool struct {
 	usdPerHour  float64 // price of one backend
 	mean        mean
 	meanAt      time.Time
+
+	refusalLogged time.Time // the last log line about refused credentials
 }
 
 // discovered is the result of discovery; one goroutine uses it.

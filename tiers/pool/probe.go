@@ -7,7 +7,7 @@ import (
 
 // Probe checks one backend without a user's request: its health endpoint, if it has one, and one generated token of the
 // pool's model. nil means well. The context bounds it. A status other than 200 is a *pressure.StatusError; an unknown id
-// is an error, too. It does not change the pool's state.
+// is an error, too. It does not change the pool's state, except that it finds out whether the credentials are accepted.
 func (p *Pool) Probe(ctx context.Context, backend string) error {
 	b := p.named(backend)
 	if b == nil {
@@ -16,5 +16,8 @@ func (p *Pool) Probe(ctx context.Context, backend string) error {
 	if err := p.scraper.Health(ctx, b.url); err != nil && !noHealth(err) {
 		return err
 	}
-	return p.scraper.Probe(ctx, b.url, p.o.Model)
+	shown := p.Credentials()
+	err := p.scraper.Probe(ctx, b.url, p.o.Model)
+	p.noteCredentials(b, ForRequests, shown, err)
+	return err
 }

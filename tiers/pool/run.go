@@ -26,7 +26,7 @@ func New(o Options) (*Pool, error) {
 		o:       o,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
-		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
+		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Credentials: o.Credentials, Now: o.Now}),
 		source:  source, found: discovered{forGood: strings.HasPrefix(o.Discover, "file:")},
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
@@ -85,33 +85,6 @@ func (p *Pool) runFixed(ctx context.Context, w *watchers) error {
 			w.follow(ctx)
 		}
 	}
-}
-
-// SetBackends replaces the backends of a pool without discovery. A backend that stays keeps its state; requests in flight
-// at one that goes continue. An error changes nothing. Only one SetBackends may run at a time.
-func (p *Pool) SetBackends(backends []string) error {
-	o := p.o
-	o.Backends = backends
-	urls, source, err := o.validate()
-	switch {
-	case err != nil:
-		return fmt.Errorf("pool %q: %w", p.o.Name, err)
-	case source != nil:
-		return fmt.Errorf("pool %q: its backends are discovered", p.o.Name)
-	}
-	p.replace(urls)
-	select {
-	case p.changed <- struct{}{}:
-	default: // Run has not looked yet
-	}
-	return nil
-}
-
-// SetPrice replaces the price of one backend, in USD per hour; 0 is unknown.
-func (p *Pool) SetPrice(usdPerHour float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.usdPerHour = usdPerHour
 }
 
 // watchers are the goroutines of a Run, one per backend.

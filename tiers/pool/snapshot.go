@@ -20,7 +20,7 @@ type BackendState struct {
 	Down        bool
 	Drained     bool    // it gets no new requests
 	Suspect     bool    // it seems to hang and gets requests only if no other is left
-	DrainReason string  // why it is down or drained, or its suspected condition
+	DrainReason string  // why it is down or drained, or what is wrong with it
 	Open        bool    // its breaker is open
 	Wait        float64 // expected wait of a prompt of mean length, seconds
 	Score       float64 // 1/(1+Wait)
@@ -50,7 +50,7 @@ func (p *Pool) Snapshot() []BackendState {
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
 		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.reason(r.now) != "", c.Suspect, r.views[i].broken
-		s.DrainReason = b.why(r.now, r.age)
+		s.DrainReason = b.why(r.now, r.age, p.refusal(b))
 		s.Wait = choose.Wait(r.config, *c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
@@ -58,14 +58,16 @@ func (p *Pool) Snapshot() []BackendState {
 	return out
 }
 
-// why returns why b gets no requests, or its suspected condition; "" if neither.
-func (b *backend) why(now time.Time, age pressure.Config) string {
+// why returns why b gets no requests, or what is wrong with it; "" if neither. refusal is that of [Pool.refusal].
+func (b *backend) why(now time.Time, age pressure.Config, refusal string) string {
 	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {
+	case drain != "" && b.down == nil:
+		return drain
+	case refusal != "":
+		return refusal
 	case b.down != nil:
 		return b.down.Error()
-	case drain != "":
-		return drain
 	case condition != health.Well:
 		return string(condition)
 	case !b.reachability.IsReachable(now, age.UnknownAfter):

@@ -111,6 +111,9 @@ func (p *Pool) setDown(b *backend, err error) {
 		was = b.down
 		b.down, b.downAt = err, now
 		b.metrics.up.Set(0)
+		b.refusals = [len(useNames)]mismatch{} // who does not answer refuses nothing
+		b.refuses.Store(false)
+		b.metrics.refuses.Set(0)
 	})
 	if was == nil {
 		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend is down")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -108,6 +109,9 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	p.locked(func() { down = b.down != nil })
 	if down {
 		err := p.scraper.Health(ctx, b.url)
+		if credentials.RefusalOf(err) != nil {
+			p.noteCredentials(b, ForScrapes, p.Credentials(), err)
+		}
 		switch {
 		case err == nil:
 			p.noteAnswer(b, nil)
@@ -117,10 +121,12 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 			return false
 		}
 	}
+	shown := p.Credentials()
 	r, err := p.scraper.Scrape(ctx, b.url)
 	if ctx.Err() != nil {
 		return false // cancelled by the end of Run
 	}
+	p.noteCredentials(b, ForScrapes, shown, err)
 	if err != nil {
 		p.noteMissed(b, err)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -143,7 +149,10 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 func (p *Pool) probe(ctx context.Context, b *backend) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
 	defer cancel()
-	if p.scraper.Probe(ctx, b.url, p.o.Model) == nil {
+	shown := p.Credentials()
+	err := p.scraper.Probe(ctx, b.url, p.o.Model)
+	p.noteCredentials(b, ForRequests, shown, err)
+	if err == nil {
 		p.noteTokens(b)
 	}
 }
@@ -155,6 +164,9 @@ func (p *Pool) show(b *backend) {
 	var condition health.Condition
 	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
+	if b.refuses.Load() {
+		p.showRefusal(b)
+	}
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}

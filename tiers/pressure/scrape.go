@@ -3,6 +3,7 @@ package pressure
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,12 +11,15 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 // Options configures a Scraper. The zero value works.
 type Options struct {
-	Config func() Config    // live; nil is DefaultConfig
-	Now    func() time.Time // nil is time.Now
+	Config      func() Config     // live; nil is DefaultConfig
+	Credentials *credentials.Live // shown with each request; nil is none
+	Now         func() time.Time  // nil is time.Now
 }
 
 // Scraper takes readings over its own HTTP client: no proxy, no redirects, no
@@ -34,11 +38,22 @@ func NewScraper(o Options) *Scraper {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	transport := &http.Transport{
+	transports := credentials.NewTransports(newTransport)
+	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
+		Transport: transports.Of(o.Credentials.Now),
+		// A redirect is a status other than 200 and so an error.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// newTransport makes the transport of one TLS identity.
+func newTransport(config *tls.Config) http.RoundTripper {
+	return &http.Transport{
 		// The operator configured the backend's address; an environment variable must not redirect its
 		// traffic.
-		Proxy:       nil,
-		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		Proxy:           nil,
+		DialContext:     (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSClientConfig: config,
 		// vLLM's server closes idle connections after 5 s; closing first avoids writing to one that is just
 		// being closed.
 		IdleConnTimeout:     4 * time.Second,
@@ -48,11 +63,6 @@ func NewScraper(o Options) *Scraper {
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
-		Transport: transport,
-		// A redirect is a status other than 200 and so an error.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
 }
 
 // Close closes the idle connections.
@@ -66,6 +76,14 @@ type StatusError struct {
 
 // Error names the URL and the code.
 func (e *StatusError) Error() string { return fmt.Sprintf("%s %s: status %d", e.Method, e.URL, e.Code) }
+
+// Unwrap returns a *[credentials.Refusal] for 401 and 403.
+func (e *StatusError) Unwrap() error {
+	if r := credentials.RefusedBy(e.Code); r != nil {
+		return r
+	}
+	return nil
+}
 
 // Scrape takes a reading from baseURL + "/metrics". Its At is the time before the request was sent, so that
 // requests that we send meanwhile never count as included.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 const (
@@ -55,6 +57,9 @@ func (u *unreadable) Error() string { return u.why }
 // fails reports whether err says nothing of what the engine can do, only that it cannot
 // now: no answer, too late, too busy, or an error of its own.
 func fails(err error) bool {
+	if credentials.RefusalOf(err) != nil {
+		return true
+	}
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout ||
 			r.status >= 500 && r.status != http.StatusNotImplemented
@@ -101,12 +106,25 @@ func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]b
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
+	case denied(path, status) != nil:
+		return nil, fmt.Errorf("%s: %w", path, denied(path, status))
+	case credentials.RefusedBy(status) != nil:
+		return nil, &refusal{status: status} // its words may repeat a key
 	case status != http.StatusOK:
 		return nil, &refusal{status, words(got)}
 	case len(got) > maxAnswer:
 		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, maxAnswer)}
 	}
 	return got, nil
+}
+
+// denied returns the refusal of the pool's credentials, nil if a status is none. Behind some proxies only the paths of
+// requests are open: 403 for another path says that the engine lacks it.
+func denied(path string, status int) *credentials.Refusal {
+	if !strings.HasPrefix(path, "/v1/") || status == http.StatusForbidden && path == "/v1/models" {
+		return nil
+	}
+	return credentials.RefusedBy(status)
 }
 
 // receive reads at most a byte more than maxAnswer.

@@ -12,6 +12,10 @@ type Pool struct {
 	Name, Model string
 	// Backends are those that there are now. It is asked once a second.
 	Backends func() []Backend
+	// Transport sends the questions, with the pool's credentials; nil is Options.Transport.
+	Transport http.RoundTripper
+	// Ended is told how each probe ended; nil: nobody is.
+	Ended func(backend string, err error)
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
@@ -57,10 +61,9 @@ const (
 
 // services is what all watches of a Prober use.
 type services struct {
-	transport http.RoundTripper
-	timeout   time.Duration
-	log       zerolog.Logger
-	now       func() time.Time
-	pace      pace
-	slots     chan struct{} // one per probe under way
+	timeout time.Duration
+	log     zerolog.Logger
+	now     func() time.Time
+	pace    pace
+	slots   chan struct{} // one per probe under way
 }

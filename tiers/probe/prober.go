@@ -31,9 +31,10 @@ const probesAtOnce = 4
 // Prober keeps a card of each pool. It is safe for concurrent use.
 type Prober struct {
 	services
-	watched atomic.Pointer[map[string]*watch] // by pool; never changed, only replaced
-	changed chan struct{}                     // SetPools was called
-	running atomic.Bool
+	transport http.RoundTripper                 // of pools without one
+	watched   atomic.Pointer[map[string]*watch] // by pool; never changed, only replaced
+	changed   chan struct{}                     // SetPools was called
+	running   atomic.Bool
 }
 
 // New checks the options. Nothing is asked before Run.
@@ -47,8 +48,8 @@ func New(o Options) (*Prober, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Prober{changed: make(chan struct{}, 1), services: services{
-		transport: o.Transport, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+	p := &Prober{transport: o.Transport, changed: make(chan struct{}, 1), services: services{
+		timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
 	}}
 	p.watched.Store(&map[string]*watch{})
 	if err := p.SetPools(o.Pools); err != nil {
@@ -63,7 +64,7 @@ func New(o Options) (*Prober, error) {
 }
 
 // SetPools replaces the pools that are probed. What is known of a pool stays known while its model and its priority
-// stay the same; its Backends and Optional must then mean the same pool as before. An error changes nothing. Only one
+// stay the same; its other fields must then mean the same pool as before. An error changes nothing. Only one
 // SetPools may run at a time.
 func (p *Prober) SetPools(pools []Pool) error {
 	was, next := *p.watched.Load(), make(map[string]*watch, len(pools))
@@ -75,6 +76,9 @@ func (p *Prober) SetPools(pools []Pool) error {
 			return fmt.Errorf("probe: pool %q does not tell its backends", pool.Name)
 		case next[pool.Name] != nil:
 			return fmt.Errorf("probe: there are two pools %q", pool.Name)
+		}
+		if pool.Transport == nil {
+			pool.Transport = p.transport
 		}
 		if next[pool.Name] = was[pool.Name]; next[pool.Name] == nil || !was[pool.Name].pool.probedAs(pool) {
 			next[pool.Name] = &watch{services: &p.services, pool: pool}

@@ -122,7 +122,7 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 }
 
 func (w *watch) asker(b Backend) *asker {
-	return &asker{transport: w.services.transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
+	return &asker{transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
 }
 
 // probe asks b everything and publishes what that brings.
@@ -142,6 +142,9 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	err := e.run(within)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
+	}
+	if w.pool.Ended != nil {
+		w.pool.Ended(b.ID, err)
 	}
 	now := w.services.now()
 	w.lastBackend, w.model, w.modelsAt = b, e.model, now

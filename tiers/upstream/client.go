@@ -7,8 +7,8 @@ package upstream
 
 import (
 	"context"
-	"net/http"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/upstream/http1"
@@ -17,8 +17,8 @@ import (
 // Client makes attempts. It is safe for concurrent use.
 type Client struct {
 	options Options
-	hot     exchanger         // for attempts
-	cold    http.RoundTripper // for everything else
+	hot     exchanger               // for attempts
+	cold    *credentials.Transports // for everything else
 	close   func()
 }
 
@@ -29,7 +29,8 @@ var _ exchanger = (*http1.Transport)(nil)
 // New returns a Client.
 func New(o Options) *Client {
 	o = o.complete()
-	c := &Client{options: o, cold: o.Transport, hot: netHTTP{o.Transport}, close: func() {}}
+	c := &Client{options: o, cold: o.transports()}
+	c.hot, c.close = netHTTP{c.cold}, func() {}
 	if !o.NetHTTP {
 		d := dialer{o.Dial}
 		t := http1.New(http1.Options{Dial: d.dial, DialTLS: d.dialTLS})
@@ -48,9 +49,7 @@ func (c *Client) Run(ctx context.Context) error {
 // Close closes the connections that are idle, and each other one when its attempt ends. Later attempts fail.
 func (c *Client) Close() {
 	c.close()
-	if t, ok := c.cold.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
+	c.cold.CloseIdleConnections()
 }
 
 // Open implements [engine.Upstream].

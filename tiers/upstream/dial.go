@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/socket"
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 // Dial bounds the time to connect to a backend.
@@ -49,9 +50,10 @@ func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return socket.New(c), nil
 }
 
-// dialTLS opens a connection and does the TLS handshake. http.Transport's own bound of the handshake cannot
-// be changed while it runs.
-func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialTLS opens a connection and does the TLS handshake, with a pool's TLS or, for nil, the system's authorities. The
+// engine's certificate is always verified, for the host of addr unless the configuration names another server.
+// http.Transport's own bound of the handshake cannot be changed while it runs.
+func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,14 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.now().TLS)
 	defer cancel()
-	conn := tls.Client(raw, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = host
+	}
+	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error is more useful
 		return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
@@ -72,12 +81,21 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 
 // NewTransport is net/http's transport to engines, for everything that is not an attempt: idle connections are kept for less than the 5 s
 // after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed.
-func NewTransport() *http.Transport { return newTransport(dialer{}) }
+func NewTransport() *http.Transport { return newTransport(dialer{}, nil) }
 
-func newTransport(d dialer) *http.Transport {
+// NewTransports are such transports, one per TLS identity of the pools.
+func NewTransports() *credentials.Transports { return newTransports(dialer{}) }
+
+func newTransports(d dialer) *credentials.Transports {
+	return credentials.NewTransports(func(config *tls.Config) http.RoundTripper { return newTransport(d, config) })
+}
+
+func newTransport(d dialer, config *tls.Config) *http.Transport {
 	return &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
+		DialContext: d.dial,
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return d.dialTLS(ctx, network, addr, config)
+		},
 		MaxIdleConnsPerHost:    512,
 		MaxConnsPerHost:        4096,
 		IdleConnTimeout:        4 * time.Second,

@@ -48,7 +48,7 @@ func deaf(t *testing.T) string {
 
 func TestTheBoundsOfAConnectionAreLive(t *testing.T) {
 	var bounds atomic.Pointer[Dial]
-	transport := newTransport(dialer{func() Dial { return *bounds.Load() }})
+	transport := newTransport(dialer{func() Dial { return *bounds.Load() }}, nil)
 	defer transport.CloseIdleConnections()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog, and never shakes hands
 	if err != nil {
@@ -85,7 +85,7 @@ func TestTheBoundsOfAConnectionAreLive(t *testing.T) {
 func TestABackendsCertificateIsChecked(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	conn, err := dialer{}.dialTLS(context.Background(), "tcp", srv.Listener.Addr().String())
+	conn, err := dialer{}.dialTLS(context.Background(), "tcp", srv.Listener.Addr().String(), nil)
 	if err == nil {
 		_ = conn.Close()
 	}

@@ -281,14 +281,14 @@ func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
 			`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
 		} {
 			capabilities = body
-			got, err := c.ContextWindow(t.Context(), url, "big")
+			got, err := c.ContextWindow(t.Context(), url, "big", nil)
 			if got != want || (err == nil) != (want > 0) {
 				t.Errorf("%.80s: %d, %v", body, got, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.ContextWindow(ctx, url, "big"); err == nil {
+		if _, err := c.ContextWindow(ctx, url, "big", nil); err == nil {
 			t.Error("it was read for nobody")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -34,6 +35,8 @@ func transportKind(parent context.Context, err error) engine.FailureKind {
 		return engine.Expired
 	case left != nil:
 		return engine.ClientGone
+	case credentials.RefusalOf(err) != nil:
+		return engine.Unauthorized
 	case errors.Is(err, engine.ErrFirstByte):
 		return engine.Timeout
 	case errors.Is(err, engine.ErrStalled):
@@ -55,6 +58,8 @@ func transportKind(parent context.Context, err error) engine.FailureKind {
 // statusKind returns the kind of a status other than 200.
 func statusKind(status int) engine.FailureKind {
 	switch {
+	case credentials.RefusedBy(status) != nil:
+		return engine.Unauthorized
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return engine.Backpressure
 	case status >= 500:
@@ -65,8 +70,12 @@ func statusKind(status int) engine.FailureKind {
 	return engine.BadResponse
 }
 
-// refusal returns the failure of a response with a status other than 200.
+// refusal returns the failure of a response with a status other than 200. What an engine says about the gateway's
+// credentials is not kept, because it may repeat a key.
 func refusal(resp *http1.Response) *engine.Failure {
+	if refused := credentials.RefusedBy(resp.Status); refused != nil {
+		return &engine.Failure{Kind: engine.Unauthorized, Status: resp.Status, Err: refused}
+	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is enough
 	f := &engine.Failure{Kind: statusKind(resp.Status), Status: resp.Status, Fault: openai.ParseFault(body)}
 	if s, err := strconv.Atoi(resp.RetryAfter); err == nil && s > 0 {
@@ -80,6 +89,9 @@ func eventFailure(f *openai.Fault) *engine.Failure {
 	kind := engine.ServerError
 	if f.Status >= 400 {
 		kind = statusKind(f.Status)
+	}
+	if kind == engine.Unauthorized {
+		return &engine.Failure{Kind: kind, Status: f.Status, Err: credentials.RefusedBy(f.Status)}
 	}
 	return &engine.Failure{Kind: kind, Status: f.Status, Fault: f}
 }

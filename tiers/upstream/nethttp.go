@@ -10,11 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // netHTTP makes exchanges with net/http's client.
-type netHTTP struct{ transport http.RoundTripper }
+type netHTTP struct{ transports *credentials.Transports }
 
 // Do is as [http1.Transport.Do].
 func (n netHTTP) Do(ctx context.Context, req *http1.Request, resp *http1.Response) error {
@@ -46,7 +47,7 @@ func (n netHTTP) Do(ctx context.Context, req *http1.Request, resp *http1.Respons
 		r.Header[f.Name] = []string{f.Value}
 	}
 	b.start()
-	answer, err := n.transport.RoundTrip(r)
+	answer, err := n.transports.RoundTrip(r, &credentials.Credentials{Headers: req.Shared, TLS: req.TLS})
 	b.stop()
 	if err != nil {
 		return b.cause(err)

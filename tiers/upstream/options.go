@@ -1,8 +1,11 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"net/http"
 	"time"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 const defaultMaxBody = 16 << 20 // bytes
@@ -10,7 +13,7 @@ const defaultMaxBody = 16 << 20 // bytes
 // Options configure a Client.
 type Options struct {
 	NetHTTP   bool              // attempts use net/http's client instead of package http1
-	Transport http.RoundTripper // for everything, with NetHTTP; nil is NewTransport, with Dial
+	Transport http.RoundTripper // for everything, with NetHTTP and whatever the TLS; nil is NewTransports, with Dial
 	Dial      func() Dial       // live, for the default transports; nil is DefaultDial
 	MaxBody   int64             // of an answer that is not a stream; 0 is 16 MiB
 	Now       func() time.Time  // nil is time.Now
@@ -19,9 +22,6 @@ type Options struct {
 // complete sets the defaults.
 func (o Options) complete() Options {
 	o.NetHTTP = o.NetHTTP || o.Transport != nil
-	if o.Transport == nil {
-		o.Transport = newTransport(dialer{o.Dial})
-	}
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
 	}
@@ -29,4 +29,12 @@ func (o Options) complete() Options {
 		o.Now = time.Now
 	}
 	return o
+}
+
+// transports are those of net/http.
+func (o *Options) transports() *credentials.Transports {
+	if o.Transport == nil {
+		return newTransports(dialer{o.Dial})
+	}
+	return credentials.NewTransports(func(*tls.Config) http.RoundTripper { return o.Transport })
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/foregate/foregate/tiers/credentials"
 )
 
 const (
@@ -15,19 +17,22 @@ const (
 )
 
 // ContextWindow reads a model's context length, in tokens and above 0, from the model card at a backend's
-// base URL.
-func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, error) {
+// base URL. It shows the pool's credentials.
+func (c *Client) ContextWindow(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, cardWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := c.cold.RoundTrip(req)
+	resp, err := c.cold.RoundTrip(req, own.OrNone())
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if refused := credentials.RefusedBy(resp.StatusCode); refused != nil {
+		return 0, fmt.Errorf("model card of %s: %w", url, refused)
+	}
 	var cards struct {
 		Data []struct {
 			ID          string `json:"id"`

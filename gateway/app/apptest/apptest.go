@@ -47,6 +47,21 @@ func Serve(t testing.TB, text string) *Replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, file, "")
+}
+
+// ServeFile is Serve of a configuration file, which the replica reads again when it changes.
+func ServeFile(t testing.TB, path string) *Replica {
+	t.Helper()
+	file, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, file, path)
+}
+
+func serve(t testing.TB, file *config.File, path string) *Replica {
+	t.Helper()
 	r := &Replica{Log: &Log{}, ended: make(chan struct{})}
 	connections, closeStores, err := stores.Open(file.Redis)
 	if err != nil {
@@ -55,7 +70,7 @@ func Serve(t testing.TB, text string) *Replica {
 	t.Cleanup(closeStores)
 	registry := prometheus.NewRegistry()
 	r.App, err = app.New(t.Context(), app.Options{
-		File: file, Stores: connections, Admin: file.Admin, Version: "test",
+		File: file, Path: path, Stores: connections, Admin: file.Admin, Version: "test",
 		Logger: zerolog.New(r.Log).With().Timestamp().Logger(), Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
@@ -77,8 +92,15 @@ func Serve(t testing.TB, text string) *Replica {
 		return strings.Contains(r.Log.String(), `"message":"serving"`)
 	})
 	r.Address = r.Addr().String()
-	r.URL, r.Admin = "http://"+r.Address, "http://"+r.AdminAddr().String()
+	r.URL, r.Admin = scheme(file.TLS)+r.Address, scheme(file.AdminTLS)+r.AdminAddr().String()
 	return r
+}
+
+func scheme(t config.ListenerTLS) string {
+	if t.On() {
+		return "https://"
+	}
+	return "http://"
 }
 
 // Stop has the replica drain and waits until it has ended.

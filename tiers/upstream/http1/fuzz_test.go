@@ -79,7 +79,7 @@ func read(t *testing.T, silent syscall.RawConn, raw []byte, step, buffer int) (a
 		a.failed = err.Error()
 	}
 	a.kept = !conn.closed
-	if n := tr.pools.byBase["http://x"]; (n != nil) != a.kept {
+	if n := tr.pools.byKey[key{base: "http://x"}]; (n != nil) != a.kept {
 		t.Fatalf("%+v, and the pool is %+v", a, n)
 	}
 	return a, len(conn.rest)

@@ -36,7 +36,7 @@ type Transport struct{ pools pools }
 
 // New returns a Transport.
 func New(o Options) *Transport {
-	t := &Transport{pools{options: o.complete(), byBase: map[string]*pool{}}}
+	t := &Transport{pools{options: o.complete(), byKey: map[key]*pool{}}}
 	return t
 }
 
@@ -56,7 +56,7 @@ func (t *Transport) Do(ctx context.Context, req *Request, resp *Response) error 
 		until = now.Add(req.Wait)
 	}
 	for try := 1; ; try++ {
-		c, err := t.pools.get(ctx, req.Base, until)
+		c, err := t.pools.get(ctx, key{req.Base, req.TLS}, until)
 		if err != nil {
 			return err
 		}

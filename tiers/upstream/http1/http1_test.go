@@ -94,7 +94,7 @@ func TestAClosedTransportKeepsNothing(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); string(b) != "a" || err != nil {
 		t.Errorf("an answer under way: %q, %v", b, err)
 	}
-	if len(tr.pools.byBase) != 0 {
+	if len(tr.pools.byKey) != 0 {
 		t.Error("its connection is kept")
 	}
 	if err := tr.Do(t.Context(), &Request{Base: srv.URL, Path: "/"}, &resp); err != ErrClosed {

@@ -12,9 +12,10 @@ import (
 
 // Options configure a Transport.
 type Options struct {
-	// Dial opens a TCP connection, DialTLS a connection with TLS, to HOST:PORT. They enforce bounds of their own.
-	// nil is a [net.Dialer], and crypto/tls with the system's certificates.
-	Dial, DialTLS func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Dial opens a TCP connection to HOST:PORT, DialTLS one with TLS as a request's TLS says, which may be nil. They
+	// enforce bounds of their own. nil is a [net.Dialer] and a [tls.Dialer].
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	DialTLS func(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error)
 
 	MaxConns    int           // per server, in use and idle; 0 is 4096
 	MaxIdle     int           // per server; 0 is 512
@@ -27,7 +28,9 @@ func (o Options) complete() Options {
 		o.Dial = new(net.Dialer).DialContext
 	}
 	if o.DialTLS == nil {
-		o.DialTLS = new(tls.Dialer).DialContext
+		o.DialTLS = func(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr)
+		}
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 4096
@@ -41,22 +44,28 @@ func (o Options) complete() Options {
 	return o
 }
 
-// pools are the connections to all servers, by base URL. There is a pool only for a server with connections or with
-// requests that wait for one, so the map is bounded by the requests.
+// pools are the connections to all servers, by base URL and TLS identity. There is a pool only for a server with
+// connections or with requests that wait for one, so the map is bounded by the requests.
 type pools struct {
 	options Options
 
 	mu     sync.Mutex
-	byBase map[string]*pool
+	byKey  map[key]*pool
 	closed bool
 	sweep  *time.Timer // closes idle connections on time
 	armed  bool        // it runs: there are idle connections, or there were a moment ago
 }
 
+// key names a pool. Requests to one URL with two TLS identities share no connection.
+type key struct {
+	base   string
+	config *tls.Config
+}
+
 // pool are the connections to one server. It is guarded by pools.mu.
 type pool struct {
 	server
-	base    string
+	key     key
 	open    int           // connections, also those being opened
 	idle    []*pooledConn // the one used last is the last
 	waiting []*waiter     // for a connection, since there are too many; the first came first
@@ -83,9 +92,9 @@ type waiter struct {
 }
 
 // get returns a connection to the server: an idle one, or a new one.
-func (ps *pools) get(ctx context.Context, base string, until time.Time) (*pooledConn, error) {
+func (ps *pools) get(ctx context.Context, k key, until time.Time) (*pooledConn, error) {
 	for {
-		c, w, p, err := ps.choose(base)
+		c, w, p, err := ps.choose(k)
 		if err != nil {
 			return nil, err
 		}
@@ -105,20 +114,20 @@ func (ps *pools) get(ctx context.Context, base string, until time.Time) (*pooled
 }
 
 // choose returns an idle connection; or a place to wait for one; or neither: then the caller opens one.
-func (ps *pools) choose(base string) (*pooledConn, *waiter, *pool, error) {
+func (ps *pools) choose(k key) (*pooledConn, *waiter, *pool, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.closed {
 		return nil, nil, nil, ErrClosed
 	}
-	p := ps.byBase[base]
+	p := ps.byKey[k]
 	if p == nil {
-		s, err := parseServer(base)
+		s, err := parseServer(k.base)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		p = &pool{server: s, base: base}
-		ps.byBase[base] = p
+		p = &pool{server: s, key: k}
+		ps.byKey[k] = p
 	}
 	if last := len(p.idle) - 1; last >= 0 {
 		c := p.idle[last]
@@ -180,11 +189,12 @@ func (ps *pools) dial(ctx context.Context, p *pool, until time.Time) (c *pooledC
 		ctx, cancel = context.WithDeadlineCause(ctx, until, ErrTimeout)
 		defer cancel()
 	}
-	dial := ps.options.Dial
+	var rwc net.Conn
 	if p.tls {
-		dial = ps.options.DialTLS
+		rwc, err = ps.options.DialTLS(ctx, "tcp", p.addr, p.key.config)
+	} else {
+		rwc, err = ps.options.Dial(ctx, "tcp", p.addr)
 	}
-	rwc, err := dial(ctx, "tcp", p.addr)
 	switch {
 	case err == nil:
 		return newPooledConn(p, rwc), nil
@@ -246,7 +256,7 @@ func (ps *pools) uncount(p *pool) {
 		return
 	}
 	if p.open--; p.open == 0 {
-		delete(ps.byBase, p.base)
+		delete(ps.byKey, p.key)
 	}
 }
 
@@ -268,7 +278,7 @@ func (ps *pools) closeIdle(since time.Time) {
 	var late []*pooledConn
 	ps.mu.Lock()
 	next := time.Duration(-1)
-	for _, p := range ps.byBase {
+	for _, p := range ps.byKey {
 		n := 0
 		for n < len(p.idle) && !p.idle[n].idleSince.After(since) {
 			n++

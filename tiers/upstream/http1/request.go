@@ -1,10 +1,12 @@
 package http1
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +19,16 @@ type Request struct {
 	Path   string      // is appended to Base; begins with a slash
 	Header http.Header // header lines, canonical names. Those that frame a message are ignored: Content-Length and such
 	Fields []Field     // further header lines; they replace those of the same name in Header
+	Shared []Field     // the same, for lines that many requests have. It must not change
 	Body   []byte      // is read until the response is closed
 	More   [][]byte    // the rest of the body, in pieces; is read as long
 
 	// Wait bounds the time until the whole response is read, or until [Response.SetWait] is called. 0 is no bound.
 	Wait time.Duration
+
+	// TLS is how connections to an https URL are opened; nil is as without a configuration. A connection is only used
+	// for requests with the same pointer. It must not change.
+	TLS *tls.Config
 }
 
 // size is the length of the body.
@@ -105,10 +112,12 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 	}
 	b = append(append(append(b, s.target...), path...), s.lines...)
 	b = append(number(append(b, "Content-Length: "...), r.size()), "\r\n"...)
-	for _, f := range r.Fields {
-		var err error
-		if b, err = appendField(b, f.Name, f.Value); err != nil {
-			return nil, err
+	for _, fields := range [...][]Field{r.Shared, r.Fields} {
+		for i := range fields {
+			var err error
+			if b, err = appendField(b, fields[i].Name, fields[i].Value); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for name, values := range r.Header {
@@ -132,14 +141,10 @@ func appendField(b []byte, name, value string) ([]byte, error) {
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...), nil
 }
 
-// replaces reports whether one of the Fields stands for a line of Header.
+// replaces reports whether one of the other lines stands for a line of Header.
 func (r *Request) replaces(name string) bool {
-	for i := range r.Fields {
-		if r.Fields[i].Name == name {
-			return true
-		}
-	}
-	return false
+	named := func(f Field) bool { return f.Name == name }
+	return slices.ContainsFunc(r.Fields, named) || slices.ContainsFunc(r.Shared, named)
 }
 
 // connectionHeader reports whether a header is the client's business: it frames the message, or is about the connection.

@@ -18,7 +18,7 @@ func overTLS(t *testing.T, srv *httptest.Server) *Transport {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(srv.Certificate())
-	return newTransport(t, Options{DialTLS: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return newTransport(t, Options{DialTLS: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
 		return (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).DialContext(ctx, network, addr)
 	}})
 }
@@ -48,7 +48,7 @@ func TestAConnectionWithTLSIsReusedAndItsEndIsFound(t *testing.T) {
 	eventually(t, "the end has arrived", func() bool {
 		tr.pools.mu.Lock()
 		defer tr.pools.mu.Unlock()
-		for _, p := range tr.pools.byBase {
+		for _, p := range tr.pools.byKey {
 			return p.idle[0].look()
 		}
 		return true
@@ -116,7 +116,7 @@ func TestAnEarlyResponseIsFoundThroughTLS(t *testing.T) {
 	}
 	tr.pools.mu.Lock()
 	defer tr.pools.mu.Unlock()
-	if len(tr.pools.byBase) != 0 {
+	if len(tr.pools.byKey) != 0 {
 		t.Error("the connection is kept")
 	}
 }

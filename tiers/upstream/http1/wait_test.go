@@ -115,7 +115,7 @@ func TestWaitsEndExactlyInTime(t *testing.T) {
 		if _, again := resp.Body.Read(p); again != err {
 			t.Errorf("behind it: %v", again)
 		}
-		if len(tr.pools.byBase) != 0 {
+		if len(tr.pools.byKey) != 0 {
 			t.Error("a connection is left")
 		}
 	})
@@ -138,7 +138,7 @@ func TestIdleConnectionsAreClosedOnTimeAndTheTimerRests(t *testing.T) {
 			tr.pools.mu.Lock()
 			defer tr.pools.mu.Unlock()
 			n := 0
-			for _, p := range tr.pools.byBase {
+			for _, p := range tr.pools.byKey {
 				n += p.open
 			}
 			return n

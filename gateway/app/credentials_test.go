@@ -1,0 +1,412 @@
+package app_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+const (
+	engineKey = "engine-key-canary-1"
+	wrongKey  = "engine-key-canary-2"
+)
+
+// guardedEngine is a simulated engine behind TLS that notes what it is shown.
+type guardedEngine struct {
+	*httptest.Server
+	sim *vllmsim.Server
+
+	mu    sync.Mutex
+	shown map[string][]string // by path: Authorization, X-Team and the client certificate's name, each once
+}
+
+// newGuardedEngine starts an engine. The key is needed for all paths. config is that of its listener; nil is without TLS.
+func newGuardedEngine(t *testing.T, config *tls.Config, keys ...string) *guardedEngine {
+	t.Helper()
+	e := &guardedEngine{shown: map[string][]string{}}
+	e.sim = vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale, APIKeys: keys, KeyForAllPaths: true})
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := ""
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			name = r.TLS.PeerCertificates[0].Subject.CommonName
+		}
+		e.note(r.URL.Path, strings.Join(r.Header["Authorization"], "+")+" "+strings.Join(r.Header["X-Team"], "+")+" "+name)
+		e.sim.ServeHTTP(w, r)
+	}))
+	e.Server.TLS, e.Server.Config.ErrorLog = config, log.New(io.Discard, "", 0) // handshakes fail on purpose
+	if config == nil {
+		e.Server.Start()
+	} else {
+		e.Server.StartTLS()
+	}
+	t.Cleanup(e.Server.Close)
+	return e
+}
+
+func (e *guardedEngine) note(path, what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Contains(e.shown[path], what) {
+		e.shown[path] = append(e.shown[path], what)
+	}
+}
+
+// paths returns what was shown at each path.
+func (e *guardedEngine) paths() map[string][]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := map[string][]string{}
+	for path, shown := range e.shown {
+		out[path] = slices.Clone(shown)
+	}
+	return out
+}
+
+// oneRoute is a configuration with one route to a pool, whose fields are given.
+func oneRoute(pool string, more ...string) string {
+	return "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\n" + strings.Join(more, "\n") +
+		"\npools:\n  big: {model: m, " + pool + "}\nroutes: [{model: r, target: big}]\n"
+}
+
+// file writes a file of the test and returns its path.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	rotateFile(t, path, text)
+	return path
+}
+
+// why returns what the status says about the backends of a pool.
+func why(t *testing.T, p *apptest.Replica, pool string) string {
+	t.Helper()
+	var out []string
+	for _, v := range p.Status(t).Pools {
+		for _, b := range v.Backends {
+			if v.Pool == pool {
+				out = append(out, b.Why)
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked(t *testing.T) {
+	for _, client := range []string{"http1", "net_http"} {
+		t.Run(client, func(t *testing.T) {
+			ca := newAuthority(t, "private")
+			e := newGuardedEngine(t, &tls.Config{
+				Certificates: []tls.Certificate{ca.pair(t, "vllm", time.Hour, "vllm.internal")}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert,
+			}, engineKey)
+			cert, key := ca.issue(t, "the-gateway", time.Hour)
+			access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
+				e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.pem)), file(t, string(cert)), file(t, string(key)))
+			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+
+				"  small: {model: m, usd_per_hour: 1, "+access+"}\n  big: {model: m, usd_per_hour: 9, "+access+"}\nroutes: [{model: r, draft: small, target: big}]\n")
+			p.Ready(t)
+			apptest.Within(t, 30*time.Second, "the engines are probed", p.EnginesKnown)
+			for path, body := range map[string]string{
+				chat: chatBody("r"), "/v1/completions": `{"model":"r","prompt":"hi","stream":true}`, "/v1/embeddings": `{"model":"r","input":"hi"}`, "/tokenize": `{"model":"r","prompt":"hi"}`,
+			} {
+				apptest.Post(t, p.URL+path, body, "Authorization", "Bearer client-key", "X-Team", "client", "Proxy-Authorization", "Basic Y2xpZW50")
+			}
+			want := []string{"Bearer " + engineKey + " gateway the-gateway"}
+			seen := e.paths()
+			for _, path := range []string{"/metrics", "/v1/models", chat, "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize"} {
+				if seen[path] == nil {
+					t.Errorf("%s was not asked; asked are %v", path, seen)
+				}
+			}
+			for path, shown := range seen {
+				if !slices.Equal(shown, want) {
+					t.Errorf("%s is shown %q, want %q", path, shown, want)
+				}
+			}
+			if got := why(t, p, "big") + why(t, p, "small"); got != "; " && got != "" {
+				t.Errorf("the backends are bad: %s", got)
+			}
+			if log := p.Log.String(); strings.Contains(log, engineKey) {
+				t.Errorf("the log has the key:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	e := newGuardedEngine(t, nil, engineKey)
+	key := file(t, wrongKey)
+	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}", e.URL, key)))
+	for _, r := range []struct{ path, body string }{
+		{chat, chatBody("r")}, {chat, chatBody("r", `"stream":true`)}, {"/v1/embeddings", `{"model":"r","input":"hi"}`},
+	} {
+		status, head, body := apptest.Send(t, "POST", p.URL+r.path, r.body)
+		if status != http.StatusBadGateway || head.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s: status %d, X-Should-Retry %q: %s", r.path, status, head.Get("X-Should-Retry"), body)
+		}
+		checkError(t, head, body, &refusal{kind: "server_error", code: "upstream_auth", message: "your API key is not the cause"})
+	}
+	apptest.Eventually(t, "the status has the reason", func() bool {
+		return strings.Contains(why(t, p, "big"), "the engine refuses the gateway's credentials with status 401 (pools.big.auth)")
+	})
+	apptest.Eventually(t, "a scrape was refused", func() bool { return strings.Contains(p.Metrics(t), "foregate_scrape_errors_total{") })
+	page := p.Metrics(t)
+	for _, series := range []string{`foregate_upstream_failures_total{kind="upstream_auth",pool="big"}`, `foregate_backend_refuses_credentials{`} {
+		if line := apptest.Lines(page, series); line == "" || strings.HasSuffix(line, " 0\n") {
+			t.Errorf("%s: %q", series, line)
+		}
+	}
+	log := p.Log.String()
+	if lines := apptest.Lines(log, "the setting is at fault"); strings.Count(lines, "\n") != 1 || !strings.Contains(lines, `"setting":"pools.big.auth"`) || !strings.Contains(lines, `"level":"error"`) {
+		t.Errorf("the log has, instead of one line:\n%s", lines)
+	}
+	if strings.Contains(log, wrongKey) || strings.Contains(fmt.Sprint(p.Status(t)), wrongKey) {
+		t.Error("the log or the status has the key")
+	}
+	rotateFile(t, key, engineKey+"\n")
+	apptest.Within(t, 30*time.Second, "the right key is in force, and the breaker closed", func() bool {
+		status, _, _ := apptest.Send(t, "POST", p.URL+chat, chatBody("r"))
+		return status == http.StatusOK && why(t, p, "big") == ""
+	})
+	if line := apptest.Lines(p.Metrics(t), "foregate_backend_refuses_credentials{"); !strings.HasSuffix(line, " 0\n") {
+		t.Errorf("with the right key: %q", line)
+	}
+}
+
+func TestATargetAnswersWhileOnlyTheDraftPoolHasAWrongKey(t *testing.T) {
+	e := newGuardedEngine(t, nil, engineKey)
+	p := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+
+		"  small: {model: m, backends: [%q], auth: {api_key_file: %q}}\n  big: {model: m, backends: [%q], auth: {api_key_file: %q}}\nroutes: [{model: r, draft: small, target: big}]\n",
+		e.URL, file(t, wrongKey), e.URL, file(t, engineKey)))
+	for range 20 {
+		apptest.Post(t, p.URL+chat, chatBody("r"), "X-Tier", "auto")
+	}
+	apptest.Eventually(t, "the draft pool's reason is shown", func() bool { return strings.Contains(why(t, p, "small"), "pools.small.auth") })
+	if got := why(t, p, "big"); got != "" {
+		t.Errorf("the target is bad: %s", got)
+	}
+	for path, shown := range e.paths() {
+		for _, s := range shown {
+			if s = strings.TrimSpace(s); s != "Bearer "+engineKey && s != "Bearer "+wrongKey {
+				t.Errorf("%s was shown %q", path, s)
+			}
+		}
+	}
+}
+
+func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *testing.T) {
+	ca, other := newAuthority(t, "private"), newAuthority(t, "other")
+	for name, tc := range map[string]struct {
+		server tls.Certificate
+		tls    string // %q is the authority
+		why    string
+	}{
+		"expired":       {ca.pair(t, "vllm", -time.Hour), "{ca_file: %q}", "certificate has expired"},
+		"another name":  {ca.pair(t, "vllm", time.Hour, "vllm.internal"), "{ca_file: %q}", "doesn't contain any IP SANs"},
+		"a wrong name":  {ca.pair(t, "vllm", time.Hour, "vllm.internal"), "{ca_file: %q, server_name: other.internal}", "not other.internal"},
+		"another CA":    {other.pair(t, "vllm", time.Hour), "{ca_file: %q}", "certificate signed by unknown authority"},
+		"the system's":  {ca.pair(t, "vllm", time.Hour), "{} # %q", "certificate signed by unknown authority"},
+		"no client's":   {ca.pair(t, "vllm", time.Hour), "{ca_file: %q}", "certificate required"},
+		"without a tls": {ca.pair(t, "vllm", time.Hour), "", "certificate signed by unknown authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &tls.Config{Certificates: []tls.Certificate{tc.server}}
+			if name == "no client's" {
+				server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, ca.pool()
+			}
+			e := newGuardedEngine(t, server, engineKey)
+			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, file(t, engineKey))
+			if tc.tls != "" {
+				pool += "    tls: " + fmt.Sprintf(tc.tls, file(t, string(ca.pem))) + "\n"
+			}
+			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n  big:\n    model: m"+pool+"routes: [{model: r, target: big}]\n")
+			apptest.Eventually(t, "the status has the reason", func() bool {
+				got := why(t, p, "big")
+				return strings.Contains(got, tc.why) && strings.Contains(got, "(pools.big.tls)")
+			})
+			status, head, body := apptest.Send(t, "POST", p.URL+chat, chatBody("r"))
+			if status != http.StatusBadGateway {
+				t.Errorf("status %d: %s", status, body)
+			}
+			checkError(t, head, body, &refusal{kind: "server_error", code: "upstream_auth"})
+			if seen := e.paths(); len(seen) > 0 {
+				t.Errorf("the engine was asked: %v", seen)
+			}
+			if line := apptest.Lines(p.Log.String(), `"setting":"pools.big.tls"`); strings.Count(line, "\n") != 1 {
+				t.Errorf("the log says: %q", line)
+			}
+		})
+	}
+}
+
+func TestTwoPoolsWithOneURLShowTheirOwnKeysAndCertificates(t *testing.T) {
+	for _, client := range []string{"http1", "net_http"} {
+		t.Run(client, func(t *testing.T) {
+			ca := newAuthority(t, "private")
+			e := newGuardedEngine(t, &tls.Config{Certificates: []tls.Certificate{ca.pair(t, "vllm", time.Hour)}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert}, "key-of-a", "key-of-b")
+			var pools strings.Builder
+			for _, name := range []string{"a", "b"} {
+				cert, key := ca.issue(t, "gateway-"+name, time.Hour)
+				fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}}\n",
+					name, e.URL, file(t, "key-of-"+name), file(t, string(ca.pem)), file(t, string(cert)), file(t, string(key)))
+			}
+			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+pools.String()+"routes: [{model: a, target: a}, {model: b, target: b}]\n")
+			p.Ready(t)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					for i := range 20 {
+						model := []string{"a", "b"}[i%2]
+						if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody(model)); status != http.StatusOK {
+							t.Errorf("%s: status %d: %s", model, status, body)
+						}
+					}
+				})
+			}
+			all.Wait()
+			for path, shown := range e.paths() {
+				for _, s := range shown {
+					if s != "Bearer key-of-a  gateway-a" && s != "Bearer key-of-b  gateway-b" {
+						t.Errorf("%s is shown %q", path, s)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	both := x509.NewCertPool()
+	both.AddCert(first.cert)
+	both.AddCert(second.cert)
+	var server atomic.Pointer[tls.Certificate]
+	show := func(c tls.Certificate) { server.Store(&c) }
+	show(first.pair(t, "vllm", time.Hour))
+	e := newGuardedEngine(t, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*server.Load()}, ClientCAs: both, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+	}}, engineKey, wrongKey)
+	ca, key := file(t, string(first.pem)), file(t, engineKey)
+	clientCert, clientKey := first.issue(t, "first-client", time.Hour)
+	cert, private := file(t, string(clientCert)), file(t, string(clientKey))
+	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}", e.URL, key, ca, cert, private)))
+	p.Ready(t)
+
+	var served, lost atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody("r", []string{`"stream":false`, `"stream":true`}[i%2], `"max_tokens":20`))
+				if served.Add(1); status != http.StatusOK || strings.Contains(body, `"error"`) {
+					lost.Add(1)
+					t.Errorf("status %d: %s", status, body)
+				}
+			}
+		})
+	}
+	defer all.Wait()
+	defer close(stop)
+	shownNow := func(what string) func() bool { // by requests and by scrapes
+		return func() bool {
+			e.mu.Lock()
+			e.shown = map[string][]string{}
+			e.mu.Unlock()
+			before := served.Load()
+			apptest.Eventually(t, "requests go on", func() bool { return served.Load() > before+5 && len(e.paths()["/metrics"]) > 0 })
+			seen := e.paths()
+			return slices.Equal(seen[chat], []string{what}) && slices.Equal(seen["/metrics"], []string{what})
+		}
+	}
+	rotateFile(t, ca, string(first.pem)+string(second.pem))
+	rotateFile(t, key, wrongKey) // which is right here, too
+	apptest.Within(t, 20*time.Second, "the new key is in force", shownNow("Bearer "+wrongKey+"  first-client"))
+	clientCert, clientKey = second.issue(t, "second-client", time.Hour)
+	rotateFile(t, cert, string(clientCert))
+	rotateFile(t, private, string(clientKey))
+	apptest.Within(t, 20*time.Second, "the new client certificate is in force, on all connections", shownNow("Bearer "+wrongKey+"  second-client"))
+	show(second.pair(t, "vllm", time.Hour))
+	e.CloseClientConnections()
+	rotateFile(t, ca, string(second.pem))
+	apptest.Within(t, 20*time.Second, "the new authority alone is in force", func() bool {
+		for _, f := range p.Status(t).Files {
+			if f.Setting == "pools.big.tls.ca_file" {
+				return f.Changes == 2 && f.Error == ""
+			}
+		}
+		return false
+	})
+	rotateFile(t, cert, "no certificate "+engineKey)
+	apptest.Within(t, 20*time.Second, "a bad certificate is told", func() bool {
+		for _, f := range p.Status(t).Files {
+			if f.Setting == "pools.big.tls.cert_file" && f.Error != "" {
+				return !strings.Contains(f.Error, engineKey)
+			}
+		}
+		return false
+	})
+	before := served.Load()
+	apptest.Eventually(t, "requests go on with the last good one", func() bool { return served.Load() > before+20 })
+	t.Logf("%d requests, %d lost", served.Load(), lost.Load())
+}
+
+func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
+	ca := newAuthority(t, "private")
+	cert, key := ca.issue(t, "gateway", time.Hour)
+	_, otherKey := ca.issue(t, "gateway", time.Hour)
+	plain := "backends: ['http://127.0.0.1:1']"
+	secure := "backends: ['https://127.0.0.1:1']"
+	for name, tc := range map[string]struct{ pool, want string }{
+		"no key file":        {plain + ", auth: {api_key_file: /none/" + engineKey + "}", "pools.big.auth.api_key_file: no such file or directory"},
+		"two lines":          {plain + fmt.Sprintf(", auth: {api_key_file: %q}", file(t, engineKey+"\nmore")), "pools.big.auth.api_key_file: has bytes that are not printable ASCII"},
+		"an empty key":       {plain + fmt.Sprintf(", auth: {api_key_file: %q}", file(t, "\n")), "pools.big.auth.api_key_file: has 0 characters"},
+		"no header":          {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "# none\n")), "pools.big.auth.headers_file: no header in it"},
+		"no colon":           {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "X-A: b\n"+engineKey)), "pools.big.auth.headers_file: line 2: want NAME: VALUE"},
+		"framing":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "Transfer-Encoding: "+engineKey)), "pools.big.auth.headers_file: line 1: the header belongs to the connection"},
+		"a trace":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "traceparent: "+engineKey)), "pools.big.auth.headers_file: has a line Traceparent, which the gateway sets itself"},
+		"two keys":           {plain + fmt.Sprintf(", auth: {api_key_file: %q, headers_file: %q}", file(t, engineKey), file(t, "authorization: "+engineKey)), "pools.big.auth.headers_file: has a line Authorization, which is api_key_file's"},
+		"no authority":       {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, "none")), "pools.big.tls.ca_file: holds no certificate in PEM"},
+		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(key))), "pools.big.tls.ca_file: PEM block 1 is no certificate"},
+		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.pem)+string(ca.pem[:100]))), "pools.big.tls.ca_file: something that is no PEM follows"},
+		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(cert)), file(t, string(otherKey))), "pools.big.tls.cert_file: tls: private key does not match public key"},
+		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(key))), "pools.big.tls.cert_file: tls: failed to find any PEM data in certificate input"},
+	} {
+		f, err := config.Parse("f", []byte(oneRoute(tc.pool)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_, err = app.Check(f)
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
+		}
+		if err != nil && strings.Contains(err.Error(), engineKey) {
+			t.Errorf("%s: the error repeats the file: %v", name, err)
+		}
+	}
+}

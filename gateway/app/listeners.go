@@ -1,0 +1,48 @@
+package app
+
+import (
+	"crypto/tls"
+
+	"github.com/foregate/foregate/gateway/certificates"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
+)
+
+// listeners are the certificates of the listeners; nil is plain HTTP.
+type listeners struct {
+	expiry        *certificates.Expiry
+	public, admin func() *tls.Config // for a new connection
+}
+
+// makeListeners reads the certificates of the listeners, and reloads them.
+func (a *App) makeListeners() (err error) {
+	f := a.Options.File
+	a.listeners.expiry = certificates.NewExpiry(certificates.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
+	if a.listeners.public, err = listenerTLS("tls", f.TLS, a.files, a.listeners.expiry); err != nil {
+		return err
+	}
+	if a.Options.Admin != "" {
+		a.listeners.admin, err = listenerTLS("admin_tls", f.AdminTLS, a.files, a.listeners.expiry)
+	}
+	return err
+}
+
+// listenerTLS reads the files of a listener that speaks TLS; nil is plain HTTP.
+func listenerTLS(setting string, t config.ListenerTLS, files *reload.Watcher, expiry *certificates.Expiry) (func() *tls.Config, error) {
+	if !t.On() {
+		return nil, nil
+	}
+	l := &certificates.Listener{Setting: setting, Expiry: expiry}
+	file := reload.File{
+		Setting: setting, Paths: []string{t.CertFile, t.KeyFile}, Fields: certificates.Fields, Max: certificates.MaxFile,
+		Secret: true, Public: []string{t.CertFile}, Apply: l.Apply,
+	}
+	if t.ClientCAFile != "" {
+		file.Paths = append(file.Paths, t.ClientCAFile)
+		file.Public = append(file.Public, t.ClientCAFile)
+	}
+	if err := files.Add(file); err != nil {
+		return nil, err
+	}
+	return l.Config, nil
+}

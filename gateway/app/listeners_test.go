@@ -1,0 +1,243 @@
+package app_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/certtest"
+)
+
+const wholeAnswer = `{"model":"m","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`
+
+// wholeEngine answers every chat at once.
+func wholeEngine(t testing.TB) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		page(200, "application/json", wholeAnswer)(w)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// secureConfig is a configuration of one pool; tls are its fields about TLS.
+func secureConfig(backend, tls string) string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\n%spools: {only: {model: m, backends: [%q]}}\nroutes: [{model: r, target: only}]\n", tls, backend)
+}
+
+// files are the fields of one listener's files.
+func files(setting, cert, key, clients string) string {
+	s := fmt.Sprintf("%s: {cert_file: %q, key_file: %q", setting, cert, key)
+	if clients != "" {
+		s += fmt.Sprintf(", client_ca_file: %q", clients)
+	}
+	return s + "}\n"
+}
+
+// secureClient trusts an authority, speaks one version of HTTP, and presents certificates.
+func secureClient(t testing.TB, ca *certtest.Authority, http2 bool, own ...tls.Certificate) *http.Client {
+	var versions http.Protocols
+	versions.SetHTTP1(!http2)
+	versions.SetHTTP2(http2)
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool, Certificates: own}, Protocols: &versions}, Timeout: time.Minute}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// chatAt sends a chat. The answer's body was read.
+func chatAt(ctx context.Context, c *http.Client, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+chat, strings.NewReader(chatBody("r")))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %.200s, %w", resp.StatusCode, text, err)
+	}
+	return resp, nil
+}
+
+// served is the common name of the certificate that a new connection gets.
+func served(ctx context.Context, t testing.TB, ca *certtest.Authority, addr string) string {
+	t.Helper()
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: ca.Pool}}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+// replace writes new files of a certificate, one after the other.
+func replace(t *testing.T, cert, key string, by certtest.Pair) {
+	t.Helper()
+	certtest.Write(t, cert, by.Cert)
+	certtest.Write(t, key, by.Key)
+}
+
+// TestACertificateIsReplacedUnderLoadWithoutALostRequest replaces it by one with another key, and then by others that are
+// refused: they stay on disk while the load goes on.
+func TestACertificateIsReplacedUnderLoadWithoutALostRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	t.Parallel()
+	ca := certtest.New(t)
+	first, second := ca.Issue(t, certtest.Leaf{Name: "first", Ends: 90 * 24 * time.Hour}), ca.Issue(t, certtest.Leaf{Name: "second", Ends: 24*time.Hour + time.Minute})
+	cert, key := first.Files(t)
+	p := apptest.Serve(t, secureConfig(wholeEngine(t), files("tls", cert, key, "")))
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load sync.WaitGroup
+	var requests atomic.Int64
+	for i := range 4 {
+		load.Go(func() {
+			kept := secureClient(t, ca, i%2 == 0)
+			for ctx.Err() == nil {
+				client := kept
+				if i < 2 { // a new connection for each request
+					client = secureClient(t, ca, i%2 == 0)
+				}
+				if _, err := chatAt(context.WithoutCancel(ctx), client, p.URL); err != nil {
+					t.Error(err)
+					return
+				}
+				requests.Add(1)
+				if client != kept {
+					client.CloseIdleConnections()
+				}
+			}
+		})
+	}
+	if name := served(ctx, t, ca, p.Address); name != "first" {
+		t.Errorf("%s is served", name)
+	}
+	replace(t, cert, key, second)
+	apptest.Eventually(t, "new connections get the new certificate", func() bool { return served(ctx, t, ca, p.Address) == "second" })
+
+	expired := ca.Issue(t, certtest.Leaf{Name: "expired", Starts: -2 * time.Hour, Ends: -time.Hour})
+	for why, bad := range map[string]certtest.Pair{
+		"cert_file: the certificate expired at 20":                     expired,
+		"key_file: is no usable key of the certificate in cert_file: ": {Cert: second.Cert, Key: first.Key},
+		"key_file: holds no private key in PEM form":                   {Cert: second.Cert},
+	} {
+		replace(t, cert, key, bad)
+		apptest.Eventually(t, why, func() bool {
+			s := p.Status(t)
+			return len(s.Files) == 1 && s.Files[0].Setting == "tls" && strings.HasPrefix(s.Files[0].Error, why)
+		})
+		if name := served(ctx, t, ca, p.Address); name != "second" {
+			t.Errorf("%s: %s is served", why, name)
+		}
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, "the missing file is told", func() bool {
+		return p.Status(t).Files[0].Error == "key_file: no such file or directory"
+	})
+	stop()
+	load.Wait()
+	t.Logf("%d requests", requests.Load())
+
+	if w := strings.Join(p.Status(t).Warnings, "\n"); !strings.Contains(w, "tls: the certificate expires at 20") || !strings.Contains(w, ", in 1 day; replace its files") {
+		t.Errorf("warnings: %s", w)
+	}
+	if line := apptest.Lines(p.Metrics(t), `foregate_certificate_not_after_timestamp_seconds{setting="tls"}`); line == "" {
+		t.Error("no metric tells when it expires")
+	}
+}
+
+func TestACertificateThatNoClientAcceptsIsRefusedAtTheStart(t *testing.T) {
+	ca := certtest.New(t)
+	good, expired := ca.Issue(t, certtest.Leaf{}), ca.Issue(t, certtest.Leaf{Starts: -2 * time.Hour, Ends: -time.Hour})
+	goodCert, goodKey := good.Files(t)
+	oldCert, oldKey := expired.Files(t)
+	for name, c := range map[string]struct{ tls, want string }{
+		"expired":                 {files("tls", oldCert, oldKey, ""), "tls: cert_file: the certificate expired at 20"},
+		"expired, admin":          {files("admin_tls", oldCert, oldKey, ""), "admin_tls: cert_file: the certificate expired at 20"},
+		"another key":             {files("tls", goodCert, oldKey, ""), "tls: key_file: is no usable key of the certificate in cert_file"},
+		"no certificate":          {files("tls", "/nowhere/hunter2", goodKey, ""), "tls: cert_file: no such file or directory"},
+		"no key":                  {files("admin_tls", goodCert, "/nowhere/hunter2", ""), "admin_tls: key_file: no such file or directory"},
+		"no authority of clients": {files("tls", goodCert, goodKey, "/nowhere/hunter2"), "tls: client_ca_file: no such file or directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := config.Parse("replica.yaml", []byte(secureConfig("http://127.0.0.1:1", c.tls)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, atStart := app.New(t.Context(), app.Options{File: f, Admin: f.Admin, Logger: zerolog.Nop()})
+			_, atCheck := app.Check(f)
+			for _, err := range []error{atStart, atCheck} {
+				if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("got %v, want %s", err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestACheckWarnsOfACertificateThatExpiresSoon(t *testing.T) {
+	cert, key := certtest.New(t).Issue(t, certtest.Leaf{}).Files(t)
+	f, err := config.Parse("replica.yaml", []byte(secureConfig("http://127.0.0.1:1", files("admin_tls", cert, key, ""))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := app.Check(f)
+	if err != nil || len(found.Warnings) != 1 || !strings.HasPrefix(found.Warnings[0], "admin_tls: the certificate expires at 20") {
+		t.Errorf("%q, %v", found.Warnings, err)
+	}
+}
+
+func TestListenersWithClientAuthoritiesWantACertificateOfTheirs(t *testing.T) {
+	ca, clients, strangers := certtest.New(t), certtest.New(t), certtest.New(t)
+	cert, key := ca.Issue(t, certtest.Leaf{ForServer: true}).Files(t)
+	p := apptest.Serve(t, secureConfig(wholeEngine(t), files("tls", cert, key, clients.File)+files("admin_tls", cert, key, clients.File)))
+	for name, own := range map[string][]tls.Certificate{
+		"none":                    nil,
+		"one of another":          {strangers.Issue(t, certtest.Leaf{}).TLS(t)},
+		"an expired one":          {clients.Issue(t, certtest.Leaf{Starts: -2 * time.Hour, Ends: -time.Hour}).TLS(t)},
+		"one for servers alone":   {clients.Issue(t, certtest.Leaf{ForServer: true}).TLS(t)},
+		"that of the listener's":  {ca.Issue(t, certtest.Leaf{}).TLS(t)},
+		"one that they signed":    {clients.Issue(t, certtest.Leaf{}).TLS(t)},
+		"one that they signed, 2": {clients.Issue(t, certtest.Leaf{Name: "other"}).TLS(t)},
+	} {
+		good := strings.HasPrefix(name, "one that they signed")
+		for _, http2 := range []bool{false, true} {
+			client := secureClient(t, ca, http2, own...)
+			if _, err := chatAt(t.Context(), client, p.URL); (err == nil) != good {
+				t.Errorf("public, HTTP/2 %t, %s: %v", http2, name, err)
+			}
+			resp, err := client.Get(p.Admin + "/livez")
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			if (err == nil) != good {
+				t.Errorf("admin, HTTP/2 %t, %s: %v", http2, name, err)
+			}
+		}
+	}
+}

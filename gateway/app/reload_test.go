@@ -1,0 +1,254 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// reloadWorld is a replica with a configuration file that the test changes.
+type reloadWorld struct {
+	*apptest.Replica
+	path string
+	sims []*vllmsim.Server
+}
+
+// reloadFile is a configuration with these backends of its only pool, and what else is given.
+func reloadFile(model, backends, rest string) string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 5s}\npools:\n  only: {model: %s, backends: [%s]}\n%s", model, backends, rest)
+}
+
+const reloadRoute = "routes:\n  - {model: llama-3, target: only}\n"
+
+func startReloads(t *testing.T) *reloadWorld {
+	t.Helper()
+	w := &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
+	for range 3 {
+		w.sims = append(w.sims, vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale}))
+	}
+	rotateFile(t, w.path, reloadFile("m", w.urls(0), reloadRoute))
+	w.Replica = apptest.ServeFile(t, w.path)
+	w.Ready(t)
+	return w
+}
+
+// urls are the URLs of simulators, for a list.
+func (w *reloadWorld) urls(sims ...int) string {
+	var all []string
+	for _, i := range sims {
+		all = append(all, fmt.Sprintf("%q", w.sims[i].URL()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// reload has the replica read its files, and returns the status and the result.
+func (w *reloadWorld) reload(t *testing.T, query string) (int, gateway.ReloadResult) {
+	t.Helper()
+	status, _, body := apptest.Send(t, http.MethodPost, w.Admin+"/admin/reload"+query, "")
+	var result gateway.ReloadResult
+	if err := json.Unmarshal([]byte(body), &result); err != nil {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	return status, result
+}
+
+// change replaces the file, reloads it, and fails if the changes are not these.
+func (w *reloadWorld) change(t *testing.T, text string, changes ...string) {
+	t.Helper()
+	rotateFile(t, w.path, text)
+	if status, r := w.reload(t, ""); status != http.StatusOK || !slices.Equal(r.Changes, changes) || len(r.Restart) > 0 {
+		t.Errorf("status %d, %+v; want the changes %q", status, r, changes)
+	}
+}
+
+// load sends requests until the returned function is called, which fails if one was not answered.
+func (w *reloadWorld) load(t *testing.T, route string) (end func()) {
+	t.Helper()
+	var stop atomic.Bool
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			for !stop.Load() {
+				status, _, body := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody(route, `"max_tokens":20`))
+				if status != http.StatusOK {
+					t.Errorf("status %d: %s", status, body)
+					return
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	apptest.Eventually(t, "requests are answered", func() bool { return answered.Load() > 0 })
+	return func() {
+		before := answered.Load()
+		apptest.Eventually(t, "requests are still answered", func() bool { return answered.Load() > before })
+		stop.Store(true)
+		all.Wait()
+		t.Logf("%d requests were answered", answered.Load())
+	}
+}
+
+func TestAChangedFileIsInForceAndNoRequestIsLost(t *testing.T) {
+	w := startReloads(t)
+	end := w.load(t, routeUsual)
+	w.change(t, reloadFile("m", w.urls(0, 1), reloadRoute), "pools.only: changed")
+	apptest.Eventually(t, "the added backend is used", func() bool { return w.sims[1].State().Requests[chat] > 0 })
+	w.change(t, reloadFile("m", w.urls(1), reloadRoute), "pools.only: changed")
+	w.change(t, reloadFile("m", w.urls(1), "  fresh: {model: m, backends: ["+w.urls(2)+"]}\nroutes:\n  - {model: llama-3, target: fresh}\n  - {model: code, target: only}\n"),
+		"pools.fresh: added", "routes.code: added", "routes.llama-3: changed")
+	apptest.Eventually(t, "the added pool is used", func() bool { return w.sims[2].State().Requests[chat] > 0 })
+	if body, _ := apptest.Post(t, w.URL+chat, chatBody("code", `"max_tokens":3`)); !strings.Contains(body, `"code"`) {
+		t.Errorf("the added route answers %s", body)
+	}
+	_, listed := apptest.Get(t, w.URL+"/v1/models")
+	if !strings.Contains(listed, `"id":"code"`) {
+		t.Errorf("the added route is not listed: %s", listed)
+	}
+	w.change(t, reloadFile("m", w.urls(0), reloadRoute), "pools.only: changed", "pools.fresh: removed", "routes.llama-3: changed", "routes.code: removed")
+	end()
+	if status, _, body := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody("code")); status != http.StatusNotFound {
+		t.Errorf("the removed route answers %d: %s", status, body)
+	}
+}
+
+// TestAPoolOfOtherEnginesReplacesTheOldOne changes the model of a pool while a stream runs at its engine.
+func TestAPoolOfOtherEnginesReplacesTheOldOne(t *testing.T) {
+	slow := vllmsim.Start(t, vllmsim.Options{Model: "old", Seed: simSeed})
+	fast := vllmsim.Start(t, vllmsim.Options{Model: "new", Seed: simSeed, TimeScale: simScale})
+	path := filepath.Join(t.TempDir(), "foregate.yaml")
+	rotateFile(t, path, reloadFile("old", fmt.Sprintf("%q", slow.URL()), reloadRoute))
+	w := &reloadWorld{path: path, Replica: apptest.ServeFile(t, path)}
+	w.Ready(t)
+	ended := make(chan string)
+	go func() {
+		_, _, body := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody(routeUsual, `"stream":true`, `"ignore_eos":true`, `"max_tokens":100`))
+		ended <- body
+	}()
+	apptest.Eventually(t, "a stream runs", func() bool { return slow.State().Running == 1 })
+	w.change(t, reloadFile("new", fmt.Sprintf("%q", fast.URL()), reloadRoute), "pools.only: changed")
+	if slow.State().Running != 1 {
+		t.Fatal("the stream has ended before its pool was replaced")
+	}
+	apptest.Post(t, w.URL+chat, chatBody(routeUsual, `"max_tokens":3`))
+	if n := fast.State().Requests[chat]; n != 1 {
+		t.Errorf("the new engine was sent %d requests", n)
+	}
+	if body := <-ended; !strings.HasSuffix(body, "data: [DONE]\n\n") || slow.State().Aborted != 0 {
+		t.Errorf("the stream was cut: %.300s", body)
+	}
+}
+
+func TestABadFileUnderLoadChangesNothingAndIsTold(t *testing.T) {
+	w := startReloads(t)
+	end := w.load(t, routeUsual)
+	for _, bad := range []struct{ text, problem string }{
+		{reloadFile("m", w.urls(1), "routes:\n  - {model: llama-3, target: nobody}\n"), `config:7: routes[0].target: pool "nobody" is not defined`},
+		{reloadFile("m", `"ftp://h"`, reloadRoute), "config:5: pools.only.backends[0]: "},
+		{"pools: [", "config:1: "},
+		{"", "config:1: "},
+	} {
+		rotateFile(t, w.path, bad.text)
+		for _, query := range []string{"?dry_run=1", ""} {
+			status, r := w.reload(t, query)
+			if status != http.StatusUnprocessableEntity || len(r.Problems) == 0 || !strings.HasPrefix(r.Problems[0], bad.problem) || len(r.Changes) > 0 {
+				t.Errorf("%q: status %d, %+v", query, status, r)
+			}
+		}
+	}
+	page := w.Metrics(t)
+	if !strings.Contains(page, "\nforegate_config_last_reload_successful 0\n") || !strings.Contains(page, `foregate_file_last_reload_successful{setting="config"} 0`) {
+		t.Errorf("metrics: %s", apptest.Lines(page, "last_reload_successful"))
+	}
+	if n := w.sims[1].State().Requests[chat]; n != 0 {
+		t.Errorf("a backend of a bad file was sent %d requests", n)
+	}
+	if file := fileOf(w.Status(t), "config"); file.Error == "" {
+		t.Error("the status does not tell of the bad file")
+	}
+	w.change(t, reloadFile("m", w.urls(0, 1), reloadRoute), "pools.only: changed")
+	if page := w.Metrics(t); !strings.Contains(page, "\nforegate_config_last_reload_successful 1\n") {
+		t.Errorf("metrics: %s", apptest.Lines(page, "last_reload_successful"))
+	}
+	end()
+}
+
+// fileOf is what a status says of a file.
+func fileOf(s gateway.Status, setting string) gateway.FileView {
+	for _, f := range s.Files {
+		if f.Setting == setting {
+			return f
+		}
+	}
+	return gateway.FileView{}
+}
+
+func TestADryRunTellsTheChangesAndMakesNone(t *testing.T) {
+	w := startReloads(t)
+	rotateFile(t, w.path, reloadFile("m", w.urls(1), reloadRoute)+"limits: {in_flight: 7}\n")
+	status, r := w.reload(t, "?dry_run=1")
+	if status != http.StatusOK || !r.DryRun || !slices.Equal(r.Changes, []string{"pools.only: changed"}) || !slices.Equal(r.Restart, []string{"limits"}) {
+		t.Errorf("status %d, %+v", status, r)
+	}
+	if _, body := apptest.Get(t, w.Admin+"/admin/backends"); !strings.Contains(body, w.sims[0].URL()) {
+		t.Errorf("the dry run changed the backends: %s", body)
+	}
+	if status, _, body := apptest.Send(t, http.MethodPost, w.Admin+"/admin/reload?dry_run=yes", ""); status != http.StatusBadRequest || !strings.Contains(body, "dry_run") {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
+
+func TestAFieldThatNeedsARestartIsToldAndTheRestIsInForce(t *testing.T) {
+	w := startReloads(t)
+	rotateFile(t, w.path, reloadFile("m", w.urls(1), reloadRoute)+"limits: {in_flight: 7}\nredis: {url: embedded}\n")
+	status, r := w.reload(t, "")
+	if status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.only: changed"}) || !slices.Equal(r.Restart, []string{"limits", "redis"}) {
+		t.Errorf("status %d, %+v", status, r)
+	}
+	if s := w.Status(t); !strings.Contains(strings.Join(s.Warnings, "\n"), "other values for limits, redis; restart this replica") {
+		t.Errorf("warnings %q", s.Warnings)
+	}
+	if page := w.Metrics(t); !strings.Contains(page, "\nforegate_config_restart_required 2\n") {
+		t.Errorf("metrics: %s", apptest.Lines(page, "restart_required"))
+	}
+	w.change(t, reloadFile("m", w.urls(1), reloadRoute))
+	if s := w.Status(t); strings.Contains(strings.Join(s.Warnings, "\n"), "restart") {
+		t.Errorf("warnings %q", s.Warnings)
+	}
+}
+
+// TestAChangedFileIsNoticedByItself waits for the watch: two looks, two seconds apart.
+func TestAChangedFileIsNoticedByItself(t *testing.T) {
+	w := startReloads(t)
+	began := time.Now()
+	rotateFile(t, w.path, reloadFile("m", w.urls(0), reloadRoute+"tenants:\n  - {id: default, rpm: 1}\n"))
+	apptest.Within(t, 20*time.Second, "the tenant's limit is in force", func() bool {
+		status, _, _ := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody(routeUsual, `"max_tokens":1`))
+		return status == http.StatusTooManyRequests
+	})
+	var at float64
+	line := apptest.Lines(w.Metrics(t), "success_timestamp_seconds 1")
+	if _, err := fmt.Sscanf(line, "foregate_config_last_reload_success_timestamp_seconds %g", &at); err != nil || at < float64(began.Unix()) {
+		t.Errorf("%v: %q", err, line)
+	}
+}
+
+func TestAReplicaWithoutAFileSaysThatThereIsNothingToReload(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m"})
+	p := apptest.Serve(t, reloadFile("m", fmt.Sprintf("%q", sim.URL()), reloadRoute))
+	status, _, body := apptest.Send(t, http.MethodPost, p.Admin+"/admin/reload", "")
+	if status != http.StatusConflict || !strings.Contains(body, "no_config_file") {
+		t.Errorf("status %d: %s", status, body)
+	}
+}

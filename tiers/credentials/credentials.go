@@ -1,0 +1,53 @@
+// Package credentials holds what the gateway shows to the engines of a pool, and what it accepts of them: header lines
+// such as an API key, the gateway's client certificate, and the authorities of the engines' certificates. Start at [Live].
+//
+// Everything that is sent to an engine reads the credentials when it is sent: requests, probes, scrapes, look-ups of model
+// cards. So new credentials hold for the next request, and a connection is only used for the TLS identity that it was
+// opened with.
+package credentials
+
+import (
+	"crypto/tls"
+	"sync/atomic"
+
+	"github.com/foregate/foregate/tiers/upstream/http1"
+)
+
+// Credentials are those of one pool at one time. They never change. nil is none.
+type Credentials struct {
+	// Headers are added to each request. Nothing replaces them: names of headers that the gateway sets itself are
+	// refused where the headers are read.
+	Headers []http1.Field
+
+	// TLS is how connections to https URLs are opened; nil is with the system's authorities, without a certificate.
+	// Connections belong to the pointer: those of one TLS are never used for another.
+	TLS *tls.Config
+}
+
+// none is shared by all pools without credentials.
+var none = &Credentials{}
+
+// Live are the credentials of one pool, as its files say now. A nil *Live has none. It is safe for concurrent use.
+type Live struct{ now atomic.Pointer[Credentials] }
+
+// Now returns the credentials in force, never nil.
+func (l *Live) Now() *Credentials {
+	if l == nil {
+		return none
+	}
+	if c := l.now.Load(); c != nil {
+		return c
+	}
+	return none
+}
+
+// Set puts credentials into force. They must not change afterwards.
+func (l *Live) Set(c *Credentials) { l.now.Store(c) }
+
+// OrNone returns c, or empty credentials for nil.
+func (c *Credentials) OrNone() *Credentials {
+	if c == nil {
+		return none
+	}
+	return c
+}

@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestABackendThatStaysKeepsItsStateWhenTheListChanges(t *testing.T) {
+	p := fixed(t, Options{Backends: []string{"http://a", "http://b"}})
+	p.give(0, pressure.Reading{KVUsage: .5, At: time.Now()})
+	l := pick(t, p, Demand{})
+	if err := p.SetBackends([]string{"http://c", "http://a"}); err != nil {
+		t.Fatal(err)
+	}
+	all := p.Snapshot()
+	if len(all) != 2 || all[0].ID != "c" || all[1].ID != "a" || all[1].Reading.KVUsage != .5 {
+		t.Errorf("got %+v", all)
+	}
+	l.Done(3) // wherever it was
+	for _, b := range p.Snapshot() {
+		if b.InFlight != 0 {
+			t.Errorf("%s still has %d requests", b.ID, b.InFlight)
+		}
+	}
+}
+
+func TestABadListOfBackendsChangesNothing(t *testing.T) {
+	p := fixed(t, Options{Backends: []string{"http://a"}})
+	for name, list := range map[string][]string{"none": nil, "no URL": {"a b"}, "twice": {"http://b", "http://b"}} {
+		if err := p.SetBackends(list); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if all := p.Snapshot(); len(all) != 1 || all[0].ID != "a" {
+		t.Errorf("got %+v", all)
+	}
+	discovered, err := New(Options{Name: "p", Model: "m", Discover: "dns://h:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := discovered.SetBackends([]string{"http://a"}); err == nil {
+		t.Error("the backends of a discovered pool were replaced")
+	}
+}
+
+func TestARunningPoolWatchesABackendThatIsAdded(t *testing.T) {
+	metrics := func(usage string) string { return "vllm:kv_cache_usage_perc{} " + usage + "\n" }
+	first, second := serve(t, metrics("0.25")), serve(t, metrics("0.75"))
+	p, _ := run(t, Options{}, first)
+	if err := p.SetBackends([]string{second.url()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new backend is read", func() bool {
+		all := p.Snapshot()
+		return len(all) == 1 && all[0].HasReading && all[0].Reading.KVUsage == .75
+	})
+}
+
+func TestAPriceThatChangesIsThePriceOfLaterRequests(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Backends: []string{"http://a"}, USDPerHour: 3600, Now: func() time.Time { return now }})
+	cost := func() float64 {
+		l := pick(t, p, Demand{})
+		now = now.Add(time.Second)
+		return l.Done(1)
+	}
+	if usd := cost(); usd != 1 {
+		t.Errorf("a second costs %v", usd)
+	}
+	p.SetPrice(7200)
+	if usd := cost(); usd != 2 {
+		t.Errorf("then a second costs %v", usd)
+	}
+}
