@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"gateway/app/apptest":  {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":     {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":  {},
+	"gateway/budgets":      {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":       {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":        {"gateway/peer", "internal/socket"},
 	"gateway/console":      {"internal/uplot"},
@@ -49,8 +50,6 @@ var arrows = map[string][]string{
 	"gateway/upload":       {},
 	"gateway/usage":        {"internal/redis/script"},
 	"gateway/certificates": {},
-
-	"gateway/budgets": {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 
 	"tiers":                       {"recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy", "tiers/world"},
 	"tiers/accept":                {},
