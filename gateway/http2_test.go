@@ -3,12 +3,11 @@ package gateway
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -26,7 +25,6 @@ type frames struct {
 	mu       sync.Mutex
 	settings map[http2.SettingID]uint32 // of the server
 	status   map[uint32]string          // by stream; RST of one that was reset without an answer
-	ended    error                      // of the connection
 }
 
 // dialFrames opens a connection whose streams may each get so many bytes of an answer before they are read.
@@ -91,7 +89,6 @@ func (f *frames) read() {
 				f.status[x.StreamID] = "RST"
 			}
 		}
-		f.ended = err
 		f.mu.Unlock()
 		if err != nil {
 			return
@@ -155,9 +152,10 @@ func TestWhatOneConnectionOfHTTP2MayUseIsBounded(t *testing.T) {
 	}
 }
 
-// TestAConnectionOfHTTP2ThatTakesNothingIsClosed has flow control allow everything, and reads no byte of the connection:
-// the reset of a stream does not reach such a client.
-func TestAConnectionOfHTTP2ThatTakesNothingIsClosed(t *testing.T) {
+// TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration has flow control allow everything, and reads no byte of the
+// connection. What ends the generation depends on the kernel's buffers: if the reset of its stream finds room there, the
+// connection stays, otherwise it is closed.
+func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
 	t.Parallel()
 	url, left := flood(t)
 	b := secureBench(t, url, true, func(o *Options) {
@@ -172,11 +170,36 @@ func TestAConnectionOfHTTP2ThatTakesNothingIsClosed(t *testing.T) {
 		t.Fatal("a client that reads nothing holds its generation")
 	}
 	soon(t, "nothing is under way", b.idle)
-	_ = f.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	f.read()
-	if errors.Is(f.ended, os.ErrDeadlineExceeded) {
-		t.Error("the connection is open")
-	}
+}
+
+func TestAWriteThatOutlivesItsStreamsResetClosesTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 10 * time.Second
+		var resets, aborts int
+		g := &writeGuard{reset: func() { resets++ }, abort: func() { aborts++ }}
+		expect := func(what string, wantResets, wantAborts int) {
+			t.Helper()
+			synctest.Wait()
+			if resets != wantResets || aborts != wantAborts {
+				t.Errorf("%s: %d resets and %d aborts, want %d and %d", what, resets, aborts, wantResets, wantAborts)
+			}
+		}
+		for range 3 {
+			g.begin(wait)
+			time.Sleep(wait - time.Millisecond)
+			g.end()
+			time.Sleep(2 * wait)
+			expect("writes in time, and pauses", 0, 0)
+		}
+		g.begin(wait)
+		time.Sleep(wait)
+		expect("a blocked write", 1, 0)
+		time.Sleep(resetWait)
+		expect("a write that the reset does not end", 1, 1)
+		g.end()
+		time.Sleep(2 * wait)
+		expect("the end", 1, 1)
+	})
 }
 
 func TestRapidResetsTakeNoMoreThanOneConnectionsStreams(t *testing.T) {
