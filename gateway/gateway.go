@@ -126,6 +126,8 @@ type Gateway struct {
 	authFailures *authbackoff.Table // failed authentications
 	receipts     receipts
 
+	publicDocument, adminDocument *document
+
 	public, admin listener
 	streams       context.Context // parent context of all requests; ends after the grace period
 	cutStreams    context.CancelCauseFunc
@@ -174,6 +176,9 @@ func New(o Options) (*Gateway, error) {
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
+	if err := g.makeDocuments(); err != nil {
+		return nil, err
+	}
 	l := g.opts.Limits
 	g.public = g.newListener(g.routes(), o.TLS, conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }

@@ -66,7 +66,7 @@ var (
 	errUsageAway = &problem{status: http.StatusServiceUnavailable, retryable: true, body: openai.ErrorBody{
 		Message: "Usage cannot be read: Redis does not answer. Replicas keep what they count and write it when Redis is back.", Type: "server_error", Code: "usage_away",
 	}}
-	errUsageRows = invalid(http.StatusBadRequest, "too_many_rows", usage.ErrTooManyRows.Error()+". Ask for fewer days, or for fewer of tenant, route and day in by.")
+	errUsageRows = invalid(http.StatusBadRequest, "too_many_rows", fmt.Sprintf("The usage has more than %d rows. Ask for fewer days, or for fewer of tenant, route and day in by.", usage.MaxReportRows))
 )
 
 // usageRoutes are the routes of the tenants' usage. A gateway without a meter has none.

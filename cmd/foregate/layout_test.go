@@ -22,12 +22,13 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":              {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
+	"gateway":              {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":    {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":          {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/upstream/http1"},
 	"gateway/app/apptest":  {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":     {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":  {},
+	"gateway/budgets":      {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":       {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":        {"gateway/peer", "internal/socket"},
 	"gateway/console":      {"internal/uplot"},
@@ -35,10 +36,11 @@ var arrows = map[string][]string{
 	"gateway/display":      {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":     {"gateway/peer"},
 	"gateway/limits":       {"internal/redis/lookup", "internal/redis/script"},
+	"gateway/openapi":      {"tiers/fields"},
 	"gateway/operator":     {"gateway/secrets"},
 	"gateway/peer":         {},
 	"gateway/pipeline":     {"cache", "gateway/budgets", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
-	"gateway/reference":    {"gateway", "gateway/app", "gateway/config", "gateway/settings", "tiers/fields"},
+	"gateway/reference":    {"gateway", "gateway/app", "gateway/config", "gateway/openapi", "gateway/settings", "tiers/fields"},
 	"gateway/reload":       {},
 	"gateway/riskview":     {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/secrets":      {},
@@ -48,8 +50,6 @@ var arrows = map[string][]string{
 	"gateway/upload":       {},
 	"gateway/usage":        {"internal/redis/script"},
 	"gateway/certificates": {},
-
-	"gateway/budgets": {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 
 	"tiers":                       {"recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy", "tiers/world"},
 	"tiers/accept":                {},
@@ -141,6 +141,7 @@ var walls = map[string][]string{
 	"github.com/tinylib/msgp":              {"loadtest/vllmsim", "tiers/kvevents"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
+	"github.com/getkin/kin-openapi":        {}, // tests only
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }

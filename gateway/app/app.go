@@ -83,7 +83,7 @@ type App struct {
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
-	usage       *usage.Meter
+	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade

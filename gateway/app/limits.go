@@ -27,7 +27,7 @@ func (a *App) makeLimiter() {
 
 // makeUsage makes the meter of what tenants use, over all replicas of the fleet.
 func (a *App) makeUsage() {
-	a.usage = usage.New(usage.Options{
+	a.Usage = usage.New(usage.Options{
 		Redis: a.Options.Stores.Control, Embedded: a.Options.Stores.Embedded != nil, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 }
@@ -42,7 +42,7 @@ func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 	if err != nil {
 		return gateway.Limits{}, err
 	}
-	conns, perAddress, warning := connLimits(f.Limits, openFiles(), debug.SetMemoryLimit(-1))
+	conns, perAddress, warning := connLimits(f.Limits, f.TLS.On(), openFiles(), debug.SetMemoryLimit(-1))
 	if warning != "" {
 		log.Warn().Msg(warning)
 	}

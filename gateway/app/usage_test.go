@@ -185,12 +185,15 @@ func (f *usageFleet) sum(t *testing.T) (all map[account]usage.Counts, total usag
 	return all, total
 }
 
+// yesterday is the first day that these tests look at: a run may go on after midnight.
+func yesterday() string { return time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) }
+
 // used is what a replica says of the fleet.
 func used(t *testing.T, r *apptest.Replica) (all map[account]usage.Counts, total usage.Counts) {
 	t.Helper()
 	var report usage.Report
 	day := time.Now().UTC()
-	path := "/admin/usage?by=route,tenant&from=" + day.AddDate(0, 0, -1).Format(time.DateOnly) + "&to=" + day.AddDate(0, 0, 1).Format(time.DateOnly)
+	path := "/admin/usage?by=route,tenant&from=" + yesterday() + "&to=" + day.AddDate(0, 0, 1).Format(time.DateOnly)
 	if status, body := apptest.Get(t, r.Admin+path); status != http.StatusOK || json.Unmarshal([]byte(body), &report) != nil {
 		return nil, total // Redis is away
 	}
@@ -232,6 +235,9 @@ func TestUsageIsTheSumOfTheReceiptsOfAllReplicas(t *testing.T) {
 	f.traffic(t, 1)
 	f.agree(t, "all is well")
 	f.redis.Kill() // without what it had
+	if status, body := apptest.Get(t, f.replicas[0].Admin+"/admin/usage"); status != http.StatusServiceUnavailable || !strings.Contains(body, "usage_away") {
+		t.Errorf("without Redis: status %d: %s", status, body)
+	}
 	f.traffic(t, 2)
 	f.redis.Restart()
 	f.traffic(t, 3)
@@ -257,7 +263,7 @@ func TestUsageIsTheSumOfTheReceiptsOfAllReplicas(t *testing.T) {
 // csv reads the same as a spreadsheet would.
 func (f *usageFleet) csv(t *testing.T) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.replicas[0].Admin+"/admin/usage?by=tenant,day", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.replicas[0].Admin+"/admin/usage?by=tenant,day&from="+yesterday(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +290,7 @@ func TestWithoutARedisOfItsOwnUsageIsThatOfTheProcess(t *testing.T) {
 		_, _ = apptest.Post(t, r.URL+"/v1/chat/completions", `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`)
 		apptest.Eventually(t, "it is counted", func() bool {
 			var report usage.Report
-			r.Read(t, "/admin/usage", &report)
+			r.Read(t, "/admin/usage?from="+yesterday(), &report)
 			return report.Scope == scope && report.Since != nil && report.Total.Requests == 1 && report.Total.Completion == 3 && len(report.Rows) == 1
 		})
 	}

@@ -86,11 +86,11 @@ func (m *Meter) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	for {
+		m.flush(ctx)
 		select {
 		case <-ctx.Done():
 			return m.stop(context.WithoutCancel(ctx))
 		case <-tick.C:
-			m.flush(ctx)
 		}
 	}
 }

@@ -15,14 +15,16 @@ import (
 const (
 	readTimeout = 10 * time.Second // of a query
 	readDays    = 8                // days that are read in one round trip
-	maxRowsRead = 20_000           // rows of a report
+
+	// MaxReportRows bounds the rows of a report.
+	MaxReportRows = 20_000
 )
 
 var (
 	// ErrAway means that Redis does not answer.
 	ErrAway = errors.New("usage cannot be read: Redis does not answer")
 	// ErrTooManyRows means that a report has more rows than are told.
-	ErrTooManyRows = fmt.Errorf("the usage has more than %d rows", maxRowsRead)
+	ErrTooManyRows = fmt.Errorf("the usage has more than %d rows", MaxReportRows)
 )
 
 // Read returns the usage of the fleet, at most about five seconds old: what all replicas have written to Redis. Without
@@ -129,7 +131,7 @@ func (s *sum) add(day Day, key rowKey, c *Counts) {
 	}
 	all := s.rows[g]
 	if all == nil {
-		if len(s.rows) >= maxRowsRead {
+		if len(s.rows) >= MaxReportRows {
 			s.tooMany = true
 			return
 		}

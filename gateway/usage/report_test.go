@@ -109,10 +109,10 @@ func TestRowsAreGroupedAndOrderedAsAsked(t *testing.T) {
 
 func TestAReportWithTooManyRowsIsRefused(t *testing.T) {
 	s := sum{query: Query{By: []Dimension{ByTenant}}, rows: map[group]*Counts{}}
-	for i := range maxRowsRead + 1 {
+	for i := range MaxReportRows + 1 {
 		s.add(1, rowKey{tenant: fmt.Sprint(i)}, &Counts{Requests: 1})
 	}
-	if !s.tooMany || len(s.rows) != maxRowsRead {
+	if !s.tooMany || len(s.rows) != MaxReportRows {
 		t.Errorf("%d rows", len(s.rows))
 	}
 }
