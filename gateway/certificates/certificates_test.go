@@ -42,6 +42,7 @@ func TestFilesThatNoClientWouldAcceptAreRefusedAndTheLastGoodOnesStay(t *testing
 		"the key of another":            {[]string{string(good.Cert), string(other.Key)}, "key_file: is no usable key of the certificate in cert_file: private key does not match public key"},
 		"no certificate":                {[]string{"hunter2", string(good.Key)}, "cert_file: holds no certificate in PEM form"},
 		"an empty file":                 {[]string{"", string(good.Key)}, "cert_file: holds no certificate in PEM form"},
+		"half a certificate":            {[]string{string(good.Cert) + string(good.Cert[:100]), string(good.Key)}, "cert_file: holds a PEM block that is not complete"},
 		"a damaged certificate":         {[]string{string(good.Cert) + string(damaged), string(good.Key)}, "cert_file: certificate 2 cannot be parsed"},
 		"the files in the wrong order":  {[]string{string(good.Key), string(good.Cert)}, "cert_file: holds no certificate in PEM form"},
 		"no key":                        {[]string{string(good.Cert), "hunter2"}, "key_file: holds no private key in PEM form"},
@@ -127,6 +128,11 @@ func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
 		}
 		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 			t.Error(problems, err)
+		}
+		e.Set("pools.p.tls", now().Add(-day))
+		e.Forget("pools.p.tls")
+		if n := testutil.CollectAndCount(e.gauge); n != 1 || len(e.Warnings()) != 0 {
+			t.Errorf("of one that is forgotten: %d series, %q", n, e.Warnings())
 		}
 		stop()
 		<-done
