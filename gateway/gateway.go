@@ -19,12 +19,14 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/authbackoff"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -73,12 +75,14 @@ type Options struct {
 	Forward        []string       // paths that are forwarded to the target
 	Identity       *identity.Resolver
 	Limiter        *limits.Limiter     // its creator runs it; nil: a limiter for this replica only
+	Budgets        *budgets.Ledger     // its creator runs it; nil: a ledger for this replica only
 	HighShare      func() float64      // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
 	Routes         func() []RouteState // state of each route, in the order of the configuration; nil: always ready
 	Fleet          Fleet               // served under /admin/ on the admin listener; nil is none
 	Inspector      Inspector           // served under /admin/status and /admin/settings; nil is none
 	SettingsEditor SettingsEditor      // changes settings, served under /admin/settings; nil is none
 	Tenants        func() []TenantView // the listed tenants now, for /admin/tenants; nil is none
+	Usage          *usage.Meter        // counts what tenants use, served under /admin/usage; its creator runs it; nil is none
 	LostSettings   func() int          // number of settings that Redis has lost, shown by /readyz; nil shows nothing
 	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
@@ -158,6 +162,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Limiter == nil {
 		o.Limiter = limits.New(limits.Options{Registerer: o.Registerer, Now: o.Now})
 	}
+	if o.Budgets == nil {
+		o.Budgets = budgets.New(budgets.Options{Registerer: o.Registerer, Now: o.Now})
+	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
 		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
@@ -182,7 +189,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
+		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
 		CacheConfig: g.opts.CacheConfig, ServedModels: g.opts.ServedModels, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()

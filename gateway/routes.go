@@ -75,6 +75,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.settingsEditRoutes(r)
 	g.reloadRoutes(r)
 	g.tenantRoutes(r)
+	g.usageRoutes(r)
 	g.receiptRoutes(r)
 	r.Method(http.MethodGet, adminDocumentPath, g.adminDocument)
 	r.Method(http.MethodHead, adminDocumentPath, g.adminDocument)

@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
@@ -28,6 +29,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -73,6 +75,7 @@ type App struct {
 	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues
 	Limiter     *limits.Limiter
+	Budgets     *budgets.Ledger
 	Cache       *cache.Store
 	Generations *cache.Generations
 	salt        func(tenant string) string
@@ -80,6 +83,7 @@ type App struct {
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
+	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
@@ -108,6 +112,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.makeLimiter()
+	a.makeUsage()
 	if err := a.makeCache(); err != nil {
 		return nil, err
 	}
