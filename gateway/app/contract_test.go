@@ -42,7 +42,7 @@ var closedSchemas = []string{"Error", "ErrorBody", "ModelList", "Outcome"}
 // name.
 func contractOf(t *testing.T, base, path string, closed bool, headers ...string) *contract {
 	t.Helper()
-	for _, kind := range []string{"text/event-stream", "application/x-ndjson", "application/openmetrics-text"} {
+	for _, kind := range []string{"text/event-stream", "application/x-ndjson", "application/openmetrics-text", "text/csv"} {
 		openapi3filter.RegisterBodyDecoder(kind, openapi3filter.PlainBodyDecoder)
 	}
 	status, _, text := apptest.Send(t, http.MethodGet, base+path, "", headers...)

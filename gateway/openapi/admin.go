@@ -154,6 +154,20 @@ var adminOperations = []operation{
 			members(object{"tenants": list("TenantView"), "omitted": whole(0)})),
 	},
 	{
+		method: "GET", path: "/admin/usage", tag: "tenants",
+		summary: "Tell the usage of all replicas by tenant, route and day.",
+		parameters: []parameter{
+			{name: "from", meaning: "The first day (UTC); the first of the month of the last day without it.", schema: day},
+			{name: "to", meaning: "The last day (UTC); today without it.", schema: day},
+			{name: "by", meaning: "What rows are for: one or more of tenant, route and day, such as tenant,day; tenant without it."},
+			{name: "format", meaning: "Without it JSON, or CSV if the header Accept names text/csv and not JSON.", schema: text("json", "csv")},
+		},
+		answers: []answer{{status: 200, about: "The usage.", content: map[string]object{
+			"application/json": view("UsageReport"), "text/csv": text(),
+		}}},
+		refusals: []int{400, 503},
+	},
+	{
 		method: "GET", path: "/admin/receipts", tag: "receipts",
 		summary: "List receipts of this replica's last requests, the newest last.",
 		parameters: []parameter{
@@ -274,8 +288,9 @@ var adminOperations = []operation{
 	},
 }
 
-// Schemas of several bodies.
+// Schemas of several bodies and parameters.
 var (
+	day    = object{"type": "string", "format": "date"}
 	why    = object{"type": "string", "maxLength": 256, "description": "The reason, for the history: one line of at most 256 bytes."}
 	dryRun = object{"type": "boolean", "description": "Only tell what would change."}
 )

@@ -125,6 +125,9 @@ func agree(t *testing.T, schema *jsonschema.Schema, kind openai.Kind, body strin
 }
 
 func TestTheSameTablesGiveTheSameDocument(t *testing.T) {
+	if *update {
+		t.Skip("this run writes a file that the next one embeds")
+	}
 	for range 5 {
 		for name, encode := range map[string]func(Tables) ([]byte, error){"public": Public, "admin": Admin} {
 			first, err := encode(tables)
