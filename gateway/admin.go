@@ -49,7 +49,7 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 func adminMethod(w http.ResponseWriter, r *http.Request) {
 	allow := http.MethodPost
 	switch path := r.URL.Path; {
-	case path == "/livez", path == "/readyz":
+	case path == "/livez", path == "/readyz", path == adminDocumentPath:
 		allow = http.MethodGet + ", " + http.MethodHead
 	case path == "/admin/session":
 		allow = "GET, POST, DELETE"

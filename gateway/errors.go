@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -72,10 +73,20 @@ var (
 	}
 )
 
+// codeModelNotAllowed is the code of a 403 for a model that the tenant may not use.
+const codeModelNotAllowed = "model_not_allowed"
+
 // modelError is a request for a model that no route has.
 type modelError struct{ name string }
 
 func (e *modelError) Error() string { return fmt.Sprintf("unknown model %q", e.name) }
+
+// accessError is a request for a model that its tenant may not use.
+type accessError struct{ tenant, model string }
+
+func (e *accessError) Error() string {
+	return fmt.Sprintf("tenant %s may not use model %q", e.tenant, clip(e.model))
+}
 
 // bodyError wraps the error of a request body that could not be read.
 type bodyError struct{ err error }
@@ -91,8 +102,10 @@ func problemOf(err error) *problem {
 		request   *openai.RequestError
 		header    *identity.Error
 		model     *modelError
+		access    *accessError
 		body      *bodyError
 		limited   *limits.Error
+		overspent *budgets.Error
 		refused   *upload.Error
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
@@ -110,10 +123,16 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, body: openai.ErrorBody{
 			Message: fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name)), Type: "invalid_request_error", Param: "model", Code: "model_not_found",
 		}}
+	case errors.As(err, &access):
+		return &problem{status: http.StatusForbidden, body: openai.ErrorBody{
+			Message: fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(access.model)), Type: "permission_error", Param: "model", Code: codeModelNotAllowed,
+		}}
 	case errors.As(err, &body):
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
 		return limitProblem(limited)
+	case errors.As(err, &overspent):
+		return budgetProblem(overspent)
 	case errors.As(err, &refused):
 		return uploadProblem(refused)
 	case errors.As(err, &shed):
@@ -280,7 +299,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
-	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
+	if p.body.Code != codeModelNotAllowed && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures) {
 		conns.CloseAfterResponse(w, r) // a client without access keeps no connection
 	}
 	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
@@ -312,9 +331,10 @@ func endOf(r *http.Request, err error) *problem {
 	return problemOf(err)
 }
 
-// wholeSeconds rounds a wait up to whole seconds for Retry-After: 1 to 300.
+// wholeSeconds rounds a wait up to whole seconds for Retry-After: 1 second to 31 days, a month's budget.
 func wholeSeconds(d time.Duration) int {
-	return int(min(max((d+time.Second-1)/time.Second, 1), 300))
+	const month = 31 * 24 * 60 * 60
+	return int(min(max((d+time.Second-1)/time.Second, 1), month))
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/authbackoff"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -74,6 +75,7 @@ type Options struct {
 	Forward        []string       // paths that are forwarded to the target
 	Identity       *identity.Resolver
 	Limiter        *limits.Limiter     // its creator runs it; nil: a limiter for this replica only
+	Budgets        *budgets.Ledger     // its creator runs it; nil: a ledger for this replica only
 	HighShare      func() float64      // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
 	Routes         func() []RouteState // state of each route, in the order of the configuration; nil: always ready
 	Fleet          Fleet               // served under /admin/ on the admin listener; nil is none
@@ -124,6 +126,8 @@ type Gateway struct {
 	authFailures *authbackoff.Table // failed authentications
 	receipts     receipts
 
+	publicDocument, adminDocument *document
+
 	public, admin listener
 	streams       context.Context // parent context of all requests; ends after the grace period
 	cutStreams    context.CancelCauseFunc
@@ -158,6 +162,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Limiter == nil {
 		o.Limiter = limits.New(limits.Options{Registerer: o.Registerer, Now: o.Now})
 	}
+	if o.Budgets == nil {
+		o.Budgets = budgets.New(budgets.Options{Registerer: o.Registerer, Now: o.Now})
+	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
 		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
@@ -169,6 +176,9 @@ func New(o Options) (*Gateway, error) {
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
+	if err := g.makeDocuments(); err != nil {
+		return nil, err
+	}
 	l := g.opts.Limits
 	g.public = g.newListener(g.routes(), o.TLS, conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
@@ -179,7 +189,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
+		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
 		CacheConfig: g.opts.CacheConfig, ServedModels: g.opts.ServedModels, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()

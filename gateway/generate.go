@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -107,9 +108,9 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		route, err := g.opts.Cascade.Route(body.Model)
+		route, err := g.routeFor(&l.Caller, body.Model)
 		if err != nil {
-			return &modelError{body.Model}
+			return err
 		}
 		l.route = body.Model
 		return g.pipeline.Answer(r.Context(), pipeline.Request{
@@ -131,14 +132,28 @@ func (g *Gateway) forward(path string) handler {
 		if err != nil {
 			return err
 		}
-		if _, err := g.opts.Cascade.Route(env.Name); err != nil {
-			return &modelError{env.Name}
+		route, err := g.routeFor(&l.Caller, env.Name)
+		if err != nil {
+			return err
 		}
 		l.route = env.Name
 		return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
-			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body),
+			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body), Route: route,
 		}, g.open(l, w, r, false), &l.Record)
 	}
+}
+
+// routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether
+// a route has it or not, so that nobody learns the names of other tenants' models.
+func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, error) {
+	if !c.Access.Allows(model) {
+		return nil, &accessError{c.Tenant, model}
+	}
+	route, err := g.opts.Cascade.Route(model)
+	if err != nil {
+		return nil, &modelError{model}
+	}
+	return route, nil
 }
 
 // demandedTier reads X-Tier.

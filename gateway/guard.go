@@ -81,6 +81,7 @@ var scopes = map[string]operator.Scope{
 	"/admin/tenants":           operator.Operate,
 	"/admin/receipts":          operator.Operate,
 	"/admin/receipts/*":        operator.Operate,
+	adminDocumentPath:          operator.Operate,
 	"/debug/pprof/*":           operator.Operate,
 }
 

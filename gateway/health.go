@@ -135,8 +135,11 @@ func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request
 	l.Caller = caller
 	created := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[`)
-	for i, m := range g.opts.Models() {
-		if i > 0 {
+	for _, m := range g.opts.Models() {
+		if !caller.Access.Allows(m.ID) {
+			continue
+		}
+		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
 		b = append(b, `{"id":`...)

@@ -31,6 +31,9 @@ type TenantView struct {
 	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
 	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
 
+	Models  []string     `json:"models,omitempty"`  // that it may use, as in the configuration; none: all
+	Budgets []BudgetView `json:"budgets,omitempty"` // over all replicas; none: no budget
+
 	Requests   uint64  `json:"requests"` // that named a known route
 	Cached     uint64  `json:"cached"`   // answered without a generation
 	Accepted   uint64  `json:"accepted"` // answered by a draft alone
@@ -43,6 +46,18 @@ type TenantView struct {
 
 	Last *float64 `json:"last_seconds"` // since its last request; null: there was none
 	last time.Time
+}
+
+// BudgetView is one budget of a tenant and its present window, in dollars or in tokens.
+type BudgetView struct {
+	Unit        string  `json:"unit"` // usd or tokens
+	Per         string  `json:"per"`  // hour, day or month
+	Limit       float64 `json:"limit"`
+	Used        float64 `json:"used"`
+	Reserved    float64 `json:"reserved"`      // for requests in progress
+	SecondsLeft float64 `json:"seconds_left"`  // until the window ends
+	OnRedisLoss string  `json:"on_redis_loss"` // share or deny
+	Shared      bool    `json:"shared"`        // counted in Redis now; else as this replica knew it last
 }
 
 // tenants counts each tenant's requests.
@@ -160,6 +175,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
 	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence
+	v.Models, v.Budgets = l.Models, l.Budgets
 }
 
 func (g *Gateway) tenantRoutes(r chi.Router) {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/budgets"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -81,11 +83,30 @@ func (p *pair) work(t *testing.T) {
 		told, err := r.Usage.Read(t.Context(), usage.Query{From: today - 1, To: today + 1, By: []usage.Dimension{usage.ByTenant}})
 		return err == nil && told.Total.Requests >= 20
 	})
+	p.spend(t)
 	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
 	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)
 	}
 	apptest.Eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
+}
+
+// spend has a request counted in a tenant's budget.
+func (p *pair) spend(t *testing.T) {
+	t.Helper()
+	a := budgets.Request{Tenant: "acme", Budgets: []identity.Budget{{Tokens: 1e6, Per: identity.Month, DenyOnLoss: true}}, Tokens: 10}
+	apptest.Eventually(t, "a budget is counted in Redis", func() bool {
+		g, err := p.replicas[0].Budgets.Reserve(t.Context(), a)
+		if err != nil {
+			return false
+		}
+		g.Settle(10, 0)
+		return true
+	})
+	apptest.Eventually(t, "the other sees what is spent", func() bool {
+		s := p.replicas[1].Budgets.States(t.Context(), a.Tenant, a.Budgets)
+		return s[0].Shared && s[0].Used == 10
+	})
 }
 
 // share has an answer of the first replica followed by the second, kept, found and purged.

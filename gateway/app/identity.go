@@ -3,10 +3,10 @@ package app
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
-	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/reload"
@@ -128,6 +128,7 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 	}
 	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
 		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
+	t.Access = accessOf(def)
 	for _, sum := range def.KeysSHA256 {
 		var digest [32]byte
 		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
@@ -138,16 +139,18 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 	return t, nil
 }
 
-// tenantViews returns the tenants that are listed now.
-func tenantViews(who *identity.Resolver) []gateway.TenantView {
-	var out []gateway.TenantView
-	for _, t := range who.Tenants() {
-		out = append(out, gateway.TenantView{
-			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
-			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
+// accessOf converts the models and budgets of a tenant, nil if there are none.
+func accessOf(def config.Tenant) *identity.Access {
+	if len(def.Models) == 0 && len(def.Budgets) == 0 {
+		return nil
+	}
+	a := &identity.Access{Models: def.Models}
+	for _, b := range def.Budgets {
+		a.Budgets = append(a.Budgets, identity.Budget{
+			Tokens: int64(b.Tokens), NanoUSD: int64(math.Round(b.USD * 1e9)), Per: identity.Period(b.Per), DenyOnLoss: b.OnRedisLoss == config.OnLossDeny,
 		})
 	}
-	return out
+	return a
 }
 
 // networks parses the CIDRs of a field.

@@ -8,12 +8,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/usage"
 )
 
-// makeLimiter makes the limiter of tenants, over all replicas of the fleet.
+// makeLimiter makes the limiter and the budgets of tenants, over all replicas of the fleet.
 func (a *App) makeLimiter() {
 	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.RedisTimeout }}
@@ -21,6 +22,7 @@ func (a *App) makeLimiter() {
 		o.Redis = a.Options.Stores.Control
 	}
 	a.Limiter = limits.New(o)
+	a.Budgets = budgets.New(budgets.Options{Redis: o.Redis, Replicas: o.Replicas, Budget: o.Budget, Logger: o.Logger, Registerer: o.Registerer})
 }
 
 // makeUsage makes the meter of what tenants use, over all replicas of the fleet.
@@ -40,7 +42,7 @@ func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 	if err != nil {
 		return gateway.Limits{}, err
 	}
-	conns, perAddress, warning := connLimits(f.Limits, openFiles(), debug.SetMemoryLimit(-1))
+	conns, perAddress, warning := connLimits(f.Limits, f.TLS.On(), openFiles(), debug.SetMemoryLimit(-1))
 	if warning != "" {
 		log.Warn().Msg(warning)
 	}

@@ -30,12 +30,14 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 func (r *routing) prices(rt config.Route) func() economy.Prices {
 	configured := configuredPrices(r.file, rt)
 	draft, target := r.pool(rt.Draft), r.pool(rt.Target)
-	if configured.Complete() || draft == nil || target == nil {
+	if configured.Complete() || target == nil {
 		return func() economy.Prices { return configured }
 	}
 	return func() economy.Prices {
 		p := configured
-		fill(&p.DraftPrefill, &p.DraftDecode, draft)
+		if draft != nil {
+			fill(&p.DraftPrefill, &p.DraftDecode, draft)
+		}
 		fill(&p.TargetPrefill, &p.TargetDecode, target)
 		return p
 	}

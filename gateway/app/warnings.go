@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
@@ -69,11 +70,78 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}
 	}
+	out = append(out, modelWarnings(f, tenants)...)
+	out = append(out, budgetWarnings(f, tenants)...)
 	if ep, err := f.Redis.CacheEndpoint(); err == nil && ep.Shared() && f.Cache.SealKeysFile == "" {
 		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
 			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
 	}
 	return append(out, economyWarnings(f)...)
+}
+
+// modelWarnings names the models of tenants that no route has. They are no mistake: the route may be added later.
+func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
+	var out []string
+	check := func(who string, a *identity.Access) {
+		if a == nil {
+			return
+		}
+		for _, pattern := range a.Models {
+			if !slices.ContainsFunc(f.Routes, func(rt config.Route) bool { return identity.MatchModel(pattern, rt.Model) }) {
+				out = append(out, fmt.Sprintf("%s: no route has the model %s of its models", who, pattern))
+			}
+		}
+	}
+	for _, t := range tenants {
+		check("tenant "+t.ID, t.Access)
+	}
+	if def, err := tenantOf(f.Identity.DefaultTenant); err == nil {
+		check("identity.default_tenant", def.Access)
+	}
+	return out
+}
+
+// budgetWarnings names tenants whose budgets cannot be enforced: in dollars, on routes whose pools cost nothing, and all
+// budgets without Redis, if they must last longer than the process.
+func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
+	var dollars, any []string
+	note := func(who string, a *identity.Access) {
+		if !a.HasBudgets() {
+			return
+		}
+		any = append(any, who)
+		if slices.ContainsFunc(a.Budgets, func(b identity.Budget) bool { return b.NanoUSD > 0 }) {
+			dollars = append(dollars, who)
+		}
+	}
+	for _, t := range tenants {
+		note(t.ID, t.Access)
+	}
+	if def, err := tenantOf(f.Identity.DefaultTenant); err == nil {
+		note("identity.default_tenant", def.Access)
+	}
+	var out []string
+	if free := freePools(f); len(dollars) > 0 && len(free) > 0 {
+		out = append(out, fmt.Sprintf("the budgets in USD of %s are not enforced for requests to %s, which %s no usd_per_hour: they are charged nothing; set usd_per_hour",
+			display.List(dollars), display.List(free), display.Plural(len(free), "has", "have")))
+	}
+	if len(any) > 0 && f.Redis.URL == "none" {
+		out = append(out, fmt.Sprintf("redis.url is none: the budgets of %s begin anew whenever this process starts, and every replica counts its own", display.List(any)))
+	}
+	return out
+}
+
+// freePools are the pools of routes without usd_per_hour, in the order of the routes.
+func freePools(f *config.File) []string {
+	var free []string
+	for _, rt := range f.Routes {
+		for _, name := range []string{rt.Draft, rt.Target} {
+			if at := "pools." + name; name != "" && f.Pools[name].USDPerHour == 0 && !slices.Contains(free, at) {
+				free = append(free, at)
+			}
+		}
+	}
+	return free
 }
 
 // readableSecrets names the secret files that too many users can read. (The log of serve names them, too.)

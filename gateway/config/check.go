@@ -158,9 +158,15 @@ func (r reader) checkAllowed(path string, names []string) {
 	}
 }
 
+// A route's name is limited to these characters besides letters and digits, and to this length.
+const (
+	routeNameMarks = "._:/-"
+	maxRouteName   = 128
+)
+
 // checkRouteName refuses @ in a route's name, because settings are written name@route.
 func (r reader) checkRouteName(path, model string, seen map[string]int, i int) {
-	if len(model) == 0 || len(model) > 128 || !yamlfile.Only(model, "._:/-") {
+	if len(model) == 0 || len(model) > maxRouteName || !yamlfile.Only(model, routeNameMarks) {
 		r.Fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
 		return
 	}
@@ -201,7 +207,7 @@ var engineControl = []string{
 }
 
 // served lists the paths that the gateway answers itself.
-var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz"}
+var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz"}
 
 func (r reader) checkPassthrough(f *File) {
 	for i, p := range f.Passthrough {

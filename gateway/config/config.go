@@ -148,6 +148,9 @@ type Tenant struct {
 
 	AllowLowScoreUnderPressure bool // it may get drafts below the threshold while the target is short of KV memory
 	PerTenantEvidence          bool // the guarantee about drafts holds for its requests alone, with their own evidence
+
+	Models  []string // names of routes, or beginnings of names that end with *; none: all routes
+	Budgets []Budget // none: no budget
 }
 
 // Limits bound one request, and all requests together.

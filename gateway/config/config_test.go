@@ -90,7 +90,8 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
-			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40},
+			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, Models: []string{"llama-3", "code-*"},
+				Budgets: []Budget{{USD: 50, Per: "day", OnRedisLoss: "share"}, {Tokens: 2e6, Per: "month", OnRedisLoss: "deny"}}},
 			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
 		},
 		Passthrough: []string{"/v1/embeddings"},

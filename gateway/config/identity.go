@@ -79,6 +79,8 @@ func (r reader) checkUnlisted(f *File) {
 		r.Fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
 	}
 	r.checkPriority(of+".max_priority", f.Identity.DefaultTenant.MaxPriority)
+	r.checkModels(of+".models", f.Identity.DefaultTenant.Models)
+	r.checkBudgets(of+".budgets", f.Identity.DefaultTenant.Budgets)
 }
 
 // checkIdle refuses settings that the mode would ignore.

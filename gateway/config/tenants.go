@@ -83,12 +83,14 @@ func readTenants(list yamlfile.Value) []Tenant {
 	return all
 }
 
-// readTenantLimits reads a tenant's limits.
+// readTenantLimits reads a tenant's limits and what it may use.
 func readTenantLimits(t *Tenant, b *yamlfile.Fields) {
 	b.At("max_priority").Text(&t.MaxPriority)
 	b.At("rpm").Whole(&t.RPM, 0, 1_000_000_000)
 	b.At("tpm").Whole(&t.TPM, 0, 1_000_000_000_000)
 	b.At("concurrent").Whole(&t.Concurrent, 0, 1_000_000)
+	b.At("models").Texts(&t.Models)
+	t.Budgets = readBudgets(b.At("budgets"))
 }
 
 func (r reader) checkTenants(all []Tenant) {
@@ -111,6 +113,8 @@ func (r reader) checkTenants(all []Tenant) {
 			ids[t.ID] = i
 		}
 		r.checkPriority(path+".max_priority", t.MaxPriority)
+		r.checkModels(path+".models", t.Models)
+		r.checkBudgets(path+".budgets", t.Budgets)
 		r.checkKeys(path+".keys_sha256", t, keys)
 	}
 }
@@ -118,6 +122,19 @@ func (r reader) checkTenants(all []Tenant) {
 func (r reader) checkPriority(path, class string) {
 	if !slices.Contains([]string{"low", "normal", "high"}, class) && r.Sound(path) {
 		r.Fail(path, "want low, normal or high")
+	}
+}
+
+// checkModels checks the routes that a tenant may use. A route that does not exist is no mistake: it may be added later.
+func (r reader) checkModels(path string, models []string) {
+	if r.Has(path) && r.Sound(path) && len(models) == 0 {
+		r.Fail(path, "the list is empty, so the tenant could use nothing; name its models, or leave the list out for all")
+	}
+	for i, m := range models {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if name := strings.TrimSuffix(m, "*"); r.Sound(at) && (m == "" || len(name) > maxRouteName || !yamlfile.Only(name, routeNameMarks)) {
+			r.Fail(at, "want the model of a route, or its beginning with one * at the end, such as \"code-*\"")
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ type Tenant struct {
 	Concurrent                 int        // requests in progress; 0 is unlimited
 	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of KV memory
 	PerTenantEvidence          bool       // the guarantee about drafts holds for its requests alone
+	Access                     *Access    // nil: no restrictions
 }
 
 // Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The
@@ -74,6 +75,7 @@ type Caller struct {
 	RAGHash                    string // "" when the header is absent
 	AllowLowScoreUnderPressure bool   // as in [Tenant]
 	PerTenantEvidence          bool
+	Access                     *Access
 }
 
 // Resolver identifies callers. It is safe for concurrent use. All rotating data are in a table, which the
@@ -157,7 +159,8 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 		asked.priority = who.defaultPriority
 	}
 	t := who.tenant
-	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence}
+	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
+		AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }

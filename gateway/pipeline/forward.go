@@ -3,7 +3,9 @@ package pipeline
 import (
 	"context"
 
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -13,20 +15,37 @@ type ForwardRequest struct {
 	Path     string          // the caller has checked that it is allowed
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
+	Route    *tiers.Route    // of its model
 }
 
 // Forward forwards a request to the target pool of the route in its body, within its tenant's limits.
 func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
 	need := in.Envelope.Need(in.Path)
 	about := estimateForwarded(need)
+	about.prices = targetPrices(in.Route)
+	if in.Caller.Access.HasBudgets() {
+		ctx = lookup.WithWaited(ctx, new(lookup.Waited)) // limits and budgets share one budget of time
+	}
 	grant, err := p.reserve(ctx, in.Metadata, about, record)
 	if err != nil {
 		return err
 	}
-	defer func() { grant.Settle(about.used(record.Receipt)) }()
+	defer func() { grant.settle(about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
 		Path: in.Path, Envelope: in.Envelope, Bytes: in.Bytes, Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
 		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
 	}, &sink{to, record})
 	return err
+}
+
+// targetPrices returns the prices of a route's target; drafts take no part in what is forwarded.
+func targetPrices(rt *tiers.Route) func() economy.Prices {
+	if rt == nil || rt.Prices == nil {
+		return nil
+	}
+	return func() economy.Prices {
+		p := rt.Prices()
+		p.DraftPrefill, p.DraftDecode = 0, 0
+		return p
+	}
 }

@@ -6,10 +6,13 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -35,25 +38,56 @@ func (p *Pipeline) limitsRequest(a *Metadata) limits.Request {
 	}
 }
 
-// reserve takes the expected tokens of a request from its tenant's limits. A request above its tenant's share
-// of priority high gets priority normal. The grant must be settled with the real use.
-func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (*limits.Reservation, error) {
+// grant is what a request has taken from its tenant's limits and budgets.
+type grant struct {
+	limits  *limits.Reservation
+	budgets *budgets.Reservation // nil without budgets
+}
+
+// settle ends a request: used is its tokens, or less than 0 if that is unknown.
+func (g grant) settle(used int, rc *receipt.Receipt) {
+	g.limits.Settle(used)
+	var usd float64
+	if rc != nil {
+		usd = rc.USD
+	}
+	g.budgets.Settle(used, usd)
+}
+
+// cancel ends a request that does not count.
+func (g grant) cancel() {
+	g.limits.Cancel()
+	g.budgets.Cancel()
+}
+
+// reserve takes the expected tokens and dollars of a request from its tenant's limits and budgets. A request above its
+// tenant's share of priority high gets priority normal. The grant must be settled with the real use.
+func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (g grant, err error) {
 	ask := p.limitsRequest(a)
 	ask.Tokens, ask.High = need.prompt+need.answer, a.Caller.Priority == identity.High
 	began := p.o.World.Now()
-	grant, err := p.o.Limiter.Reserve(ctx, ask)
-	record.Limits += p.o.World.Now().Sub(began)
+	defer func() { record.Limits += p.o.World.Now().Sub(began) }()
+	g.limits, err = p.o.Limiter.Reserve(ctx, ask)
 	if refused, ok := errors.AsType[*limits.Error](err); ok {
 		record.LimitStatus = refused.Status
 	}
 	if err != nil {
-		return nil, err
+		return grant{}, err
 	}
-	record.LimitStatus = grant.Status
-	if grant.Demoted {
+	if a.Caller.Access.HasBudgets() {
+		g.budgets, err = p.o.Budgets.Reserve(ctx, budgets.Request{
+			Tenant: a.Caller.Tenant, Budgets: a.Caller.Access.Budgets, Tokens: ask.Tokens, USD: need.usd(),
+		})
+		if err != nil {
+			g.limits.Cancel()
+			return grant{}, err
+		}
+	}
+	record.LimitStatus = g.limits.Status
+	if g.limits.Demoted {
 		a.Caller.Priority, record.Demoted = identity.Normal, true
 	}
-	return grant, nil
+	return g, nil
 }
 
 // cascadeCall is a request's call to the cascade.
@@ -68,16 +102,20 @@ type cascadeCall struct {
 // runs until making ends.
 func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
 	need := estimateOf(q.Body.Request)
+	need.prices = q.Route.Prices
+	if q.bypass && q.Caller.Access.HasBudgets() {
+		ctx = lookup.WithWaited(ctx, &q.patience) // limits and budgets share one budget of time
+	}
 	grant, err := q.p.reserve(ctx, q.Metadata, need, q.record)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if errors.Is(context.Cause(making), cache.ErrFollows) { // another replica's answer does not count here
-			grant.Cancel()
+			grant.cancel()
 			return
 		}
-		grant.Settle(need.used(rc))
+		grant.settle(need.used(rc), rc)
 	}()
 	a := tiers.Request{
 		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
@@ -101,8 +139,20 @@ func (p *Pipeline) salt(route, tenant string) string {
 	return p.o.Salt(tenant)
 }
 
-// estimate is the expected use of a request, in tokens.
-type estimate struct{ prompt, answer int }
+// estimate is the expected use of a request.
+type estimate struct {
+	prompt, answer int                   // tokens
+	prices         func() economy.Prices // of a token; nil: unknown
+}
+
+// usd is what the request may cost: at the target, and at the draft in addition; unknown prices are 0.
+func (e estimate) usd() float64 {
+	if e.prices == nil {
+		return 0
+	}
+	p := e.prices()
+	return float64(e.prompt)*(p.TargetPrefill+p.DraftPrefill) + float64(e.answer)*(p.TargetDecode+p.DraftDecode)
+}
 
 // estimateOf estimates a request that the cascade answers.
 func estimateOf(r *openai.Request) estimate {
@@ -110,7 +160,7 @@ func estimateOf(r *openai.Request) estimate {
 	if r.MaxTokens >= 0 {
 		answer = r.MaxTokens
 	}
-	return estimate{r.PromptTokens, answer * max(r.N, 1)}
+	return estimate{prompt: r.PromptTokens, answer: answer * max(r.N, 1)}
 }
 
 // estimateForwarded estimates a request that is forwarded.
@@ -118,7 +168,7 @@ func estimateForwarded(n openai.Need) estimate {
 	if n.Answer < 0 {
 		n.Answer = typicalAnswer
 	}
-	return estimate{n.Prompt, n.Answer}
+	return estimate{prompt: n.Prompt, answer: n.Answer}
 }
 
 // used returns the tokens that a finished request has used: 0 if no engine worked for it, and a negative

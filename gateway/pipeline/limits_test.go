@@ -26,7 +26,7 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 		{"its time was over before the first byte", &receipt.Receipt{Tries: []dispatch.Try{{Failed: engine.Expired}}}, -1},
 		{"nothing but its tokens were counted", &receipt.Receipt{Tries: []dispatch.Try{{Role: dispatch.RoleTokenize}, failed}}, 0},
 	} {
-		if used := (estimate{10, 100}).used(c.rc); used != c.want {
+		if used := (estimate{prompt: 10, answer: 100}).used(c.rc); used != c.want {
 			t.Errorf("%s: %d, want %d", c.name, used, c.want)
 		}
 	}

@@ -41,14 +41,14 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
-			grant, err := p.reserve(ctx, a, estimate{1, 1}, q.record)
+			grant, err := p.reserve(ctx, a, estimate{prompt: 1, answer: 1}, q.record)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != budget {
 				t.Errorf("the request waited for %v, want %v", took, budget)
 			}
-			grant.Settle(-1)
+			grant.settle(-1, nil)
 		}
 		_ = silent.Close()
 		time.Sleep(time.Minute) // what was asked ends

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
@@ -57,10 +58,16 @@ type Limiter interface {
 	Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error)
 }
 
+// Budgets enforce tenants' budgets; [budgets.Ledger] is one.
+type Budgets interface {
+	Reserve(ctx context.Context, a budgets.Request) (*budgets.Reservation, error)
+}
+
 // Options wires a Pipeline.
 type Options struct {
 	Cascade      Cascade
 	Limiter      Limiter                                   // nil is one for this replica only
+	Budgets      Budgets                                   // nil is a ledger for this replica only
 	HighShare    func() float64                            // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store        Store                                     // nil stores no answers
 	Generations  Generations                               // nil shares none
@@ -95,6 +102,9 @@ func New(o Options) *Pipeline {
 	}
 	if o.Limiter == nil {
 		o.Limiter = limits.New(limits.Options{Now: o.World.Now})
+	}
+	if o.Budgets == nil {
+		o.Budgets = budgets.New(budgets.Options{Now: o.World.Now})
 	}
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return defaultHighShare }

@@ -115,8 +115,16 @@ function limits(t) {
     t.rpm > 0 && `${number(t.rpm)} requests/min`,
     t.tpm > 0 && `${number(t.tpm)} tokens/min`,
     t.concurrent > 0 && `${number(t.concurrent)} concurrent`,
+    t.models?.length > 0 && `models ${t.models.join(', ')}`,
+    ...(t.budgets ?? []).map(budget),
     t.allow_low_score_under_pressure && 'low scores under pressure',
     t.per_tenant_evidence && 'own guarantee',
   ].filter(Boolean);
   return words.length ? words.join(' · ') : t.listed === false ? 'not in the configuration' : 'no limits';
+}
+
+/** How much of a budget is spent, in words. */
+function budget(b) {
+  const amount = b.unit === 'usd' ? usd : (n) => `${number(n)} tokens`;
+  return `${amount(b.used + b.reserved)} of ${amount(b.limit)} per ${b.per}${b.shared ? '' : ' (without Redis)'}`;
 }

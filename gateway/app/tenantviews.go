@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/budgets"
+	"github.com/foregate/foregate/gateway/config"
+)
+
+// budgetsTime bounds how long the list of tenants waits for their budgets in Redis. What is not known by then is as this
+// replica knew it last.
+const budgetsTime = time.Second
+
+// tenantViews returns the tenants that are listed now.
+func (a *App) tenantViews() []gateway.TenantView {
+	ctx, cancel := context.WithTimeout(context.Background(), budgetsTime)
+	defer cancel()
+	var out []gateway.TenantView
+	for _, t := range a.identity.Tenants() {
+		v := gateway.TenantView{
+			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
+			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
+		}
+		if t.Access != nil {
+			v.Models = t.Access.Models
+			for _, s := range a.Budgets.States(ctx, t.ID, t.Access.Budgets) {
+				v.Budgets = append(v.Budgets, budgetView(s))
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// budgetView converts the state of a budget: nano-dollars become dollars.
+func budgetView(s budgets.State) gateway.BudgetView {
+	unit, per := "tokens", 1.0
+	if s.Budget.NanoUSD > 0 {
+		unit, per = "usd", 1e9
+	}
+	loss := config.OnLossShare
+	if s.Budget.DenyOnLoss {
+		loss = config.OnLossDeny
+	}
+	return gateway.BudgetView{
+		Unit: unit, Per: string(s.Budget.Per), Limit: float64(max(s.Budget.Tokens, s.Budget.NanoUSD)) / per, Used: float64(s.Used) / per,
+		Reserved: float64(s.Reserved) / per, SecondsLeft: max(0, time.Until(s.Ends).Seconds()), OnRedisLoss: loss, Shared: s.Shared,
+	}
+}

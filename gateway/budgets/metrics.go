@@ -1,0 +1,69 @@
+package budgets
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// The results of a call to Redis, a closed set.
+const (
+	resultShared    = "shared"    // answered in time
+	resultRefilling = "refilling" // Redis has lost data, and replicas fill it again
+	resultLate      = "late"      // not within the budget of time
+	resultError     = "error"     // refused, or the connection failed
+	resultWrong     = "wrong"     // a key has another type, or the answer is invalid
+	resultBusy      = "busy"      // too many calls in progress
+	resultSkipped   = "skipped"   // Redis is unavailable, so it was not called
+)
+
+var results = []string{resultShared, resultRefilling, resultLate, resultError, resultWrong, resultBusy, resultSkipped}
+
+// Why a request was refused, a closed set.
+const (
+	refusedUSD       = "usd"
+	refusedTokens    = "tokens"
+	refusedUncounted = "uncounted" // Redis does not answer, and on_redis_loss is deny
+)
+
+type metrics struct {
+	refused *prometheus.CounterVec
+	redis   *prometheus.CounterVec
+	shared  prometheus.Gauge
+	windows prometheus.Gauge
+	losses  prometheus.Counter
+	unsent  prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	m := &metrics{
+		refused: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_budget_refused_total",
+			Help: "Requests refused because of a tenant's budget: usd and tokens are exhausted budgets (429), uncounted is Redis away with on_redis_loss: deny (503).",
+		}, []string{"reason"}),
+		redis: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_budget_redis_total",
+			Help: "Requests of tenants with a budget, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
+		}, []string{"result"}),
+		shared: f.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_budget_shared", Help: "1 while budgets are counted over all replicas in Redis, 0 while this replica counts alone.",
+		}),
+		windows: f.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_budget_windows", Help: "Windows of tenants' budgets that this replica counts.",
+		}),
+		losses: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_budget_redis_losses_total",
+			Help: "How often Redis was found to have lost budgets, or was new: replicas fill it again, and count for themselves until then.",
+		}),
+		unsent: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_budget_unsent_total", Help: "Windows of budgets whose last state could not be sent to Redis, at the stop or a day after their end.",
+		}),
+	}
+	for _, r := range results {
+		m.redis.WithLabelValues(r)
+	}
+	for _, r := range []string{refusedUSD, refusedTokens, refusedUncounted} {
+		m.refused.WithLabelValues(r)
+	}
+	return m
+}

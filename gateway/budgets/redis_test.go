@@ -1,0 +1,440 @@
+package budgets
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+// fleetOf are three replicas at a Redis that they have filled.
+func fleetOf(t testing.TB, addr string, adjust ...func(*Options)) []*replica {
+	t.Helper()
+	var fleet []*replica
+	for range 3 {
+		fleet = append(fleet, join(t, patientOptions(addr), 3, adjust...))
+	}
+	for _, r := range fleet {
+		filled(t, r, "acme")
+	}
+	return fleet
+}
+
+// truth is what requests have really used.
+type truth struct{ used, inFlight, maxOver atomic.Int64 }
+
+// load has every replica's clients ask until enough was refused, or until stop. actual is what a request uses; it may be
+// above its estimate. It returns what was used.
+func load(t *testing.T, fleet []*replica, a Request, actual func() int, stop <-chan struct{}) *truth {
+	t.Helper()
+	var (
+		sum     truth
+		clients sync.WaitGroup
+	)
+	for _, r := range fleet {
+		for range 4 {
+			clients.Go(func() {
+				for range 400 {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					g, err := r.Reserve(t.Context(), a)
+					if err != nil {
+						if !errors.Is(err, ErrExhausted) {
+							t.Errorf("a request failed: %v", err)
+						}
+						<-time.After(time.Millisecond)
+						continue
+					}
+					n := actual()
+					sum.inFlight.Add(int64(n))
+					<-time.After(time.Duration(rand.IntN(3)) * time.Millisecond)
+					g.Settle(n, 0)
+					sum.used.Add(int64(n))
+					sum.inFlight.Add(int64(-n))
+				}
+			})
+		}
+	}
+	clients.Wait()
+	return &sum
+}
+
+// counted is what Redis has of a tenant's window: the sum of its fields.
+func counted(t testing.TB, s *redistest.Server, key string) (p part) {
+	t.Helper()
+	fields, err := s.Client.HGetAll(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range fields {
+		var version, at int64
+		var f part
+		if _, err := fmt.Sscan(v, &version, &f.settled.tokens, &f.settled.nanos, &f.reserved.tokens, &f.reserved.nanos, &at); err != nil {
+			t.Fatalf("%q: %v", v, err)
+		}
+		p.settled, p.reserved = p.settled.plus(f.settled), p.reserved.plus(f.reserved)
+	}
+	return p
+}
+
+func keyNow(b identity.Budget) string {
+	begin, _ := b.Per.Window(time.Now())
+	return keyOf("acme", b.Per, begin)
+}
+
+func TestThreeReplicasTogetherNeverSpendMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	s := redistest.Start(t)
+	fleet := fleetOf(t, s.Addr, patient)
+	b := tokensPer(2000, identity.Month)
+	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
+	sum := load(t, fleet, a, func() int { return 1 + rand.IntN(10) }, nil)
+	if used := sum.used.Load(); used > 2000 || used < 1900 {
+		t.Errorf("%d tokens were used of 2000", used)
+	}
+	for _, r := range fleet {
+		r.stop()
+	}
+	if p := counted(t, s, keyNow(b)); p.settled.tokens != sum.used.Load() || p.reserved != (amounts{}) {
+		t.Errorf("Redis has %+v, and %d were used", p, sum.used.Load())
+	}
+}
+
+func TestRequestsThatUseMoreThanTheyReservedExceedTheBudgetByThatAlone(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	s := redistest.Start(t)
+	fleet := fleetOf(t, s.Addr, patient)
+	a := Request{Tenant: "acme", Budgets: []identity.Budget{tokensPer(1000, identity.Month)}, Tokens: 5}
+	sum := load(t, fleet, a, func() int { return 15 }, nil)
+	if used := sum.used.Load(); used > 1000+12*15 || used < 1000 { // twelve clients
+		t.Errorf("%d tokens were used of 1000", used)
+	}
+}
+
+// TestRedisMayBeKilledBetweenReserveAndSettle kills Redis under load, and brings it back without data or with those of
+// some time ago. Nothing is counted twice, nothing is lost, and the budget holds.
+func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	for _, old := range []bool{false, true} {
+		t.Run("with old data "+strconv.FormatBool(old), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, "--maxclients", "1000")
+			fleet := fleetOf(t, s.Addr, patient)
+			b := tokensPer(30_000, identity.Month)
+			a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 20}
+			held := make([]*Reservation, len(fleet))
+			for i, r := range fleet {
+				r.settle(t, a, 10)
+				held[i] = r.reserve(t, a) // which are settled after the loss
+			}
+			if old {
+				s.Do("SAVE")
+			}
+			stop := make(chan struct{})
+			ended := make(chan *truth, 1)
+			go func() { ended <- load(t, fleet, a, func() int { return 20 }, stop) }()
+			redistest.Eventually(t, "a part is spent", func() bool { return fleet[0].used(t, "acme", b).Used > 5000 })
+			s.Kill()
+			redistest.Eventually(t, "Redis is left alone", func() bool { return fleet[0].asker.Away() && fleet[1].asker.Away() && fleet[2].asker.Away() })
+			for _, g := range held {
+				g.Settle(10, 0)
+			}
+			s.Restart()
+			sum := <-ended
+			used := sum.used.Load() + int64(len(fleet)*20)
+			if used > b.Tokens+12*20 { // twelve clients with one request in flight each
+				t.Errorf("%d tokens were used of %d", used, b.Tokens)
+			}
+			redistest.Eventually(t, "the replicas have returned", func() bool {
+				for _, r := range fleet {
+					if r.asker.Away() || !r.used(t, "acme", b).Shared {
+						return false
+					}
+				}
+				return true
+			})
+			for _, r := range fleet {
+				if st := r.used(t, "acme", b); st.Used > used {
+					t.Errorf("a replica sees %d, and %d were used", st.Used, used)
+				}
+				r.stop()
+			}
+			if p := counted(t, s, keyNow(b)); p.settled.tokens != used || p.reserved != (amounts{}) {
+				t.Errorf("Redis has %+v, and %d were used", p, used)
+			}
+		})
+	}
+}
+
+// gone is a Redis that refuses connections.
+func gone() *redis.Options { return redistest.OnRequests("127.0.0.1:1") }
+
+func TestWithoutRedisAShareContinuesAndDenyRefuses(t *testing.T) {
+	t.Parallel()
+	var fleet []*replica
+	for range 3 {
+		fleet = append(fleet, join(t, gone(), 3))
+	}
+	share := Request{Tenant: "acme", Budgets: []identity.Budget{tokensPer(90, identity.Month)}, Tokens: 10}
+	used := 0
+	for range 10 {
+		for _, r := range fleet {
+			if r.settle(t, share, 10) {
+				used += 10
+			}
+		}
+	}
+	if used != 90 {
+		t.Errorf("%d tokens of 90 with shares", used)
+	}
+	deny := Request{Tenant: "beta", Budgets: []identity.Budget{tokensPer(90, identity.Hour), denied(tokensPer(90, identity.Month))}, Tokens: 10}
+	for _, r := range fleet {
+		if e := r.refused(t, deny); !e.Uncounted || e.Budget.Per != identity.Month {
+			t.Errorf("%+v", e)
+		}
+		if st := r.used(t, "beta", deny.Budgets[0]); st.Used != 0 || st.Reserved != 0 || st.Shared {
+			t.Errorf("a refused request counts: %+v", st)
+		}
+	}
+}
+
+func TestWhatIsLeftIsSharedWhenRedisGoesAndCountedTogetherWhenItReturns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	t.Parallel()
+	s := redistest.Start(t, "--maxclients", "1000")
+	fleet := fleetOf(t, s.Addr, patient)
+	b := tokensPer(1000, identity.Month)
+	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
+	deny := Request{Tenant: "beta", Budgets: []identity.Budget{denied(b)}, Tokens: 10}
+	for _, r := range fleet {
+		if !r.settle(t, a, 10) || !r.settle(t, deny, 10) {
+			t.Fatal("refused while Redis answers")
+		}
+	}
+	for range 67 {
+		fleet[0].settle(t, a, 10)
+	}
+	for _, r := range fleet[1:] { // who hears of it at its next request, or within five seconds
+		r.reserve(t, a).Cancel()
+	}
+	const before = 700
+	s.Kill()
+	away := 0
+	for range 200 {
+		for _, r := range fleet {
+			if r.settle(t, a, 10) {
+				away += 10
+			}
+			if e := r.refused(t, deny); !e.Uncounted {
+				t.Errorf("deny without Redis: %+v", e)
+			}
+		}
+	}
+	if away > 300 || away < 270 {
+		t.Errorf("%d tokens were added without Redis, want a third of 300 for each", away)
+	}
+	s.Restart()
+	redistest.Eventually(t, "all is counted together", func() bool {
+		st := fleet[2].used(t, "acme", b)
+		return st.Shared && st.Used == int64(before+away)
+	})
+	if !fleet[1].settle(t, deny, 10) {
+		t.Error("deny refuses after the return of Redis")
+	}
+}
+
+// bubble runs a test in virtual time, with replicas at one miniredis that they have filled.
+func bubble(t *testing.T, n int, test func(t *testing.T, fleet []*replica, m *miniredis.Miniredis)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, o := redistest.Embedded(t, redistest.OnRequests)
+		var fleet []*replica
+		for range n {
+			fleet = append(fleet, join(t, o, n))
+		}
+		fleet[0].settle(t, Request{Tenant: "warm", Budgets: []identity.Budget{tokensPer(100, identity.Hour)}, Tokens: 1}, 1)
+		time.Sleep(refillTime + time.Second)
+		test(t, fleet, m)
+		for _, r := range fleet {
+			r.stop()
+			_ = r.redis.Close()
+		}
+		m.Close()
+		synctest.Wait()
+	})
+}
+
+func TestWhatADeadReplicaHadReservedIsFreeAgainAndWhatItSettledIsNot(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, fleet []*replica, _ *miniredis.Miniredis) {
+		b := tokensPer(100, identity.Day)
+		a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 40}
+		dead, alive := fleet[0], fleet[1]
+		dead.reserve(t, a).Settle(30, 0)
+		dead.reserve(t, a)
+		time.Sleep(time.Second)
+		if e := alive.refused(t, a); e.Left != 30 {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(time.Minute) // as long as it lives it says again what it has reserved
+		alive.refused(t, a)
+		dead.stop()
+		time.Sleep(staleAfter + time.Second)
+		alive.reserve(t, a).Settle(40, 0)
+		if st := alive.used(t, "acme", b); st.Used != 70 || st.Reserved != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestARedisThatHasLostItsDataIsNotBelievedBeforeReplicasHaveFilledIt(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, fleet []*replica, m *miniredis.Miniredis) {
+		b := tokensPer(100, identity.Day)
+		a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 20}
+		deny := Request{Tenant: "acme", Budgets: []identity.Budget{denied(b)}, Tokens: 20}
+		for range 3 {
+			fleet[0].settle(t, a, 20)
+		}
+		fleet[1].reserve(t, a).Cancel()
+		m.FlushAll()
+		if e := fleet[1].refused(t, deny); !e.Uncounted {
+			t.Errorf("%+v", e)
+		}
+		if got := fleet[1].results(resultRefilling); got != 1 {
+			t.Errorf("%d requests found that data were lost", got)
+		}
+		if !fleet[1].settle(t, a, 20) { // half of the 40 that were left
+			t.Error("its share is refused")
+		}
+		fleet[1].refused(t, a)
+		time.Sleep(refillTime + time.Second)
+		if !fleet[1].settle(t, deny, 20) {
+			t.Error("it is refused after Redis is full again")
+		}
+		for _, r := range fleet {
+			if e := r.refused(t, a); e.Left != 0 || e.Uncounted {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+func TestAReplyThatComesLateIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr, 0)
+	r := join(t, redistest.OnRequests(p.Addr), 1)
+	filled(t, r, "acme")
+	b := tokensPer(100, identity.Month)
+	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
+	r.settle(t, a, 10)
+	p.Delay(30 * time.Millisecond) // each way: later than the budget of time
+	for range 3 {
+		r.settle(t, a, 10)
+	}
+	p.Delay(0)
+	redistest.Eventually(t, "all are settled", func() bool { return counted(t, s, keyNow(b)).settled.tokens == 40 })
+	r.stop()
+	if got := counted(t, s, keyNow(b)); got.settled.tokens != 40 || got.reserved.tokens != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestManyDeadProcessesAreFoldedIntoOneField(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, fleet []*replica, m *miniredis.Miniredis) {
+		b := tokensPer(1_000_000, identity.Day)
+		begin, _ := b.Per.Window(time.Now())
+		key := keyOf("acme", b.Per, begin)
+		for i := range 200 {
+			m.HSet(key, fmt.Sprint("dead", i), fmt.Sprintf("1 10 5 7 7 %d", time.Now().UnixMilli()))
+		}
+		a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
+		r := fleet[0]
+		r.settle(t, a, 10)
+		if got := r.used(t, "acme", b); got.Used != 2010 || got.Reserved != 1400 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(foldAfter + time.Second)
+		for range 300 {
+			r.settle(t, a, 10)
+		}
+		time.Sleep(time.Second)
+		if got := r.used(t, "acme", b); got.Used != 5010 || got.Reserved != 0 {
+			t.Errorf("%+v", got)
+		}
+		fields, err := m.HKeys(key)
+		if err != nil || len(fields) > maxFields {
+			t.Errorf("%d fields, %v", len(fields), err)
+		}
+	})
+}
+
+func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, patientOptions(s.Addr), 2, patient)
+	filled(t, r, "acme")
+	b := tokensPer(100, identity.Month)
+	s.Do("SET", keyNow(b), "x")
+	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 50}
+	if !r.settle(t, a, 50) || r.settle(t, a, 50) {
+		t.Error("want one half of the budget")
+	}
+	if r.results(resultWrong) != 2 || r.asker.Away() {
+		t.Errorf("%d wrong answers, away %t", r.results(resultWrong), r.asker.Away())
+	}
+	s.Do("DEL", keyNow(b))
+	redistest.Eventually(t, "the window is sent again", func() bool { return r.used(t, "acme", b).Used == 50 && counted(t, s, keyNow(b)).settled.tokens == 50 })
+}
+
+func TestABudgetCostsOneRoundTripWhateverItsPeriods(t *testing.T) {
+	s := redistest.Start(t)
+	o := Options{Redis: redistest.Client(t, patientOptions(s.Addr))}
+	patient(&o)
+	r := &replica{Ledger: New(o)} // it does not run: every call is a request's
+	filled(t, r, "acme")
+	a := Request{Tenant: "acme", Tokens: 1, USD: 0.001, Budgets: []identity.Budget{
+		tokensPer(1e6, identity.Hour), tokensPer(1e6, identity.Day), tokensPer(1e6, identity.Month),
+		{NanoUSD: 1e12, Per: identity.Hour}, {NanoUSD: 1e12, Per: identity.Day}, {NanoUSD: 1e12, Per: identity.Month},
+	}}
+	calls := func() int {
+		text := s.Do("INFO", "commandstats").(string)
+		_, rest, _ := strings.Cut(text, "cmdstat_evalsha:calls=")
+		n, _, _ := strings.Cut(rest, ",")
+		i, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatalf("%q", text)
+		}
+		return i
+	}
+	before := calls()
+	for range 10 {
+		r.settle(t, a, 1)
+	}
+	if got := calls() - before; got != 10 {
+		t.Errorf("%d calls for 10 requests", got)
+	}
+}

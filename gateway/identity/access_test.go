@@ -1,0 +1,42 @@
+package identity
+
+import "testing"
+
+func TestAPatternCoversAModelByNameOrByItsBeginning(t *testing.T) {
+	for _, c := range []struct {
+		pattern, model string
+		want           bool
+	}{
+		{"llama-3", "llama-3", true},
+		{"llama-3", "llama-3:large", false},
+		{"llama-3", "llama", false},
+		{"code-*", "code-small", true},
+		{"code-*", "code-", true},
+		{"code-*", "code", false},
+		{"code-*", "my-code-small", false},
+		{"meta-llama/*", "meta-llama/a/b", true},
+		{"*", "anything", true},
+		{"*", "", true},
+		{"", "", true},
+		{"", "x", false},
+	} {
+		if got := MatchModel(c.pattern, c.model); got != c.want {
+			t.Errorf("%q covers %q: %t", c.pattern, c.model, got)
+		}
+	}
+}
+
+func TestATenantWithoutModelsMayUseAllAndOneWithModelsOnlyThese(t *testing.T) {
+	var none *Access
+	for _, a := range []*Access{none, {}} {
+		if !a.Allows("llama-3") {
+			t.Errorf("%+v refuses", a)
+		}
+	}
+	some := &Access{Models: []string{"llama-3", "code-*"}}
+	for model, want := range map[string]bool{"llama-3": true, "code-x": true, "gpt": false, "": false, "LLAMA-3": false} {
+		if some.Allows(model) != want {
+			t.Errorf("%q: want %t", model, want)
+		}
+	}
+}
