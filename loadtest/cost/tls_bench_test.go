@@ -86,7 +86,7 @@ func newWay(name string, to *party, scheme string, trusted *x509.CertPool) way {
 // round sends requests with these members, and returns the CPU time of one in nanoseconds.
 func (w way) round(b *testing.B, members string) float64 {
 	b.Helper()
-	body := fmt.Sprintf(`{"model":%q,%s,"messages":[{"role":"user","content":%q}]}`, ownRoute, members, strings.Repeat("word ", 200))
+	body := fmt.Sprintf(`{"model":%q,%s,"messages":[{"role":"user","content":%q}]}`, ownRoute, members, mockAsked+strings.Repeat(" word", 100))
 	var left atomic.Int64
 	left.Store(tlsRequests)
 	began := w.to.cpu(b)
