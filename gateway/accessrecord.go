@@ -113,6 +113,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	g.metrics.request(l, took)
 	g.keepReceipt(l, took)
 	g.tenants.count(l)
+	g.countUsage(l)
 	if l.trace.recorded() {
 		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
 	}

@@ -49,13 +49,13 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 func adminMethod(w http.ResponseWriter, r *http.Request) {
 	allow := http.MethodPost
 	switch path := r.URL.Path; {
-	case path == "/livez", path == "/readyz":
+	case path == "/livez", path == "/readyz", path == adminDocumentPath:
 		allow = http.MethodGet + ", " + http.MethodHead
 	case path == "/admin/session":
 		allow = "GET, POST, DELETE"
 	case path == "/admin/settings":
 		allow = "GET, POST"
-	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/cache", "/admin/receipts", "/admin/risk", "/admin/risk/frontier", "/admin/tenants", "/admin/settings/log"}, path),
+	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/cache", "/admin/receipts", "/admin/risk", "/admin/risk/frontier", "/admin/tenants", "/admin/usage", "/admin/settings/log"}, path),
 		strings.HasPrefix(path, "/admin/receipts/"), strings.HasPrefix(path, "/console/"):
 		allow = http.MethodGet
 	}

@@ -203,7 +203,7 @@ type clientResult struct {
 	header  http.Header
 	text    string
 	finish  string
-	usage   *usage
+	usage   *usageReply
 	done    bool // a stream's terminator, or a whole JSON body
 	extra   map[string]any
 	id      string
@@ -211,7 +211,7 @@ type clientResult struct {
 	message string
 }
 
-type usage struct {
+type usageReply struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Details    struct {
@@ -282,7 +282,7 @@ func (s *clientResult) take(raw []byte) bool {
 			Delta, Message struct{ Content string }
 			Finish         string `json:"finish_reason"`
 		}
-		Usage    *usage
+		Usage    *usageReply
 		Foregate map[string]any
 	}
 	if json.Unmarshal(raw, &c) != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -81,6 +82,7 @@ type Options struct {
 	Inspector      Inspector           // served under /admin/status and /admin/settings; nil is none
 	SettingsEditor SettingsEditor      // changes settings, served under /admin/settings; nil is none
 	Tenants        func() []TenantView // the listed tenants now, for /admin/tenants; nil is none
+	Usage          *usage.Meter        // counts what tenants use, served under /admin/usage; its creator runs it; nil is none
 	LostSettings   func() int          // number of settings that Redis has lost, shown by /readyz; nil shows nothing
 	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
@@ -123,6 +125,8 @@ type Gateway struct {
 	tenants      *tenants
 	authFailures *authbackoff.Table // failed authentications
 	receipts     receipts
+
+	publicDocument, adminDocument *document
 
 	public, admin listener
 	streams       context.Context // parent context of all requests; ends after the grace period
@@ -172,6 +176,9 @@ func New(o Options) (*Gateway, error) {
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
+	if err := g.makeDocuments(); err != nil {
+		return nil, err
+	}
 	l := g.opts.Limits
 	g.public = g.newListener(g.routes(), o.TLS, conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }

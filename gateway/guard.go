@@ -60,7 +60,8 @@ var scopes = map[string]operator.Scope{
 	"/admin/session": noScope, // signing in sends its token in the body
 	"/console/*":     noScope, // static pages without data
 
-	"/metrics": operator.Metrics,
+	"/metrics":     operator.Metrics,
+	"/admin/usage": operator.Metrics, // counts and costs, as in the metrics; for a tool that charges back
 
 	"/admin/backends": operator.Drain,
 	"/admin/drain":    operator.Drain,
@@ -80,6 +81,7 @@ var scopes = map[string]operator.Scope{
 	"/admin/tenants":           operator.Operate,
 	"/admin/receipts":          operator.Operate,
 	"/admin/receipts/*":        operator.Operate,
+	adminDocumentPath:          operator.Operate,
 	"/debug/pprof/*":           operator.Operate,
 }
 

@@ -49,7 +49,8 @@ type keptReceipt struct {
 // cachedAnswer is the part of a receipt about a cached answer.
 type cachedAnswer struct {
 	tier, finish             string
-	prompt, accepted, target int // tokens
+	prompt, accepted, target int     // tokens
+	usd                      float64 // what it had cost to make
 }
 
 // receiptSettings are the settings of the route that its receipt's decisions depend on and do not contain.
@@ -86,7 +87,7 @@ func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 	}
 	if e := l.Entry; e != nil {
 		f.receipt = nil
-		f.cached = cachedAnswer{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target}
+		f.cached = cachedAnswer{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target, e.USD}
 	}
 	switch {
 	case l.err == nil:

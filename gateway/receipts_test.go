@@ -52,7 +52,7 @@ func wholeReceipt() keptReceipt {
 			Checks:      []receipt.Check{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonTargetAgrees, At: 300 * time.Millisecond, Took: 61234567}},
 			Failovers:   []receipt.Failover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
 			Tier:        plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
-			USD: 0.00031, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
+			USD: 0.00031, DraftUSD: 0.00012, TargetAloneUSD: 0.00036, SpentUSD: 0.00029, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
 		},
 	}
 }
@@ -61,7 +61,7 @@ func wholeReceipt() keptReceipt {
 func TestTheFormOfAReceipt(t *testing.T) {
 	const file = "testdata/receipt.golden.json"
 	whole := wholeReceipt()
-	hit := keptReceipt{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", time: noon, total: time.Millisecond, code: 200, cache: cache.ResultHit, lookup: 500 * time.Microsecond, cached: cachedAnswer{"draft", "stop", 301, 150, 0}}
+	hit := keptReceipt{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", time: noon, total: time.Millisecond, code: 200, cache: cache.ResultHit, lookup: 500 * time.Microsecond, cached: cachedAnswer{"draft", "stop", 301, 150, 0, 0.00031}}
 	got := string(whole.encode()) + "\n" + string(hit.encode()) + "\n"
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
@@ -248,7 +248,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 
 func TestAnswersFromTheCacheAreNotKeptByTheirReceipts(t *testing.T) {
 	f := receiptOf(&accessRecord{route: "r", Record: pipeline.Record{Cache: cache.ResultHit, Entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}}, 0)
-	if f.receipt != nil || f.cached != (cachedAnswer{"draft", "stop", 3, 4, 5}) {
+	if f.receipt != nil || f.cached != (cachedAnswer{"draft", "stop", 3, 4, 5, 0}) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -42,7 +42,11 @@ type receiptJSON struct {
 	Continuations []continuationJSON `json:"continuations,omitempty"`  // continuations by the target
 	Tokens        tokensJSON         `json:"tokens"`
 	MS            msJSON             `json:"ms"`
-	USD           float64            `json:"usd"` // its share of the price of its backends
+	USD           float64            `json:"usd"`              // its share of the price of its backends
+	DraftUSD      float64            `json:"draft_usd"`        // of that, of the draft's backends
+	AloneUSD      float64            `json:"target_alone_usd"` // cost at the target alone by the prices of tokens; 0: it could not be drafted, or prices are unknown
+	SpentUSD      float64            `json:"spent_usd"`        // cost by the same prices
+	CacheSaved    float64            `json:"cache_saved_usd"`  // what a cached answer had cost to make
 }
 
 // settingsJSON are the settings in force; the thresholds are in verdictJSON.
@@ -172,7 +176,7 @@ func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
-		Tier: f.cached.tier, Finish: f.cached.finish,
+		Tier: f.cached.tier, Finish: f.cached.finish, CacheSaved: finite(f.cached.usd),
 		Tokens: tokensJSON{Prompt: f.cached.prompt, Accepted: f.cached.accepted, Target: f.cached.target},
 	}
 	if rc := f.receipt; rc != nil {
@@ -205,7 +209,8 @@ func (r *receiptSettings) json() *settingsJSON {
 
 // of fills in the cascade's receipt.
 func (v *receiptJSON) of(rc *receipt.Receipt) {
-	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
+	v.Tier, v.Finish = string(rc.Tier), rc.Finish
+	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
 		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow}

@@ -17,6 +17,11 @@ func (g *Gateway) routes() http.Handler {
 	for _, path := range g.opts.Forward {
 		posts[path] = g.forward(path)
 	}
+	return g.front(posts, g.withDeadlines(g.publicRoutes(posts)))
+}
+
+// publicRoutes routes the requests of the public surface by path and method.
+func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r := chi.NewRouter()
 	r.NotFound(g.handle(func(*accessRecord, http.ResponseWriter, *http.Request) error { return errNotFound }))
 	r.MethodNotAllowed(g.handle(wrongMethod))
@@ -24,8 +29,10 @@ func (g *Gateway) routes() http.Handler {
 		r.Post(path, g.handle(h))
 	}
 	r.Get("/v1/models", g.handle(g.models))
+	r.Get(publicDocumentPath, g.handle(g.showDocument))
+	r.Head(publicDocumentPath, g.handle(g.showDocument))
 	g.probes(r)
-	return g.front(posts, g.withDeadlines(r))
+	return r
 }
 
 // front is before all handlers of the public surface. Order matters: record sees every result, recovered covers
@@ -68,7 +75,10 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.settingsEditRoutes(r)
 	g.reloadRoutes(r)
 	g.tenantRoutes(r)
+	g.usageRoutes(r)
 	g.receiptRoutes(r)
+	r.Method(http.MethodGet, adminDocumentPath, g.adminDocument)
+	r.Method(http.MethodHead, adminDocumentPath, g.adminDocument)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}
@@ -88,12 +98,12 @@ func (g *Gateway) probes(r chi.Router) {
 	}
 }
 
-// wrongMethod lists the methods that a path takes: GET and HEAD for probes, GET for the list of models, POST
-// for all others.
+// wrongMethod lists the methods that a path takes: GET and HEAD for probes and the document, GET for the list of
+// models, POST for all others.
 func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	allow := http.MethodPost
 	switch r.URL.Path {
-	case "/livez", "/readyz":
+	case "/livez", "/readyz", publicDocumentPath:
 		allow = http.MethodGet + ", " + http.MethodHead
 	case "/v1/models":
 		allow = http.MethodGet

@@ -74,7 +74,7 @@ func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflig
 // settle records the outcome of an answer.
 func (c *Cascade) settle(r *inflight.Request, answer *strategy.Answer, rc *receipt.Receipt, err error) {
 	c.metrics.countOutcome(rc, r.Config.Mode)
-	c.recordOutcome(r, answer.Outcome(), err)
+	c.recordOutcome(r, answer.Outcome(), receipt.NewRecorder(rc, c.now), err)
 }
 
 // newRequest decides how the request is answered and returns it with the plan.

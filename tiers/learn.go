@@ -16,7 +16,7 @@ import (
 
 // recordOutcome adds a request's outcome to the cost statistics. Failed requests, and those that never had a draft, are
 // ignored.
-func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err error) {
+func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record *receipt.Recorder, err error) {
 	c.fundAudits(r, &o)
 	c.recordWarmup(r, &o, err)
 	reason := cmp.Or(o.Bypass, r.Plan.Reason)
@@ -28,7 +28,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err err
 	if err != nil || !o.IsJudged() && !shut {
 		return
 	}
-	c.recordCost(r, &o)
+	c.recordCost(r, &o, record)
 	first := o.TargetFirst
 	if !r.Body.Stream {
 		first = 0 // not comparable: a continuation's first token, or an answer without a stream
@@ -57,8 +57,9 @@ func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err err
 	c.evidence.Drafted(r.AuditDecision.Own.Key, made, served)
 }
 
-// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
-func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
+// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices. The
+// receipt has the same numbers.
+func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome, record *receipt.Recorder) {
 	p := c.pricesOf(r.Route)
 	if !p.Complete() {
 		return
@@ -73,6 +74,7 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 		spent += (prompt + float64(o.Accepted)) * p.TargetPrefill
 	}
 	c.metrics.addCost(r.Route, alone, spent)
+	record.RecordComparison(alone, spent)
 }
 
 // fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -10,6 +11,7 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 func TestAuditsAreCountedInDollarsOnlyWherePricesAreKnown(t *testing.T) {
@@ -33,6 +35,45 @@ func TestAuditsAreCountedInDollarsOnlyWherePricesAreKnown(t *testing.T) {
 		usd := testutil.ToFloat64(r.cascade.metrics.auditUSD.WithLabelValues("m"))
 		if tokens == 0 || (usd > 0) != (prices != nil) || usd > 1e-5*tokens {
 			t.Errorf("prices are %s: %v dollars for %v tokens", what, usd, tokens)
+		}
+	}
+}
+
+// Usage is counted from receipts, dashboards show metrics: they cannot disagree.
+func TestReceiptsAndMetricsTellTheSameCostAndTheSameSaving(t *testing.T) {
+	r := newRig(t, 7, 0.1, true)
+	priced := func(name, model, url string, usd float64) *pool.Pool {
+		p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{url}, USDPerHour: usd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	r.cascade = newTestCascade(t, Route{
+		Model: "m", Draft: priced("drafts", "small", r.draft.URL(), 1), Target: priced("targets", "big", r.target.URL(), 20), SameTokenizer: true,
+		Config: func() plan.Config { return r.cfg },
+		Prices: func() economy.Prices {
+			return economy.Prices{DraftPrefill: 1e-8, DraftDecode: 1e-7, TargetPrefill: 1e-6, TargetDecode: 2e-6}
+		},
+	})
+	var draft, target, alone, spent float64
+	for i := range 8 {
+		tier := []plan.Tier{plan.Auto, plan.Auto, plan.Target}[i%3]
+		_, rc, err := r.ask(openai.Chat, tier, chat(fmt.Sprint("question ", i), `,"max_tokens":20`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft, target, alone, spent = draft+rc.DraftUSD, target+rc.USD-rc.DraftUSD, alone+rc.TargetAloneUSD, spent+rc.SpentUSD
+	}
+	m := r.cascade.metrics
+	for name, got := range map[string][2]float64{
+		"draft":  {draft, testutil.ToFloat64(m.cost.WithLabelValues("draft"))},
+		"target": {target, testutil.ToFloat64(m.cost.WithLabelValues("target"))},
+		"alone":  {alone, testutil.ToFloat64(m.alone.WithLabelValues("m"))},
+		"saved":  {alone - spent, testutil.ToFloat64(m.saved.WithLabelValues("m"))},
+	} {
+		if got[0] == 0 || math.Abs(got[0]-got[1]) > 1e-12 {
+			t.Errorf("%s: the receipts tell %v USD, the metrics %v", name, got[0], got[1])
 		}
 	}
 }

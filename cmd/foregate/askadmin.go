@@ -41,6 +41,8 @@ func adminURL(base, path string) (*url.URL, error) {
 type tokenFlags struct {
 	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
 
+	tlsFlags
+
 	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
 }
 
@@ -86,15 +88,21 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFlags) ([]byte, error) 
 	if token != nil {
 		req.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	resp, err := (&http.Client{Timeout: adminTimeout, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
+	client, err := f.client(f.file, adminTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("the replica cannot be reached: %w", err)
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
+	case saysHTTPS(resp, body):
+		return nil, fmt.Errorf("%s: %w", at.Redacted(), errPlain)
 	case resp.StatusCode == http.StatusUnauthorized && token == nil:
 		return nil, fmt.Errorf("%s: the listener wants an operator's token: give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE", at.Redacted())
 	case resp.StatusCode == http.StatusUnauthorized:

@@ -32,7 +32,7 @@ func (c *cacheStatsCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		admin, c.file = f.Admin, f
+		admin, c.file = adminOf("", f), f
 	}
 	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), "/admin/cache")
 	if err != nil {

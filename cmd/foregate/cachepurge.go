@@ -30,6 +30,7 @@ type cachePurgeCmd struct {
 	Route      *string       `help:"Only this route's answers, of all tenants; not with --tenant." placeholder:"MODEL"`
 	Sweep      time.Duration `default:"30s" help:"How long answers are deleted after that, 0s … 10m; they cannot be reached any more, and expire by themselves (${default})."`
 	Force      bool          `help:"Also where no replica lives: for those that start later."`
+	tlsFlags
 }
 
 const (
@@ -207,7 +208,7 @@ func printPurged(w io.Writer, s cache.Scope, everything bool, who string) {
 
 // throughAdmin has a replica purge the Redis that is inside it, which nobody else reaches.
 func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) error {
-	at, err := adminURL(f.Admin, "/admin/cache/purge")
+	at, err := adminURL(adminOf("", f), "/admin/cache/purge")
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) erro
 		q.Set("route", s.Route)
 	}
 	at.RawQuery = q.Encode()
-	body, err := askAdmin(e, http.MethodPost, at, tokenFlags{file: f})
+	body, err := askAdmin(e, http.MethodPost, at, tokenFlags{tlsFlags: c.tlsFlags, file: f})
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":              {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
+	"gateway":              {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":    {"gateway/identity", "panics", "tiers/pool"},
-	"gateway/app":          {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/upstream/http1"},
+	"gateway/app":          {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/upstream/http1"},
 	"gateway/app/apptest":  {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":     {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":  {},
@@ -33,13 +33,14 @@ var arrows = map[string][]string{
 	"gateway/conns":        {"gateway/peer", "internal/socket"},
 	"gateway/console":      {"internal/uplot"},
 	"gateway/demo":         {"gateway", "gateway/app", "gateway/config", "gateway/stores", "loadtest/vllmsim"},
-	"gateway/display":      {"cache", "gateway"},
+	"gateway/display":      {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":     {"gateway/peer"},
 	"gateway/limits":       {"internal/redis/lookup", "internal/redis/script"},
+	"gateway/openapi":      {"tiers/fields"},
 	"gateway/operator":     {"gateway/secrets"},
 	"gateway/peer":         {},
 	"gateway/pipeline":     {"cache", "gateway/budgets", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
-	"gateway/reference":    {"gateway", "gateway/app", "gateway/config", "gateway/settings", "tiers/fields"},
+	"gateway/reference":    {"gateway", "gateway/app", "gateway/config", "gateway/openapi", "gateway/settings", "tiers/fields"},
 	"gateway/reload":       {},
 	"gateway/riskview":     {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/secrets":      {},
@@ -47,6 +48,7 @@ var arrows = map[string][]string{
 	"gateway/stores":       {"cache", "gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":      {"gateway", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":       {},
+	"gateway/usage":        {"internal/redis/script"},
 	"gateway/certificates": {},
 
 	"tiers":                       {"recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy", "tiers/world"},
@@ -125,7 +127,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/budgets", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/budgets", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
@@ -133,12 +135,13 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"loadtest/vllmsim", "tiers/kvevents"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
+	"github.com/getkin/kin-openapi":        {}, // tests only
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }

@@ -16,6 +16,7 @@ const (
 
 type readyCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"Either of the replica's listeners (${default})." placeholder:"URL"`
+	tlsFlags
 }
 
 // Run asks a replica whether it can serve. It is the health check of an image in which
@@ -29,13 +30,20 @@ func (c *readyCmd) Run(e *env) error {
 	if err != nil {
 		return errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
-	resp, err := (&http.Client{Timeout: readyTimeout, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
+	client, err := c.client(nil, readyTimeout)
 	if err != nil {
-		return fmt.Errorf("the replica cannot be reached: %w", err)
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()                        // it was read
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReadyBytes)) // the status is what counts
 	why := strings.Join(strings.Fields(string(body)), " ")
+	if saysHTTPS(resp, body) {
+		return fmt.Errorf("%s: %w", at.Redacted(), errPlain)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: status %d: %s", resp.StatusCode, why)
 	}

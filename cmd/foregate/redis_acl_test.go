@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -78,6 +79,11 @@ func (p *pair) work(t *testing.T) {
 	}
 	p.share(t)
 	p.spend(t)
+	today := usage.DayOf(time.Now())
+	apptest.Eventually(t, "usage is in Redis", func() bool {
+		told, err := r.Usage.Read(t.Context(), usage.Query{From: today - 1, To: today + 1, By: []usage.Dimension{usage.ByTenant}})
+		return err == nil && told.Total.Requests >= 20
+	})
 	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
 	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)

@@ -52,7 +52,7 @@ func TestReplicasShareThroughAUnixSocket(t *testing.T) {
 
 func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 	t.Parallel()
-	ca, cert, key := certificates(t)
+	ca, cert, key := redisCertificates(t)
 	pem, err := os.ReadFile(ca)
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func (c *cluster) of(_ *testing.T, key string) (slot int64, has *redisNode, othe
 	return slot, nodeOf(owner), others
 }
 
-func certificates(t *testing.T) (ca, cert, key string) { return redistest.Certificates(t) }
+func redisCertificates(t *testing.T) (ca, cert, key string) { return redistest.Certificates(t) }
 
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {

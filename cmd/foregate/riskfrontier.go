@@ -32,7 +32,7 @@ func (c *riskFrontierCmd) Run(e *env) error {
 		if err := knownRoute(f, c.Route); err != nil {
 			return err
 		}
-		admin, c.file = cmp.Or(admin, f.Admin), f
+		admin, c.file = adminOf(admin, f), f
 	}
 	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), "/admin/risk/frontier")
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *riskShowCmd) answer(e *env) (riskAnswer, error) {
 		if at.Kind != config.KindNone && at.Kind != config.KindEmbedded {
 			return c.read(e)
 		}
-		admin, c.tokenFlags.file = cmp.Or(admin, f.Admin), f
+		admin, c.tokenFlags.file = adminOf(admin, f), f
 	}
 	return c.ask(e, cmp.Or(admin, "127.0.0.1:9090"))
 }

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 func TestItSaysWhereItListensAndStopsWhenTold(t *testing.T) {
@@ -84,6 +89,50 @@ func TestEveryFlagReachesTheServer(t *testing.T) {
 	}
 }
 
+func TestKeysAndTLSAreFlags(t *testing.T) {
+	ca, cert, key := redistest.Certificates(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--api-key=one", "--api-key=two", "--key-for-all-paths",
+			"--ssl-certfile=" + cert, "--ssl-keyfile=" + key, "--ssl-ca-certs=" + ca, "--ssl-cert-reqs=1"}, w, io.Discard)
+	}()
+	line := make([]byte, 200)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " on ")
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	for shown, want := range map[string]int{"": 401, "Bearer two": 200} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/health", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", shown)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("with %q: %d", shown, resp.StatusCode)
+		}
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+}
+
 func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 	for _, c := range []struct{ flag, says string }{
 		{`--fault={"refues":true}`, `vllmsim: this is no fault: unknown field "refues"`},
@@ -97,6 +146,8 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		{"--policy=random", "--policy"},
 		{"--tokenizer=mine", "--tokenizer"},
 		{"--stream-interval=0", "vllmsim: a stream interval of 0 tokens is none"},
+		{"--ssl-keyfile=x", "vllmsim: TLS needs a certificate"},
+		{"--ssl-certfile=/none/x", "vllmsim: open /none/x"},
 		{"--ties=2", "vllmsim: ties 2 are not within 0..1"},
 		{"--without=tokenize,wings", `vllmsim: unknown feature "wings"`},
 		{`--fault={"score":"badly"}`, `vllmsim: unknown score fault "badly"`},

@@ -29,6 +29,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
+	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -82,6 +83,7 @@ type App struct {
 	evidence    *evidence.Store
 	risks       *riskview.Watcher
 	refits      *refit.Refitter
+	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
@@ -110,6 +112,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.makeLimiter()
+	a.makeUsage()
 	if err := a.makeCache(); err != nil {
 		return nil, err
 	}

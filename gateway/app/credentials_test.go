@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -19,6 +18,7 @@ import (
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/certtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -109,13 +109,13 @@ func why(t *testing.T, p *apptest.Replica, pool string) string {
 func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked(t *testing.T) {
 	for _, client := range []string{"http1", "net_http"} {
 		t.Run(client, func(t *testing.T) {
-			ca := newAuthority(t, "private")
+			ca := certtest.New(t)
 			e := newGuardedEngine(t, &tls.Config{
-				Certificates: []tls.Certificate{ca.pair(t, "vllm", time.Hour, "vllm.internal")}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert,
+				Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm", Hosts: []string{"vllm.internal"}}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
 			}, engineKey)
-			cert, key := ca.issue(t, "the-gateway", time.Hour)
+			own := ca.Issue(t, certtest.Leaf{Name: "the-gateway"})
 			access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
-				e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.pem)), file(t, string(cert)), file(t, string(key)))
+				e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
 			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+
 				"  small: {model: m, usd_per_hour: 1, "+access+"}\n  big: {model: m, usd_per_hour: 9, "+access+"}\nroutes: [{model: r, draft: small, target: big}]\n")
 			p.Ready(t)
@@ -148,12 +148,9 @@ func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked
 }
 
 func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
 	e := newGuardedEngine(t, nil, engineKey)
 	key := file(t, wrongKey)
-	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}", e.URL, key)))
+	p := apptest.ServeFile(t, file(t, oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}", e.URL, key))))
 	for _, r := range []struct{ path, body string }{
 		{chat, chatBody("r")}, {chat, chatBody("r", `"stream":true`)}, {"/v1/embeddings", `{"model":"r","input":"hi"}`},
 	} {
@@ -181,6 +178,7 @@ func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
 		t.Error("the log or the status has the key")
 	}
 	rotateFile(t, key, engineKey+"\n")
+	apptest.Post(t, p.Admin+"/admin/reload", "")
 	apptest.Within(t, 30*time.Second, "the right key is in force, and the breaker closed", func() bool {
 		status, _, _ := apptest.Send(t, "POST", p.URL+chat, chatBody("r"))
 		return status == http.StatusOK && why(t, p, "big") == ""
@@ -196,7 +194,7 @@ func TestATargetAnswersWhileOnlyTheDraftPoolHasAWrongKey(t *testing.T) {
 		"  small: {model: m, backends: [%q], auth: {api_key_file: %q}}\n  big: {model: m, backends: [%q], auth: {api_key_file: %q}}\nroutes: [{model: r, draft: small, target: big}]\n",
 		e.URL, file(t, wrongKey), e.URL, file(t, engineKey)))
 	for range 20 {
-		apptest.Post(t, p.URL+chat, chatBody("r"), "X-Tier", "auto")
+		apptest.Post(t, p.URL+chat, chatBody("r", `"max_tokens":5`), "X-Tier", "auto")
 	}
 	apptest.Eventually(t, "the draft pool's reason is shown", func() bool { return strings.Contains(why(t, p, "small"), "pools.small.auth") })
 	if got := why(t, p, "big"); got != "" {
@@ -212,29 +210,29 @@ func TestATargetAnswersWhileOnlyTheDraftPoolHasAWrongKey(t *testing.T) {
 }
 
 func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *testing.T) {
-	ca, other := newAuthority(t, "private"), newAuthority(t, "other")
+	ca, other := certtest.New(t), certtest.New(t)
 	for name, tc := range map[string]struct {
 		server tls.Certificate
 		tls    string // %q is the authority
 		why    string
 	}{
-		"expired":       {ca.pair(t, "vllm", -time.Hour), "{ca_file: %q}", "certificate has expired"},
-		"another name":  {ca.pair(t, "vllm", time.Hour, "vllm.internal"), "{ca_file: %q}", "doesn't contain any IP SANs"},
-		"a wrong name":  {ca.pair(t, "vllm", time.Hour, "vllm.internal"), "{ca_file: %q, server_name: other.internal}", "not other.internal"},
-		"another CA":    {other.pair(t, "vllm", time.Hour), "{ca_file: %q}", "certificate signed by unknown authority"},
-		"the system's":  {ca.pair(t, "vllm", time.Hour), "{} # %q", "certificate signed by unknown authority"},
-		"no client's":   {ca.pair(t, "vllm", time.Hour), "{ca_file: %q}", "certificate required"},
-		"without a tls": {ca.pair(t, "vllm", time.Hour), "", "certificate signed by unknown authority"},
+		"expired":       {ca.Issue(t, certtest.Leaf{Name: "vllm", Starts: -2 * time.Hour, Ends: -time.Hour}).TLS(t), "{ca_file: %q}", "certificate has expired"},
+		"another name":  {ca.Issue(t, certtest.Leaf{Name: "vllm", Hosts: []string{"vllm.internal"}}).TLS(t), "{ca_file: %q}", "doesn't contain any IP SANs"},
+		"a wrong name":  {ca.Issue(t, certtest.Leaf{Name: "vllm", Hosts: []string{"vllm.internal"}}).TLS(t), "{ca_file: %q, server_name: other.internal}", "not other.internal"},
+		"another CA":    {other.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t), "{ca_file: %q}", "certificate signed by unknown authority"},
+		"the system's":  {ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t), "{} # %q", "certificate signed by unknown authority"},
+		"no client's":   {ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t), "{ca_file: %q}", "certificate required"},
+		"without a tls": {ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t), "", "certificate signed by unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &tls.Config{Certificates: []tls.Certificate{tc.server}}
 			if name == "no client's" {
-				server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, ca.pool()
+				server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 			}
 			e := newGuardedEngine(t, server, engineKey)
 			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, file(t, engineKey))
 			if tc.tls != "" {
-				pool += "    tls: " + fmt.Sprintf(tc.tls, file(t, string(ca.pem))) + "\n"
+				pool += "    tls: " + fmt.Sprintf(tc.tls, file(t, string(ca.PEM))) + "\n"
 			}
 			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n  big:\n    model: m"+pool+"routes: [{model: r, target: big}]\n")
 			apptest.Eventually(t, "the status has the reason", func() bool {
@@ -259,22 +257,22 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 func TestTwoPoolsWithOneURLShowTheirOwnKeysAndCertificates(t *testing.T) {
 	for _, client := range []string{"http1", "net_http"} {
 		t.Run(client, func(t *testing.T) {
-			ca := newAuthority(t, "private")
-			e := newGuardedEngine(t, &tls.Config{Certificates: []tls.Certificate{ca.pair(t, "vllm", time.Hour)}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert}, "key-of-a", "key-of-b")
+			ca := certtest.New(t)
+			e := newGuardedEngine(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, "key-of-a", "key-of-b")
 			var pools strings.Builder
 			for _, name := range []string{"a", "b"} {
-				cert, key := ca.issue(t, "gateway-"+name, time.Hour)
+				own := ca.Issue(t, certtest.Leaf{Name: "gateway-" + name})
 				fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}}\n",
-					name, e.URL, file(t, "key-of-"+name), file(t, string(ca.pem)), file(t, string(cert)), file(t, string(key)))
+					name, e.URL, file(t, "key-of-"+name), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
 			}
 			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+pools.String()+"routes: [{model: a, target: a}, {model: b, target: b}]\n")
 			p.Ready(t)
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					for i := range 20 {
+					for i := range 10 {
 						model := []string{"a", "b"}[i%2]
-						if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody(model)); status != http.StatusOK {
+						if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody(model, `"max_tokens":5`)); status != http.StatusOK {
 							t.Errorf("%s: status %d: %s", model, status, body)
 						}
 					}
@@ -292,29 +290,50 @@ func TestTwoPoolsWithOneURLShowTheirOwnKeysAndCertificates(t *testing.T) {
 	}
 }
 
-func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	first, second := newAuthority(t, "first"), newAuthority(t, "second")
-	both := x509.NewCertPool()
-	both.AddCert(first.cert)
-	both.AddCert(second.cert)
-	var server atomic.Pointer[tls.Certificate]
-	show := func(c tls.Certificate) { server.Store(&c) }
-	show(first.pair(t, "vllm", time.Hour))
-	e := newGuardedEngine(t, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return &tls.Config{Certificates: []tls.Certificate{*server.Load()}, ClientCAs: both, ClientAuth: tls.RequireAndVerifyClientCert}, nil
-	}}, engineKey, wrongKey)
-	ca, key := file(t, string(first.pem)), file(t, engineKey)
-	clientCert, clientKey := first.issue(t, "first-client", time.Hour)
-	cert, private := file(t, string(clientCert)), file(t, string(clientKey))
-	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}", e.URL, key, ca, cert, private)))
-	p.Ready(t)
+// rotating is a replica whose engine accepts two keys and the client certificates of two authorities, under load.
+type rotating struct {
+	reloadWorld
+	engine        *guardedEngine
+	first, second *certtest.Authority
+	shown         atomic.Pointer[tls.Certificate] // by the engine
 
-	var served, lost atomic.Int64
-	var all sync.WaitGroup
+	key, ca, cert, private string // paths
+	served                 atomic.Int64
+}
+
+func newRotating(t *testing.T) *rotating {
+	t.Helper()
+	w := &rotating{first: certtest.New(t), second: certtest.New(t)}
+	both := w.first.Pool.Clone()
+	both.AppendCertsFromPEM(w.second.PEM)
+	w.show(t, w.first)
+	w.engine = newGuardedEngine(t, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*w.shown.Load()}, ClientCAs: both, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+	}}, "key-1", "key-2", "key-3")
+	client := w.first.Issue(t, certtest.Leaf{Name: "client-1"})
+	w.key, w.ca, w.cert, w.private = file(t, "key-1"), file(t, string(w.first.PEM)), file(t, string(client.Cert)), file(t, string(client.Key))
+	w.path = file(t, w.config(w.key))
+	w.Replica = apptest.ServeFile(t, w.path)
+	w.Ready(t)
+	return w
+}
+
+// config is the configuration with this file of the key.
+func (w *rotating) config(key string) string {
+	return oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}", w.engine.URL, key, w.ca, w.cert, w.private))
+}
+
+// show gives the engine a certificate of an authority.
+func (w *rotating) show(t *testing.T, by *certtest.Authority) {
+	c := by.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t)
+	w.shown.Store(&c)
+}
+
+// load sends requests, of which none may be lost, until end is called.
+func (w *rotating) load(t *testing.T) (end func()) {
+	t.Helper()
 	stop := make(chan struct{})
+	var all sync.WaitGroup
 	for i := range 3 {
 		all.Go(func() {
 			for {
@@ -323,63 +342,84 @@ func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
 					return
 				default:
 				}
-				status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody("r", []string{`"stream":false`, `"stream":true`}[i%2], `"max_tokens":20`))
-				if served.Add(1); status != http.StatusOK || strings.Contains(body, `"error"`) {
-					lost.Add(1)
-					t.Errorf("status %d: %s", status, body)
+				status, _, body := apptest.Send(t, "POST", w.URL+chat, chatBody("r", []string{`"stream":false`, `"stream":true`}[i%2], `"max_tokens":20`))
+				if w.served.Add(1); status != http.StatusOK || strings.Contains(body, `"error"`) {
+					t.Errorf("lost: status %d: %s", status, body)
 				}
 			}
 		})
 	}
-	defer all.Wait()
-	defer close(stop)
-	shownNow := func(what string) func() bool { // by requests and by scrapes
-		return func() bool {
-			e.mu.Lock()
-			e.shown = map[string][]string{}
-			e.mu.Unlock()
-			before := served.Load()
-			apptest.Eventually(t, "requests go on", func() bool { return served.Load() > before+5 && len(e.paths()["/metrics"]) > 0 })
-			seen := e.paths()
-			return slices.Equal(seen[chat], []string{what}) && slices.Equal(seen["/metrics"], []string{what})
-		}
+	return func() { close(stop); all.Wait(); t.Logf("%d requests", w.served.Load()) }
+}
+
+// shows waits until requests and scrapes that begin now show only this.
+func (w *rotating) shows(t *testing.T, what string) {
+	t.Helper()
+	apptest.Eventually(t, what+" is shown with all requests and scrapes", func() bool {
+		w.engine.mu.Lock()
+		w.engine.shown = map[string][]string{}
+		w.engine.mu.Unlock()
+		before := w.served.Load()
+		apptest.Eventually(t, "requests and scrapes go on", func() bool { return w.served.Load() > before+5 && len(w.engine.paths()["/metrics"]) > 0 })
+		seen := w.engine.paths()
+		return slices.Equal(seen[chat], []string{what}) && slices.Equal(seen["/metrics"], []string{what})
+	})
+}
+
+func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
 	}
-	rotateFile(t, ca, string(first.pem)+string(second.pem))
-	rotateFile(t, key, wrongKey) // which is right here, too
-	apptest.Within(t, 20*time.Second, "the new key is in force", shownNow("Bearer "+wrongKey+"  first-client"))
-	clientCert, clientKey = second.issue(t, "second-client", time.Hour)
-	rotateFile(t, cert, string(clientCert))
-	rotateFile(t, private, string(clientKey))
-	apptest.Within(t, 20*time.Second, "the new client certificate is in force, on all connections", shownNow("Bearer "+wrongKey+"  second-client"))
-	show(second.pair(t, "vllm", time.Hour))
-	e.CloseClientConnections()
-	rotateFile(t, ca, string(second.pem))
-	apptest.Within(t, 20*time.Second, "the new authority alone is in force", func() bool {
-		for _, f := range p.Status(t).Files {
-			if f.Setting == "pools.big.tls.ca_file" {
-				return f.Changes == 2 && f.Error == ""
-			}
-		}
-		return false
-	})
-	rotateFile(t, cert, "no certificate "+engineKey)
-	apptest.Within(t, 20*time.Second, "a bad certificate is told", func() bool {
-		for _, f := range p.Status(t).Files {
-			if f.Setting == "pools.big.tls.cert_file" && f.Error != "" {
-				return !strings.Contains(f.Error, engineKey)
-			}
-		}
-		return false
-	})
-	before := served.Load()
-	apptest.Eventually(t, "requests go on with the last good one", func() bool { return served.Load() > before+20 })
-	t.Logf("%d requests, %d lost", served.Load(), lost.Load())
+	w := newRotating(t)
+	defer w.load(t)()
+	w.shows(t, "Bearer key-1  client-1")
+
+	rotateFile(t, w.key, "key-2")
+	rotateFile(t, w.ca, string(w.first.PEM)+string(w.second.PEM))
+	if status, r := w.reload(t, ""); status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.big.auth.api_key_file: changed", "pools.big.tls.ca_file: changed"}) {
+		t.Fatalf("status %d, %+v", status, r)
+	}
+	w.shows(t, "Bearer key-2  client-1")
+
+	client := w.second.Issue(t, certtest.Leaf{Name: "client-2"})
+	rotateFile(t, w.cert, string(client.Cert)) // of the pair one half is still missing
+	if status, r := w.reload(t, ""); status == http.StatusOK || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "pools.big.tls.cert_file: tls: private key does not match") {
+		t.Errorf("half a pair: status %d, %+v", status, r)
+	}
+	w.shows(t, "Bearer key-2  client-1")
+	rotateFile(t, w.private, string(client.Key))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-2  client-2")
+
+	w.show(t, w.second)
+	rotateFile(t, w.ca, string(w.second.PEM))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-2  client-2")
+
+	other := file(t, "key-3")
+	rotateFile(t, w.path, w.config(other))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-3  client-2")
+
+	rotateFile(t, other, "key-3\nkey-4")
+	if _, r := w.reload(t, ""); len(r.Problems) != 1 || strings.Contains(r.Problems[0], "key-4") {
+		t.Errorf("a bad key: %+v", r)
+	}
+	rotateFile(t, w.path, w.config(other+"-none"))
+	if _, r := w.reload(t, ""); !slices.ContainsFunc(r.Problems, func(p string) bool {
+		return strings.Contains(p, "pools.big.auth.api_key_file: no such file or directory")
+	}) {
+		t.Errorf("a missing key: %+v", r)
+	}
+	w.shows(t, "Bearer key-3  client-2")
+	if log := w.Log.String(); strings.Contains(log, "Bearer") || strings.Contains(log, "key-4") {
+		t.Errorf("the log has a key:\n%s", log)
+	}
 }
 
 func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
-	ca := newAuthority(t, "private")
-	cert, key := ca.issue(t, "gateway", time.Hour)
-	_, otherKey := ca.issue(t, "gateway", time.Hour)
+	ca := certtest.New(t)
+	own, other := ca.Issue(t, certtest.Leaf{}), ca.Issue(t, certtest.Leaf{})
 	plain := "backends: ['http://127.0.0.1:1']"
 	secure := "backends: ['https://127.0.0.1:1']"
 	for name, tc := range map[string]struct{ pool, want string }{
@@ -392,10 +432,10 @@ func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
 		"a trace":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "traceparent: "+engineKey)), "pools.big.auth.headers_file: has a line Traceparent, which the gateway sets itself"},
 		"two keys":           {plain + fmt.Sprintf(", auth: {api_key_file: %q, headers_file: %q}", file(t, engineKey), file(t, "authorization: "+engineKey)), "pools.big.auth.headers_file: has a line Authorization, which is api_key_file's"},
 		"no authority":       {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, "none")), "pools.big.tls.ca_file: holds no certificate in PEM"},
-		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(key))), "pools.big.tls.ca_file: PEM block 1 is no certificate"},
-		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.pem)+string(ca.pem[:100]))), "pools.big.tls.ca_file: something that is no PEM follows"},
-		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(cert)), file(t, string(otherKey))), "pools.big.tls.cert_file: tls: private key does not match public key"},
-		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(key))), "pools.big.tls.cert_file: tls: failed to find any PEM data in certificate input"},
+		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(own.Key))), "pools.big.tls.ca_file: PEM block 1 is no certificate"},
+		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.PEM)+string(ca.PEM[:100]))), "pools.big.tls.ca_file: something that is no PEM follows"},
+		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(other.Key))), "pools.big.tls.cert_file: tls: private key does not match public key"},
+		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(own.Key))), "pools.big.tls.cert_file: tls: failed to find any PEM data in certificate input"},
 	} {
 		f, err := config.Parse("f", []byte(oneRoute(tc.pool)))
 		if err != nil {

@@ -45,7 +45,7 @@ func (a *App) models() []gateway.Model {
 func (a *App) observing(o *gateway.Options) {
 	o.Admin, o.AdminTLS, o.Operators, o.SettingsEditor = a.Options.Admin, a.listeners.admin, a.Operators, a.settingsEditor()
 	o.Routes, o.Fleet, o.Inspector = a.RouteStates, backendAdmin{a}, inspector{a}
-	o.Tenants = func() []gateway.TenantView { return a.tenantViews() }
+	o.Tenants, o.Usage = func() []gateway.TenantView { return a.tenantViews() }, a.Usage
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
 	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
 	o.Risk, o.RiskFrontiers, o.Refits, o.Purge, o.Reload = a.risks.Views, a.risks.Frontiers, a.refitViews, a.Purger(), a.Reload
@@ -76,6 +76,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "fleet", Run: a.Fleet.Run},
 		{Name: "limits", Run: a.Limiter.Run},
 		{Name: "budgets", Run: a.Budgets.Run},
+		{Name: "usage", Run: a.Usage.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 		{Name: "requests under way", Run: a.Generations.Run},

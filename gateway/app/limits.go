@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/usage"
 )
 
 // makeLimiter makes the limiter and the budgets of tenants, over all replicas of the fleet.
@@ -22,6 +23,13 @@ func (a *App) makeLimiter() {
 	}
 	a.Limiter = limits.New(o)
 	a.Budgets = budgets.New(budgets.Options{Redis: o.Redis, Replicas: o.Replicas, Budget: o.Budget, Logger: o.Logger, Registerer: o.Registerer})
+}
+
+// makeUsage makes the meter of what tenants use, over all replicas of the fleet.
+func (a *App) makeUsage() {
+	a.Usage = usage.New(usage.Options{
+		Redis: a.Options.Stores.Control, Embedded: a.Options.Stores.Embedded != nil, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+	})
 }
 
 // clientLimits bounds what clients may take of this process.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -20,7 +21,9 @@ import (
 func refitting(t *testing.T, s stores.Stores) *App {
 	t.Helper()
 	a := &App{Options: Options{Stores: s, Logger: zerolog.Nop()}}
-	a.routing.Store(&routing{file: &config.File{Routes: []config.Route{{Model: "chat"}}}})
+	a.routing.Store(&routing{
+		file: &config.File{Routes: []config.Route{{Model: "chat"}}}, scores: map[string]*atomic.Pointer[parsedScore]{"chat": new(atomic.Pointer[parsedScore])},
+	})
 	a.makeSettings(t.Context())
 	a.makeEvidence()
 	a.makeRefits()

@@ -165,14 +165,14 @@ func (a *App) warn(all []string) {
 	a.warnings.Store(&all)
 }
 
-// allWarnings returns the warnings about the configuration in force, about certificates that expire soon, and about what
-// waits for a restart.
+// allWarnings returns the warnings about the configuration in force, about what waits for a restart, and about
+// certificates that expire soon.
 func (a *App) allWarnings() []string {
-	out := slices.Concat(*a.warnings.Load(), a.listeners.expiry.Warnings())
+	out := slices.Clone(*a.warnings.Load())
 	if waits := *a.restart.Load(); len(waits) > 0 {
 		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(waits, ", ")))
 	}
-	return out
+	return append(out, a.listeners.expiry.Warnings()...)
 }
 
 // Reload reads all files again at once: the configuration file, and the files that it names. With dryRun it only reports

@@ -128,6 +128,18 @@ func ParseAuthorities(data []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// ParseOwn parses the file of a listener's certificate, for a client that knows the file: the certificate itself, and what
+// to trust so that no other is accepted.
+func ParseOwn(data []byte) (*x509.Certificate, *x509.CertPool, error) {
+	list, err := parseCertificates(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(list[0])
+	return list[0], pool, nil
+}
+
 // parseCertificates parses all certificates of a PEM file, at least one.
 func parseCertificates(data []byte) (list []*x509.Certificate, err error) {
 	for len(bytes.TrimSpace(data)) > 0 {

@@ -207,7 +207,7 @@ var engineControl = []string{
 }
 
 // served lists the paths that the gateway answers itself.
-var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz"}
+var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz"}
 
 func (r reader) checkPassthrough(f *File) {
 	for i, p := range f.Passthrough {

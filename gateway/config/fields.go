@@ -11,7 +11,7 @@ var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. An address that is not loopback needs `identity` or tenants with keys."},
 	{"admin", "`127.0.0.1:9090`", "Admin listener, `HOST:PORT`: console, `/metrics`, `/livez`, `/readyz`, pprof and operator actions (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). An address that is not loopback needs `admin_tokens_file`."},
 	{"admin_tokens_file", "none", "Path of the file with the operators' tokens, the same on all replicas: at most 64 lines `NAME SCOPES SECRET`. The secret is 32 to 4096 printable characters (`openssl rand -hex 32`); the name appears in the log of operator actions and in the settings history. " +
-		"SCOPES is a comma-separated list of `metrics` (`/metrics`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
+		"SCOPES is a comma-separated list of `metrics` (`/metrics`, `/admin/usage`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, and signing in at the console). " +
 		"With it, every change at the admin listener needs a token (`Authorization: Bearer …`, or a console session), and on an address that is not loopback every read too; `/livez` and `/readyz` never do. " +
 		"Read again when it changes: removed tokens and their sessions are refused within 4 s. Without the file the console is read-only."},
 	{"tls.cert_file", "none: plain HTTP", "Path of a PEM file with the public listener's certificate, followed by its intermediate certificates. With it the listener speaks TLS 1.2 or newer, HTTP/1.1 and HTTP/2, and nothing else. " +

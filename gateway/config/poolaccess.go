@@ -45,9 +45,6 @@ func (r reader) checkPoolAuth(path string, a PoolAuth) {
 			r.checkPath(f.path, f.file, "")
 		}
 	}
-	if r.Has(path) && r.Sound(path) && !r.Has(path+".api_key_file") && !r.Has(path+".headers_file") {
-		r.Fail(path, "is empty; give api_key_file or headers_file, or remove it")
-	}
 }
 
 // checkPoolTLS checks the fields of a pool's tls, and that all its backends use it.

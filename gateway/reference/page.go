@@ -1,5 +1,5 @@
 // Package reference generates the page of everything that can be set or seen from outside: fields of the
-// configuration file, live settings, request fields, headers, metrics and commands.
+// configuration file, live settings, request fields, headers, error codes, metrics and commands.
 package reference
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/fields"
 )
@@ -33,8 +34,8 @@ func Page(ctx context.Context, commands string) (string, error) {
 		"`foregate_config_restart_required`, the log, `foregate status` and the console name them. `SIGHUP`, `foregate reload` and\n" +
 		"`POST /admin/reload` read all files at once, `foregate reload --dry-run` and `POST /admin/reload?dry_run=1` only say what the configuration file would change.\n\n" +
 		"The files of `tenants_file`, `admin_tokens_file`, `cache.seal_keys_file`, `identity.signing_keys_file`, `identity.jwt.jwks_file`,\n" +
-		"`redis.password_file` and `redis.settings_password_file` are looked at every 2 s. A change is in force once two looks have read the same, within\n" +
-		"4 s, for new requests and new connections to Redis; those under way go on. A session whose token is gone or changed ends. What cannot be read, or\n" +
+		"`redis.password_file`, `redis.settings_password_file`, `pools.NAME.auth` and `pools.NAME.tls` are looked at every 2 s. A change is in force once two looks have read the same, within\n" +
+		"4 s, for new requests and new connections to Redis and backends; those under way go on. A session whose token is gone or changed ends. What cannot be read, or\n" +
 		"is wrong, changes nothing: the last good content stays in force. The log says so once, and so do `foregate status`, the console,\n" +
 		"`foregate_file_last_reload_successful` (0) and the alert ForegateFileReloadFailed. At the start a bad file is an error; `foregate check` reads the files, too. Write\n" +
 		"another file and rename it into place, as Kubernetes does with volumes.\n" +
@@ -45,6 +46,8 @@ func Page(ctx context.Context, commands string) (string, error) {
 	b.WriteString("\n## Request fields\n\n" + fieldsText())
 	b.WriteString("\n## Request headers\n\n" + headerTable(gateway.RequestHeaders))
 	b.WriteString("\n## Response headers\n\n" + headerTable(gateway.ResponseHeaders))
+	b.WriteString("\n## Paths and error codes\n\nEach listener describes its paths in OpenAPI 3.1, with their parameters, bodies, headers and statuses: `GET /openapi.json` (public; no key is asked for) and\n" +
+		"`GET /admin/openapi.json` (scope `operate`). Both have an `ETag`. An error body is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `code` is one of these:\n\n" + codeTable(gateway.ErrorCodes))
 	b.WriteString("\n## Metrics\n\nOn the admin listener, `GET /metrics`.\n\n" + metricsTable(metrics))
 	b.WriteString("\n## Commands and flags\n\n" + commands)
 	return b.String(), nil
@@ -91,6 +94,16 @@ func headerTable(docs []gateway.HeaderDoc) string {
 	b.WriteString("| header | values | meaning |\n|---|---|---|\n")
 	for _, h := range docs {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", h.Name, h.Values, h.Meaning)
+	}
+	return b.String()
+}
+
+func codeTable(codes []openapi.ErrorCode) string {
+	var b strings.Builder
+	b.WriteString("| code | status | listener | meaning |\n|---|---|---|---|\n")
+	for _, c := range codes {
+		statuses := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(c.Statuses)), ", "), "[]")
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, statuses, c.At, c.Meaning)
 	}
 	return b.String()
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 )
 
@@ -160,6 +163,54 @@ func TestAnErrorThatTellsLinesOfTheSettingIsAsItIs(t *testing.T) {
 	if err := New(Options{}).Add(f); err == nil || err.Error() != "tenants_file:3: tenants: missing" {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestAFileIsNoLongerReadAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		w := New(Options{Registerer: reg})
+		dir := t.TempDir()
+		var inForce []string
+		watch := func(name string) (path string, end func()) {
+			path = filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte("first"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			end, err := w.Watch(File{Setting: "s", Paths: []string{path}, Max: 20, Apply: func(c [][]byte) error {
+				inForce = append(inForce, name+" "+string(c[0]))
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return path, end
+		}
+		old, endOld := watch("old")
+		next, endNext := watch("next")
+		endOld()
+		for _, path := range []string{old, next} {
+			if err := os.WriteFile(path, []byte("second"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.Run(ctx) }()
+		time.Sleep(3 * Interval)
+		if want := []string{"old first", "next first", "next second"}; !slices.Equal(inForce, want) {
+			t.Errorf("in force were %q, want %q", inForce, want)
+		}
+		if n, _ := testutil.GatherAndCount(reg); n != 2 || len(w.States()) != 1 {
+			t.Errorf("%d series, %+v", n, w.States())
+		}
+		endNext()
+		endNext()
+		stop()
+		<-done
+		if n, _ := testutil.GatherAndCount(reg); n != 0 || len(w.States()) != 0 {
+			t.Errorf("at the end %d series, %+v", n, w.States())
+		}
+	})
 }
 
 func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {

@@ -27,9 +27,10 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Leaf describes a certificate of an [Authority] for servers and clients. Its names are 127.0.0.1 and localhost.
+// Leaf describes a certificate of an [Authority] for servers and clients.
 type Leaf struct {
 	Name      string        // common name
+	Hosts     []string      // names of the server; nil is 127.0.0.1 and localhost
 	Starts    time.Duration // from now; 0 is an hour ago
 	Ends      time.Duration // from now; 0 is in an hour
 	ForServer bool          // not for clients
@@ -66,6 +67,9 @@ func (a *Authority) Issue(t testing.TB, l Leaf) Pair {
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: l.Name}, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(l.Starts), NotAfter: time.Now().Add(l.Ends), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if l.Hosts != nil {
+		c.DNSNames, c.IPAddresses = l.Hosts, nil
 	}
 	if !l.ForServer {
 		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)

@@ -111,4 +111,4 @@ type ignoreEvents struct{}
 func (ignoreEvents) Waited(time.Duration)              {}
 func (ignoreEvents) Tried(dispatch.Try, time.Time) int { return 0 }
 func (ignoreEvents) Settled(int, dispatch.Try)         {}
-func (ignoreEvents) Cost(float64)                      {}
+func (ignoreEvents) Cost(plan.Tier, float64)           {}

@@ -316,7 +316,7 @@ func (x *Exchange) HandOver(to Events, tokens int) {
 // releaseLease releases the slot at the backend.
 func (x *Exchange) releaseLease(generated int) {
 	usd := x.lease.Done(generated)
-	x.request.Events.Cost(usd)
+	x.request.Events.Cost(x.request.Tier, usd)
 	x.services.Metrics.AddCost(x.request.Tier, usd)
 }
 

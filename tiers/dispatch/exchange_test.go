@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -63,6 +65,7 @@ func TestWhatAFirstByteNeverCameOfIsHeldAgainstTheBackendOrNot(t *testing.T) {
 	for kind, parents := range map[engine.FailureKind]engine.FailureKind{
 		engine.Expired: engine.Timeout, // not a byte in all that time
 		engine.Timeout: engine.Timeout, engine.ClientGone: engine.ClientGone, engine.Rejected: engine.Rejected, engine.Refused: engine.Refused,
+		engine.Unauthorized: engine.Unauthorized,
 	} {
 		r := newRig(t, 1)
 		r.fails(engine.Failure{Kind: kind})
@@ -74,6 +77,20 @@ func TestWhatAFirstByteNeverCameOfIsHeldAgainstTheBackendOrNot(t *testing.T) {
 		if down := r.pool.Snapshot()[0].Down; down != (kind == engine.Refused) {
 			t.Errorf("%s: the backend is down: %v", kind, down)
 		}
+	}
+}
+
+func TestAPassthroughPathThatIsClosedOpensNoBreaker(t *testing.T) {
+	r := newRig(t, 1)
+	r.fails(engine.Failure{Kind: engine.Unauthorized, Status: http.StatusForbidden, Err: credentials.RefusedBy(http.StatusForbidden)})
+	o := r.order()
+	o.Call = &engine.Forward{Path: "/v1/closed", Into: new(engine.Forwarded)}
+	_, err := r.d.Open(t.Context(), o)
+	if f, _ := errors.AsType[*engine.Failure](err); f == nil || f.Kind != engine.Unauthorized || !slices.Equal(r.reports, []string{"b0 " + string(engine.ClientGone)}) {
+		t.Errorf("%v; the breaker was told %v", err, r.reports)
+	}
+	if s := r.pool.Snapshot()[0]; !strings.Contains(s.DrainReason, "passthrough: the engine refuses") || s.Down {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -115,6 +132,7 @@ func TestWhatAScoresEndSaysOfScoring(t *testing.T) {
 		"out of files":     {&engine.Failure{Kind: engine.Exhausted}, scoring.Neutral},
 		"no connection":    {&engine.Failure{Kind: engine.Refused}, scoring.Neutral},
 		"busy":             {&engine.Failure{Kind: engine.Backpressure}, scoring.Neutral},
+		"a wrong key":      {&engine.Failure{Kind: engine.Unauthorized}, scoring.Neutral},
 		"a bad request":    {&engine.Failure{Kind: engine.Rejected}, scoring.Neutral},
 		"reset":            {&engine.Failure{Kind: engine.Reset}, scoring.EngineDied},
 		"cut":              {&engine.Failure{Kind: engine.Cut}, scoring.EngineDied},

@@ -64,8 +64,8 @@ type Events interface {
 	Tried(t Try, at time.Time) (entry int)
 	// Settled tells what came of it.
 	Settled(entry int, t Try)
-	// Cost tells the price of the place that a call had, in USD.
-	Cost(usd float64)
+	// Cost tells the price of the place that a call had at a tier's backend, in USD.
+	Cost(tier plan.Tier, usd float64)
 }
 
 // Ticket describes a request to the admission queue.

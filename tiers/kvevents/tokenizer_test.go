@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -68,6 +69,18 @@ func TestWhatCannotBeLearntIsAskedAgain(t *testing.T) {
 		defer tok.mu.Unlock()
 		return len(tok.answers) == 1
 	})
+}
+
+func TestATokenizerFollowsNoRedirect(t *testing.T) {
+	var followed atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	defer other.Close()
+	srv := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer srv.Close()
+	tok := NewTokenizer(TokenizerOptions{})
+	if _, err := tok.ask(t.Context(), question{1, srv.URL, []byte("{}")}); err == nil || followed.Load() > 0 {
+		t.Errorf("%v, followed %d times", err, followed.Load())
+	}
 }
 
 func TestATokenizerIsBounded(t *testing.T) {

@@ -41,6 +41,9 @@ type Receipt struct {
 	ScoredTokens   int     // tokens that the target computed for checks, prompts included
 	Committed      int     // draft tokens at which the draft was committed; 0 never
 	USD            float64 // its share of the backends' price
+	DraftUSD       float64 // of that, of the draft's backends
+	TargetAloneUSD float64 // cost at the target alone by the prices of tokens; 0 where it could not be drafted, or prices are unknown
+	SpentUSD       float64 // cost by the same prices; 0 as above
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for capacity at the pools

@@ -152,7 +152,17 @@ func (r *Recorder) Settled(entry int, t dispatch.Try) {
 }
 
 // Cost implements [dispatch.Events].
-func (r *Recorder) Cost(usd float64) { r.rc.USD += usd }
+func (r *Recorder) Cost(tier plan.Tier, usd float64) {
+	r.rc.USD += usd
+	if tier == plan.Draft {
+		r.rc.DraftUSD += usd
+	}
+}
+
+// RecordComparison tells what the request would have cost the target alone, and what it cost, in USD by the prices of tokens.
+func (r *Recorder) RecordComparison(alone, spent float64) {
+	r.rc.TargetAloneUSD, r.rc.SpentUSD = alone, spent
+}
 
 // AppendExtra appends the object "foregate" of the answer as raw JSON.
 func (r *Recorder) AppendExtra(b []byte) []byte { return r.rc.AppendExtra(b) }

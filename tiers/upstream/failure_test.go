@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,9 @@ func faults() map[string]struct {
 		"429":                          {inOne, status(429, "x"), "upstream_busy 429 429"},
 		"400":                          {draft, status(400, `{"error":{"message":"too long"}}`), "upstream_rejected 400 400"},
 		"404 of a question":            {count, status(404, "x"), "upstream_rejected 404 404"},
+		"401":                          {streamed, status(401, `{"error":"Unauthorized"}`), "upstream_auth 401 401"},
+		"403":                          {pass, status(403, "x"), "upstream_auth 403 403"},
+		"an error event for a key":     {streamed, events(`{"error":{"message":"x","code":401}}`), "upstream_auth 401 200"},
 		"204":                          {pass, status(204, ""), "bad_upstream_response 204 204"},
 		"a redirect":                   {pass, status(307, ""), "bad_upstream_response 307 307"},
 		"no answer":                    {streamed, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "upstream_cut 0 0"},
@@ -284,6 +288,8 @@ func TestKindsOfErrorsOfTheTransport(t *testing.T) {
 		{alive, syscall.ECONNREFUSED, engine.Refused},
 		{alive, dial, engine.Refused},
 		{alive, &net.DNSError{}, engine.Refused},
+		{alive, fmt.Errorf("handshake: %w", &tls.CertificateVerificationError{Err: io.EOF}), engine.Unauthorized},
+		{alive, &net.OpError{Op: "remote error", Err: tls.AlertError(116)}, engine.Unauthorized},
 		{alive, io.EOF, engine.Cut},
 		{alive, io.ErrUnexpectedEOF, engine.Cut},
 		{alive, syscall.ECONNRESET, engine.Reset},

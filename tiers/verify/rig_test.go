@@ -86,7 +86,7 @@ func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admissio
 func (*rig) Waited(time.Duration)                {}
 func (*rig) Tried(dispatch.Try, time.Time) int   { return 0 }
 func (*rig) Settled(int, dispatch.Try)           {}
-func (r *rig) Cost(float64)                      { r.costs++ }
+func (r *rig) Cost(plan.Tier, float64)           { r.costs++ }
 func (r *rig) asked() (kinds []string)           { return kindsOf(r.attempts) }
 func (r *rig) scores(s ...openai.Scored) *rig    { r.reply = scored(s, openai.Scores{Next: -1}); return r }
 func (r *rig) ask(d Draft) (Result, error)       { return r.asker.Verify(context.Background(), d) }

@@ -37,6 +37,7 @@ func TestConsole(t *testing.T) {
 		{"AReceiptOpensAsAWaterfallOfItsTimes", receiptOpens},
 		{"ThePhaseOfARouteIsToldInOneLine", phaseTold},
 		{"APointOfTheFrontierProposesASettingAndChangesNothing", frontierProposes},
+		{"UsageIsShownByWhatIsChosenAndIsThereAsAFile", usageShown},
 		{"ABackendIsDrainedAndUndrained", backendDrained},
 		{"ALightAndADarkThemeAreRemembered", themesRemembered},
 		{"APageFromElsewhereChangesNothing", elsewhereChangesNothing},

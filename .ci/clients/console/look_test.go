@@ -12,7 +12,7 @@ import (
 )
 
 // consoleViews are all pages, but that of one receipt.
-var consoleViews = []string{"overview", "backends", "settings", "receipts", "tenants", "risk"}
+var consoleViews = []string{"overview", "backends", "settings", "receipts", "tenants", "usage", "risk"}
 
 // axeCore reads axe-core, which make browser installs.
 func axeCore(t *testing.T) string {
@@ -172,7 +172,7 @@ func keysReachEverything(t *testing.T, b *browser, d *demoWorld) {
 		}
 	}
 	p := b.open(t, d.Admin+"/console/")
-	for keys, want := range map[string]string{"gb": "backends", "gs": "settings", "gr": "receipts", "gt": "tenants", "go": "overview"} {
+	for keys, want := range map[string]string{"gb": "backends", "gs": "settings", "gr": "receipts", "gt": "tenants", "gu": "usage", "go": "overview"} {
 		p.press(keys[:1])
 		p.press(keys[1:])
 		p.until(keys+" opens "+want, fmt.Sprintf(`document.querySelector('[data-test=view]').dataset.view === %q`, want))

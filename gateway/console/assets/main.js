@@ -11,7 +11,9 @@
 //               confirm-dialog, confirm-changes, confirm-why, confirm-submit, confirm-cancel, history-row (data-version), rollback-VERSION
 //   receipts    receipt-row (data-id), filter-tier|verdict|code|tenant, auto-refresh, receipts-count, receipt (data-id), waterfall,
 //               waterfall-bar (data-kind), waterfall-mark (data-kind), score-track (data-points), receipt-raw, copy-raw
-//   tenants     tenant-row (data-tenant)        risk  risk-row (data-route, data-class, data-cohort, data-state),
+//   tenants     tenant-row (data-tenant)
+//   usage       usage-from|to, usage-by-tenant|route|day, usage-csv, usage-about, usage-row (data-tenant, data-route, data-day, data-requests), usage-total (data-requests)
+//   risk        risk-row (data-route, data-class, data-cohort, data-state),
 //               frontier-chart (data-route, data-class, data-label, data-points, data-eps), frontier-class|label|column, frontier-summary,
 //               frontier-point (data-rate), frontier-proposal (data-name, data-value), frontier-review, frontier-cancel, frontier-examples (data-bad, data-good)
 
@@ -26,8 +28,9 @@ import * as receipts from './receipts.js';
 import * as risk from './risk.js';
 import * as settings from './settings.js';
 import * as tenants from './tenants.js';
+import * as usage from './usage.js';
 
-const pages = { overview, backends, settings, receipts, tenants, risk };
+const pages = { overview, backends, settings, receipts, tenants, usage, risk };
 const titles = {
   overview: 'Overview',
   backends: 'Backends',
@@ -35,6 +38,7 @@ const titles = {
   receipts: 'Receipts',
   receipt: 'Receipt',
   tenants: 'Tenants',
+  usage: 'Usage',
   risk: 'Guarantee',
 };
 const keys = [
@@ -43,6 +47,7 @@ const keys = [
   ['g s', 'settings', 'Settings'],
   ['g r', 'receipts', 'Receipts'],
   ['g t', 'tenants', 'Tenants'],
+  ['g u', 'usage', 'Usage'],
   ['g g', 'risk', 'Guarantee'],
 ];
 

@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/gateway/openapi"
+	"github.com/foregate/foregate/tiers/engine"
+)
+
+// operationsOf are method and path of each operation of a document.
+func operationsOf(t *testing.T, document []byte) map[string]bool {
+	t.Helper()
+	var decoded struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(document, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for path, methods := range decoded.Paths {
+		for method := range methods {
+			all[strings.ToUpper(method)+" "+anyName.ReplaceAllString(path, "{}")] = true
+		}
+	}
+	return all
+}
+
+// anyName is a parameter in a path.
+var anyName = regexp.MustCompile(`\{[^}]*\}|\*`)
+
+// registered are method and path of each route of a mux. The profiles of package pprof take any method; they are
+// documented for GET.
+func registered(t *testing.T, r chi.Routes) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	err := chi.Walk(r, func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if method == http.MethodGet || !strings.HasPrefix(path, "/debug/pprof/") {
+			all[method+" "+anyName.ReplaceAllString(path, "{}")] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestTheDocumentsHaveEveryRouteAndNoOther(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	o.opts.Forward = []string{"/v1/embeddings", "/v1/rerank"}
+	if err := o.makeDocuments(); err != nil {
+		t.Fatal(err)
+	}
+	posts := map[string]handler{"/v1/chat/completions": nil, "/v1/completions": nil, "/v1/embeddings": nil, "/v1/rerank": nil}
+	for _, c := range []struct {
+		where      string
+		mux        chi.Routes
+		document   *document
+		operations string
+	}{
+		{"public", o.publicRoutes(posts), o.publicDocument, "publicOperations in gateway/openapi/public.go"},
+		{"admin", o.adminRoutes().(chi.Routes), o.adminDocument, "adminOperations in gateway/openapi/admin.go"},
+	} {
+		routes, operations := registered(t, c.mux), operationsOf(t, c.document.body)
+		for _, route := range slices.Sorted(maps.Keys(routes)) {
+			if !operations[route] {
+				t.Errorf("%s is a route of the %s listener and not in its OpenAPI document: add it to %s", route, c.where, c.operations)
+			}
+		}
+		for _, operation := range slices.Sorted(maps.Keys(operations)) {
+			if !routes[operation] {
+				t.Errorf("%s is in the OpenAPI document of the %s listener and not a route of it: remove it from %s", operation, c.where, c.operations)
+			}
+		}
+	}
+}
+
+// codesInSource are the codes of error bodies that a folder's files have as literals.
+func codesInSource(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", dir, len(files), err)
+	}
+	set := token.NewFileSet()
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "errorcodes.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, e := range codeExpressions(n) {
+				if code := literalOf(e); code != "" {
+					found[code] = set.Position(e.Pos()).String()
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// codeExpressions are the expressions in a node that stand where the code of an error body does.
+func codeExpressions(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.KeyValueExpr: // Code: "…", "code": "…"
+		if key, named := n.Key.(*ast.Ident); named && key.Name == "Code" || literalOf(n.Key) == "code" {
+			return []ast.Expr{n.Value}
+		}
+	case *ast.CallExpr: // invalid(status, "…", …), badField(name, "…", …), w.refuse("…", …)
+		switch called := n.Fun.(type) {
+		case *ast.Ident:
+			if (called.Name == "invalid" || called.Name == "badField") && len(n.Args) > 1 {
+				return n.Args[1:2]
+			}
+		case *ast.SelectorExpr:
+			if called.Sel.Name == "refuse" && len(n.Args) > 0 {
+				return n.Args[:1]
+			}
+		}
+	case *ast.AssignStmt: // p.body.Code = "…", one of several on a line, too
+		for i, left := range n.Lhs {
+			if to, isField := left.(*ast.SelectorExpr); isField && to.Sel.Name == "Code" && len(n.Rhs) == len(n.Lhs) {
+				return n.Rhs[i : i+1]
+			}
+		}
+	case *ast.ValueSpec: // const codeTooManyFailures = "…"
+		if strings.HasPrefix(n.Names[0].Name, "code") {
+			return n.Values
+		}
+	}
+	return nil
+}
+
+// literalOf returns the text of a literal string, "" for anything else.
+func literalOf(e ast.Expr) string {
+	literal, isLiteral := e.(*ast.BasicLit)
+	if !isLiteral || literal.Kind != token.STRING {
+		return ""
+	}
+	text, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+func TestEveryErrorCodeIsInTheTable(t *testing.T) {
+	listed := map[string]bool{}
+	for _, c := range ErrorCodes {
+		if listed[c.Code] {
+			t.Errorf("%s is listed twice", c.Code)
+		}
+		listed[c.Code] = true
+		if len(c.Statuses) == 0 || !strings.HasSuffix(c.Meaning, ".") {
+			t.Errorf("%s: say its statuses, and its meaning as a sentence", c.Code)
+		}
+	}
+	found := codesInSource(t, ".")
+	maps.Copy(found, codesInSource(t, "../tiers/openai"))
+	if len(found) < 40 {
+		t.Fatalf("found only %d codes in the source", len(found))
+	}
+	for code, at := range found {
+		if !listed[code] {
+			t.Errorf("%s: the code %q is not in ErrorCodes (gateway/errorcodes.go), from which the OpenAPI documents and the reference are made: add it", at, code)
+		}
+	}
+	for _, kind := range failureKinds {
+		p := failureProblem(&engine.Failure{Kind: kind})
+		found[p.body.Code] = "failureProblem"
+		if !slices.ContainsFunc(ErrorCodes, func(c openapi.ErrorCode) bool { return c.Code == p.body.Code && slices.Contains(c.Statuses, p.status) }) {
+			t.Errorf("a failure of kind %s is answered %d %q, which is not in ErrorCodes (gateway/errorcodes.go): add it", kind, p.status, p.body.Code)
+		}
+	}
+	for code := range listed {
+		if found[code] == "" {
+			t.Errorf("ErrorCodes has %q, which nothing answers: remove it", code)
+		}
+	}
+}
+
+// failureKinds are the kinds of a backend's failures; TestEveryKindOfFailureIsTried compares them with the source.
+var failureKinds = []engine.FailureKind{
+	engine.Refused, engine.Unauthorized, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError, engine.Backpressure,
+	engine.Rejected, engine.BadResponse, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
+}
+
+func TestEveryKindOfFailureIsTried(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../tiers/engine/failure.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, isValue := node.(*ast.ValueSpec)
+		if !isValue || len(spec.Values) == 0 {
+			return true
+		}
+		if kind, named := spec.Type.(*ast.Ident); named && kind.Name == "FailureKind" {
+			n++
+			if kind := engine.FailureKind(literalOf(spec.Values[0])); !slices.Contains(failureKinds, kind) {
+				t.Errorf("the kind %q of failures is new: add it to failureKinds in gateway/document_test.go", kind)
+			}
+		}
+		return true
+	})
+	if n != len(failureKinds) {
+		t.Errorf("%d kinds in the source, %d here", n, len(failureKinds))
+	}
+}
+
+func TestTheDocumentIsPublicStaticAndCacheable(t *testing.T) {
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Forward = []string{"/v1/embeddings"} })
+	get := func(method string, headers ...string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, b.url+"/openapi.json", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := b.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	whole := get(http.MethodGet)
+	body, err := rest(whole)
+	if err != nil || whole.StatusCode != http.StatusOK || !json.Valid([]byte(body)) || !strings.Contains(body, `"/v1/embeddings":{"post"`) {
+		t.Fatalf("%d %v %.100s", whole.StatusCode, err, body)
+	}
+	etag := whole.Header.Get("ETag")
+	if len(body) > 256<<10 || len(etag) < 20 || whole.Header.Get("Cache-Control") != "public, max-age=300" {
+		t.Errorf("%d bytes, ETag %q, Cache-Control %q", len(body), etag, whole.Header.Get("Cache-Control"))
+	}
+	for _, c := range []struct {
+		method  string
+		headers []string
+		status  int
+		length  int64
+	}{
+		{http.MethodHead, nil, http.StatusOK, int64(len(body))},
+		{http.MethodGet, []string{"If-None-Match", etag}, http.StatusNotModified, 0},
+		{http.MethodGet, []string{"If-None-Match", `"other", W/` + etag}, http.StatusNotModified, 0},
+		{http.MethodHead, []string{"If-None-Match", "*"}, http.StatusNotModified, 0},
+		{http.MethodGet, []string{"If-None-Match", `"other"`}, http.StatusOK, int64(len(body))},
+		{http.MethodGet, []string{"Range", "bytes=0-1"}, http.StatusOK, int64(len(body))},
+		{http.MethodPost, nil, http.StatusMethodNotAllowed, -1},
+		{http.MethodOptions, nil, http.StatusMethodNotAllowed, -1},
+	} {
+		resp := get(c.method, c.headers...)
+		if resp.StatusCode != c.status || c.length >= 0 && max(resp.ContentLength, 0) != c.length {
+			t.Errorf("%s %q: %d, %d bytes", c.method, c.headers, resp.StatusCode, resp.ContentLength)
+		}
+		if c.status == http.StatusMethodNotAllowed && resp.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("Allow is %q", resp.Header.Get("Allow"))
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"github.com/foregate/foregate/gateway/openapi"
+	"github.com/foregate/foregate/tiers/engine"
+)
+
+// ErrorCodes lists every code of an error body: for the OpenAPI documents and the reference. A test compares it with
+// the source, and another one with the answers of a running gateway.
+var ErrorCodes = []openapi.ErrorCode{
+	// Of a request's form.
+	{Code: "bad_request_line", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "The request line has a whole URL instead of a path."},
+	{Code: "bad_header", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A header has a value that it may not have; param names it."},
+	{Code: "bad_body", Statuses: []int{400}, Meaning: "The body could not be read, or is not what the path wants."},
+	{Code: "bad_parameter", Statuses: []int{400}, At: openapi.AtAdmin, Meaning: "A query parameter is unknown, missing, given twice or has a bad value; param names it."},
+	{Code: "invalid_json", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "The body is not one JSON object."},
+	{Code: "duplicate_key", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A member occurs twice, or a known one in another case."},
+	{Code: "too_deep", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "The body nests too deep."},
+	{Code: "too_many_fields", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "An object has too many members."},
+	{Code: "missing_required_parameter", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A required field is missing."},
+	{Code: "unknown_parameter", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field belongs to another path."},
+	{Code: "unsupported_parameter", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field is refused here."},
+	{Code: "invalid_type", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field has a value of another type."},
+	{Code: "invalid_value", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field's value is out of its range."},
+	{Code: "body_timeout", Statuses: []int{408}, Meaning: "The body did not come in time."},
+	{Code: "body_too_large", Statuses: []int{413}, Meaning: "The body is larger than limits.body_bytes, or than an action may be."},
+	{Code: "unsupported_encoding", Statuses: []int{415}, At: openapi.AtPublic, Meaning: "The body has a Content-Encoding."},
+	{Code: "unsupported_media_type", Statuses: []int{415}, At: openapi.AtPublic, Meaning: "Content-Type is not application/json in UTF-8."},
+	{Code: "too_many_headers", Statuses: []int{431}, At: openapi.AtPublic, Meaning: "There are too many header lines."},
+
+	// Of who asks, and for what.
+	{Code: "invalid_api_key", Statuses: []int{401}, At: openapi.AtPublic, Meaning: "No tenant has this key, signature or token."},
+	{Code: codeTooManyFailures, Statuses: []int{429}, At: openapi.AtPublic, Meaning: "A credential or an address failed to authenticate too often."},
+	{Code: "forbidden", Statuses: []int{403}, At: openapi.AtPublic, Meaning: "The caller may not act for this tenant."},
+	{Code: "cross_site", Statuses: []int{403}, Meaning: "A browser sent this for a page of another site."},
+	{Code: "strange_host", Statuses: []int{403}, Meaning: "Without keys or tokens only an IP address, localhost or a private name is answered."},
+	{Code: "unknown_url", Statuses: []int{404}, Meaning: "There is nothing at this path."},
+	{Code: "method_not_allowed", Statuses: []int{405}, Meaning: "The path does not take this method; the header Allow has those that it takes."},
+	{Code: "model_not_found", Statuses: []int{404}, Meaning: "No route has this name."},
+
+	// Of limits and load.
+	{Code: "rate_limit_exceeded", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant is at a limit; type names it: requests or tokens."},
+	{Code: "tenant_share", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant has too many or too large request bodies under way."},
+	{Code: "overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway has too many requests under way."},
+	{Code: "upload_overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway holds as many request bodies as it has memory for."},
+	{Code: "shed", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The pools are short of memory or have long queues, and this priority is turned away; X-Shed-Reason says more."},
+	{Code: "gateway_draining", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "This replica is shutting down; another one answers."},
+	{Code: "not_cached", Statuses: []int{504}, At: openapi.AtPublic, Meaning: "Cache-Control has only-if-cached, and no cached answer will do."},
+
+	// Of backends.
+	{Code: "no_backend", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "No backend can take the request now."},
+	{Code: string(engine.Backpressure), Statuses: []int{502, 503}, At: openapi.AtPublic, Meaning: "All backends are busy."},
+	{Code: string(engine.Rejected), Statuses: []int{400, 413, 422, 501, 502}, At: openapi.AtPublic, Meaning: "The engine refused the request; with 502, for a reason that is not the client's."},
+	{Code: string(engine.Unauthorized), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The engine refused the gateway's key or certificate: the pool's settings are at fault."},
+	{Code: string(engine.Refused), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "Backends refused the connection."},
+	{Code: string(engine.Reset), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The connection to the backend broke."},
+	{Code: string(engine.Cut), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The answer broke off."},
+	{Code: string(engine.ServerError), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "Backends answered with errors."},
+	{Code: string(engine.BadResponse), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The backend's answer is not what the API promises."},
+	{Code: string(engine.Aborted), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The engine aborted the request."},
+	{Code: string(engine.Exhausted), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The gateway ran out of files, ports or memory."},
+	{Code: string(engine.ClientGone), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The client whose request was shared left."},
+	{Code: string(engine.Timeout), Statuses: []int{504}, At: openapi.AtPublic, Meaning: "No backend answered in time."},
+	{Code: string(engine.Stalled), Statuses: []int{504}, At: openapi.AtPublic, Meaning: "The answer stopped half-way."},
+	{Code: string(engine.Expired), Statuses: []int{504}, At: openapi.AtPublic, Meaning: "The whole time for the request is over."},
+	{Code: "internal_error", Statuses: []int{500}, At: openapi.AtPublic, Meaning: "The gateway failed; its log says why."},
+
+	// Of the admin listener.
+	{Code: "no_token", Statuses: []int{401}, At: openapi.AtAdmin, Meaning: "An operator's token is needed."},
+	{Code: "bad_token", Statuses: []int{401}, At: openapi.AtAdmin, Meaning: "This is no operator's token."},
+	{Code: "wrong_scope", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "The token has not the scope of this path; WWW-Authenticate names it."},
+	{Code: "bad_csrf", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "X-Csrf-Token is not that of the session."},
+	{Code: "read_only", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "No tokens are configured, so pages change nothing, and nobody changes settings."},
+	{Code: "settings_read_only", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "The Redis user of this replica can only read settings."},
+	{Code: "unknown_backend", Statuses: []int{404}, At: openapi.AtAdmin, Meaning: "No pool has this backend."},
+	{Code: "unknown_receipt", Statuses: []int{404}, At: openapi.AtAdmin, Meaning: "This replica has no receipt of this request, or no longer."},
+	{Code: "ambiguous_backend", Statuses: []int{409}, At: openapi.AtAdmin, Meaning: "Several backends match; name the pool and the id."},
+	{Code: "no_cache", Statuses: []int{409}, At: openapi.AtAdmin, Meaning: "Answers are not cached in Redis, so there is nothing to purge."},
+	{Code: "settings_refused", Statuses: []int{422}, At: openapi.AtAdmin, Meaning: "Settings are unknown or have bad values; problems has one line for each."},
+	{Code: "no_config_file", Statuses: []int{409}, At: openapi.AtAdmin, Meaning: "The replica was not started with a configuration file, so there is nothing to reload."},
+	{Code: "reload_refused", Statuses: []int{422}, At: openapi.AtAdmin, Meaning: "A file has mistakes and is not in force; problems has one line for each."},
+	{Code: "reload_late", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "The files were not read in time."},
+	{Code: "action_failed", Statuses: []int{500}, At: openapi.AtAdmin, Meaning: "The action failed; the gateway's log says why."},
+	{Code: "no_settings", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "Redis does not answer, so settings cannot be read or changed."},
+	{Code: "evidence_away", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "Redis does not answer, so what audits have shown cannot be read."},
+}

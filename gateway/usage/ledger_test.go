@@ -1,0 +1,61 @@
+package usage
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
+	m := meterAt(Options{}, noon)
+	for i := range 3 * maxRows {
+		m.Add(noon, fmt.Sprint("tenant-", i), fmt.Sprint("route-", i%2), &Counts{Requests: 1})
+	}
+	r := reportOf(t, m, "tenant,route")
+	if len(r.Rows) != maxRows+2 || r.Total.Requests != 3*maxRows {
+		t.Fatalf("%d rows, %d requests", len(r.Rows), r.Total.Requests)
+	}
+	for _, row := range r.Rows[:2] {
+		if row.Tenant != Others || row.Requests != maxRows {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
+func TestAllDaysTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
+	var l ledger
+	for day := range Day(2 * MaxDays) {
+		for i := range 100 {
+			l.add(day, fmt.Sprint(i), "r", &Counts{Requests: 1})
+		}
+		if len(l.books) > MaxDays || l.held > maxHeldRows+MaxDays {
+			t.Fatalf("on day %d: %d days, %d rows", day, len(l.books), l.held)
+		}
+	}
+	rows := 0
+	for _, b := range l.books {
+		rows += len(b.rows)
+	}
+	if rows != l.held {
+		t.Errorf("%d rows, counted as %d", rows, l.held)
+	}
+}
+
+func TestAddingToAKnownRowAllocatesNothing(t *testing.T) {
+	m := meterAt(Options{}, noon)
+	c := Counts{Requests: 1, Prompt: 300, TargetUSD: 12345}
+	m.Add(noon, "acme", "llama-3", &c)
+	if n := testing.AllocsPerRun(100, func() { m.Add(noon, "acme", "llama-3", &c) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	m := meterAt(Options{}, noon)
+	c := Counts{Requests: 1, OK: 1, Prompt: 300, Completion: 150, TargetUSD: 12345}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			m.Add(noon, "acme", "llama-3", &c)
+		}
+	})
+}
