@@ -78,12 +78,12 @@ func (p *pair) work(t *testing.T) {
 		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}
 	p.share(t)
-	p.spend(t)
 	today := usage.DayOf(time.Now())
 	apptest.Eventually(t, "usage is in Redis", func() bool {
 		told, err := r.Usage.Read(t.Context(), usage.Query{From: today - 1, To: today + 1, By: []usage.Dimension{usage.ByTenant}})
 		return err == nil && told.Total.Requests >= 20
 	})
+	p.spend(t)
 	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
 	if err := r.Operators.EndSession(t.Context(), session); err != nil {
 		t.Error(err)
