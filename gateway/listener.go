@@ -99,6 +99,7 @@ func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config, o conns
 	if secure != nil {
 		d.server.TLSConfig = &tls.Config{NextProtos: []string{"h2", "http/1.1"}} // only tells the server that HTTP/2 is spoken
 		d.server.HTTP2 = http2Config(min(o.Max, g.opts.Limits.InFlight))
+		d.server.Handler = g.flushed(h)
 	}
 	d.conns.Guard(d.server)
 	return d
@@ -129,6 +130,21 @@ func (g *Gateway) serve(d listener) {
 		g.log.Error().Err(err).Msg("listener failed")
 		g.failed <- err
 	}
+}
+
+// flushed sends the rest of an answer over HTTP/2 before its handler ends, within timeout.write. Otherwise the server sends
+// it afterwards, for as long as a client holds it up, and the handler's connection counts it as answered.
+func (g *Gateway) flushed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if r.ProtoMajor < 2 {
+			return
+		}
+		rc := http.NewResponseController(w)
+		if rc.SetWriteDeadline(time.Now().Add(g.timeouts("").Write)) == nil {
+			_ = rc.Flush() // a closed stream has no reader
+		}
+	})
 }
 
 // shutdown closes the listener, and each connection when its requests are answered. When ctx ends, cut tells the

@@ -26,13 +26,14 @@ func bothVersions(t *testing.T, test func(t *testing.T, http2 bool)) {
 	}
 }
 
-// secureBench is a bench whose public listener speaks TLS, and a client of one version of HTTP.
+// secureBench is a bench whose listeners speak TLS, and a client of one version of HTTP.
 func secureBench(t *testing.T, backend string, http2 bool, adjust func(*Options)) *bench {
 	t.Helper()
 	ca := certtest.New(t)
 	served := &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{}).TLS(t)}, NextProtos: []string{"h2", "http/1.1"}}
 	b := startBench(t, backend, func(o *Options) {
 		o.TLS = func() *tls.Config { return served }
+		o.AdminTLS = o.TLS
 		if adjust != nil {
 			adjust(o)
 		}
@@ -346,6 +347,37 @@ func TestStreamsOfHTTP2ThatOutliveTheGraceAreToldAndCut(t *testing.T) {
 		t.Errorf("a cut stream ended with %v", s.lines.Err())
 	}
 	e.expect(t, "the engine's request is cancelled", e.left)
+}
+
+func TestSessionsOfTheConsoleStayOnTLS(t *testing.T) {
+	t.Parallel()
+	bothVersions(t, func(t *testing.T, http2 bool) {
+		b := secureBench(t, simulator(t).URL(), http2, func(o *Options) { o.Operators = crew(t) })
+		o := office{bench: b, admin: "https://" + b.AdminAddr().String()}
+		cookie, csrf := o.signIn(t)
+		end := func(origin string) *http.Response {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, o.admin+"/admin/session", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Cookie": cookie, "X-Csrf-Token": csrf, "Origin": origin} {
+				req.Header.Set(name, value)
+			}
+			resp, err := b.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			return resp
+		}
+		if resp := end("http://" + b.AdminAddr().String()); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("a page that did not come over TLS: status %d", resp.StatusCode)
+		}
+		resp := end(o.admin)
+		if resp.StatusCode != http.StatusOK || len(resp.Cookies()) != 1 || !resp.Cookies()[0].Secure {
+			t.Errorf("status %d, %v", resp.StatusCode, resp.Cookies())
+		}
+	})
 }
 
 func TestPlainHTTPAtATLSPortIsToldSo(t *testing.T) {

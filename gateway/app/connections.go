@@ -18,6 +18,10 @@ const (
 	// connBytes is the memory of an idle connection: 8 KiB of stack and 11 KiB of buffers and tables,
 	// measured with 7,250 of them.
 	connBytes = 20 << 10
+	// secureConnBytes is the memory of a connection with TLS: 93 KiB of an idle one with HTTP/2 that has carried a large
+	// body (25 KiB with HTTP/1.1, 36 KiB without such a body; measured with 2,000 of them), and the 128 KiB that a client
+	// may send before they are read and charged to the memory of bodies.
+	secureConnBytes = (96 + 128) << 10
 )
 
 // openFiles is the number of files this process may open; enough for defaultMaxConns if the system does not
@@ -33,10 +37,14 @@ func openFiles() int {
 // connLimits returns the maximum number of client connections, in total and per address, for a process with
 // this limit of open files and of memory in bytes. Each client connection may need one more to a backend, and
 // some files are reserved for operators. Without a configured limit, idle connections take at most a quarter
-// of the memory. warning names a configured limit that is too high; "" is none.
-func connLimits(l config.Limits, files int, memory int64) (conns, perAddress int, warning string) {
+// of the memory; secure ones (TLS) with what their clients send unread. warning names a configured limit that is too high; "" is none.
+func connLimits(l config.Limits, secure bool, files int, memory int64) (conns, perAddress int, warning string) {
+	bytes := int64(connBytes)
+	if secure {
+		bytes = secureConnBytes
+	}
 	room := max(minConns, (files-reservedFiles)/2)
-	conns = min(defaultMaxConns, room, int(max(minConns, memory/4/connBytes)))
+	conns = min(defaultMaxConns, room, int(max(minConns, memory/4/bytes)))
 	if l.Connections > 0 {
 		conns = min(l.Connections, room)
 	}

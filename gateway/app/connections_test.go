@@ -30,9 +30,17 @@ func TestConnectionsLeaveFilesForBackendsAndOperators(t *testing.T) {
 		{config.Limits{}, 20000, 1 << 20, 32, 16, false},
 		{config.Limits{Connections: 8000}, 20000, 400 << 20, 8000, 4000, false},
 	} {
-		conns, perAddress, warning := connLimits(c.limits, c.files, c.memory)
+		conns, perAddress, warning := connLimits(c.limits, false, c.files, c.memory)
 		if conns != c.conns || perAddress != c.perAddress || (warning != "") != c.warned {
 			t.Errorf("%+v with %d files and %d bytes: %d, %d, %q", c.limits, c.files, c.memory, conns, perAddress, warning)
+		}
+	}
+}
+
+func TestConnectionsWithTLSTakeMoreMemory(t *testing.T) {
+	for memory, want := range map[int64]int{8 << 30: 9362, 1 << 30: 1170, 1 << 20: minConns, math.MaxInt64: 16384} {
+		if conns, _, _ := connLimits(config.Limits{}, true, 1<<20, memory); conns != want {
+			t.Errorf("%d bytes of memory: %d connections, want %d", memory, conns, want)
 		}
 	}
 }

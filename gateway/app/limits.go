@@ -42,7 +42,7 @@ func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 	if err != nil {
 		return gateway.Limits{}, err
 	}
-	conns, perAddress, warning := connLimits(f.Limits, openFiles(), debug.SetMemoryLimit(-1))
+	conns, perAddress, warning := connLimits(f.Limits, f.TLS.On(), openFiles(), debug.SetMemoryLimit(-1))
 	if warning != "" {
 		log.Warn().Msg(warning)
 	}
