@@ -15,6 +15,7 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 		http.StatusOK: machine.Success, http.StatusBadRequest: machine.Success,
 		http.StatusTooManyRequests: machine.Backpressure, http.StatusInternalServerError: machine.Fault,
 		http.StatusServiceUnavailable: machine.Fault,
+		http.StatusUnauthorized:       machine.Fault, http.StatusForbidden: machine.Fault,
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, a *http.Request) {
 			switch {

@@ -49,8 +49,11 @@ func (p *Pool) NoteProbe(backend string, shown *credentials.Credentials, err err
 // noteCredentials records the end of something that has shown credentials: nil, or an error. One that is no refusal says
 // nothing.
 func (p *Pool) noteCredentials(b *backend, use Use, shown *credentials.Credentials, err error) {
+	if err == nil && !b.refuses.Load() {
+		return // the usual case; this runs for every request
+	}
 	why := credentials.RefusalOf(err)
-	if err != nil && why == nil || why == nil && !b.refuses.Load() {
+	if err != nil && why == nil {
 		return
 	}
 	now, tell := p.o.Now(), false
