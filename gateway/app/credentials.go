@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
@@ -18,11 +17,10 @@ import (
 // ownHeaders are the headers of requests to engines that the gateway sets itself.
 var ownHeaders = []string{"Accept", "Accept-Encoding", "Traceparent", "Tracestate", "User-Agent", "X-Data-Parallel-Rank", "X-Request-Id"}
 
-// poolFiles are the contents of the files of one pool's auth and tls. They make its credentials.
+// poolFiles are the contents of the files of one pool's auth and tls. They make its credentials. Its methods are called
+// by one goroutine at a time, that of the watcher's Run.
 type poolFiles struct {
-	live *credentials.Live
-
-	mu      sync.Mutex
+	live    *credentials.Live
 	key     []http1.Field // of the key: one line, or none
 	headers []http1.Field
 	tls     *tls.Config // nil without tls
@@ -100,8 +98,6 @@ func (p *poolFiles) tlsFile(setting string, def config.PoolTLS, expiry *certific
 
 // set changes a part, and puts the credentials of all parts into force.
 func (p *poolFiles) set(change func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	change()
 	p.live.Set(&credentials.Credentials{Headers: slices.Concat(p.key, p.headers), TLS: p.tls})
 }
@@ -112,7 +108,7 @@ func (p *poolFiles) setKey(contents [][]byte) error {
 	if err != nil {
 		return err
 	}
-	if p.has("Authorization", &p.headers) {
+	if hasHeader(p.headers, "Authorization") {
 		return errors.New("headers_file has a line Authorization as well; keep one of the two")
 	}
 	p.set(func() { p.key = []http1.Field{{Name: "Authorization", Value: "Bearer " + string(key)}} })
@@ -130,7 +126,7 @@ func (p *poolFiles) setHeaders(contents [][]byte) error {
 		switch {
 		case slices.Contains(ownHeaders, h.Name):
 			return fmt.Errorf("has a line %s, which the gateway sets itself; remove it", h.Name)
-		case p.has(h.Name, &p.key):
+		case hasHeader(p.key, h.Name):
 			return errors.New("has a line Authorization, which is api_key_file's; keep one of the two")
 		}
 		fields[i] = http1.Field(h)
@@ -139,9 +135,7 @@ func (p *poolFiles) setHeaders(contents [][]byte) error {
 	return nil
 }
 
-// has reports whether one of the fields has the name.
-func (p *poolFiles) has(name string, of *[]http1.Field) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.ContainsFunc(*of, func(f http1.Field) bool { return f.Name == name })
+// hasHeader reports whether one of the fields has the name.
+func hasHeader(fields []http1.Field, name string) bool {
+	return slices.ContainsFunc(fields, func(f http1.Field) bool { return f.Name == name })
 }
