@@ -307,6 +307,34 @@ func TestAConnectionOfHTTP2EndsWhereItsClientIsRefusedAsSomebody(t *testing.T) {
 	}
 }
 
+// TestConnectionsOverTLSKeepNobodyOut has more connections without a handshake, and more idle ones, than there are places.
+func TestConnectionsOverTLSKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	bothVersions(t, func(t *testing.T, http2 bool) {
+		const places = 16
+		e := newPacedEngine(t)
+		b := secureBench(t, e.url, http2, func(o *Options) { o.Limits = Limits{Conns: places, ConnsPerAddress: places} })
+		s := b.beginStream(t, t.Context(), e)
+		for range 2 * places {
+			c, err := net.Dial("tcp", b.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			other := &http.Client{Transport: b.client.Transport.(*http.Transport).Clone(), Timeout: time.Minute}
+			t.Cleanup(other.CloseIdleConnections)
+			if err := reach(t, other, b.url+"/livez"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.tokens <- "late"
+		e.tokens <- ""
+		if !s.has("late") || !s.has("[DONE]") {
+			t.Error("a stream was cut:", s.lines.Err())
+		}
+	})
+}
+
 func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {
 	t.Parallel()
 	e := newPacedEngine(t)
