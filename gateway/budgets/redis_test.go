@@ -22,36 +22,26 @@ import (
 // fleetOf are three replicas at a Redis that they have filled.
 func fleetOf(t testing.TB, addr string, adjust ...func(*Options)) []*replica {
 	t.Helper()
+	filled(t, addr)
 	var fleet []*replica
 	for range 3 {
 		fleet = append(fleet, join(t, patientOptions(addr), 3, adjust...))
 	}
-	for _, r := range fleet {
-		filled(t, r, "acme")
-	}
 	return fleet
 }
 
-// truth is what requests have really used.
-type truth struct{ used, inFlight, maxOver atomic.Int64 }
-
-// load has every replica's clients ask until enough was refused, or until stop. actual is what a request uses; it may be
-// above its estimate. It returns what was used.
-func load(t *testing.T, fleet []*replica, a Request, actual func() int, stop <-chan struct{}) *truth {
+// load has four clients of every replica ask so often. actual is what a request uses; it may be above its estimate. It
+// returns what was used.
+func load(t *testing.T, fleet []*replica, a Request, times int, actual func() int) (used int64) {
 	t.Helper()
 	var (
-		sum     truth
+		sum     atomic.Int64
 		clients sync.WaitGroup
 	)
 	for _, r := range fleet {
 		for range 4 {
 			clients.Go(func() {
-				for range 400 {
-					select {
-					case <-stop:
-						return
-					default:
-					}
+				for range times {
 					g, err := r.Reserve(t.Context(), a)
 					if err != nil {
 						if !errors.Is(err, ErrExhausted) {
@@ -61,17 +51,15 @@ func load(t *testing.T, fleet []*replica, a Request, actual func() int, stop <-c
 						continue
 					}
 					n := actual()
-					sum.inFlight.Add(int64(n))
 					<-time.After(time.Duration(rand.IntN(3)) * time.Millisecond)
 					g.Settle(n, 0)
-					sum.used.Add(int64(n))
-					sum.inFlight.Add(int64(-n))
+					sum.Add(int64(n))
 				}
 			})
 		}
 	}
 	clients.Wait()
-	return &sum
+	return sum.Load()
 }
 
 // counted is what Redis has of a tenant's window: the sum of its fields.
@@ -99,35 +87,28 @@ func keyNow(b identity.Budget) string {
 
 func TestThreeReplicasTogetherNeverSpendMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
 	s := redistest.Start(t)
 	fleet := fleetOf(t, s.Addr, patient)
 	b := tokensPer(2000, identity.Month)
 	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
-	sum := load(t, fleet, a, func() int { return 1 + rand.IntN(10) }, nil)
-	if used := sum.used.Load(); used > 2000 || used < 1900 {
+	used := load(t, fleet, a, 80, func() int { return 1 + rand.IntN(10) })
+	if used > 2000 || used < 1900 {
 		t.Errorf("%d tokens were used of 2000", used)
 	}
 	for _, r := range fleet {
 		r.stop()
 	}
-	if p := counted(t, s, keyNow(b)); p.settled.tokens != sum.used.Load() || p.reserved != (amounts{}) {
-		t.Errorf("Redis has %+v, and %d were used", p, sum.used.Load())
+	if p := counted(t, s, keyNow(b)); p.settled.tokens != used || p.reserved != (amounts{}) {
+		t.Errorf("Redis has %+v, and %d were used", p, used)
 	}
 }
 
 func TestRequestsThatUseMoreThanTheyReservedExceedTheBudgetByThatAlone(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
 	s := redistest.Start(t)
 	fleet := fleetOf(t, s.Addr, patient)
 	a := Request{Tenant: "acme", Budgets: []identity.Budget{tokensPer(1000, identity.Month)}, Tokens: 5}
-	sum := load(t, fleet, a, func() int { return 15 }, nil)
-	if used := sum.used.Load(); used > 1000+12*15 || used < 1000 { // twelve clients
+	if used := load(t, fleet, a, 30, func() int { return 15 }); used > 1000+12*15 || used < 1000 { // twelve clients
 		t.Errorf("%d tokens were used of 1000", used)
 	}
 }
@@ -153,9 +134,8 @@ func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
 			if old {
 				s.Do("SAVE")
 			}
-			stop := make(chan struct{})
-			ended := make(chan *truth, 1)
-			go func() { ended <- load(t, fleet, a, func() int { return 20 }, stop) }()
+			ended := make(chan int64, 1)
+			go func() { ended <- load(t, fleet, a, 400, func() int { return 20 }) }()
 			redistest.Eventually(t, "a part is spent", func() bool { return fleet[0].used(t, "acme", b).Used > 5000 })
 			s.Kill()
 			redistest.Eventually(t, "Redis is left alone", func() bool { return fleet[0].asker.Away() && fleet[1].asker.Away() && fleet[2].asker.Away() })
@@ -163,8 +143,7 @@ func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
 				g.Settle(10, 0)
 			}
 			s.Restart()
-			sum := <-ended
-			used := sum.used.Load() + int64(len(fleet)*20)
+			used := <-ended + int64(len(fleet)*20)
 			if used > b.Tokens+12*20 { // twelve clients with one request in flight each
 				t.Errorf("%d tokens were used of %d", used, b.Tokens)
 			}
@@ -347,8 +326,8 @@ func TestAReplyThatComesLateIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.StartProxy(t, s.Addr, 0)
+	filled(t, s.Addr)
 	r := join(t, redistest.OnRequests(p.Addr), 1)
-	filled(t, r, "acme")
 	b := tokensPer(100, identity.Month)
 	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
 	r.settle(t, a, 10)
@@ -369,16 +348,19 @@ func TestManyDeadProcessesAreFoldedIntoOneField(t *testing.T) {
 		b := tokensPer(1_000_000, identity.Day)
 		begin, _ := b.Per.Window(time.Now())
 		key := keyOf("acme", b.Per, begin)
-		for i := range 200 {
-			m.HSet(key, fmt.Sprint("dead", i), fmt.Sprintf("1 10 5 7 7 %d", time.Now().UnixMilli()))
+		die := func(at time.Time) {
+			for i := range 200 {
+				m.HSet(key, fmt.Sprint("dead", i), fmt.Sprintf("1 10 5 7 7 %d", at.UnixMilli()))
+			}
 		}
+		die(time.Now())
 		a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 10}
 		r := fleet[0]
 		r.settle(t, a, 10)
 		if got := r.used(t, "acme", b); got.Used != 2010 || got.Reserved != 1400 {
 			t.Errorf("%+v", got)
 		}
-		time.Sleep(foldAfter + time.Second)
+		die(time.Now().Add(-foldAfter - time.Second))
 		for range 300 {
 			r.settle(t, a, 10)
 		}
@@ -395,8 +377,8 @@ func TestManyDeadProcessesAreFoldedIntoOneField(t *testing.T) {
 
 func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
 	s := redistest.Start(t)
+	filled(t, s.Addr)
 	r := join(t, patientOptions(s.Addr), 2, patient)
-	filled(t, r, "acme")
 	b := tokensPer(100, identity.Month)
 	s.Do("SET", keyNow(b), "x")
 	a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 50}
@@ -415,7 +397,7 @@ func TestABudgetCostsOneRoundTripWhateverItsPeriods(t *testing.T) {
 	o := Options{Redis: redistest.Client(t, patientOptions(s.Addr))}
 	patient(&o)
 	r := &replica{Ledger: New(o)} // it does not run: every call is a request's
-	filled(t, r, "acme")
+	filled(t, s.Addr)
 	a := Request{Tenant: "acme", Tokens: 1, USD: 0.001, Budgets: []identity.Budget{
 		tokensPer(1e6, identity.Hour), tokensPer(1e6, identity.Day), tokensPer(1e6, identity.Month),
 		{NanoUSD: 1e12, Per: identity.Hour}, {NanoUSD: 1e12, Per: identity.Day}, {NanoUSD: 1e12, Per: identity.Month},
@@ -430,6 +412,7 @@ func TestABudgetCostsOneRoundTripWhateverItsPeriods(t *testing.T) {
 		}
 		return i
 	}
+	r.settle(t, a, 1) // which loads the script
 	before := calls()
 	for range 10 {
 		r.settle(t, a, 1)

@@ -187,7 +187,7 @@ var specs = sorted([]Spec{
 		number(0, 1, func(v *Values) *float64 { return &v.ReceiptLog.LogShare })),
 	fleet("limit.high_priority_share", "0.2", "Share of a tenant's requests that may have priority `high`; requests beyond it are served with priority `normal`. 0 means no limit.",
 		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighPriorityShare })),
-	fleet("limit.redis_timeout", "15ms", "Longest time that a request waits for Redis to check its tenant's limits, minus the time it has waited for the cache. After it the replica decides with its own counts.",
+	fleet("limit.redis_timeout", "15ms", "Longest time that a request waits for Redis to check its tenant's limits and budgets, minus the time it has waited for the cache. After it the replica decides with its own counts.",
 		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Limit.RedisTimeout })),
 
 	fleet("scrape.timeout", "500ms", "Longest time for one scrape of a backend's `/metrics` or `/health`.",
