@@ -180,13 +180,14 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	}
 	for code, at := range found {
 		if !listed[code] {
-			t.Errorf("%s: the code %q is not in ErrorCodes (gateway/errorcodes.go), from which the OpenAPI documents and the reference are made: add it", at, code)
+			t.Errorf("%s: the code %q is not in ErrorCodes (gateway/errorcodes.go), which the OpenAPI documents have: add it, and make docs", at, code)
 		}
 	}
 	for _, kind := range failureKinds {
 		p := failureProblem(&engine.Failure{Kind: kind})
 		found[p.body.Code] = "failureProblem"
-		if !slices.ContainsFunc(ErrorCodes, func(c openapi.ErrorCode) bool { return c.Code == p.body.Code && slices.Contains(c.Statuses, p.status) }) {
+		row := func(c openapi.ErrorCode) bool { return c.Code == p.body.Code && slices.Contains(c.Statuses, p.status) }
+		if !slices.ContainsFunc(ErrorCodes, row) {
 			t.Errorf("a failure of kind %s is answered %d %q, which is not in ErrorCodes (gateway/errorcodes.go): add it", kind, p.status, p.body.Code)
 		}
 	}
@@ -199,8 +200,8 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 
 // failureKinds are the kinds of a backend's failures; TestEveryKindOfFailureIsTried compares them with the source.
 var failureKinds = []engine.FailureKind{
-	engine.Refused, engine.Unauthorized, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError, engine.Backpressure,
-	engine.Rejected, engine.BadResponse, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
+	engine.Refused, engine.Unauthorized, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError,
+	engine.Backpressure, engine.Rejected, engine.BadResponse, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
 }
 
 func TestEveryKindOfFailureIsTried(t *testing.T) {

@@ -34,12 +34,15 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "forbidden", Statuses: []int{403}, At: openapi.AtPublic, Meaning: "The caller may not act for this tenant."},
 	{Code: "cross_site", Statuses: []int{403}, Meaning: "A browser sent this for a page of another site."},
 	{Code: "strange_host", Statuses: []int{403}, Meaning: "Without keys or tokens only an IP address, localhost or a private name is answered."},
+	{Code: codeModelNotAllowed, Statuses: []int{403}, At: openapi.AtPublic, Meaning: "The tenant may not use this model."},
 	{Code: "unknown_url", Statuses: []int{404}, Meaning: "There is nothing at this path."},
 	{Code: "method_not_allowed", Statuses: []int{405}, Meaning: "The path does not take this method; the header Allow has those that it takes."},
 	{Code: "model_not_found", Statuses: []int{404}, Meaning: "No route has this name."},
 
 	// Of limits and load.
 	{Code: "rate_limit_exceeded", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant is at a limit; type names it: requests or tokens."},
+	{Code: "insufficient_quota", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant's budget is used up, or the request may need more than is left; Retry-After says when the next window begins."},
+	{Code: "budget_unavailable", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The tenant's budget cannot be counted now."},
 	{Code: "tenant_share", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant has too many or too large request bodies under way."},
 	{Code: "overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway has too many requests under way."},
 	{Code: "upload_overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway holds as many request bodies as it has memory for."},
@@ -82,5 +85,7 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "reload_late", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "The files were not read in time."},
 	{Code: "action_failed", Statuses: []int{500}, At: openapi.AtAdmin, Meaning: "The action failed; the gateway's log says why."},
 	{Code: "no_settings", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "Redis does not answer, so settings cannot be read or changed."},
+	{Code: "usage_away", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "Redis does not answer, so usage cannot be read."},
+	{Code: "too_many_rows", Statuses: []int{400}, At: openapi.AtAdmin, Meaning: "The usage has too many rows; ask for fewer days or groups."},
 	{Code: "evidence_away", Statuses: []int{503}, At: openapi.AtAdmin, Meaning: "Redis does not answer, so what audits have shown cannot be read."},
 }

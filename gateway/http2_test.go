@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,13 +176,13 @@ func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
 func TestAWriteThatOutlivesItsStreamsResetClosesTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 10 * time.Second
-		var resets, aborts int
-		g := &writeGuard{reset: func() { resets++ }, abort: func() { aborts++ }}
-		expect := func(what string, wantResets, wantAborts int) {
+		var resets, aborts atomic.Int32
+		g := &writeGuard{reset: func() { resets.Add(1) }, abort: func() { aborts.Add(1) }}
+		expect := func(what string, wantResets, wantAborts int32) {
 			t.Helper()
 			synctest.Wait()
-			if resets != wantResets || aborts != wantAborts {
-				t.Errorf("%s: %d resets and %d aborts, want %d and %d", what, resets, aborts, wantResets, wantAborts)
+			if r, a := resets.Load(), aborts.Load(); r != wantResets || a != wantAborts {
+				t.Errorf("%s: %d resets and %d aborts, want %d and %d", what, r, a, wantResets, wantAborts)
 			}
 		}
 		for range 3 {

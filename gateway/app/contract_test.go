@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,7 +42,7 @@ var closedSchemas = []string{"Error", "ErrorBody", "ModelList", "Outcome"}
 // name.
 func contractOf(t *testing.T, base, path string, closed bool, headers ...string) *contract {
 	t.Helper()
-	for _, kind := range []string{"text/event-stream", "application/x-ndjson", "application/openmetrics-text"} {
+	for _, kind := range []string{"text/event-stream", "application/x-ndjson", "application/openmetrics-text", "text/csv"} {
 		openapi3filter.RegisterBodyDecoder(kind, openapi3filter.PlainBodyDecoder)
 	}
 	status, _, text := apptest.Send(t, http.MethodGet, base+path, "", headers...)
@@ -114,6 +113,12 @@ func (k *call) request(t *testing.T, base string) *http.Request {
 	return req
 }
 
+// What to do about an answer that is not as the document has it.
+const (
+	correctAnswer = "the answer is not as the document has it: correct gateway/openapi, or its tables (gateway/headers.go, gateway/errorcodes.go)"
+	correctHeader = "add it to ResponseHeaders (gateway/headers.go), or to the answer in gateway/openapi"
+)
+
 // check sends a request and holds both it and its answer to the document. It returns the answer's body.
 func (c *contract) check(t *testing.T, k call) string {
 	t.Helper()
@@ -137,10 +142,11 @@ func (c *contract) check(t *testing.T, k call) string {
 		}
 	}
 	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Body: io.NopCloser(bytes.NewReader([]byte(body))), Options: options,
+		RequestValidationInput: input, Options: options,
+		Status: resp.StatusCode, Header: resp.Header, Body: io.NopCloser(strings.NewReader(body)),
 	})
 	if err != nil {
-		t.Errorf("%s: the answer is not as the document has it. Correct gateway/openapi, or its tables (gateway/headers.go, gateway/errorcodes.go): %v", where, err)
+		t.Errorf("%s: %s: %.2000v", where, correctAnswer, err)
 	}
 	c.checkHeaders(t, where, input.Route.Operation, resp)
 	if resp.StatusCode < http.StatusBadRequest {
@@ -172,15 +178,17 @@ func (c *contract) find(t *testing.T, k call) *openapi3filter.RequestValidationI
 			t.Fatalf("%s %s is answered %d and not in the document: %v", k.method, k.path, k.status, err)
 		}
 		refusal := c.doc.Components.Responses["Refused"+strconv.Itoa(k.status)]
-		route = &routers.Route{Spec: c.doc, Method: k.method, Operation: &openapi3.Operation{Responses: openapi3.NewResponses(openapi3.WithStatus(k.status, refusal))}}
+		responses := openapi3.NewResponses(openapi3.WithStatus(k.status, refusal))
+		route = &routers.Route{Spec: c.doc, Method: k.method, Operation: &openapi3.Operation{Responses: responses}}
 	}
 	return &openapi3filter.RequestValidationInput{Request: req, PathParams: parameters, Route: route, Options: options}
 }
 
 // usualHeaders are headers of HTTP and of browsers that documents do not list.
 var usualHeaders = []string{
-	"Allow", "Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Location", "Set-Cookie", "Last-Modified", "Accept-Ranges", "Vary", "X-Accel-Buffering",
-	"Content-Security-Policy", "Content-Disposition", "X-Go-Pprof", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "X-Content-Type-Options",
+	"Accept-Ranges", "Allow", "Cache-Control", "Connection", "Content-Disposition", "Content-Length", "Content-Security-Policy", "Content-Type",
+	"Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Date", "Last-Modified", "Location", "Referrer-Policy", "Set-Cookie", "Vary",
+	"X-Accel-Buffering", "X-Content-Type-Options", "X-Go-Pprof",
 }
 
 // checkHeaders fails for a header that the document does not have for a response.
@@ -196,7 +204,7 @@ func (c *contract) checkHeaders(t *testing.T, where string, o *openapi3.Operatio
 			listed = listed || http.CanonicalHeaderKey(header) == name
 		}
 		if !listed {
-			t.Errorf("%s: the document does not have the header %s of this response: add it to ResponseHeaders (gateway/headers.go) or to the answer in gateway/openapi", where, name)
+			t.Errorf("%s: the document does not have the header %s of this answer: %s", where, name, correctHeader)
 		}
 	}
 }

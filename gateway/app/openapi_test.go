@@ -153,6 +153,9 @@ var adminCalls = []call{
 	{method: "GET", path: "/admin/cache", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/cache/purge?tenant=acme", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/tenants", headers: asAnn, status: 200},
+	{method: "GET", path: "/admin/usage", headers: asAnn, status: 200},
+	{method: "GET", path: "/admin/usage?from=2026-11-01&to=2026-11-30&by=tenant,route,day&format=json", headers: asAnn, status: 200},
+	{method: "GET", path: "/admin/usage?format=csv", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts?n=2&route=llama-3&since=5m", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts/mine-1", headers: asAnn, status: 200},
@@ -207,6 +210,8 @@ var adminRefusals = []call{
 	{method: "POST", path: "/admin/reload?dry_run=yes", headers: asAnn, status: 400, wrong: true},
 	{method: "POST", path: "/admin/cache/purge?tenant=a&route=llama-3", headers: asAnn, status: 400},
 	{method: "POST", path: "/admin/cache/purge?route=nobody", headers: asAnn, status: 404},
+	{method: "GET", path: "/admin/usage?format=xml", headers: asAnn, status: 400, wrong: true},
+	{method: "GET", path: "/admin/usage?from=yesterday", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?n=1001", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?acceptance=perhaps", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?route=nobody", headers: asAnn, status: 404},
@@ -220,6 +225,7 @@ var withoutRedis = []call{
 	{method: "GET", path: "/admin/settings/log", headers: asAnn, status: 503},
 	{method: "POST", path: "/admin/settings", body: `{"set":{"shed.low":"0.7"}}`, headers: asAnn, status: 503},
 	{method: "POST", path: "/admin/cache/purge", headers: asAnn, status: 500},
+	{method: "GET", path: "/admin/usage", headers: asAnn, status: 503},
 	{method: "GET", path: "/admin/status", headers: asAnn, status: 200},
 }
 

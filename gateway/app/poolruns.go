@@ -22,10 +22,8 @@ const (
 // poolRuns are the pools that run: each from when the configuration names it until its last request has ended. Those of
 // the configuration are started by a look, those of a reload before it is in force.
 type poolRuns struct {
-	all sync.WaitGroup
-
 	mu      sync.Mutex
-	ctx     context.Context // of all runs; nil while the replica does not run
+	begin   func(work ...func(context.Context) error) (end func()) // begins to run work; nil while the replica does not run
 	running map[*pool.Pool]*poolRun
 }
 
@@ -40,23 +38,15 @@ type poolRun struct {
 func (s *poolRuns) start(name string, p *servedPool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx == nil || s.ctx.Err() != nil || s.running[p.Pool] != nil {
+	if s.begin == nil || s.running[p.Pool] != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	var own sync.WaitGroup
-	run := func(do func(context.Context) error) {
-		s.all.Add(1)
-		own.Go(func() {
-			defer s.all.Done()
-			panics.KeepRunning(ctx, func(ctx context.Context) { _ = do(ctx) }) // nil, or it runs already
-		})
-	}
-	run(p.Run)
+	work := []func(context.Context) error{p.Run}
 	if p.index != nil {
-		run(func(ctx context.Context) error { return p.index.run(ctx, p.Pool) })
+		work = append(work, func(ctx context.Context) error { return p.index.run(ctx, p.Pool) })
 	}
-	s.running[p.Pool] = &poolRun{name: name, end: func() { cancel(); own.Wait(); p.unwatch() }}
+	end := s.begin(work...)
+	s.running[p.Pool] = &poolRun{name: name, end: func() { end(); p.unwatch() }}
 }
 
 // runs reports whether a pool runs.
@@ -101,10 +91,26 @@ func idle(p *pool.Pool) bool {
 
 // runPools runs the pools of the configuration until ctx ends.
 func (a *App) runPools(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
 	a.runs.mu.Lock()
-	a.runs.ctx, a.runs.running = ctx, map[*pool.Pool]*poolRun{}
+	a.runs.running = map[*pool.Pool]*poolRun{}
+	a.runs.begin = func(work ...func(context.Context) error) func() {
+		during, end := context.WithCancel(ctx)
+		var own sync.WaitGroup
+		for _, do := range work {
+			all.Add(1)
+			own.Go(func() {
+				defer all.Done()
+				panics.KeepRunning(during, func(ctx context.Context) { _ = do(ctx) }) // nil, or it runs already
+			})
+		}
+		return func() { end(); own.Wait() }
+	}
 	a.runs.mu.Unlock()
-	defer a.runs.all.Wait()
+	defer a.runs.close()
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
@@ -115,6 +121,13 @@ func (a *App) runPools(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// close has no more pools started.
+func (s *poolRuns) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin = nil
 }
 
 // lookAtPools starts the pools that the configuration names, and forgets those that have ended.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,12 +85,30 @@ func TestAConfigurationAllowsTLS12AndNewerWithHTTP2(t *testing.T) {
 	}
 }
 
+// lockedLog is a log that is read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
 	ca := certtest.New(t)
 	pair, fresh := ca.Issue(t, certtest.Leaf{Ends: 16*day + time.Hour}), ca.Issue(t, certtest.Leaf{Ends: 90 * day})
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log lockedLog
 		reg := prometheus.NewRegistry()
 		shift := began.Sub(time.Now()) // the bubble's clock begins in 2000
 		now := func() time.Time { return time.Now().Add(shift) }

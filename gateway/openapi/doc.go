@@ -6,8 +6,8 @@
 //   - public.go and admin.go list the operations: one row for each path and method.
 //   - public.schemas.json holds the bodies of the public listener. It is written by hand. The request fields that are
 //     removed, refused or forbidden are added to it from tiers/fields.
-//   - admin.schemas.json holds the bodies of the admin listener. It is generated from the Go types of package gateway,
-//     with their comments: go test ./gateway/openapi -update
+//   - admin.schemas.json holds the bodies of the admin listener. It is generated from the Go types of packages gateway and
+//     gateway/usage, with their comments: go test ./gateway/openapi -update
 //   - headers and error codes are tables of package gateway (headers.go, errorcodes.go).
 //
 // To add a path to the admin listener, add its row to [adminOperations]. A body that is a Go type of package gateway is

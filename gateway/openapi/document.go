@@ -57,14 +57,20 @@ type document struct {
 	info    object
 	schemas map[string]json.RawMessage
 
-	headers     object                   // components.headers
-	security    object                   // components.securitySchemes
+	parameters object // components.parameters
+	headers    object // components.headers
+	security   object // components.securitySchemes
+
 	requirement func(operation) []object // security of an operation
-	common      []int                    // statuses of refusals that every operation has
-	answering   func(operation) []string // names in headers that a 200 may have
-	refusing    []string                 // names in headers that a refusal may have
-	parameters  object                   // components.parameters
-	shared      func(operation) []string // names in parameters that an operation has besides its own
+	kinds       map[kind]common
+	refusing    []string // names in headers that a refusal may have
+}
+
+// common is what the operations of a kind have in common.
+type common struct {
+	parameters []string // names in parameters
+	headers    []string // names in headers that a good answer may have
+	refusals   []int    // statuses of refusals
 }
 
 // encode returns the document with these operations.
@@ -90,7 +96,9 @@ func (d *document) encode(operations []operation) ([]byte, error) {
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0", "info": d.info, "paths": paths,
-		"components": object{"schemas": schemas, "responses": responses, "parameters": d.parameters, "headers": d.headers, "securitySchemes": d.security},
+		"components": object{
+			"schemas": schemas, "responses": responses, "parameters": d.parameters, "headers": d.headers, "securitySchemes": d.security,
+		},
 	})
 }
 
@@ -116,7 +124,7 @@ func (d *document) operation(o operation) object {
 	for _, p := range o.parameters {
 		parameters = append(parameters, p.object())
 	}
-	for _, name := range d.shared(o) {
+	for _, name := range d.kinds[o.kind].parameters {
 		parameters = append(parameters, reference("parameters", name))
 	}
 	if parameters != nil {
@@ -130,7 +138,7 @@ func (d *document) operation(o operation) object {
 
 // refusals returns the statuses of an operation's refusals, ascending.
 func (d *document) refusals(o operation) []int {
-	all := slices.Concat(d.common, o.refusals)
+	all := slices.Concat(d.kinds[o.kind].refusals, o.refusals)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -138,7 +146,7 @@ func (d *document) refusals(o operation) []int {
 // answer returns a response that is no refusal in the usual form.
 func (d *document) answer(o operation, a answer) object {
 	out := object{"description": a.about}
-	names := d.answering(o)
+	names := d.kinds[o.kind].headers
 	if a.status >= http.StatusBadRequest {
 		names = d.refusing
 	}
@@ -152,7 +160,7 @@ func (d *document) answer(o operation, a answer) object {
 			content[kind] = object{"schema": schema}
 		}
 	}
-	if len(content) > 0 {
+	if len(content) > 0 && o.method != http.MethodHead {
 		out["content"] = content
 	}
 	return out

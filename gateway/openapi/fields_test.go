@@ -79,16 +79,32 @@ func TestTheDocumentRefusesWhatTheGatewayRefuses(t *testing.T) {
 	}
 	schema := compiler.MustCompile("openapi.json#/components/schemas/ChatCompletionRequest")
 	for _, body := range []string{
-		`{}`, `{"model":"m"}`, `{"model":"","messages":[{"role":"user"}]}`, `{"model":1,"messages":[{"role":"user"}]}`, `{"model":"m","messages":[]}`, `{"model":"m","messages":null}`,
-		`{"model":"m","messages":[{}]}`, `{"model":"m","messages":[{"role":1}]}`, `{"model":"m","messages":["x"]}`, `{"model":"m","messages":[{"role":"user","content":1}]}`,
-		`{"model":"m","messages":[{"role":"user","content":[{}]}]}`, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`,
-		`{"model":"m","messages":[{"role":"user"}],"stream_options":{"include_usage":1}}`, `{"model":"m","messages":[{"role":"user"}],"unknown":{"a":1}}`,
+		`{}`,
+		`{"model":"m"}`,
+		`{"model":"","messages":[{"role":"user"}]}`,
+		`{"model":1,"messages":[{"role":"user"}]}`,
+		`{"model":"m","messages":[]}`,
+		`{"model":"m","messages":null}`,
+		`{"model":"m","messages":[{}]}`,
+		`{"model":"m","messages":[{"role":1}]}`,
+		`{"model":"m","messages":["x"]}`,
+		`{"model":"m","messages":[{"role":"user","content":1}]}`,
+		`{"model":"m","messages":[{"role":"user","content":[{}]}]}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`,
+		`{"model":"m","messages":[{"role":"user"}],"stream_options":{"include_usage":1}}`,
+		`{"model":"m","messages":[{"role":"user"}],"unknown":{"a":1}}`,
 	} {
 		agree(t, schema, openai.Chat, body)
 	}
 	schema = compiler.MustCompile("openapi.json#/components/schemas/CompletionRequest")
 	for _, body := range []string{
-		`{"model":"m"}`, `{"model":"m","prompt":null}`, `{"model":"m","prompt":1}`, `{"model":"m","prompt":["a"]}`, `{"model":"m","prompt":[1,2]}`, `{"model":"m","prompt":[[1],[2]]}`, `{"model":"m","prompt":[{}]}`,
+		`{"model":"m"}`,
+		`{"model":"m","prompt":null}`,
+		`{"model":"m","prompt":1}`,
+		`{"model":"m","prompt":["a"]}`,
+		`{"model":"m","prompt":[1,2]}`,
+		`{"model":"m","prompt":[[1],[2]]}`,
+		`{"model":"m","prompt":[{}]}`,
 	} {
 		agree(t, schema, openai.Completion, body)
 	}
@@ -109,6 +125,9 @@ func agree(t *testing.T, schema *jsonschema.Schema, kind openai.Kind, body strin
 }
 
 func TestTheSameTablesGiveTheSameDocument(t *testing.T) {
+	if *update {
+		t.Skip("this run writes a file that the next one embeds")
+	}
 	for range 5 {
 		for name, encode := range map[string]func(Tables) ([]byte, error){"public": Public, "admin": Admin} {
 			first, err := encode(tables)

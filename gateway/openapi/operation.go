@@ -86,6 +86,9 @@ func text(values ...string) object {
 	return object{"type": "string", "enum": values}
 }
 
+// texts is a list of strings.
+var texts = object{"type": "array", "items": text()}
+
 // whole is a whole number of at least minimum.
 func whole(minimum int) object { return object{"type": "integer", "minimum": minimum} }
 

@@ -16,9 +16,10 @@ var publicSchemas []byte
 // publicInfo introduces the document.
 var publicInfo = object{
 	"title": "Foregate", "version": "1",
-	"description": "An OpenAI-compatible gateway for vLLM pools. Clients of OpenAI work unchanged; this document has what Foregate adds, removes and " +
-		"refuses. Members of requests and answers that it does not name are passed on as they are. The paths with the tag passthrough are those of " +
-		"`passthrough` in the gateway's configuration. A path that is not here is answered as the response Refused404 says, another method as Refused405.",
+	"description": "An OpenAI-compatible gateway for vLLM pools. Clients of OpenAI work unchanged; this document has what Foregate " +
+		"adds, removes and refuses. Members of requests and answers that it does not name are passed on as they are. " +
+		"The paths with the tag passthrough are those of `passthrough` in the gateway's configuration. " +
+		"A path that is not here is answered as the response Refused404 says, another method as Refused405.",
 }
 
 // publicOperations are the operations that are always there.
@@ -26,25 +27,27 @@ var publicOperations = []operation{
 	{
 		method: http.MethodPost, path: "/v1/chat/completions", tag: "generation", kind: generates,
 		summary: "Answer a chat.",
-		about:   "With `stream: true` the answer is a stream of events: `data: ` with a ChatCompletionChunk each, or with an Error that ends the stream, and `data: [DONE]` after a whole answer.",
-		body:    view("ChatCompletionRequest"), answers: generated("ChatCompletion"), refusals: generationRefusals,
+		about: "With `stream: true` the answer is a stream of events: `data: ` with a ChatCompletionChunk each, or with an Error that ends " +
+			"the stream, and `data: [DONE]` after a whole answer.",
+		body:     view("ChatCompletionRequest"),
+		answers:  generated("ChatCompletion"),
+		refusals: generationRefusals,
 	},
 	{
 		method: http.MethodPost, path: "/v1/completions", tag: "generation", kind: generates,
-		summary: "Continue a prompt.",
-		about:   "With `stream: true` the answer is a stream of events, as for chats; each holds a Completion.",
-		body:    view("CompletionRequest"), answers: generated("Completion"), refusals: generationRefusals,
+		summary:  "Continue a prompt.",
+		about:    "With `stream: true` the answer is a stream of events, as for chats; each holds a Completion.",
+		body:     view("CompletionRequest"),
+		answers:  generated("Completion"),
+		refusals: generationRefusals,
 	},
 	{
 		method: http.MethodGet, path: "/v1/models", tag: "generation",
 		summary: "List the models that the caller may use.",
 		answers: ok("The models.", view("ModelList")),
 	},
-	{
-		method: http.MethodGet, path: "/livez", tag: "probes", kind: open,
-		summary: "Tell whether the process runs.", answers: []answer{page(http.StatusOK, "It does.", "text/plain")},
-	},
-	{method: http.MethodHead, path: "/livez", tag: "probes", kind: open, summary: "As GET, without a body.", answers: []answer{{status: http.StatusOK, about: "It does."}}},
+	liveness(http.MethodGet),
+	liveness(http.MethodHead),
 	readiness(http.MethodGet),
 	readiness(http.MethodHead),
 	self(http.MethodGet, "/openapi.json", open),
@@ -52,50 +55,50 @@ var publicOperations = []operation{
 }
 
 // generationRefusals are the statuses of refusals of a request to a model, besides those of all operations.
-var generationRefusals = []int{
-	http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
-	http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-}
+var generationRefusals = []int{404, 408, 413, 415, 422, 501, 502, 503, 504}
 
 // generated is the answer of a model: one object, or a stream.
 func generated(schema string) []answer {
-	return []answer{{status: http.StatusOK, about: "The answer, whole or as a stream.", content: map[string]object{
+	return []answer{{status: 200, about: "The answer, whole or as a stream.", content: map[string]object{
 		"application/json": view(schema), "text/event-stream": text(),
 	}}}
 }
 
+// liveness is /livez.
+func liveness(method string) operation {
+	return operation{
+		method: method, path: "/livez", tag: "probes", kind: open,
+		summary: "Tell whether the process runs.",
+		answers: []answer{page(200, "It does.", "text/plain")},
+	}
+}
+
 // readiness is /readyz.
 func readiness(method string) operation {
-	answers := []answer{
-		page(http.StatusOK, "It should; then a line for each route, and for Redis.", "text/plain"),
-		page(http.StatusNotFound, "There is no such route.", "text/plain"),
-		page(http.StatusServiceUnavailable, "It should not; the first line says why.", "text/plain"),
-	}
-	if method == http.MethodHead {
-		for i := range answers {
-			answers[i].content = nil
-		}
-	}
 	return operation{
-		method: method, path: "/readyz", tag: "probes", kind: open, summary: "Tell whether new requests should come here.", answers: answers,
-		parameters: []parameter{{name: "route", meaning: "A route that must be able to serve, too. It may be given many times.", schema: object{"type": "array", "items": text()}}},
+		method: method, path: "/readyz", tag: "probes", kind: open,
+		summary: "Tell whether new requests should come here.",
+		answers: []answer{
+			page(200, "It should; then a line for each route, and for Redis.", "text/plain"),
+			page(404, "There is no such route.", "text/plain"),
+			page(503, "It should not; the first line says why.", "text/plain"),
+		},
+		parameters: []parameter{{name: "route", meaning: "A route that must be able to serve, too. It may be given many times.", schema: texts}},
 	}
 }
 
 // self is the path of a document.
 func self(method, path string, k kind) operation {
-	o := operation{
-		method: method, path: path, tag: "document", kind: k, summary: "Get this document.",
+	etag := []string{"ETag"}
+	return operation{
+		method: method, path: path, tag: "document", kind: k,
+		summary:    "Get this document.",
 		parameters: []parameter{{name: "If-None-Match", in: "header", meaning: "The ETag of a copy: 304 if that is still the document."}},
 		answers: []answer{
-			{status: http.StatusOK, about: "This document.", content: map[string]object{"application/json": {"type": "object"}}, headers: []string{"ETag"}},
-			{status: http.StatusNotModified, about: "The copy is the document.", headers: []string{"ETag"}},
+			{status: 200, about: "This document.", content: map[string]object{"application/json": {"type": "object"}}, headers: etag},
+			{status: 304, about: "The copy is the document.", headers: etag},
 		},
 	}
-	if method == http.MethodHead {
-		o.answers[0].content = nil
-	}
-	return o
 }
 
 // forwarded is a path that is passed through.
@@ -103,10 +106,12 @@ func forwarded(path string) operation {
 	return operation{
 		method: http.MethodPost, path: path, tag: "passthrough", kind: generates,
 		summary: "Ask the target's engine.",
-		about:   "The request goes to an engine of the model's target pool, with the model's name there, after the same checks of its fields as a chat. The engine's documentation describes it.",
-		body:    view("PassthroughRequest"),
-		answers: []answer{{status: http.StatusOK, about: "The engine's answer.", content: map[string]object{"application/json": {}, "text/event-stream": text()}}},
-
+		about: "The request goes to an engine of the model's target pool, with the model's name there, after the same checks of its fields " +
+			"as a chat. The engine's documentation describes it.",
+		body: view("PassthroughRequest"),
+		answers: []answer{{status: 200, about: "The engine's answer.", content: map[string]object{
+			"application/json": {}, "text/event-stream": text(),
+		}}},
 		refusals: generationRefusals,
 	}
 }
@@ -129,42 +134,34 @@ func Public(t Tables) ([]byte, error) {
 		headers: headerComponents(t.ResponseHeaders), parameters: headerParameters(t.RequestHeaders),
 	}
 	d.headers["ETag"] = object{"description": "Of this document.", "schema": text()}
-	d.common = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError}
 	d.requirement = func(o operation) []object {
 		if o.kind == open {
 			return []object{}
 		}
 		return []object{{"key": []string{}}, {"signature": []string{}}, {}}
 	}
-	always := []string{"X-Request-ID", "X-Content-Type-Options"}
 	d.refusing = without(names(d.headers), "ETag", "Age", "X-Tier", "X-Acceptance", "Server-Timing")
-	d.answering = func(o operation) []string {
-		if o.kind == generates {
-			return without(names(d.headers), "ETag", "Retry-After", "X-Should-Retry", "X-Shed-Reason")
-		}
-		return always
-	}
-	d.shared = func(o operation) []string {
-		switch o.kind {
-		case generates:
-			return names(d.parameters)
-		case plain:
-			return []string{"X-Priority", "X-Request-ID", "X-Tenant-ID"}
-		}
-		return []string{"X-Request-ID"}
-	}
-	for i := range operations {
-		if operations[i].kind != open {
-			operations[i].refusals = slices.Concat(operations[i].refusals, []int{http.StatusUnauthorized, http.StatusTooManyRequests})
-		}
+	always, anybody := []string{"X-Request-ID", "X-Content-Type-Options"}, []int{400, 403, 431, 500}
+	known := append([]int{401, 429}, anybody...)
+	d.kinds = map[kind]common{
+		open:  {parameters: []string{"X-Request-ID"}, headers: always, refusals: anybody},
+		plain: {parameters: []string{"X-Priority", "X-Request-ID", "X-Tenant-ID"}, headers: always, refusals: known},
+		generates: {
+			parameters: names(d.parameters), refusals: known,
+			headers: without(names(d.headers), "ETag", "Retry-After", "X-Should-Retry", "X-Shed-Reason"),
+		},
 	}
 	return d.encode(operations)
 }
 
 // publicSecurity are the ways in which a client says who it is (identity.mode).
 var publicSecurity = object{
-	"key":       object{"type": "http", "scheme": "bearer", "description": "A tenant's key (identity mode keys) or a JSON Web Token (mode jwt)."},
-	"signature": object{"type": "apiKey", "in": "header", "name": "X-Identity", "description": "Tenant and priority, signed by a load balancer (mode signed). In mode trusted_headers the header X-Tenant-ID names the tenant; without tenants nobody is asked."},
+	"key": object{"type": "http", "scheme": "bearer", "description": "A tenant's key (identity mode keys) or a JSON Web Token (mode jwt)."},
+	"signature": object{
+		"type": "apiKey", "in": "header", "name": "X-Identity",
+		"description": "Tenant and priority, signed by a load balancer (mode signed). In mode trusted_headers, X-Tenant-ID names the tenant; " +
+			"without tenants nobody is asked.",
+	},
 }
 
 // without returns the names except some.

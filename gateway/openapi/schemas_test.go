@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,47 +21,69 @@ import (
 
 var update = flag.Bool("update", false, "rewrite admin.schemas.json")
 
-// source are the types of package gateway, by the names of their schemas.
-type source struct {
-	types  map[string]*ast.TypeSpec
-	values map[string][]string // constants by the name of their type
-	goName map[string]string   // Go's names by those of schemas
+// folders are the packages with types of answers, by what the names of their schemas begin with.
+var folders = map[string]string{"": "..", "Usage": "../usage"}
+
+// ownForms are types that encode themselves as another type of JSON.
+var ownForms = map[string]object{"UsageNanos": {"type": "number"}}
+
+// goType is a type of a package. Its schema is found by its name.
+type goType struct {
+	*ast.TypeSpec
+	prefix string // of its package's schemas
 }
 
-// readSource parses package gateway.
+// source are the types by the names of their schemas.
+type source struct {
+	types  map[string]goType
+	values map[string][]string // constants by their types
+}
+
+// readSource parses the packages.
 func readSource(t *testing.T) source {
 	t.Helper()
-	s := source{types: map[string]*ast.TypeSpec{}, values: map[string][]string{}, goName: map[string]string{}}
-	files, err := filepath.Glob("../*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
+	s := source{types: map[string]goType{}, values: map[string][]string{}}
+	for prefix, dir := range folders {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.TypeSpec:
-				s.types[n.Name.Name] = n
-				if name := schemaName(n.Name.Name); s.goName[name] == "" || isView(n.Name.Name) {
-					s.goName[name] = n.Name.Name
-				}
-			case *ast.ValueSpec:
-				if kind, named := n.Type.(*ast.Ident); named && len(n.Values) == 1 {
-					if value, isLiteral := n.Values[0].(*ast.BasicLit); isLiteral && value.Kind == token.STRING {
-						s.values[kind.Name] = append(s.values[kind.Name], unquoted(t, value.Value))
-					}
-				}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
 			}
-			return true
-		})
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.read(t, file, prefix)
+		}
 	}
 	return s
+}
+
+// read adds the types and constants of a file.
+func (s source) read(t *testing.T, file *ast.File, prefix string) {
+	t.Helper()
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			name := prefix + schemaName(n.Name.Name)
+			if _, known := s.types[name]; !known || isView(n.Name.Name) {
+				s.types[name] = goType{n, prefix}
+			}
+		case *ast.ValueSpec:
+			kind, named := n.Type.(*ast.Ident)
+			if !named || len(n.Values) != 1 {
+				return true
+			}
+			if value, isLiteral := n.Values[0].(*ast.BasicLit); isLiteral && value.Kind == token.STRING {
+				name := prefix + schemaName(kind.Name)
+				s.values[name] = append(s.values[name], unquoted(t, value.Value))
+			}
+		}
+		return true
+	})
 }
 
 // schemaName returns the name of a Go type's schema: receiptJSON is Receipt, planJSON, which is a part of it, is
@@ -98,9 +121,9 @@ func (g *generator) make(name string) {
 	if g.made[name] != nil || name == "ErrorBody" { // document.go makes that one
 		return
 	}
-	spec := g.from.types[g.from.goName[name]]
-	if spec == nil {
-		g.t.Errorf("the admin operations refer to the schema %s, and package gateway has no such type", name)
+	spec, known := g.from.types[name]
+	if !known {
+		g.t.Errorf("the admin operations refer to the schema %s, and no package in folders has such a type", name)
 		return
 	}
 	of, isStruct := spec.Type.(*ast.StructType)
@@ -111,17 +134,17 @@ func (g *generator) make(name string) {
 	g.made[name] = object{} // it may refer to itself
 	schema := object{"type": "object"}
 	properties, required := object{}, []string{}
-	g.fields(of, properties, &required)
+	g.fields(of, spec.prefix, properties, &required)
 	schema["properties"], schema["required"] = properties, required
 	g.made[name] = schema
 }
 
 // fields adds the members of a struct, and of those embedded in it.
-func (g *generator) fields(of *ast.StructType, properties object, required *[]string) {
+func (g *generator) fields(of *ast.StructType, prefix string, properties object, required *[]string) {
 	for _, f := range of.Fields.List {
 		if len(f.Names) == 0 {
-			embedded := g.from.types[f.Type.(*ast.Ident).Name]
-			g.fields(embedded.Type.(*ast.StructType), properties, required)
+			embedded := g.from.types[prefix+schemaName(f.Type.(*ast.Ident).Name)]
+			g.fields(embedded.Type.(*ast.StructType), prefix, properties, required)
 			continue
 		}
 		if f.Tag == nil {
@@ -129,7 +152,7 @@ func (g *generator) fields(of *ast.StructType, properties object, required *[]st
 		}
 		name, options, _ := strings.Cut(reflect.StructTag(unquoted(g.t, f.Tag.Value)).Get("json"), ",")
 		left := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-		schema := g.schemaOf(f.Type, !left)
+		schema := g.schemaOf(f.Type, prefix, !left)
 		if about := strings.Join(strings.Fields(f.Comment.Text()+" "+onlyIf(f.Comment.Text() == "", f.Doc.Text())), " "); about != "" {
 			schema["description"] = about
 		}
@@ -147,15 +170,15 @@ func onlyIf(ok bool, text string) string {
 	return ""
 }
 
-// schemaOf returns the schema of a field's type. nullable: a nil pointer is encoded as null.
-func (g *generator) schemaOf(of ast.Expr, nullable bool) object {
+// schemaOf returns the schema of a field's type in a package. nullable: a nil pointer is encoded as null.
+func (g *generator) schemaOf(of ast.Expr, prefix string, nullable bool) object {
 	switch of := of.(type) {
 	case *ast.StarExpr:
-		return orNull(g.schemaOf(of.X, false), nullable)
+		return orNull(g.schemaOf(of.X, prefix, false), nullable)
 	case *ast.ArrayType:
-		return object{"type": "array", "items": g.schemaOf(of.Elt, true)}
+		return object{"type": "array", "items": g.schemaOf(of.Elt, prefix, true)}
 	case *ast.MapType:
-		return object{"type": "object", "additionalProperties": g.schemaOf(of.Value, true)}
+		return object{"type": "object", "additionalProperties": g.schemaOf(of.Value, prefix, true)}
 	case *ast.SelectorExpr:
 		if of.Sel.Name == "Time" {
 			return object{"type": "string", "format": "date-time"}
@@ -169,11 +192,15 @@ func (g *generator) schemaOf(of ast.Expr, nullable bool) object {
 		case "int", "int64", "uint64":
 			return object{"type": "integer"}
 		}
-		if values := g.from.values[of.Name]; values != nil {
+		name := prefix + schemaName(of.Name)
+		if form := ownForms[name]; form != nil {
+			return maps.Clone(form)
+		}
+		if values := g.from.values[name]; values != nil {
 			return object{"type": "string", "enum": values}
 		}
-		g.make(schemaName(of.Name))
-		return reference("schemas", schemaName(of.Name))
+		g.make(name)
+		return reference("schemas", name)
 	}
 	g.t.Errorf("teach schemaOf the type %T %v", of, of)
 	return object{}
@@ -229,7 +256,7 @@ func TestTheSchemasOfTheAdminListenerAreThoseOfItsTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("the schemas are not those of package gateway's types; go test ./gateway/openapi -update writes them. -file +types:\n%s", diff)
+		t.Errorf("the schemas are not those of the Go types; go test ./gateway/openapi -update writes them. -file +types:\n%s", diff)
 	}
 }
 

@@ -197,6 +197,7 @@ func TestAFileIsNoLongerReadAfterItsEnd(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.Run(ctx) }()
 		time.Sleep(3 * Interval)
+		synctest.Wait()
 		if want := []string{"old first", "next first", "next second"}; !slices.Equal(inForce, want) {
 			t.Errorf("in force were %q, want %q", inForce, want)
 		}

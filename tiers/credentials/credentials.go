@@ -7,22 +7,14 @@
 package credentials
 
 import (
-	"crypto/tls"
 	"sync/atomic"
 
 	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
-// Credentials are those of one pool at one time. They never change. nil is none.
-type Credentials struct {
-	// Headers are added to each request. Nothing replaces them: names of headers that the gateway sets itself are
-	// refused where the headers are read.
-	Headers []http1.Field
-
-	// TLS is how connections to https URLs are opened; nil is with the system's authorities, without a certificate.
-	// Connections belong to the pointer: those of one TLS are never used for another.
-	TLS *tls.Config
-}
+// Credentials are those of one pool at one time. They never change. nil is none. Clients cannot replace the headers: names
+// of headers that the gateway sets itself are refused where they are read.
+type Credentials http1.Identity
 
 // none is shared by all pools without credentials.
 var none = &Credentials{}

@@ -98,10 +98,10 @@ func (x *httpExchange) request(path string, body *openai.Pieces) {
 	if x.attempt.Rank >= 0 {
 		fields = append(fields, http1.Field{Name: "X-Data-Parallel-Rank", Value: strconv.Itoa(x.attempt.Rank)})
 	}
-	pieces, own := body.Append(x.body[:0]), x.attempt.Credentials.OrNone()
+	pieces := body.Append(x.body[:0])
 	x.req = http1.Request{
 		Base: x.attempt.URL, Path: path, Header: x.attempt.Header, Fields: fields, Body: pieces[0], More: pieces[1:], Wait: x.attempt.FirstByteTimeout,
-		Shared: own.Headers, TLS: own.TLS,
+		Identity: (*http1.Identity)(x.attempt.Credentials),
 	}
 }
 

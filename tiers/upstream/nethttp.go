@@ -47,7 +47,7 @@ func (n netHTTP) Do(ctx context.Context, req *http1.Request, resp *http1.Respons
 		r.Header[f.Name] = []string{f.Value}
 	}
 	b.start()
-	answer, err := n.transports.RoundTrip(r, &credentials.Credentials{Headers: req.Shared, TLS: req.TLS})
+	answer, err := n.transports.RoundTrip(r, (*credentials.Credentials)(req.Identity).OrNone())
 	b.stop()
 	if err != nil {
 		return b.cause(err)

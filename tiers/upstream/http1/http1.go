@@ -56,7 +56,7 @@ func (t *Transport) Do(ctx context.Context, req *Request, resp *Response) error 
 		until = now.Add(req.Wait)
 	}
 	for try := 1; ; try++ {
-		c, err := t.pools.get(ctx, key{req.Base, req.TLS}, until)
+		c, err := t.pools.get(ctx, key{req.Base, req.identity().TLS}, until)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func TestConnectionsOfOneTLSIdentityServeNoOther(t *testing.T) {
 	first, second := identity(), identity()
 	var peers []string
 	for _, config := range []*tls.Config{first, second, first, second, second} {
-		_, peer, err := post(t, tr, &Request{Base: srv.URL, Path: "/", TLS: config})
+		_, peer, err := post(t, tr, &Request{Base: srv.URL, Path: "/", Identity: &Identity{TLS: config}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,14 +36,14 @@ func TestConnectionsOfOneTLSIdentityServeNoOther(t *testing.T) {
 	}
 }
 
-func TestSharedLinesReplaceThoseOfTheHeaderAndAreChecked(t *testing.T) {
+func TestLinesOfTheIdentityReplaceThoseOfTheHeaderAndAreChecked(t *testing.T) {
 	var got http.Header
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
 	defer srv.Close()
 	tr := newTransport(t, Options{})
 	req := &Request{
 		Base: srv.URL, Path: "/", Header: http.Header{"Authorization": {"Bearer client"}, "X-Other": {"stays"}},
-		Fields: []Field{{"Content-Type", "application/json"}}, Shared: []Field{{"Authorization", "Bearer pool"}, {"X-Team", "a"}},
+		Fields: []Field{{"Content-Type", "application/json"}}, Identity: &Identity{Headers: []Field{{"Authorization", "Bearer pool"}, {"X-Team", "a"}}},
 	}
 	if _, _, err := post(t, tr, req); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestSharedLinesReplaceThoseOfTheHeaderAndAreChecked(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
 	}
-	req.Shared = []Field{{"X-Team", "a\r\nX-Evil: b"}}
+	req.Identity = &Identity{Headers: []Field{{"X-Team", "a\r\nX-Evil: b"}}}
 	if _, _, err := post(t, tr, req); err == nil {
 		t.Error("a line that is two was sent")
 	}

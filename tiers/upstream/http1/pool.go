@@ -12,7 +12,7 @@ import (
 
 // Options configure a Transport.
 type Options struct {
-	// Dial opens a TCP connection to HOST:PORT, DialTLS one with TLS as a request's TLS says, which may be nil. They
+	// Dial opens a TCP connection to HOST:PORT, DialTLS one with TLS as the request's identity says, which may be nil. They
 	// enforce bounds of their own. nil is a [net.Dialer] and a [tls.Dialer].
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	DialTLS func(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error)

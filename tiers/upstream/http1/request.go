@@ -19,16 +19,30 @@ type Request struct {
 	Path   string      // is appended to Base; begins with a slash
 	Header http.Header // header lines, canonical names. Those that frame a message are ignored: Content-Length and such
 	Fields []Field     // further header lines; they replace those of the same name in Header
-	Shared []Field     // the same, for lines that many requests have. It must not change
 	Body   []byte      // is read until the response is closed
 	More   [][]byte    // the rest of the body, in pieces; is read as long
 
 	// Wait bounds the time until the whole response is read, or until [Response.SetWait] is called. 0 is no bound.
 	Wait time.Duration
 
-	// TLS is how connections to an https URL are opened; nil is as without a configuration. A connection is only used
-	// for requests with the same pointer. It must not change.
+	Identity *Identity // what is shown to the server; nil is nothing
+}
+
+// Identity is what many requests show to a server. It must not change.
+type Identity struct {
+	Headers []Field // lines of each request; they replace those of the same name in its Header
+
+	// TLS is how connections to https URLs are opened; nil is with the system's authorities, without a certificate. A
+	// connection is only used for requests with the same pointer.
 	TLS *tls.Config
+}
+
+// identity returns the identity, an empty one for nil.
+func (r *Request) identity() Identity {
+	if r.Identity == nil {
+		return Identity{}
+	}
+	return *r.Identity
 }
 
 // size is the length of the body.
@@ -112,7 +126,7 @@ func (s *server) appendHead(b []byte, r *Request) ([]byte, error) {
 	}
 	b = append(append(append(b, s.target...), path...), s.lines...)
 	b = append(number(append(b, "Content-Length: "...), r.size()), "\r\n"...)
-	for _, fields := range [...][]Field{r.Shared, r.Fields} {
+	for _, fields := range [...][]Field{r.identity().Headers, r.Fields} {
 		for i := range fields {
 			var err error
 			if b, err = appendField(b, fields[i].Name, fields[i].Value); err != nil {
@@ -144,7 +158,7 @@ func appendField(b []byte, name, value string) ([]byte, error) {
 // replaces reports whether one of the other lines stands for a line of Header.
 func (r *Request) replaces(name string) bool {
 	named := func(f Field) bool { return f.Name == name }
-	return slices.ContainsFunc(r.Fields, named) || slices.ContainsFunc(r.Shared, named)
+	return slices.ContainsFunc(r.Fields, named) || slices.ContainsFunc(r.identity().Headers, named)
 }
 
 // connectionHeader reports whether a header is the client's business: it frames the message, or is about the connection.
