@@ -111,7 +111,7 @@ func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedLog
 		reg := prometheus.NewRegistry()
-		shift := began.Sub(time.Now()) // the bubble's clock begins in 2000
+		shift := time.Until(began) // the bubble's clock begins in 2000
 		now := func() time.Time { return time.Now().Add(shift) }
 		e := NewExpiry(Options{Logger: zerolog.New(&log), Registerer: reg, Now: now})
 		l := &Listener{Setting: "tls", Expiry: e, Now: now}
