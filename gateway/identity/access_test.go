@@ -40,3 +40,17 @@ func TestATenantWithoutModelsMayUseAllAndOneWithModelsOnlyThese(t *testing.T) {
 		}
 	}
 }
+
+func TestUnlistedTenantsHaveTheAccessOfTheDefault(t *testing.T) {
+	o := jwtOptions()
+	o.Mode, o.Unlisted, o.TrustedProxies = TrustedHeaders, UnlistedDefault, proxies()
+	o.Default = Tenant{MaxPriority: High, Access: &Access{Models: []string{"code-*"}}}
+	o.Tenants = []Tenant{{ID: "acme", MaxPriority: High}}
+	r := made(t, o)
+	for tenant, want := range map[string]bool{"acme": true, "gamma": false} {
+		c, err := r.Identify(request(proxy, "X-Tenant-ID: "+tenant))
+		if err != nil || c.Access.Allows("llama-3") != want || !c.Access.Allows("code-x") {
+			t.Errorf("%s: %+v, %v", tenant, c, err)
+		}
+	}
+}
