@@ -41,7 +41,7 @@ var ErrorCodes = []openapi.ErrorCode{
 
 	// Of limits and load.
 	{Code: "rate_limit_exceeded", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant is at a limit; type names it: requests or tokens."},
-	{Code: "insufficient_quota", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant's budget is used up, or the request may need more than is left; Retry-After says when the next window begins."},
+	{Code: "insufficient_quota", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant's budget is used up, or has less left than the request may need."},
 	{Code: "budget_unavailable", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The tenant's budget cannot be counted now."},
 	{Code: "tenant_share", Statuses: []int{429}, At: openapi.AtPublic, Meaning: "The tenant has too many or too large request bodies under way."},
 	{Code: "overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway has too many requests under way."},

@@ -105,7 +105,7 @@ type stream struct {
 const streamedChat = `{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 
 // beginStream sends a streamed chat, and reads its answer up to the first token, which is a.
-func (b *bench) beginStream(t *testing.T, ctx context.Context, e *pacedEngine) *stream {
+func (b *bench) beginStream(ctx context.Context, t *testing.T, e *pacedEngine) *stream {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(streamedChat))
 	if err != nil {
@@ -142,7 +142,7 @@ func TestTokensArriveOneByOneOverTLS(t *testing.T) {
 	bothVersions(t, func(t *testing.T, http2 bool) {
 		e := newPacedEngine(t)
 		b := secureBench(t, e.url, http2, nil)
-		s := b.beginStream(t, t.Context(), e)
+		s := b.beginStream(t.Context(), t, e)
 		if s.resp.ProtoAtLeast(2, 0) != http2 || s.resp.TLS == nil {
 			t.Errorf("%s, TLS %t", s.resp.Proto, s.resp.TLS != nil)
 		}
@@ -168,12 +168,12 @@ func TestAHangUpOverTLSCancelsTheEnginesRequest(t *testing.T) {
 		var reused bool
 		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
 		ctx, leave := context.WithCancel(t.Context())
-		b.beginStream(t, ctx, e)
+		b.beginStream(ctx, t, e)
 		leave()
 		e.expect(t, "the engine's request is cancelled", e.left)
 		soon(t, "nothing is under way", b.idle)
 
-		s := b.beginStream(t, trace, e)
+		s := b.beginStream(trace, t, e)
 		if reused != http2 {
 			t.Errorf("the next request reuses the connection: %t", reused)
 		}
@@ -194,7 +194,7 @@ func TestAPauseBetweenTokensIsNoBlockedWrite(t *testing.T) {
 		b := secureBench(t, e.url, http2, func(o *Options) {
 			o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Write = wait; return t }
 		})
-		s := b.beginStream(t, t.Context(), e)
+		s := b.beginStream(t.Context(), t, e)
 		for range 3 {
 			<-time.After(3 * wait)
 			e.tokens <- "late"
@@ -307,11 +307,39 @@ func TestAConnectionOfHTTP2EndsWhereItsClientIsRefusedAsSomebody(t *testing.T) {
 	}
 }
 
+// TestConnectionsOverTLSKeepNobodyOut has more connections without a handshake, and more idle ones, than there are places.
+func TestConnectionsOverTLSKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	bothVersions(t, func(t *testing.T, http2 bool) {
+		const places = 16
+		e := newPacedEngine(t)
+		b := secureBench(t, e.url, http2, func(o *Options) { o.Limits = Limits{Conns: places, ConnsPerAddress: places} })
+		s := b.beginStream(t.Context(), t, e)
+		for range 2 * places {
+			c, err := net.Dial("tcp", b.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			other := &http.Client{Transport: b.client.Transport.(*http.Transport).Clone(), Timeout: time.Minute}
+			t.Cleanup(other.CloseIdleConnections)
+			if err := reach(t, other, b.url+"/livez"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.tokens <- "late"
+		e.tokens <- ""
+		if !s.has("late") || !s.has("[DONE]") {
+			t.Error("a stream was cut:", s.lines.Err())
+		}
+	})
+}
+
 func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {
 	t.Parallel()
 	e := newPacedEngine(t)
 	b := secureBench(t, e.url, true, func(o *Options) { o.Drain = Drain{Grace: 20 * time.Second} })
-	s := b.beginStream(t, t.Context(), e)
+	s := b.beginStream(t.Context(), t, e)
 	b.draining.Store(true) // as in the delay of Stop
 	if !b.reuses(t) {
 		t.Fatal("the stream and the request do not share a connection")
@@ -341,7 +369,7 @@ func TestStreamsOfHTTP2ThatOutliveTheGraceAreToldAndCut(t *testing.T) {
 	t.Parallel()
 	e := newPacedEngine(t)
 	b := secureBench(t, e.url, true, func(o *Options) { o.Drain = Drain{Grace: 200 * time.Millisecond} })
-	s := b.beginStream(t, t.Context(), e)
+	s := b.beginStream(t.Context(), t, e)
 	b.Stop(t.Context())
 	if !s.has(`"error"`) || s.has("[DONE]") || s.lines.Err() == nil {
 		t.Errorf("a cut stream ended with %v", s.lines.Err())

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/budgets"
+	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
@@ -149,6 +150,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 
 // makeFiles starts the list of files that are reloaded when they change. Other components add theirs.
 func (a *App) makeFiles() error {
+	a.listeners.expiry = certificates.NewExpiry(certificates.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	a.files = reload.New(reload.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	for _, f := range a.Options.Stores.Files {
 		if err := a.files.Add(f); err != nil {

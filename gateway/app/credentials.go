@@ -1,15 +1,13 @@
 package app
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
@@ -17,16 +15,12 @@ import (
 	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
-// maxPEMFile is larger than any bundle of authorities, in bytes.
-const maxPEMFile = 1 << 20
-
 // ownHeaders are the headers of requests to engines that the gateway sets itself.
 var ownHeaders = []string{"Accept", "Accept-Encoding", "Traceparent", "Tracestate", "User-Agent", "X-Data-Parallel-Rank", "X-Request-Id"}
 
 // poolFiles are the contents of the files of one pool's auth and tls. They make its credentials.
 type poolFiles struct {
-	server string // tls.server_name
-	live   *credentials.Live
+	live *credentials.Live
 
 	mu      sync.Mutex
 	key     []http1.Field // of the key: one line, or none
@@ -36,29 +30,31 @@ type poolFiles struct {
 
 // poolCredentials reads the files of a pool's auth and tls, and has them watched. It returns the credentials that they
 // make, nil for a pool without both, and what ends the watching.
-func poolCredentials(name string, def config.Pool, files *reload.Watcher) (own *credentials.Live, unwatch func(), err error) {
+func poolCredentials(name string, def config.Pool, files *reload.Watcher, expiry *certificates.Expiry) (own *credentials.Live, unwatch func(), err error) {
+	at := "pools." + name
 	var ends []func()
 	unwatch = func() {
 		for _, end := range ends {
 			end()
 		}
+		if _, still := files.State(at + ".tls"); !still {
+			expiry.Forget(at + ".tls")
+		}
 	}
 	if def.Auth == (config.PoolAuth{}) && !def.TLS.On {
 		return nil, unwatch, nil
 	}
-	p := &poolFiles{server: def.TLS.ServerName, live: new(credentials.Live)}
-	if def.TLS.On {
-		p.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: p.server}
-		p.live.Set(&credentials.Credentials{TLS: p.tls})
-	}
-	at := "pools." + name
-	for _, f := range []reload.File{
+	p := &poolFiles{live: new(credentials.Live)}
+	watched := []reload.File{
 		{Setting: at + ".auth.api_key_file", Paths: []string{def.Auth.APIKeyFile}, Max: secrets.MaxFile, Secret: true, Apply: p.setKey},
 		{Setting: at + ".auth.headers_file", Paths: []string{def.Auth.HeadersFile}, Max: secrets.MaxHeadersFile, Secret: true, Apply: p.setHeaders},
-		{Setting: at + ".tls.ca_file", Paths: []string{def.TLS.CAFile}, Max: maxPEMFile, Apply: p.setAuthorities},
-		{Setting: at + ".tls.cert_file", Paths: []string{def.TLS.CertFile, def.TLS.KeyFile}, Max: maxPEMFile, Secret: true, Apply: p.setCertificate},
-	} {
-		if f.Paths[0] == "" {
+	}
+	if def.TLS.On {
+		p.set(func() { p.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: def.TLS.ServerName} })
+		watched = append(watched, p.tlsFile(at+".tls", def.TLS, expiry))
+	}
+	for _, f := range watched {
+		if len(f.Paths) == 0 || f.Paths[0] == "" {
 			continue
 		}
 		end, err := files.Watch(f)
@@ -69,6 +65,37 @@ func poolCredentials(name string, def config.Pool, files *reload.Watcher) (own *
 		ends = append(ends, end)
 	}
 	return p.live, unwatch, nil
+}
+
+// tlsFile are the files of a pool's tls, which are put into force together.
+func (p *poolFiles) tlsFile(setting string, def config.PoolTLS, expiry *certificates.Expiry) reload.File {
+	f := reload.File{Setting: setting, Max: certificates.MaxFile, Secret: def.KeyFile != "", Public: []string{def.CAFile, def.CertFile}}
+	for _, file := range []struct{ field, path string }{{"ca_file", def.CAFile}, {"cert_file", def.CertFile}, {"key_file", def.KeyFile}} {
+		if file.path != "" {
+			f.Fields, f.Paths = append(f.Fields, file.field), append(f.Paths, file.path)
+		}
+	}
+	f.Apply = func(contents [][]byte) error {
+		next := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: def.ServerName} // another pointer: older connections serve no new request
+		if def.CAFile != "" {
+			roots, err := certificates.ParseAuthorities(contents[0])
+			if err != nil {
+				return fmt.Errorf("ca_file: %w", err)
+			}
+			next.RootCAs, contents = roots, contents[1:]
+		}
+		if def.CertFile != "" {
+			pair, err := certificates.ParsePair(contents[0], contents[1])
+			if err != nil {
+				return err
+			}
+			next.Certificates = []tls.Certificate{pair}
+			expiry.Set(setting, pair.Leaf.NotAfter)
+		}
+		p.set(func() { p.tls = next })
+		return nil
+	}
+	return f
 }
 
 // set changes a part, and puts the credentials of all parts into force.
@@ -117,58 +144,4 @@ func (p *poolFiles) has(name string, of *[]http1.Field) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(*of, func(f http1.Field) bool { return f.Name == name })
-}
-
-// setAuthorities takes the content of ca_file.
-func (p *poolFiles) setAuthorities(contents [][]byte) error {
-	roots, err := authorities(contents[0])
-	if err != nil {
-		return err
-	}
-	p.set(func() {
-		p.tls = p.tls.Clone() // another pointer: connections that the old authorities opened are not used again
-		p.tls.RootCAs = roots
-	})
-	return nil
-}
-
-// setCertificate takes the contents of cert_file and key_file.
-func (p *poolFiles) setCertificate(contents [][]byte) error {
-	cert, err := tls.X509KeyPair(contents[0], contents[1])
-	if err != nil {
-		return err
-	}
-	p.set(func() {
-		p.tls = p.tls.Clone()
-		p.tls.Certificates = []tls.Certificate{cert}
-	})
-	return nil
-}
-
-// authorities parses certificates in PEM. Every block must be one.
-func authorities(data []byte) (*x509.CertPool, error) {
-	roots, n := x509.NewCertPool(), 0
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			break
-		}
-		data = rest
-		n++
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("PEM block %d is no certificate", n)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("PEM block %d: %w", n, err)
-		}
-		roots.AddCert(cert)
-	}
-	switch {
-	case n == 0:
-		return nil, errors.New("holds no certificate in PEM")
-	case len(bytes.TrimSpace(data)) > 0:
-		return nil, errors.New("something that is no PEM follows the last certificate")
-	}
-	return roots, nil
 }

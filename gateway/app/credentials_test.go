@@ -376,14 +376,14 @@ func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
 
 	rotateFile(t, w.key, "key-2")
 	rotateFile(t, w.ca, string(w.first.PEM)+string(w.second.PEM))
-	if status, r := w.reload(t, ""); status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.big.auth.api_key_file: changed", "pools.big.tls.ca_file: changed"}) {
+	if status, r := w.reload(t, ""); status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.big.auth.api_key_file: changed", "pools.big.tls: changed"}) {
 		t.Fatalf("status %d, %+v", status, r)
 	}
 	w.shows(t, "Bearer key-2  client-1")
 
 	client := w.second.Issue(t, certtest.Leaf{Name: "client-2"})
 	rotateFile(t, w.cert, string(client.Cert)) // of the pair one half is still missing
-	if status, r := w.reload(t, ""); status == http.StatusOK || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "pools.big.tls.cert_file: tls: private key does not match") {
+	if status, r := w.reload(t, ""); status == http.StatusOK || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "pools.big.tls: key_file: is no usable key of the certificate") {
 		t.Errorf("half a pair: status %d, %+v", status, r)
 	}
 	w.shows(t, "Bearer key-2  client-1")
@@ -431,11 +431,12 @@ func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
 		"framing":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "Transfer-Encoding: "+engineKey)), "pools.big.auth.headers_file: line 1: the header belongs to the connection"},
 		"a trace":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "traceparent: "+engineKey)), "pools.big.auth.headers_file: has a line Traceparent, which the gateway sets itself"},
 		"two keys":           {plain + fmt.Sprintf(", auth: {api_key_file: %q, headers_file: %q}", file(t, engineKey), file(t, "authorization: "+engineKey)), "pools.big.auth.headers_file: has a line Authorization, which is api_key_file's"},
-		"no authority":       {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, "none")), "pools.big.tls.ca_file: holds no certificate in PEM"},
-		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(own.Key))), "pools.big.tls.ca_file: PEM block 1 is no certificate"},
-		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.PEM)+string(ca.PEM[:100]))), "pools.big.tls.ca_file: something that is no PEM follows"},
-		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(other.Key))), "pools.big.tls.cert_file: tls: private key does not match public key"},
-		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(own.Key))), "pools.big.tls.cert_file: tls: failed to find any PEM data in certificate input"},
+		"no authority":       {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, "none")), "pools.big.tls: ca_file: holds no certificate in PEM form"},
+		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(own.Key))), "pools.big.tls: ca_file: holds no certificate in PEM form"},
+		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.PEM)+string(ca.PEM[:100]))), "pools.big.tls: ca_file: holds a PEM block that is not complete"},
+		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(other.Key))), "pools.big.tls: key_file: is no usable key of the certificate in cert_file"},
+		"no key file of tls": {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: /none/x}", file(t, string(own.Cert))), "pools.big.tls: key_file: no such file or directory"},
+		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(own.Key))), "pools.big.tls: cert_file: holds no certificate in PEM form"},
 	} {
 		f, err := config.Parse("f", []byte(oneRoute(tc.pool)))
 		if err != nil {
@@ -448,5 +449,17 @@ func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), engineKey) {
 			t.Errorf("%s: the error repeats the file: %v", name, err)
 		}
+	}
+}
+
+func TestACheckWarnsOfAClientCertificateThatHasExpired(t *testing.T) {
+	own := certtest.New(t).Issue(t, certtest.Leaf{Starts: -2 * time.Hour, Ends: -time.Hour})
+	f, err := config.Parse("f", []byte(oneRoute(fmt.Sprintf("backends: ['https://127.0.0.1:1'], tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(own.Key))))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := app.Check(f)
+	if err != nil || !slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.HasPrefix(w, "pools.big.tls: the certificate expired at ") }) {
+		t.Errorf("%q, %v", result.Warnings, err)
 	}
 }

@@ -17,7 +17,6 @@ type listeners struct {
 // makeListeners reads the certificates of the listeners, and reloads them.
 func (a *App) makeListeners() (err error) {
 	f := a.Options.File
-	a.listeners.expiry = certificates.NewExpiry(certificates.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	if a.listeners.public, err = listenerTLS("tls", f.TLS, a.files, a.listeners.expiry); err != nil {
 		return err
 	}

@@ -34,7 +34,10 @@ routes: [{model: llama-3, draft: draft, target: target}]
 tenants:
   - {id: acme, keys_sha256: ["%x"], max_priority: high, rpm: 600, tpm: 1000000}
   - {id: globex, keys_sha256: ["%x"], rpm: 1}
-`, tokens, store.Addr(), simDraft, draft.URL(), simTarget, target.URL(), simDraft, draft.URL(), sha256.Sum256([]byte(keyHigh)), sha256.Sum256([]byte(keyLimited))))
+  - {id: initech, keys_sha256: ["%x"], models: ["code-*"]}
+  - {id: umbrella, keys_sha256: ["%x"], budgets: [{tokens: 10, per: day}]}
+`, tokens, store.Addr(), simDraft, draft.URL(), simTarget, target.URL(), simDraft, draft.URL(), sha256.Sum256([]byte(keyHigh)), sha256.Sum256([]byte(keyLimited)),
+		sha256.Sum256([]byte("key-of-initech")), sha256.Sum256([]byte("key-of-umbrella"))))
 	p = apptest.ServeFile(t, file)
 	p.Ready(t)
 	return p, file
@@ -60,10 +63,12 @@ func as(caller []string, more ...string) []string {
 // publicCalls reach every operation of the public listener, and its refusals that the error table does not have.
 var publicCalls = []call{
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: asAcme, status: 200},
-	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asAcme, "X-Priority", "low", "X-Tenant-ID", "acme", "X-RAG-Hash", "a1", "X-Request-ID", "mine-1", "X-Tier", "auto", "X-Acceptance-Mode", "default",
-		"Cache-Control", "no-cache", "X-Stainless-Retry-Count", "0", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), status: 200},
+	{method: "POST", path: chat, body: chatBody("llama-3"), status: 200, headers: as(asAcme,
+		"X-Priority", "low", "X-Tenant-ID", "acme", "X-RAG-Hash", "a1", "X-Request-ID", "mine-1", "X-Tier", "auto", "X-Acceptance-Mode", "default",
+		"Cache-Control", "no-cache", "X-Stainless-Retry-Count", "0", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")},
 	{method: "POST", path: chat, body: chatBody("llama-3", `"stream":true`, `"stream_options":{"include_usage":true}`, `"max_tokens":20`), headers: asAcme, status: 200},
-	{method: "POST", path: chat, body: chatBody("llama-3", `"max_completion_tokens":20`, `"temperature":0`, `"n":null`, `"stop":["x"]`, `"seed":1`, `"priority":7`, `"cache_salt":"x"`, `"echo":false`, `"extra_args":{}`, `"metadata":{"a":"b"}`,
+	{method: "POST", path: chat, body: chatBody("llama-3", `"max_completion_tokens":20`, `"temperature":0`, `"n":null`, `"stop":["x"]`, `"seed":1`,
+		`"priority":7`, `"cache_salt":"x"`, `"echo":false`, `"extra_args":{}`, `"metadata":{"a":"b"}`,
 		`"tools":[{"type":"function","function":{"name":"f"}}]`, `"chat_template_kwargs":{"enable_thinking":false}`), headers: as(asAcme, "X-Tier", "target"), status: 200},
 	{method: "POST", path: "/v1/completions", body: `{"model":"llama-3","prompt":"hi","max_tokens":20}`, headers: asAcme, status: 200},
 	{method: "POST", path: "/v1/completions", body: `{"model":"llama-3","prompt":[1,2,3],"logprobs":1,"max_tokens":20}`, headers: as(asAcme, "X-Tier", "target"), status: 200},
@@ -91,6 +96,8 @@ var publicCalls = []call{
 	{method: "POST", path: "/v1/embeddings", body: `{"input":"hi"}`, headers: asAcme, status: 400, wrong: true},
 	{method: "POST", path: "/v1/embeddings", body: `{"model":"llama-3","lora_path":"/x"}`, headers: asAcme, status: 400, wrong: true},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asAcme, "Cache-Control", "only-if-cached", "X-RAG-Hash", "none"), status: 504},
+	{method: "POST", path: chat, body: chatBody("llama-3"), headers: []string{"Authorization", "Bearer key-of-initech"}, status: 403},
+	{method: "POST", path: chat, body: chatBody("llama-3", `"max_tokens":500`), headers: []string{"Authorization", "Bearer key-of-umbrella"}, status: 429},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asGlobex, "Cache-Control", "no-store"), status: 200},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asGlobex, "Cache-Control", "no-store"), status: 429},
 }

@@ -114,7 +114,7 @@ func (p *servedPool) update() error {
 
 // newPool makes a pool. It watches its backends when it runs.
 func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
-	own, unwatch, err := poolCredentials(name, def, a.files)
+	own, unwatch, err := poolCredentials(name, def, a.files, a.listeners.expiry)
 	if err != nil {
 		return nil, err
 	}

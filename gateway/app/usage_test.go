@@ -283,6 +283,9 @@ func (f *usageFleet) csv(t *testing.T) {
 }
 
 func TestWithoutARedisOfItsOwnUsageIsThatOfTheProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	for url, scope := range map[string]string{"none": usage.ScopeReplica, "embedded": usage.ScopeFleet} {
 		r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: %s}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: m, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", url, simTarget, target.URL()))

@@ -42,17 +42,17 @@ func Check(f *config.File) (CheckResult, error) {
 			return CheckResult{}, err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
-		if _, _, err := poolCredentials(name, f.Pools[name], files); err != nil {
-			return CheckResult{}, err
-		}
-	}
 	if f.AdminTokensFile != "" {
 		if err := files.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}
 	expiry := certificates.NewExpiry(certificates.Options{})
+	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
+		if _, _, err := poolCredentials(name, f.Pools[name], files, expiry); err != nil {
+			return CheckResult{}, err
+		}
+	}
 	if _, err := listenerTLS("tls", f.TLS, files, expiry); err != nil {
 		return CheckResult{}, err
 	}

@@ -43,6 +43,7 @@ func TestFilesThatNoClientWouldAcceptAreRefusedAndTheLastGoodOnesStay(t *testing
 		"the key of another":            {[]string{string(good.Cert), string(other.Key)}, "key_file: is no usable key of the certificate in cert_file: private key does not match public key"},
 		"no certificate":                {[]string{"hunter2", string(good.Key)}, "cert_file: holds no certificate in PEM form"},
 		"an empty file":                 {[]string{"", string(good.Key)}, "cert_file: holds no certificate in PEM form"},
+		"half a certificate":            {[]string{string(good.Cert) + string(good.Cert[:100]), string(good.Key)}, "cert_file: holds a PEM block that is not complete"},
 		"a damaged certificate":         {[]string{string(good.Cert) + string(damaged), string(good.Key)}, "cert_file: certificate 2 cannot be parsed"},
 		"the files in the wrong order":  {[]string{string(good.Key), string(good.Cert)}, "cert_file: holds no certificate in PEM form"},
 		"no key":                        {[]string{string(good.Cert), "hunter2"}, "key_file: holds no private key in PEM form"},
@@ -110,7 +111,7 @@ func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedLog
 		reg := prometheus.NewRegistry()
-		shift := began.Sub(time.Now()) // the bubble's clock begins in 2000
+		shift := time.Until(began) // the bubble's clock begins in 2000
 		now := func() time.Time { return time.Now().Add(shift) }
 		e := NewExpiry(Options{Logger: zerolog.New(&log), Registerer: reg, Now: now})
 		l := &Listener{Setting: "tls", Expiry: e, Now: now}
@@ -146,6 +147,11 @@ func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
 		}
 		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 			t.Error(problems, err)
+		}
+		e.Set("pools.p.tls", now().Add(-day))
+		e.Forget("pools.p.tls")
+		if n := testutil.CollectAndCount(e.gauge); n != 1 || len(e.Warnings()) != 0 {
+			t.Errorf("of one that is forgotten: %d series, %q", n, e.Warnings())
 		}
 		stop()
 		<-done

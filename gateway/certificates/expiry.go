@@ -59,6 +59,14 @@ func (e *Expiry) Set(setting string, notAfter time.Time) {
 	e.notAfter[setting] = notAfter
 }
 
+// Forget drops a setting whose certificate is no longer used.
+func (e *Expiry) Forget(setting string) {
+	e.gauge.DeleteLabelValues(setting)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.notAfter, setting)
+}
+
 // Warnings lists the certificates that expire soon or have expired, by setting.
 func (e *Expiry) Warnings() []string {
 	now := e.now()

@@ -51,7 +51,7 @@ func (l *Listener) Apply(contents [][]byte) error {
 		now = l.Now()
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	pair, err := parsePair(contents[0], contents[1])
+	pair, err := ParsePair(contents[0], contents[1])
 	if err != nil {
 		return err
 	}
@@ -81,9 +81,9 @@ func valid(c *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// parsePair parses a certificate with its key. The errors of the standard library do not say which of the two files is
+// ParsePair parses a certificate with its key, in PEM. The errors of the standard library do not say which of the two files is
 // meant.
-func parsePair(cert, key []byte) (tls.Certificate, error) {
+func ParsePair(cert, key []byte) (tls.Certificate, error) {
 	chain, err := parseCertificates(cert)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("%s: %w", certFile, err)
@@ -145,6 +145,9 @@ func parseCertificates(data []byte) (list []*x509.Certificate, err error) {
 	for len(bytes.TrimSpace(data)) > 0 {
 		var b *pem.Block
 		if b, data = pem.Decode(data); b == nil {
+			if bytes.Contains(data, []byte("-----BEGIN")) {
+				return nil, errors.New("holds a PEM block that is not complete")
+			}
 			break // text after the last block
 		}
 		if b.Type != "CERTIFICATE" {

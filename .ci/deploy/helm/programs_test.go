@@ -3,15 +3,22 @@ package helm
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,11 +64,13 @@ func onThisMachine(t *testing.T, text string, d *deployment, docs []object) (pat
 			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 				t.Fatal(err)
 			}
+			certificate, privateKey := selfSigned()
 			content, ok := made[word]
 			if !ok {
 				content = map[string]string{
-					"tokens": "prometheus metrics " + secret("a") + "engines drain " + secret("b") + "ann operate " + secret("c"),
-					"keys":   "k2 " + secret("d") + "k1 " + secret("e"),
+					"tokens":  "prometheus metrics " + secret("a") + "engines drain " + secret("b") + "ann operate " + secret("c"),
+					"keys":    "k2 " + secret("d") + "k1 " + secret("e"),
+					"tls.crt": certificate, "tls.key": privateKey,
 				}[filepath.Base(at)]
 			}
 			if err := os.WriteFile(at, []byte(cmp.Or(content, secret("f"))), 0o600); err != nil {
@@ -75,6 +84,27 @@ func onThisMachine(t *testing.T, text string, d *deployment, docs []object) (pat
 	}
 	return path
 }
+
+// selfSigned is a certificate and its key, which is made once.
+var selfSigned = sync.OnceValues(func() (certificate, privateKey string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{"gateway.internal"}}
+	cert, err := x509.CreateCertificate(rand.Reader, leaf, leaf, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	encoded := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return encoded("CERTIFICATE", cert), encoded("PRIVATE KEY", der)
+})
 
 func secret(letter string) string { return strings.Repeat(letter, 64) + "\n" }
 

@@ -64,6 +64,9 @@ var mistakes = []struct{ values, field, says string }{
 	{"config: {redis: {url: 'redis://h'}}", "networkPolicy.redis.to", "missing"},
 	{"ingress: {enabled: true, hosts: [a.example.com]}", "networkPolicy.public.from", "nobody could reach"},
 	{"service: {type: LoadBalancer}", "networkPolicy.public.from", "nobody could reach"},
+	{"{config: {admin_tls: {cert_file: /run/secrets/foregate/tls/tls.crt, key_file: /run/secrets/foregate/tls/tls.key, client_ca_file: /run/secrets/foregate/tls/ca.crt}}, secretFiles: {tls: {existingSecret: s}}}", "config.admin_tls.client_ca_file", "kubelets present no certificate"},
+	{"config: {tls: {cert_file: /run/secrets/foregate/tls/tls.crt, key_file: /run/secrets/foregate/tls/tls.key}}", "config.tls.", "mounted by nothing"},
+	{"config: {tls: {cert_file: /run/secrets/foregate/tls/tls.crt}}", "/config/tls", "key_file"},
 	{"podAnnotations: {a: 1}", "/podAnnotations/a", "string"},
 }
 

@@ -41,6 +41,23 @@
 {{- toYaml $c -}}
 {{- end -}}
 
+{{/* "true" where the public listener speaks TLS. */}}
+{{- define "foregate.tls" -}}
+{{- if ternary .Values.existingConfig.tls (hasKey .Values.config "tls") (ne .Values.existingConfig.secret "") -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" where the admin listener speaks TLS. Kubelets present no certificate. */}}
+{{- define "foregate.adminTLS" -}}
+{{- if .Values.existingConfig.secret -}}
+{{- if .Values.existingConfig.adminTLS -}}true{{- end -}}
+{{- else if hasKey .Values.config "admin_tls" -}}
+{{- if dig "admin_tls" "client_ca_file" "" .Values.config -}}
+{{- fail "config.admin_tls.client_ca_file: probes of kubelets present no certificate, so no pod would become ready; remove it (operators and Prometheus show tokens)" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* The tenants of config as YAML, or of the example where config names nothing; "" is none. */}}
 {{- define "foregate.tenants" -}}
 {{- $c := .Values.config -}}
@@ -73,6 +90,11 @@
 {{- end -}}
 {{- with dig "identity" "jwt" "jwks_file" "" $c -}}
 {{- $_ := set $paths "identity.jwt.jwks_file" . -}}
+{{- end -}}
+{{- range $listener := list "tls" "admin_tls" -}}
+{{- range $name, $path := get $c $listener | default dict -}}
+{{- $_ := set $paths (printf "%s.%s" $listener $name) $path -}}
+{{- end -}}
 {{- end -}}
 {{- range $name := list "ca_file" "cert_file" "key_file" "password_file" "settings_password_file" "sentinel_password_file" -}}
 {{- with get $c.redis $name -}}
