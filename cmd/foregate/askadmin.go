@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,43 @@ func adminURL(base, path string) (*url.URL, error) {
 		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
 	return u.JoinPath(path), nil
+}
+
+// replicaFlags is for commands that ask one replica, which may be named by its configuration file.
+type replicaFlags struct {
+	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
+	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
+	tokenFlags
+}
+
+// load reads the replica's configuration file, nil if none is named.
+func (f *replicaFlags) load() (err error) {
+	if f.Config != "" {
+		f.file, err = config.Load(f.Config)
+	}
+	return err
+}
+
+// ask asks the replica for a path of its admin listener, after load, and reads the JSON object that it answers into to.
+// It returns the answer itself as well.
+func (f *replicaFlags) ask(e *env, method, path string, query url.Values, to any) ([]byte, error) {
+	admin := f.Admin
+	if f.file != nil {
+		admin = adminOf(admin, f.file)
+	}
+	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), path)
+	if err != nil {
+		return nil, err
+	}
+	at.RawQuery = query.Encode()
+	body, err := askAdmin(e, method, at, f.tokenFlags)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, to); err != nil {
+		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
+	}
+	return body, nil
 }
 
 // tokenFlags is for commands that ask an admin listener.

@@ -99,7 +99,7 @@ var arrows = map[string][]string{
 	"internal/redis/script":     {"panics"},
 	"internal/certtest":         {}, // for tests alone
 	"internal/socket":           {},
-	"internal/redistest":        {"internal/redis/connect", "internal/redis/embedded"},
+	"internal/redistest":        {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/uplot":            {},
 	"internal/yamlfile":         {},
 	"panics":                    {},

@@ -1,48 +1,32 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/config"
 )
 
 type reloadCmd struct {
-	DryRun bool   `help:"Only say what the configuration file would change."`
-	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
-	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
-	tokenFlags
+	DryRun bool `help:"Only say what the configuration file would change."`
+	replicaFlags
 }
 
 // Run has a replica read its files again, and prints what is new.
 func (c *reloadCmd) Run(e *env) error {
-	admin := c.Admin
-	if admin == "" && c.Config != "" {
-		f, err := config.Load(c.Config)
-		if err != nil {
-			return err
-		}
-		admin, c.file = f.Admin, f
-	}
-	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), "/admin/reload")
-	if err != nil {
+	if err := c.load(); err != nil {
 		return err
 	}
+	query := url.Values{}
 	if c.DryRun {
-		at.RawQuery = "dry_run=1"
-	}
-	body, err := askAdmin(e, http.MethodPost, at, c.tokenFlags)
-	if err != nil {
-		return err
+		query.Set("dry_run", "1")
 	}
 	var r gateway.ReloadResult
-	if err := json.Unmarshal(body, &r); err != nil {
-		return fmt.Errorf("%s: %w", at.Redacted(), err)
+	if _, err := c.ask(e, http.MethodPost, "/admin/reload", query, &r); err != nil {
+		return err
 	}
-	_, err = fmt.Fprint(e.stdout, reloadText(r))
+	_, err := fmt.Fprint(e.stdout, reloadText(r))
 	return err
 }
 

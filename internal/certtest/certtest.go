@@ -30,7 +30,7 @@ type Authority struct {
 // Leaf describes a certificate of an [Authority] for servers and clients.
 type Leaf struct {
 	Name      string        // common name
-	Hosts     []string      // names of the server; nil is 127.0.0.1 and localhost
+	Hosts     []string      // names and addresses of the server; nil is 127.0.0.1 and localhost
 	Starts    time.Duration // from now; 0 is an hour ago
 	Ends      time.Duration // from now; 0 is in an hour
 	ForServer bool          // not for clients
@@ -69,7 +69,14 @@ func (a *Authority) Issue(t testing.TB, l Leaf) Pair {
 		NotBefore: time.Now().Add(l.Starts), NotAfter: time.Now().Add(l.Ends), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if l.Hosts != nil {
-		c.DNSNames, c.IPAddresses = l.Hosts, nil
+		c.DNSNames, c.IPAddresses = nil, nil
+	}
+	for _, host := range l.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			c.IPAddresses = append(c.IPAddresses, ip)
+		} else {
+			c.DNSNames = append(c.DNSNames, host)
+		}
 	}
 	if !l.ForServer {
 		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
