@@ -104,7 +104,7 @@ func (p *pair) spend(t *testing.T) {
 		return true
 	})
 	apptest.Eventually(t, "the other sees what is spent", func() bool {
-		s := p.replicas[1].Budgets.States(t.Context(), a.Tenant, a.Budgets)
+		s := p.replicas[1].Budgets.States(t.Context(), []budgets.Query{{Tenant: a.Tenant, Budgets: a.Budgets}})[0]
 		return s[0].Shared && s[0].Used == 10
 	})
 }

@@ -15,19 +15,28 @@ const budgetsTime = time.Second
 
 // tenantViews returns the tenants that are listed now.
 func (a *App) tenantViews() []gateway.TenantView {
+	listed := a.identity.Tenants()
+	queries := make([]budgets.Query, len(listed))
+	for i, t := range listed {
+		queries[i].Tenant = t.ID
+		if t.Access != nil {
+			queries[i].Budgets = t.Access.Budgets
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), budgetsTime)
 	defer cancel()
+	states := a.Budgets.States(ctx, queries)
 	var out []gateway.TenantView
-	for _, t := range a.identity.Tenants() {
+	for i, t := range listed {
 		v := gateway.TenantView{
 			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
 			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
 		}
 		if t.Access != nil {
 			v.Models = t.Access.Models
-			for _, s := range a.Budgets.States(ctx, t.ID, t.Access.Budgets) {
-				v.Budgets = append(v.Budgets, budgetView(s))
-			}
+		}
+		for _, s := range states[i] {
+			v.Budgets = append(v.Budgets, budgetView(s))
 		}
 		out = append(out, v)
 	}

@@ -108,7 +108,7 @@ func (r *replica) results(kind string) int {
 // used is what a budget of a tenant has used, as this replica and Redis know it.
 func (r *replica) used(t testing.TB, tenant string, b identity.Budget) State {
 	t.Helper()
-	return r.States(t.Context(), tenant, []identity.Budget{b})[0]
+	return r.States(t.Context(), []Query{{tenant, []identity.Budget{b}}})[0][0]
 }
 
 // filled has a new Redis believed at once, as one that replicas have filled.

@@ -421,3 +421,41 @@ func TestABudgetCostsOneRoundTripWhateverItsPeriods(t *testing.T) {
 		t.Errorf("%d calls for 10 requests", got)
 	}
 }
+
+func TestTheStatesOfManyTenantsAreReadTogetherAndChangeNothing(t *testing.T) {
+	s := redistest.Start(t, "--maxclients", "1000")
+	fleet := fleetOf(t, s.Addr, patient)
+	b, hour := tokensPer(100, identity.Month), identity.Budget{NanoUSD: 5e9, Per: identity.Hour}
+	var list []Query
+	for i := range 2*flushBatch + 5 {
+		q := Query{Tenant: fmt.Sprint("t", i), Budgets: []identity.Budget{b, hour}}
+		if i%3 == 1 {
+			q.Budgets = nil
+		}
+		list = append(list, q)
+	}
+	g := fleet[0].reserve(t, Request{Tenant: "t0", Budgets: list[0].Budgets, Tokens: 7, USD: 1})
+	fleet[1].settle(t, Request{Tenant: "t515", Budgets: list[515].Budgets, Tokens: 9}, 9)
+	keys := s.Do("DBSIZE").(int64)
+	for _, r := range fleet {
+		var got [][]State
+		redistest.Eventually(t, "Redis answers in time", func() bool { // which a busy machine may not
+			got = r.States(t.Context(), list)
+			return got[0][0].Shared && got[513][1].Shared
+		})
+		if len(got) != len(list) || len(got[1]) != 0 || len(got[2]) != 2 {
+			t.Fatalf("%d states", len(got))
+		}
+		if first, last := got[0], got[515]; first[0].Reserved != 7 || first[1].Reserved != 1e9 || last[0].Used+last[0].Reserved != 9 {
+			t.Errorf("%+v, %+v", first, last)
+		}
+	}
+	if after := s.Do("DBSIZE").(int64); after != keys {
+		t.Errorf("%d keys, then %d", keys, after)
+	}
+	g.Cancel()
+	s.Kill()
+	if got := fleet[1].States(t.Context(), list[:3]); got[0][0].Shared || len(got[2]) != 2 {
+		t.Errorf("without Redis: %+v", got)
+	}
+}

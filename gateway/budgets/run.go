@@ -174,7 +174,7 @@ func (l *Ledger) tell(ctx context.Context, list []*window) bool {
 	cmds := pipe.Cmds()
 	answered := l.scripts.Exec(ctx, pipe, backgroundTime) == nil
 	for i, cmd := range cmds {
-		a, err := result(cmd, answered)
+		a, err := result(cmd, answered, 1)
 		if err == nil {
 			l.hear(calls[i], a)
 			continue

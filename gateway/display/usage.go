@@ -34,8 +34,10 @@ func Usage(w io.Writer, r *usage.Report) {
 		}
 		t.Add(append(names, usageCells(&r.Rows[i])...)...)
 	}
-	total := make([]string, max(len(r.By), 1))
-	total[0] = "total"
+	total := []string{"total"}
+	for range len(r.By) - 1 {
+		total = append(total, "")
+	}
 	t.Add(append(total, usageCells(&r.Total)...)...)
 	t.Write(w)
 }

@@ -331,7 +331,7 @@ func Admin(t Tables) ([]byte, error) {
 			"X-Should-Retry":   object{"description": "A retry cannot help.", "schema": text("false")},
 			"WWW-Authenticate": object{"description": "How to show a token, and which scope is missing.", "schema": text()},
 		},
-		security: adminSecurity,
+		parameters: object{}, security: adminSecurity,
 		kinds:    map[kind]common{plain: {refusals: []int{401, 403}}, open: {refusals: []int{401, 403}}},
 		refusing: []string{"Retry-After", "X-Should-Retry", "WWW-Authenticate"},
 	}

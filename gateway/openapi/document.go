@@ -168,7 +168,7 @@ func (d *document) answer(o operation, a answer) object {
 
 // refusal returns the response with an error body and a status.
 func (d *document) refusal(status int) object {
-	var codes, lines []string
+	codes, lines := []string{}, []string{}
 	for _, c := range d.tables.ErrorCodes {
 		if d.occurs(c) && slices.Contains(c.Statuses, status) {
 			codes = append(codes, c.Code)

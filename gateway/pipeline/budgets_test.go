@@ -16,7 +16,9 @@ func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testin
 	ledger := budgets.New(budgets.Options{})
 	inBubble(t, func(o *Options) { o.Budgets = ledger }, func(t *testing.T, b *bench) {
 		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}}}}
-		state := func() budgets.State { return ledger.States(t.Context(), "acme", acme.Access.Budgets)[0] }
+		state := func() budgets.State {
+			return ledger.States(t.Context(), []budgets.Query{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0][0]
+		}
 		first := b.ask(question{caller: acme, more: `,"max_tokens":900`})
 		if first.err != nil {
 			t.Fatal(first.err)
