@@ -271,6 +271,7 @@ func TestWhatGoesWrongHasTheGatewaysKinds(t *testing.T) {
 		"dies":         {strike: fault(loadtest.Fault{Die: true, At: late, For: time.Hour}), next: engine.ServerError},
 		"status 500":   {strike: fault(loadtest.Fault{Status: 500}), open: engine.ServerError},
 		"status 429":   {strike: fault(loadtest.Fault{Status: 429}), open: engine.Backpressure},
+		"status 401":   {strike: fault(loadtest.Fault{Status: 401}), open: engine.Unauthorized},
 		"status 400":   {strike: fault(loadtest.Fault{Status: 400}), open: engine.Rejected},
 		"hangs":        {strike: fault(loadtest.Fault{Hang: "headers"}), open: engine.Timeout},
 		"falls silent": {strike: after(late, func(b *bench) { b.pool.Backends[0].life++ }), next: engine.Stalled},
