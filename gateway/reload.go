@@ -59,7 +59,7 @@ func (g *Gateway) reload(w http.ResponseWriter, r *http.Request) {
 	result, err := g.opts.Reload(ctx, dryRun == "1")
 	result.Changes, result.Restart = append([]string{}, result.Changes...), append([]string{}, result.Restart...) // none is [], not null
 	if dryRun != "1" {
-		g.logAction(r, "reload", err).Strs("changes", result.Changes).Strs("restart", result.Restart).Int("problems", len(result.Problems)).
+		g.logAction(r, "reload", err).Int("changes", len(result.Changes)).Strs("restart", result.Restart).Int("problems", len(result.Problems)).
 			Bool("done", err == nil && len(result.Problems) == 0).Msg("operator action")
 	}
 	switch {

@@ -58,7 +58,7 @@ func TestSIGHUPPutsAChangedFileIntoForceUnderLoad(t *testing.T) {
 	p.hangUp()
 	apptest.Eventually(t, "the new backend is used", func() bool { return second.State().Requests[chat] > 0 })
 	apptest.Eventually(t, "the log tells of the signal", func() bool {
-		return strings.Contains(p.log.String(), `"signal":"hangup","changes":["pools.only: changed"],"restart":["limits"]`)
+		return strings.Contains(p.log.String(), `"signal":"hangup","changes":["pools.only: changed"],"count":1,"restart":["limits"]`)
 	})
 	write("pools: 7\n")
 	p.hangUp()

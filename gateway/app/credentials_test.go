@@ -49,13 +49,13 @@ func newGuardedEngine(t *testing.T, config *tls.Config, keys ...string) *guarded
 		e.note(r.URL.Path, strings.Join(r.Header["Authorization"], "+")+" "+strings.Join(r.Header["X-Team"], "+")+" "+name)
 		e.sim.ServeHTTP(w, r)
 	}))
-	e.Server.TLS, e.Server.Config.ErrorLog = config, log.New(io.Discard, "", 0) // handshakes fail on purpose
+	e.TLS, e.Config.ErrorLog = config, log.New(io.Discard, "", 0) // handshakes fail on purpose
 	if config == nil {
-		e.Server.Start()
+		e.Start()
 	} else {
-		e.Server.StartTLS()
+		e.StartTLS()
 	}
-	t.Cleanup(e.Server.Close)
+	t.Cleanup(e.Close)
 	return e
 }
 

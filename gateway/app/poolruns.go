@@ -56,6 +56,19 @@ func (s *poolRuns) runs(p *pool.Pool) bool {
 	return s.running[p] != nil
 }
 
+// stop ends the run of a pool at once, and reports whether it ran.
+func (s *poolRuns) stop(p *pool.Pool) bool {
+	s.mu.Lock()
+	run := s.running[p]
+	delete(s.running, p)
+	s.mu.Unlock()
+	if run == nil {
+		return false
+	}
+	run.end()
+	return true
+}
+
 // retire ends the runs of pools that r no longer has, after their last requests, and returns these pools with their
 // names, and the names of all that still run.
 func (s *poolRuns) retire(r *routing, now time.Time) (ended map[*pool.Pool]string, running []string) {
@@ -144,6 +157,7 @@ func (a *App) lookAtPools() {
 	}
 	for p, name := range ended {
 		a.forgetPool(r, name, p)
+		a.Options.Logger.Info().Str("pool", name).Msg("a pool that the configuration no longer has was ended")
 	}
 	a.queues.SetPools(running)
 }
@@ -158,7 +172,6 @@ func (a *App) forgetPool(r *routing, name string, p *pool.Pool) {
 	}
 	p.ForgetMetrics(func(backend string) bool { return !slices.Contains(ids, backend) })
 	a.Breakers.Retain(name, ids)
-	a.Options.Logger.Info().Str("pool", name).Msg("a pool that the configuration no longer has was ended")
 }
 
 // queueNames returns the pools that requests may wait for: those of r, and those that still run.

@@ -20,6 +20,8 @@ const (
 	configSetting = "config"
 	// discoveryWait is the longest wait for the first backends of a pool that replaces a running one.
 	discoveryWait = 3 * time.Second
+	// maxLoggedChanges bounds a line of the log: a file may change thousands of tenants.
+	maxLoggedChanges = 16
 )
 
 // watchConfig has the configuration file read again when it changes.
@@ -76,7 +78,7 @@ func (a *App) applyConfig(data []byte) error {
 			return err
 		}
 		a.changes.Store(&r.Changes)
-		a.Options.Logger.Info().Strs("changes", r.Changes).Msg("the configuration file was read again; its changes are in force")
+		a.Options.Logger.Info().Strs("changes", r.Changes[:min(len(r.Changes), maxLoggedChanges)]).Int("count", len(r.Changes)).Msg("the configuration file was read again; its changes are in force")
 	}
 	if before := *a.restart.Load(); len(r.Restart) > 0 && !slices.Equal(before, r.Restart) {
 		a.Options.Logger.Warn().Strs("fields", r.Restart).Msg("these fields of the configuration file differ, and keep their old values until this replica starts again")
@@ -95,16 +97,31 @@ func (a *App) replaceRouting(f *config.File) error {
 	defer a.reloading.Unlock()
 	was := a.routing.Load()
 	next, err := a.newRouting(f, was)
+	if err == nil {
+		err = a.begin(next, was)
+	}
+	if err == nil {
+		err = a.setRights(f, rights)
+	}
 	if err != nil {
+		a.abandon(next, was)
 		return err
-	}
-	if err := a.begin(next, was); err != nil {
-		return err
-	}
-	if err := a.setRights(f, rights); err != nil {
-		return err // the pools that were begun end as if the configuration no longer had them
 	}
 	return a.putInForce(next)
+}
+
+// abandon ends the pools of next that was does not have. No request has seen them.
+func (a *App) abandon(next, was *routing) {
+	for name, p := range next.pools {
+		if was.pool(name) == p.Pool {
+			continue
+		}
+		if !a.runs.stop(p.Pool) {
+			p.unwatch()
+		}
+		a.forgetPool(was, name, p.Pool)
+	}
+	a.queues.SetPools(a.runs.queueNames(was))
 }
 
 // begin starts the pools of next that was does not have, and waits for the backends of those that replace one with
@@ -227,9 +244,9 @@ func (a *App) reloadOn(ctx context.Context, s os.Signal) {
 	result, err := a.Reload(ctx, false)
 	log := a.Options.Logger.Info()
 	if err != nil || len(result.Problems) > 0 {
-		log = a.Options.Logger.Warn().Err(err).Strs("problems", result.Problems)
+		log = a.Options.Logger.Warn().Err(err).Strs("problems", result.Problems[:min(len(result.Problems), maxLoggedChanges)])
 	}
-	log.Stringer("signal", s).Strs("changes", result.Changes).Strs("restart", result.Restart).Msg("files were read again because of a signal")
+	log.Stringer("signal", s).Strs("changes", result.Changes[:min(len(result.Changes), maxLoggedChanges)]).Int("count", len(result.Changes)).Strs("restart", result.Restart).Msg("files were read again because of a signal")
 }
 
 // tryReload reports what the configuration file would change, and changes nothing.

@@ -252,3 +252,25 @@ func TestAReplicaWithoutAFileSaysThatThereIsNothingToReload(t *testing.T) {
 		t.Errorf("status %d: %s", status, body)
 	}
 }
+
+// TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome has a pool's backends discovered in a file that names nobody.
+func TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long") // it waits for the backends
+	}
+	w := startReloads(t)
+	nobody := filepath.Join(t.TempDir(), "backends")
+	rotateFile(t, nobody, "# nobody\n")
+	discovered := strings.Replace(reloadFile("m", "", reloadRoute), "backends: []", fmt.Sprintf("discover: %q", "file://"+nobody), 1)
+	rotateFile(t, w.path, discovered)
+	status, r := w.reload(t, "")
+	if status != http.StatusUnprocessableEntity || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "config: pools: only found no backend within 3s") {
+		t.Errorf("status %d, %+v", status, r)
+	}
+	apptest.Post(t, w.URL+chat, chatBody(routeUsual, `"max_tokens":3`))
+	rotateFile(t, nobody, w.sims[2].URL()+"\n")
+	apptest.Within(t, 20*time.Second, "the pool replaces the old one when it finds a backend", func() bool {
+		_, body := apptest.Get(t, w.Admin+"/admin/backends")
+		return strings.Contains(body, w.sims[2].URL()) && !strings.Contains(body, w.sims[0].URL())
+	})
+}

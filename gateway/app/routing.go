@@ -61,7 +61,7 @@ func (r *routing) pool(name string) *pool.Pool {
 func (r *routing) poolNames() []string { return slices.Sorted(maps.Keys(r.pools)) }
 
 // newRouting makes the routing of a file. Pools that the file does not make different are those of was; nothing of was is
-// changed.
+// changed. With an error it returns what it has made.
 func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	r := &routing{
 		file: f, routes: make(map[string]config.Route, len(f.Routes)), pools: make(map[string]*servedPool, len(f.Pools)),
@@ -74,8 +74,7 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 		}
 		p, err := a.newPool(name, def)
 		if err != nil {
-			r.unwatchNew(was)
-			return nil, err
+			return r, err
 		}
 		r.pools[name] = p
 	}
@@ -86,15 +85,6 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 		}
 	}
 	return r, nil
-}
-
-// unwatchNew ends the watching of files of pools that was does not have.
-func (r *routing) unwatchNew(was *routing) {
-	for name, p := range r.pools {
-		if was.pool(name) != p.Pool {
-			p.unwatch()
-		}
-	}
 }
 
 // samePool reports whether a running pool can take over a new definition: the engines are of the same kind, and are found

@@ -104,12 +104,12 @@ func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
 // budgetWarnings names tenants whose budgets cannot be enforced: in dollars, on routes whose pools cost nothing, and all
 // budgets without Redis, if they must last longer than the process.
 func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
-	var dollars, any []string
+	var dollars, all []string
 	note := func(who string, a *identity.Access) {
 		if !a.HasBudgets() {
 			return
 		}
-		any = append(any, who)
+		all = append(all, who)
 		if slices.ContainsFunc(a.Budgets, func(b identity.Budget) bool { return b.NanoUSD > 0 }) {
 			dollars = append(dollars, who)
 		}
@@ -125,8 +125,8 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 		out = append(out, fmt.Sprintf("the budgets in USD of %s are not enforced for requests to %s, which %s no usd_per_hour: they are charged nothing; set usd_per_hour",
 			display.List(dollars), display.List(free), display.Plural(len(free), "has", "have")))
 	}
-	if len(any) > 0 && f.Redis.URL == "none" {
-		out = append(out, fmt.Sprintf("redis.url is none: the budgets of %s begin anew whenever this process starts, and every replica counts its own", display.List(any)))
+	if len(all) > 0 && f.Redis.URL == "none" {
+		out = append(out, fmt.Sprintf("redis.url is none: the budgets of %s begin anew whenever this process starts, and every replica counts its own", display.List(all)))
 	}
 	return out
 }

@@ -14,7 +14,7 @@ const keepUnused = time.Minute
 // of its own, because a transport shares its connections among all requests to one address. They are safe for concurrent
 // use.
 type Transports struct {
-	make  func(*tls.Config) http.RoundTripper
+	open  func(*tls.Config) http.RoundTripper
 	plain http.RoundTripper // for credentials without TLS
 
 	mu    sync.Mutex
@@ -28,8 +28,8 @@ type used struct {
 }
 
 // NewTransports returns Transports whose members are made by a function, for a TLS identity or for nil.
-func NewTransports(make func(*tls.Config) http.RoundTripper) *Transports {
-	return &Transports{make: make, plain: make(nil), byTLS: map[*tls.Config]*used{}}
+func NewTransports(open func(*tls.Config) http.RoundTripper) *Transports {
+	return &Transports{open: open, plain: open(nil), byTLS: map[*tls.Config]*used{}}
 }
 
 // RoundTrip sends a request with credentials. It does not change the request.
@@ -63,7 +63,7 @@ func (t *Transports) of(config *tls.Config) http.RoundTripper {
 			delete(t.byTLS, old)
 		}
 	}
-	u := &used{t.make(config), now}
+	u := &used{t.open(config), now}
 	t.byTLS[config] = u
 	return u.transport
 }
