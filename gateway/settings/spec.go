@@ -229,7 +229,7 @@ var specs = sorted([]Spec{
 		duration(10*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Client.BodyStart })),
 	fleet("timeout.body", "60s", "Longest time for a client to send its whole request body.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Body })),
-	route("timeout.write", "10s", "How long a client may block one write of its answer. Then its connection is closed and its generation is cancelled.",
+	route("timeout.write", "10s", "How long a client may block one write of its answer. Then its connection is closed, or with HTTP/2 its stream, and its generation is cancelled. With HTTP/2 a connection that takes no byte for a minute is closed in any case.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Write })),
 	route("timeout.draft_first_token", "5s", "Longest wait for the first token of the draft pool.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.DraftFirstToken })),
