@@ -45,10 +45,15 @@ type replicaFlags struct {
 	tokenFlags
 }
 
-// load reads the replica's configuration file, nil if none is named.
-func (f *replicaFlags) load() (err error) {
-	if f.Config != "" {
-		f.file, err = config.Load(f.Config)
+// load reads the replica's configuration file. With --admin it is only where a token may be, so it may be missing.
+func (f *replicaFlags) load() error {
+	if f.Config == "" {
+		return nil
+	}
+	file, err := config.Load(f.Config)
+	if err == nil || f.Admin != "" {
+		f.file = file
+		return nil
 	}
 	return err
 }
