@@ -27,7 +27,7 @@ const (
 type Options struct {
 	Evidence *evidence.Store
 	Config   func(route string) *plan.Config // live
-	Routes   func() []string                 // whose phases are logged at the start; nil: none
+	Routes   func() []string                 // whose phases are logged at the start
 	Logger   zerolog.Logger
 	// Economics returns what the requests of a key are like; nil: unknown.
 	Economics func(k risk.Key) Economics
@@ -62,9 +62,6 @@ func New(o Options) *Watcher {
 	s := &Watcher{book: o.Evidence, config: o.Config, routes: o.Routes, log: o.Logger, now: o.Now, economics: o.Economics}
 	if s.now == nil {
 		s.now = time.Now
-	}
-	if s.routes == nil {
-		s.routes = func() []string { return nil }
 	}
 	return s
 }
