@@ -163,6 +163,10 @@ func TestABackendThatLeavesWhileOthersAreAskedIsNotPicked(t *testing.T) {
 		}
 	}
 	leave = func() { b.replace([]string{"http://d"}) }
+	if l := pick(t, b.Pool, Demand{PromptTokens: 10}); l.Backend() != "d" {
+		t.Errorf("%s was picked, and all but d had left", l.Backend())
+	}
+	leave = func() { b.replace(nil) }
 	if _, err := b.pick(Demand{PromptTokens: 10}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v, want none: all had left", err)
 	}

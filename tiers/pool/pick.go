@@ -10,12 +10,28 @@ import (
 // PickInto chooses a backend and makes l a lease on it; the request counts there until Done. The error is a
 // *NoBackendError, or a *FullError if backends only exceed the demand's limits; l is then unchanged. In a large pool it
 // tries a sample first, then all. A round has four steps: select backends (sample, all), query breaker, index and fleet
-// (ask), decide under the lock (decide), and notify (tell).
+// (ask), decide under the lock (decide), and notify (tell). If the backends were replaced meanwhile, a round that finds
+// none is repeated.
 func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	r := p.scratch.Get().(*round)
 	defer p.scratch.Put(r)
-	r.begin(p, d)
 	r.turn = p.turn.Add(1) - 1
+	for {
+		set := p.set.Load()
+		err := p.pickOnce(r, d, l)
+		if err == nil {
+			p.tell(r, l)
+			return nil
+		}
+		if p.set.Load() == set {
+			return err
+		}
+	}
+}
+
+// pickOnce makes one round over the backends that there are at its begin.
+func (p *Pool) pickOnce(r *round, d *Demand, l *Lease) error {
+	r.begin(p, d)
 	err := errNotScraped
 	if len(r.set) > maxCandidates {
 		p.sample(r, d)
@@ -27,11 +43,7 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 		r.ask(p, d)
 		err = p.decide(r, d, l)
 	}
-	if err != nil {
-		return err
-	}
-	p.tell(r, l)
-	return nil
+	return err
 }
 
 // decide chooses one of the round's backends and commits the choice.
