@@ -83,7 +83,7 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 		if i == 10_000 {
 			t.Fatal("no key belongs to the other node")
 		}
-		if _, has, _ := c.of(t, fmt.Sprint("foregate:cache:", i)); has == others[0] {
+		if _, has, _ := c.of(t, fmt.Sprint("foregate:cache:", i)); has.server == others[0].server {
 			theirs = fmt.Sprint("foregate:cache:", i)
 		}
 	}

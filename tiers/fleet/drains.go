@@ -121,7 +121,7 @@ func (f *Fleet) receiveDrains(values []any) {
 // applyDrains updates every pool whose drains changed: by Redis, or because one expired, which works without
 // Redis.
 func (f *Fleet) applyDrains(now int64) {
-	for _, p := range *f.pools.Load() {
+	for _, p := range f.pools.Load().all {
 		drained := map[string]string{}
 		for field, d := range f.drains {
 			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.expired(now) {

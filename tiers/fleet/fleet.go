@@ -93,8 +93,11 @@ type Fleet struct {
 	problems       map[string]bool  // active problems, for one log line each
 }
 
-// pools are the pools by name. They are never changed, only replaced.
-type pools map[string]*pool
+// pools are the pools, in the order of [Fleet.SetPools]. They are never changed, only replaced.
+type pools struct {
+	all    []*pool
+	byName map[string]*pool
+}
 
 // clock is the last known time of Redis.
 type clock struct {
@@ -169,28 +172,31 @@ func New(o Options) (*Fleet, error) {
 // SetPools replaces the pools from the next tick on. A new one receives what other replicas have shared of its name; one
 // that stays goes on. An error changes nothing. Only one SetPools may run at a time.
 func (f *Fleet) SetPools(all []Pool) error {
-	was, next := *f.pools.Load(), make(pools, len(all))
+	was, next := f.pools.Load(), &pools{byName: make(map[string]*pool, len(all))}
 	for _, p := range all {
 		name := p.Name()
 		switch {
 		case name == "" || strings.Contains(name, "/"):
 			return fmt.Errorf("fleet: pool name %q is empty or has a slash", name)
-		case next[name] != nil:
+		case next.byName[name] != nil:
 			return fmt.Errorf("fleet: two pools are named %q", name)
 		}
-		if next[name] = was[name]; next[name] == nil || next[name].Pool != p {
-			next[name] = &pool{
+		own := was.byName[name]
+		if own == nil || own.Pool != p {
+			own = &pool{
 				Pool: p, name: name, pressure: keyPressure + name, placed: keyPlaced + name,
 				toPublish: map[string]pressure.Reading{}, readings: map[string]field{}, spareReadings: map[string]field{},
 			}
 		}
+		next.byName[name] = own
+		next.all = append(next.all, own)
 	}
-	f.pools.Store(&next)
+	f.pools.Store(next)
 	return nil
 }
 
 // pool returns the pool with a name, or nil.
-func (f *Fleet) pool(name string) *pool { return (*f.pools.Load())[name] }
+func (f *Fleet) pool(name string) *pool { return f.pools.Load().byName[name] }
 
 // Self is this replica's id.
 func (f *Fleet) Self() string { return f.self }

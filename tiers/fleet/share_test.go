@@ -156,7 +156,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 				if members == (key == keyReplicas) || readings == (key == keyPressure+"small") || placed == (key == keyPlaced+"small") || drains == (key == keyDrain) {
 					t.Errorf("work: members %v, readings %v, placements %v, drains %v", members, readings, placed, drains)
 				}
-				mute := o.Dialer != nil && key == keyPlaced+"small" // miniredis reads any type as an empty log
+				mute := strings.HasSuffix(t.Name(), "/miniredis") && key == keyPlaced+"small" // miniredis reads any type as an empty log
 				wrong, well, lines := "of no use", "well again", 1
 				if key == keyReplicas { // one for each lower level
 					wrong, well, lines = "who else lives cannot be read", "shared with others", 2

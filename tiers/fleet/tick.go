@@ -99,7 +99,7 @@ func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
 	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
 	tidy := f.dueToTidy(t.at)
-	for _, p := range *f.pools.Load() {
+	for _, p := range f.pools.Load().all {
 		readings, places := p.take()
 		packed, left := encodePlacements(places)
 		f.metrics.dropped.Add(float64(left))
