@@ -91,7 +91,6 @@ type Options struct {
 	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
 	Cache         *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
-	ServedModels  func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
 	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
 	Risk          func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
@@ -190,7 +189,7 @@ func New(o Options) (*Gateway, error) {
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
 		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
-		CacheConfig: g.opts.CacheConfig, ServedModels: g.opts.ServedModels, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
+		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")

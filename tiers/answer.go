@@ -54,7 +54,7 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 // newAnswer returns a request and its answer, which has not started. What it needs of the stack is free again when the answer
 // waits for its engine.
 func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, error) {
-	rt, err := c.Route(a.Body.Model)
+	rt, err := c.routeOf(a.Route, a.Body.Model)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,7 +35,11 @@ type Route struct {
 	Config        func() plan.Config // live
 
 	Prices func() economy.Prices // per token of its pools; nil: unknown
+	Serves Served                // what its pools serve, for keys of answers
 }
+
+// Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
+type Served struct{ Draft, Target string }
 
 // Options configure a [Cascade].
 type Options struct {
@@ -175,6 +179,14 @@ func (c *Cascade) Route(model string) (*Route, error) {
 		return rt, nil
 	}
 	return nil, ErrUnknownModel
+}
+
+// routeOf returns the route that a request has kept, or the current one of its model.
+func (c *Cascade) routeOf(kept *Route, model string) (*Route, error) {
+	if kept != nil {
+		return kept, nil
+	}
+	return c.Route(model)
 }
 
 // ErrUnknownModel is returned for a model without a route.

@@ -19,6 +19,7 @@ import (
 type Forward struct {
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
+	Route    *Route          // as Request.Route
 	Bytes    int             // of the body
 	Tenant   string
 	Class    int8        // as Request.Class
@@ -36,7 +37,7 @@ type Forward struct {
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
 	w := c.services.World
 	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
-	rt, err := c.Route(f.Envelope.Name)
+	rt, err := c.routeOf(f.Route, f.Envelope.Name)
 	if err != nil {
 		return rc, err
 	}

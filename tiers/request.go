@@ -12,6 +12,7 @@ import (
 // Request is one request to the cascade.
 type Request struct {
 	Body              *openai.Request
+	Route             *Route            // of its model, if it was read before; nil: the current one
 	Tier              plan.Tier         // demanded; "" is Auto
 	ID                string            // unique, made by the gateway; ids of calls and answers begin with it
 	Tenant            string            // whose it is

@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/tiers"
 )
 
 // sealer seals answers with the keys of the configured file, which is reloaded when it changes.
@@ -92,16 +93,14 @@ func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
 	return func(ctx context.Context, s cache.Scope) (bool, error) { return cache.Purge(ctx, control, s) }
 }
 
-// served returns the model and revision of a route's pools; draft is "" without a draft pool.
-func (a *App) served(route string) (draft, target string) {
-	r := a.routing.Load()
+// served returns the model and revision of a route's pools.
+func served(f *config.File, rt config.Route) tiers.Served {
 	name := func(pool string) string {
-		def, ok := r.file.Pools[pool]
+		def, ok := f.Pools[pool]
 		if !ok || def.Revision == "" {
 			return def.Model
 		}
 		return def.Model + " " + def.Revision // neither holds a space
 	}
-	def := r.routes[route]
-	return name(def.Draft), name(def.Target)
+	return tiers.Served{Draft: name(rt.Draft), Target: name(rt.Target)}
 }

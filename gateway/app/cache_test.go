@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers"
 )
 
 func TestWhatAPoolServesIsItsModelAndRevision(t *testing.T) {
@@ -16,11 +17,9 @@ routes: [{model: both, draft: small, target: large}, {model: alone, target: smal
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{}
-	a.routing.Store(&routing{file: f, routes: map[string]config.Route{"both": f.Routes[0], "alone": f.Routes[1]}})
-	for route, want := range map[string][2]string{"both": {"s 2026-01", "l"}, "alone": {"", "s 2026-01"}, "none": {}} {
-		if draft, target := a.served(route); draft != want[0] || target != want[1] {
-			t.Errorf("%s: %q and %q, want %q", route, draft, target, want)
+	for i, want := range []tiers.Served{{Draft: "s 2026-01", Target: "l"}, {Target: "s 2026-01"}} {
+		if got := served(f, f.Routes[i]); got != want {
+			t.Errorf("%s: %+v, want %+v", f.Routes[i].Model, got, want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (a *App) serving() gateway.Options {
 		Timeouts:  a.timeouts,
 		Allow:     func(route string) []string { return a.routing.Load().routes[route].AllowFields },
 		Models:    a.models,
-		Cache:     a.Cache, CacheConfig: a.cacheConfig, ServedModels: a.served, Generations: a.Generations, Salt: a.salt,
+		Cache:     a.Cache, CacheConfig: a.cacheConfig, Generations: a.Generations, Salt: a.salt,
 		Drain: gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 	}
 	return o

@@ -72,6 +72,9 @@ func (a *App) applyConfig(data []byte) error {
 	if err != nil {
 		return err
 	}
+	if _, err := Check(next); err != nil { // files that it names, which a restart would refuse
+		return err
+	}
 	r := config.Reload(a.file(), next)
 	if len(r.Changes) > 0 {
 		if err := a.replaceRouting(r.File); err != nil {
@@ -125,7 +128,7 @@ func (a *App) abandon(next, was *routing) {
 }
 
 // begin starts the pools of next that was does not have, and waits for the backends of those that replace one with
-// backends.
+// backends, under the same name or on a route.
 func (a *App) begin(next, was *routing) error {
 	a.queues.SetPools(append(a.runs.queueNames(was), next.poolNames()...))
 	var awaited []string
@@ -134,8 +137,11 @@ func (a *App) begin(next, was *routing) error {
 		if old == next.pools[name].Pool {
 			continue
 		}
+		if old != nil {
+			next.pools[name].TakeDrains(old)
+		}
 		a.runs.start(name, next.pools[name])
-		if old != nil && len(old.Snapshot()) > 0 && a.runs.runs(next.pools[name].Pool) {
+		if next.replaces(was, name) && a.runs.runs(next.pools[name].Pool) {
 			awaited = append(awaited, name)
 		}
 	}
@@ -159,7 +165,12 @@ func (a *App) putInForce(next *routing) error {
 			return err
 		}
 	}
-	a.routing.Store(next)
+	was := a.routing.Swap(next)
+	for name, p := range was.pools {
+		if next.pool(name) != p.Pool {
+			p.Retire()
+		}
+	}
 	a.Settings.SetRoutes(a.routes())
 	if err := a.cascade.SetRoutes(a.tierRoutes(next)); err != nil {
 		return err

@@ -268,6 +268,12 @@ func TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome(t *testing.T) {
 		t.Errorf("status %d, %+v", status, r)
 	}
 	apptest.Post(t, w.URL+chat, chatBody(routeUsual, `"max_tokens":3`))
+	renamed := strings.ReplaceAll(strings.ReplaceAll(discovered, "only:", "other:"), "target: only", "target: other")
+	rotateFile(t, w.path, renamed)
+	if status, r := w.reload(t, ""); status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(r.Problems), "other found no backend") {
+		t.Errorf("a route moves to a pool without backends: status %d, %+v", status, r)
+	}
+	rotateFile(t, w.path, discovered)
 	rotateFile(t, nobody, w.sims[2].URL()+"\n")
 	apptest.Within(t, 20*time.Second, "the pool replaces the old one when it finds a backend", func() bool {
 		_, body := apptest.Get(t, w.Admin+"/admin/backends")

@@ -93,6 +93,22 @@ func samePool(a, b config.Pool) bool {
 	return a.Model == b.Model && a.Discover == b.Discover && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS
 }
 
+// replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of its role on a
+// route.
+func (r *routing) replaces(was *routing, name string) bool {
+	served := func(old *pool.Pool) bool { return old != nil && len(old.Snapshot()) > 0 }
+	if served(was.pool(name)) {
+		return true
+	}
+	for model, rt := range r.routes {
+		before, known := was.routes[model]
+		if known && (rt.Target == name && served(was.pool(before.Target)) || rt.Draft == name && served(was.pool(before.Draft))) {
+			return true
+		}
+	}
+	return false
+}
+
 // update gives a running pool what is new in its definition.
 func (p *servedPool) update() error {
 	p.SetPrice(p.def.USDPerHour)
@@ -139,7 +155,7 @@ func (a *App) tierRoutes(r *routing) []tiers.Route {
 		out = append(out, tiers.Route{
 			Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
 			Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
-			Prices: r.prices(def),
+			Prices: r.prices(def), Serves: served(r.file, def),
 		})
 	}
 	return out

@@ -14,15 +14,15 @@ type Reloaded struct {
 }
 
 // Reload returns what becomes of running when next is read. A process takes over pools, routes, and the rights of
-// tenants. Tenants stay as they are if identity.mode differs, because their list is written for the mode. Both files are
-// valid, as Parse returns them, and are not changed.
+// tenants. The rights of tenants stay as they are if identity.mode or the path tenants_file differs: their list is written
+// for the mode, and is where the path says. Both files are valid, as Parse returns them, and are not changed.
 func Reload(running, next *File) Reloaded {
 	now := *running
 	r := Reloaded{File: &now}
 	now.Pools, now.Routes = next.Pools, next.Routes
 	r.add(changesOf("pools.", running.Pools, next.Pools))
 	r.add(changesOf("routes.", byModel(running.Routes), byModel(next.Routes)))
-	if running.Identity.Mode == next.Identity.Mode {
+	if running.Identity.Mode == next.Identity.Mode && running.TenantsFile == next.TenantsFile {
 		now.Tenants, now.Identity.DefaultTenant, now.Identity.UnlistedTenants = next.Tenants, next.Identity.DefaultTenant, next.Identity.UnlistedTenants
 		r.add(changesOf("tenants.", byID(running.Tenants), byID(next.Tenants)))
 		r.changed("identity.default_tenant", running.Identity.DefaultTenant, next.Identity.DefaultTenant)

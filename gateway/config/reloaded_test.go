@@ -85,6 +85,21 @@ func TestTenantsOfAnotherModeAreNotTakenOver(t *testing.T) {
 	}
 }
 
+// TestTenantsThatMoveIntoAFileStayUntilTheRestart guards against a list that is empty for a while: the file is read after
+// the restart only.
+func TestTenantsThatMoveIntoAFileStayUntilTheRestart(t *testing.T) {
+	running, next := parsed(t, reloadBase), parsed(t, reloadBase)
+	next.TenantsFile, next.Tenants = "/run/tenants.yaml", nil
+	for _, r := range []Reloaded{Reload(running, next), Reload(next, running)} {
+		if len(r.Changes) > 0 || !cmp.Equal(r.Restart, []string{"tenants", "tenants_file"}) {
+			t.Errorf("changes %v, restart %v", r.Changes, r.Restart)
+		}
+	}
+	if r := Reload(running, next); !cmp.Equal(r.File, running) {
+		t.Errorf("in force: %+v", r.File)
+	}
+}
+
 // TestEveryFieldIsReloadedOrWaitsForARestart changes each field of a file, and expects that the difference is reported.
 func TestEveryFieldIsReloadedOrWaitsForARestart(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[File]()) {

@@ -32,7 +32,7 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 	}
 	defer func() { grant.settle(about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
-		Path: in.Path, Envelope: in.Envelope, Bytes: in.Bytes, Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
+		Path: in.Path, Envelope: in.Envelope, Route: in.Route, Bytes: in.Bytes, Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
 		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
 	}, &sink{to, record})
 	return err

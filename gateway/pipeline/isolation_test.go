@@ -90,7 +90,6 @@ func newKeyer(t testing.TB) *keyer {
 	}
 	k.p = New(Options{
 		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{Enabled: true} },
-		ServedModels: func(string) (draft, target string) { return "small", "big" },
 	})
 	return k
 }
@@ -126,7 +125,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
+	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: tiers.Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
 	in := Request{Metadata: &Metadata{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Demand: stricter}

@@ -118,7 +118,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		grant.settle(need.used(rc), rc)
 	}()
 	a := tiers.Request{
-		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
+		Body: q.Body.Request, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
 		Sent: c.sentPrefix, Confirmation: c.confirmation, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
 		Retainer: q.Retainer,

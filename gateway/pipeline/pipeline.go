@@ -65,15 +65,14 @@ type Budgets interface {
 
 // Options wires a Pipeline.
 type Options struct {
-	Cascade      Cascade
-	Limiter      Limiter                                   // nil is one for this replica only
-	Budgets      Budgets                                   // nil is a ledger for this replica only
-	HighShare    func() float64                            // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
-	Store        Store                                     // nil stores no answers
-	Generations  Generations                               // nil shares none
-	CacheConfig  func(route string) cache.Config           // live; nil is the zero Config
-	ServedModels func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil is none
-	Salt         func(tenant string) string                // separates tenants in the engines' prefix caches; nil does not
+	Cascade     Cascade
+	Limiter     Limiter                         // nil is one for this replica only
+	Budgets     Budgets                         // nil is a ledger for this replica only
+	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
+	Store       Store                           // nil stores no answers
+	Generations Generations                     // nil shares none
+	CacheConfig func(route string) cache.Config // live; nil is the zero Config
+	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 
 	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way; nil is never
 	OnPanic        func(id string, value any) // is called after a panic in a shared generation; nil is none
@@ -111,9 +110,6 @@ func New(o Options) *Pipeline {
 	}
 	if o.CacheConfig == nil {
 		o.CacheConfig = func(string) cache.Config { return cache.Config{} }
-	}
-	if o.ServedModels == nil {
-		o.ServedModels = func(string) (draft, target string) { return "", "" }
 	}
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }

@@ -29,7 +29,7 @@ func (p *shareKey) make(q *request) bool {
 	if p.plan.Judged { // with a stricter setting, answers that were accepted before are not served
 		p.parts.Tier = string(plan.Auto) + " " + q.draftConfig.Fingerprint()
 	}
-	p.parts.Draft, p.parts.Target = o.ServedModels(q.Route.Model)
+	p.parts.Draft, p.parts.Target = q.Route.Serves.Draft, q.Route.Serves.Target
 	p.parts.Epochs, p.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
 	if p.key, p.fromRecent = q.Body.recent.keyOf(&p.parts); p.fromRecent {
 		return true

@@ -110,7 +110,7 @@ func (w *Watcher) Watch(f File) (end func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files = append(w.files, added)
-	w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
+	w.show(f.Setting)
 	return func() { w.end(added) }, nil
 }
 
@@ -122,7 +122,21 @@ func (w *Watcher) end(f *watched) {
 	if !slices.ContainsFunc(w.files, func(other *watched) bool { return other.Setting == f.Setting }) {
 		w.metrics.lastReloadSuccessful.DeleteLabelValues(f.Setting)
 		w.metrics.reloads.DeleteLabelValues(f.Setting)
+		return
 	}
+	w.show(f.Setting)
+}
+
+// show updates the metric of a setting from all its files: after a reload of the configuration it may have two for a
+// while. w.mu is held.
+func (w *Watcher) show(setting string) {
+	good := 1.0
+	for _, f := range w.files {
+		if f.Setting == setting && f.state.Error != "" {
+			good = 0
+		}
+	}
+	w.metrics.lastReloadSuccessful.WithLabelValues(setting).Set(good)
 }
 
 // Run checks the files every two seconds until ctx ends.
@@ -200,21 +214,19 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 	if !slices.Contains(w.files, f) { // its watching ended meanwhile
 		return
 	}
+	defer w.show(f.Setting)
 	failed := f.state.Error
 	switch {
 	case err != nil:
 		if f.state.Error = err.Error(); f.state.Error != failed {
-			w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(0)
 			w.log.Warn().Str("setting", f.Setting).Err(err).Msg("a file cannot be put into force; its last good content stays in force")
 		}
 	case changed:
 		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1, WorldReadable: f.state.WorldReadable}
-		w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
 		w.metrics.reloads.WithLabelValues(f.Setting).Inc()
 		w.log.Info().Str("setting", f.Setting).Msg("a file was read again; its new content is in force")
 	case failed != "" && f.read == f.applied:
 		f.state.Error = ""
-		w.metrics.lastReloadSuccessful.WithLabelValues(f.Setting).Set(1)
 		w.log.Info().Str("setting", f.Setting).Msg("a file is as it was before; its content is in force")
 	}
 }

@@ -266,3 +266,34 @@ func TestACheckOfAWatcherThatDoesNotRunEndsWithItsCaller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTwoFilesOfASettingShowTheWorstState has a pool replaced by one whose credentials are in another file.
+func TestTwoFilesOfASettingShowTheWorstState(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	w := New(Options{Registerer: reg})
+	dir := t.TempDir()
+	watch := func(name string) (path string, end func()) {
+		path = filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		end, err := w.Watch(File{Setting: "pools.p.auth.api_key_file", Paths: []string{path}, Max: 10, Apply: func([][]byte) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path, end
+	}
+	old, endOld := watch("v1")
+	_, endNew := watch("v2")
+	defer endNew()
+	if err := os.Remove(old); err != nil {
+		t.Fatal(err)
+	}
+	good := w.metrics.lastReloadSuccessful.WithLabelValues("pools.p.auth.api_key_file")
+	if w.check(true); testutil.ToFloat64(good) != 0 {
+		t.Error("a missing file is not shown")
+	}
+	if endOld(); testutil.ToFloat64(good) != 1 {
+		t.Error("the state of a file that is no longer watched is still shown")
+	}
+}

@@ -21,6 +21,10 @@ type ledger struct {
 	mu    sync.Mutex
 	books map[Day]*book
 	held  int // rows of all books
+
+	// The last sequence number that was used, of any day: a day that was settled may begin again with a late request, and
+	// Redis knows its old numbers.
+	number int64
 }
 
 // book is one day of a ledger.
@@ -28,7 +32,6 @@ type book struct {
 	rows map[rowKey]*row
 
 	// Of the goroutine that writes to Redis.
-	number   int64  // the last sequence number that was used
 	acked    int64  // the last one that Redis has confirmed
 	settling *batch // sent, and not confirmed
 }
@@ -141,8 +144,7 @@ func (l *ledger) report(day Day) *batch {
 	if b == nil {
 		return nil
 	}
-	b.number++
-	out := &batch{number: b.number}
+	out := &batch{number: l.next()}
 	for key, r := range b.rows {
 		if len(out.keys) == batchRows {
 			break
@@ -167,8 +169,7 @@ func (l *ledger) settlement(day Day) *batch {
 		}
 		return b.settling
 	}
-	b.number++
-	out := &batch{number: b.number, settle: true}
+	out := &batch{number: l.next(), settle: true}
 	for key, r := range b.rows {
 		if len(out.keys) == batchRows {
 			break
@@ -183,6 +184,12 @@ func (l *ledger) settlement(day Day) *batch {
 type outcome struct {
 	status int64 // 1 written, 0 the number is known, -1 the hash is full
 	before int64 // the process' last number before
+}
+
+// next returns a new sequence number. l.mu is held.
+func (l *ledger) next() int64 {
+	l.number++
+	return l.number
 }
 
 // written takes Redis' answer. It reports whether the batch is in Redis, and whether Redis had lost rows, which are then
@@ -201,8 +208,8 @@ func (l *ledger) written(day Day, sent *batch, o outcome) (done, lost bool) {
 		b.acked = sent.number
 		l.confirm(b, sent)
 		done = true
-	case o.status == 0: // an earlier book of this day had these numbers
-		b.number, b.acked, b.settling = max(b.number, o.before), o.before, nil
+	case o.status == 0: // another process has this one's name
+		l.number, b.acked, b.settling = max(l.number, o.before), o.before, nil
 		b.reopen(sent)
 	case sent.settle:
 		sent.sent = true // an earlier try may be on its way

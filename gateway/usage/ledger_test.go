@@ -59,3 +59,23 @@ func BenchmarkAdd(b *testing.B) {
 		}
 	})
 }
+
+// TestALateRequestOfASettledDayCountsThoughItsFirstSettlementFails begins a day again that Redis has settled under a number.
+func TestALateRequestOfASettledDayCountsThoughItsFirstSettlementFails(t *testing.T) {
+	var l ledger
+	l.add(7, "acme", "chat", &Counts{Requests: 1})
+	first := l.settlement(7)
+	if done, _ := l.written(7, first, outcome{status: 1}); !done || !l.forget(7) {
+		t.Fatal("the day was not settled")
+	}
+	l.add(7, "acme", "chat", &Counts{Requests: 1})
+	late := l.settlement(7)
+	l.failed(7, late) // it was never sent
+	answer := outcome{status: 1, before: first.number}
+	if late.number <= first.number {
+		answer.status = 0 // as the script answers
+	}
+	if _, _ = l.written(7, l.settlement(7), answer); answer.status != 1 || l.pending() != 0 {
+		t.Errorf("number %d after %d: the late request is not in Redis", late.number, first.number)
+	}
+}

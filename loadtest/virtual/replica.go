@@ -45,6 +45,10 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	}
 	r.breakers = r.newBreakers()
 	r.route = &tiers.Route{Model: route, SameTokenizer: true, Config: func() plan.Config { return l.values.Tiers }, Prices: l.prices}
+	r.route.Serves.Target = l.spec.Target.Model
+	if l.spec.Draft != nil {
+		r.route.Serves.Draft = l.spec.Draft.Model
+	}
 	for name, p := range l.pools {
 		own, err := r.newPool(p)
 		if err != nil {
@@ -73,12 +77,6 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: l.generations.Of(index),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
-		ServedModels: func(string) (draft, target string) {
-			if l.spec.Draft != nil {
-				draft = l.spec.Draft.Model
-			}
-			return draft, l.spec.Target.Model
-		},
 	}
 	r.pipeline = pipeline.New(o)
 	return r, nil

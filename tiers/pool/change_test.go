@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -72,5 +76,50 @@ func TestAPriceThatChangesIsThePriceOfLaterRequests(t *testing.T) {
 	p.SetPrice(7200)
 	if usd := cost(); usd != 2 {
 		t.Errorf("then a second costs %v", usd)
+	}
+}
+
+func TestAPoolThatReplacesAnotherTakesItsDrains(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	old, fresh := fixed(t, Options{Now: clock}), fixed(t, Options{Now: clock})
+	ids := []string{old.Snapshot()[0].ID, old.Snapshot()[1].ID}
+	old.Drain(ids[0], "disk", time.Hour)
+	old.ReceiveDrains(map[string]string{ids[1]: "spot"})
+	fresh.TakeDrains(old)
+	drained := func() (out [2]bool) {
+		for i, b := range fresh.Snapshot() {
+			out[i] = b.Drained
+		}
+		return out
+	}
+	if got := drained(); got != [2]bool{true, true} {
+		t.Errorf("drained at once: %v", got)
+	}
+	now = now.Add(fleetWait)
+	if got := drained(); got != [2]bool{true, false} {
+		t.Errorf("drained when the fleet has said nothing: %v", got)
+	}
+	now = now.Add(time.Hour)
+	if got := drained(); got != [2]bool{} {
+		t.Errorf("drained after the hour: %v", got)
+	}
+}
+
+func TestARetiredPoolNoLongerShowsRefusals(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	old, fresh := fixed(t, Options{Registerer: reg, Backends: []string{"http://a"}}), fixed(t, Options{Registerer: reg, Backends: []string{"http://a"}})
+	b := (*old.set.Load())[0]
+	refuse := func() { old.noteCredentials(b, ForRequests, old.Credentials(), credentials.RefusedBy(401)) }
+	refuse()
+	if v := testutil.ToFloat64(b.metrics.refuses); v != 1 {
+		t.Fatalf("a refusal shows %v", v)
+	}
+	old.Retire()
+	fresh.show((*fresh.set.Load())[0])
+	refuse()
+	old.show(b)
+	if v := testutil.ToFloat64(b.metrics.refuses); v != 0 {
+		t.Errorf("the refusal of a retired pool shows %v", v)
 	}
 }

@@ -40,6 +40,7 @@ type Pool struct {
 	found     discovered
 	slots     chan struct{} // bounds concurrent scrapes
 	running   atomic.Bool
+	retired   atomic.Bool
 	changed   chan struct{} // SetBackends was called
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced

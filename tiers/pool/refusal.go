@@ -60,7 +60,7 @@ func (p *Pool) noteCredentials(b *backend, use Use, shown *credentials.Credentia
 	p.locked(func() {
 		b.refusals[use] = mismatch{why, shown}
 		b.refuses.Store(slices.ContainsFunc(b.refusals[:], func(r mismatch) bool { return r.why != nil }))
-		if tell = why != nil && (p.refusalLogged.IsZero() || now.Sub(p.refusalLogged) >= refusalLogInterval); tell {
+		if tell = why != nil && !p.retired.Load() && (p.refusalLogged.IsZero() || now.Sub(p.refusalLogged) >= refusalLogInterval); tell {
 			p.refusalLogged = now
 		}
 	})
@@ -71,8 +71,11 @@ func (p *Pool) noteCredentials(b *backend, use Use, shown *credentials.Credentia
 	}
 }
 
-// showRefusal updates the metric.
+// showRefusal updates the metric, which a retired pool shares with the one that has replaced it.
 func (p *Pool) showRefusal(b *backend) {
+	if p.retired.Load() {
+		return
+	}
 	refuses := false
 	p.locked(func() { refuses = p.refusal(b) != "" })
 	v := 0.0

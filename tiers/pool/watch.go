@@ -164,9 +164,7 @@ func (p *Pool) show(b *backend) {
 	var condition health.Condition
 	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
-	if b.refuses.Load() {
-		p.showRefusal(b)
-	}
+	p.showRefusal(b)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}
