@@ -143,8 +143,8 @@ func (g *Gateway) forward(path string) handler {
 	}
 }
 
-// routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether
-// a route has it or not, so that nobody learns the names of other tenants' models.
+// routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether a route has
+// it or not.
 func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, error) {
 	if !c.Access.Allows(model) {
 		return nil, &accessError{c.Tenant, model}
