@@ -96,13 +96,13 @@ func samePool(a, b config.Pool) bool {
 // replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of its role on a
 // route.
 func (r *routing) replaces(was *routing, name string) bool {
-	served := func(old *pool.Pool) bool { return old != nil && len(old.Snapshot()) > 0 }
-	if served(was.pool(name)) {
+	hasBackends := func(old *pool.Pool) bool { return old != nil && len(old.Snapshot()) > 0 }
+	if hasBackends(was.pool(name)) {
 		return true
 	}
 	for model, rt := range r.routes {
 		before, known := was.routes[model]
-		if known && (rt.Target == name && served(was.pool(before.Target)) || rt.Draft == name && served(was.pool(before.Draft))) {
+		if known && (rt.Target == name && hasBackends(was.pool(before.Target)) || rt.Draft == name && hasBackends(was.pool(before.Draft))) {
 			return true
 		}
 	}
