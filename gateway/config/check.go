@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/internal/yamlfile"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/fields"
 )
 
@@ -86,6 +87,11 @@ func (r reader) checkPool(path string, p Pool) {
 	r.checkBackends(path+".backends", p.Backends)
 	r.checkPoolAuth(path+".auth", p.Auth)
 	r.checkPoolTLS(path, p)
+	if s := path + ".engine"; r.Sound(s) {
+		if _, err := dialect.ParseKind(p.Engine); err != nil {
+			r.Fail(s, "%v", err)
+		}
+	}
 	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.Sound(s) {
 		r.Fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
 	}

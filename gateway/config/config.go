@@ -116,6 +116,7 @@ type Pool struct {
 	DecodePerSecond  float64  // generated tokens per second of one backend, over all its requests; 0: learned
 	Backends         []string // base URLs without a trailing slash
 	Discover         string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	Engine           string   // one of dialect.Kinds; "auto" (the default) asks the engine
 	Scheduler        string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
 	Auth             PoolAuth // what the backends want to see
 	TLS              PoolTLS  // how they are reached by https

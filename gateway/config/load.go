@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/yamlfile"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // maxTokensPerSecond is far above the speed of any backend.
@@ -135,7 +136,7 @@ func readRedis(to *Redis, b *yamlfile.Fields) {
 // readPools reads a mapping whose keys are the pools' names.
 func readPools(f *File, pools *yamlfile.Fields) {
 	for _, name := range pools.Names() {
-		p := Pool{Scheduler: SchedulerFCFS}
+		p := Pool{Engine: string(dialect.Auto), Scheduler: SchedulerFCFS}
 		b := pools.At(name).Fields()
 		b.At("model").Text(&p.Model)
 		b.At("revision").Text(&p.Revision)
@@ -144,6 +145,7 @@ func readPools(f *File, pools *yamlfile.Fields) {
 		readRate(&p.DecodePerSecond, b.At("decode_tokens_per_s"))
 		b.At("backends").Texts(&p.Backends)
 		b.At("discover").Text(&p.Discover)
+		b.At("engine").Text(&p.Engine)
 		b.At("scheduler").Text(&p.Scheduler)
 		b.At("kv_events").Whole(&p.KVEvents, 0, 65535)
 		readPoolAuth(&p.Auth, b.At("auth").Fields())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -49,9 +50,10 @@ const (
 type Attempt struct {
 	Call Call
 
-	Backend string // its id in the pool
-	URL     string // its base URL without a trailing slash
-	Rank    int    // the engine behind the URL that is meant; −1 is any
+	Backend string       // its id in the pool
+	URL     string       // its base URL without a trailing slash
+	Engine  dialect.Kind // its kind; "" is not known yet
+	Rank    int          // the engine behind the URL that is meant; −1 is any
 
 	ID     string      // that the engine is to know the call by; "" names none
 	Header http.Header // to be sent along: the trace. It must not be changed

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pool/health"
@@ -16,10 +17,11 @@ import (
 // called at any time.
 type backend struct {
 	id, url string
-	hash    uint64 // of the id
-	number  int    // its index in the prefix table
-	at      int    // its index in the set
-	removed bool   // removed from the set
+	hash    uint64       // of the id
+	number  int          // its index in the prefix table
+	at      int          // its index in the set
+	engine  dialect.Kind // of the life that it is in; "" is not known yet
+	removed bool         // removed from the set
 	metrics backendMetrics
 
 	down         error // why it is down; nil: up

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -15,6 +16,7 @@ import (
 type Lease struct {
 	pool    *Pool
 	backend *backend
+	engine  dialect.Kind // of backend at the pick
 	rank    int
 	key     prefix.Key
 	bytes   int  // of the prompt's text; 0: the token count was exact
@@ -31,6 +33,9 @@ func (l *Lease) Backend() string { return l.backend.id }
 
 // URL returns the backend's base URL without a trailing slash.
 func (l *Lease) URL() string { return l.backend.url }
+
+// Engine returns the kind of the backend's engine; "" is not known yet.
+func (l *Lease) Engine() dialect.Kind { return l.engine }
 
 // Rank returns the data-parallel rank that the request should go to, −1 if the server may choose.
 func (l *Lease) Rank() int { return l.rank }

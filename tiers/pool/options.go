@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -20,11 +21,12 @@ import (
 type Options struct {
 	Name       string
 	Model      string
-	Backends   []string // base URLs
-	Discover   string   // a source of backends instead, see [discover.New]
-	HTTPS      bool     // what is discovered is reached by https
-	USDPerHour float64  // price of one backend
-	Priorities bool     // the engines use request priorities (vLLM's --scheduling-policy priority)
+	Backends   []string     // base URLs
+	Discover   string       // a source of backends instead, see [discover.New]
+	HTTPS      bool         // what is discovered is reached by https
+	USDPerHour float64      // price of one backend
+	Engine     dialect.Kind // of the backends; Auto or "": each is asked
+	Priorities bool         // the engines use request priorities (vLLM's --scheduling-policy priority)
 
 	Credentials *credentials.Live // what is shown to the backends; nil: nothing
 
@@ -84,6 +86,14 @@ func (o Options) validate() ([]string, discover.Source, error) {
 		urls = append(urls, u)
 	}
 	return urls, nil, nil
+}
+
+// configuredEngine returns the kind that all backends have by configuration, "" if they are asked.
+func (o *Options) configuredEngine() dialect.Kind {
+	if o.Engine == dialect.Auto {
+		return ""
+	}
+	return o.Engine
 }
 
 // withDefaults sets missing options and limits the values of Pressure.

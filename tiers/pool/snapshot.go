@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -12,6 +13,7 @@ import (
 type BackendState struct {
 	ID          string
 	URL         string
+	Engine      dialect.Kind     // "" is not known yet
 	Reading     pressure.Reading // the last one, however old
 	HasReading  bool             // Reading is younger than pressure.Config.UnknownAfter
 	KVUsage     float64          // aged and with our own tokens, 0..1; the pool's mean when HasReading is false
@@ -44,7 +46,7 @@ func (p *Pool) Snapshot() []BackendState {
 	typical := choose.Request{PromptTokens: int(p.meanPrompt)}
 	for i, b := range r.backends {
 		s, c, all := &out[i], &r.cands[i], b.account.All()
-		s.ID, s.URL, s.Life = b.id, b.url, b.life
+		s.ID, s.URL, s.Engine, s.Life = b.id, b.url, b.engine, b.life
 		s.Reading = b.reading
 		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // Pool is one to probe.
@@ -33,6 +35,7 @@ func (p Pool) probedAs(q Pool) bool {
 // Backend is one of a pool's.
 type Backend struct {
 	ID, URL string
+	Engine  dialect.Kind // "" is not known yet
 	Up      bool
 	Life    uint64 // another one than before: the engine was restarted
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -15,8 +16,8 @@ const (
 	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
 )
 
-// encode returns the path and the body of a call.
-func encode(call engine.Call) (path string, body openai.Pieces) {
+// encode returns the path and the body of a call, for engines of a dialect.
+func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Pieces) {
 	switch c := call.(type) {
 	case *engine.Relay:
 		return c.Request.Kind.Path(), relayBody(c)

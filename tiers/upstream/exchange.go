@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/upstream/http1"
@@ -73,7 +74,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 
 // send sends the request, and calls begin for an answer with status 200.
 func (x *httpExchange) send(a answer) error {
-	path, body := encode(x.attempt.Call)
+	path, body := encode(x.attempt.Call, dialect.Of(x.attempt.Engine))
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
 	x.request(path, &body)
 	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {

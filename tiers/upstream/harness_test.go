@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -125,6 +126,6 @@ func eventually(t testing.TB, what string, holds func() bool) {
 
 // encoded is encode with the body in one piece.
 func encoded(call engine.Call) (path string, body []byte) {
-	path, pieces := encode(call)
+	path, pieces := encode(call, dialect.Of(dialect.VLLM))
 	return path, pieces.Bytes()
 }

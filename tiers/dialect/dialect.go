@@ -1,0 +1,132 @@
+// Package dialect describes what differs between the kinds of inference engines: where their load is read, how they
+// tokenize, which request members they know, how they score and how an answer is continued. It is data and pure
+// functions; [Find] alone takes an HTTP client. Each kind has a file of its own. Start at [Of] and [Dialect].
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Kind names a kind of engine, as pools.NAME.engine does.
+type Kind string
+
+// The kinds. Auto is only a setting: the engine is asked which of the others it is.
+const (
+	Auto     Kind = "auto"
+	VLLM     Kind = "vllm"
+	SGLang   Kind = "sglang"
+	LlamaCpp Kind = "llamacpp"
+	Ollama   Kind = "ollama"
+	OpenAI   Kind = "openai" // any other server that speaks OpenAI's API
+)
+
+// Kinds are all values of pools.NAME.engine.
+var Kinds = []Kind{Auto, VLLM, SGLang, LlamaCpp, Ollama, OpenAI}
+
+// ParseKind returns the kind that a setting names; "" is Auto. The error lists the kinds.
+func ParseKind(s string) (Kind, error) {
+	if s == "" {
+		return Auto, nil
+	}
+	if k := Kind(s); slices.Contains(Kinds, k) {
+		return k, nil
+	}
+	names := make([]string, len(Kinds))
+	for i, k := range Kinds {
+		names[i] = string(k)
+	}
+	return "", fmt.Errorf("%q is not an engine: use one of %s", s, strings.Join(names, ", "))
+}
+
+// Dialect is what differs between kinds of engines. A Dialect never changes.
+type Dialect struct {
+	Kind     Kind
+	Load     Load
+	Tokenize Tokenize
+	Window   Window
+	// Scoring are the ways to score a given text that may work, the best one first. Empty: drafts are checked by a
+	// judge.
+	Scoring  []openai.ScoreStyle
+	Members  Members
+	Continue Continue
+	Thinking Thinking
+}
+
+// Load says where an engine tells its load.
+type Load struct {
+	Metrics  Metrics // names in GET /metrics; without a Running name there is no /metrics to read
+	Props    bool    // GET /props tells the number of slots (total_slots)
+	Optional bool    // a flag of the engine turns /metrics on: its absence is no fault
+}
+
+// Metrics are names of metric families. Of several names the first that is exposed counts.
+type Metrics struct {
+	Usage            []string // gauge, 0..1 of the KV memory
+	Running, Waiting []string // gauges, requests
+	CacheInfo        string   // a series whose labels tell block size and blocks
+	PromptTokens     []string // counters since the engine's start
+	GenerationTokens []string
+	PrefixQueries    []string
+	PrefixHits       []string
+	Preemptions      []string
+	Iterations       []string
+}
+
+// Tokenize says how texts are turned into ids and back.
+type Tokenize string
+
+// The ways to tokenize.
+const (
+	TokenizeNone     Tokenize = ""         // no route
+	TokenizeVLLM     Tokenize = "vllm"     // POST /tokenize {"prompt"} or {"messages"}, POST /detokenize → "prompt"
+	TokenizeLlamaCpp Tokenize = "llamacpp" // POST /tokenize {"content"}, POST /apply-template, POST /detokenize → "content"
+)
+
+// Window says where an engine tells the context length of a request.
+type Window string
+
+// The places of the context length.
+const (
+	WindowUnknown Window = ""
+	WindowCard    Window = "card"  // max_model_len in GET /v1/models
+	WindowProps   Window = "props" // default_generation_settings.n_ctx in GET /props
+	WindowOllama  Window = "api"   // context_length in GET /api/ps, of a loaded model
+)
+
+// Members are the request members that an engine knows beyond OpenAI's.
+type Members struct {
+	TokenIDs      bool // return_token_ids
+	IDsInLogprobs bool // entries of logprobs have the token's "id"
+	IDPrompts     bool // /v1/completions takes ids as its prompt
+	OnlyMaxTokens bool // it ignores or refuses max_completion_tokens
+	CacheSalt     bool // cache_salt
+	Priority      bool // priority
+	UsageSoFar    bool // stream_options.continuous_usage_stats
+}
+
+// Continue says how an unfinished answer of a chat is continued by its text.
+type Continue string
+
+// The ways to continue.
+const (
+	ContinueNot     Continue = ""        // not at all: another backend begins the answer anew
+	ContinueFlags   Continue = "flags"   // continue_final_message and add_generation_prompt: false
+	ContinuePrefill Continue = "prefill" // a last assistant message is continued without being asked to
+)
+
+// Thinking says how an engine is told not to think before it answers.
+type Thinking string
+
+// The ways to turn thinking off.
+const (
+	ThinkingUnknown  Thinking = ""         // no way is known
+	ThinkingTemplate Thinking = "template" // chat_template_kwargs: {"enable_thinking": false}
+	ThinkingEffort   Thinking = "effort"   // reasoning_effort: "none"
+)
+
+// Reads reports whether there is a /metrics to read.
+func (l *Load) Reads() bool { return len(l.Metrics.Running) > 0 }

@@ -1,0 +1,17 @@
+package dialect
+
+// llamacpp is llama.cpp's llama-server, as its source was in April 2026.
+var llamacpp = Dialect{
+	Kind: LlamaCpp,
+	Load: Load{Optional: true, Props: true, Metrics: Metrics{ // --metrics; it tells no KV usage
+		Running: []string{"llamacpp:requests_processing"}, Waiting: []string{"llamacpp:requests_deferred"},
+		PromptTokens:     []string{"llamacpp:prompt_tokens_total"},
+		GenerationTokens: []string{"llamacpp:tokens_predicted_total"},
+		Iterations:       []string{"llamacpp:n_decode_total"},
+	}},
+	Tokenize: TokenizeLlamaCpp,
+	Window:   WindowProps,
+	Members:  Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true},
+	Continue: ContinuePrefill,
+	Thinking: ThinkingTemplate,
+}

@@ -1,0 +1,10 @@
+package dialect
+
+// ollama is Ollama from 0.12.11 on, the first release whose OpenAI API has logprobs.
+var ollama = Dialect{
+	Kind:     Ollama,
+	Window:   WindowOllama,
+	Members:  Members{OnlyMaxTokens: true},
+	Continue: ContinuePrefill,
+	Thinking: ThinkingEffort,
+}

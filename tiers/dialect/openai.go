@@ -1,0 +1,4 @@
+package dialect
+
+// openaiCompatible is a server of which nothing is known but that it speaks OpenAI's API.
+var openaiCompatible = Dialect{Kind: OpenAI}

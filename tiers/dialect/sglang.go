@@ -1,0 +1,23 @@
+package dialect
+
+import "github.com/foregate/foregate/tiers/openai"
+
+// sglang is SGLang, as its source was in July 2026.
+var sglang = Dialect{
+	Kind: SGLang,
+	Load: Load{Optional: true, Metrics: Metrics{ // --enable-metrics
+		Usage:   []string{"sglang:token_usage"},
+		Running: []string{"sglang:num_running_reqs"}, Waiting: []string{"sglang:num_queue_reqs"},
+		PromptTokens:     []string{"sglang:prompt_tokens_total"},
+		GenerationTokens: []string{"sglang:generation_tokens_total"},
+		PrefixQueries:    []string{"sglang:prompt_tokens_total"},
+		PrefixHits:       []string{"sglang:cached_tokens_total"},
+		Preemptions:      []string{"sglang:num_retracted_requests_total"},
+	}},
+	Tokenize: TokenizeVLLM,
+	Window:   WindowCard,
+	Scoring:  []openai.ScoreStyle{openai.ScoreSGLang, openai.ScoreCompletions},
+	Members:  Members{IDPrompts: true, CacheSalt: true, Priority: true},
+	Continue: ContinueFlags,
+	Thinking: ThinkingTemplate,
+}
