@@ -163,8 +163,12 @@ func (s *Scraper) Probe(ctx context.Context, baseURL, model string, d *dialect.D
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := s.do(req)
+	req.Header.Set("User-Agent", agent)
+	resp, err := s.client.Do(req)
 	if err != nil {
+		return err
+	}
+	if resp, err = accepted(resp); err != nil {
 		return err
 	}
 	_, err = io.CopyN(io.Discard, resp.Body, 64<<10)
@@ -177,23 +181,32 @@ func (s *Scraper) Probe(ctx context.Context, baseURL, model string, d *dialect.D
 
 // get returns a response whose status is 200.
 func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
+	resp, err := s.request(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return accepted(resp)
+}
+
+// request returns the response to a GET.
+func (s *Scraper) request(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
-	return s.do(req)
+	req.Header.Set("User-Agent", agent)
+	return s.client.Do(req)
 }
 
-func (s *Scraper) do(req *http.Request) (*http.Response, error) {
-	req.Header.Set("User-Agent", "foregate-scraper")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
+// agent is how the engines' logs name these requests.
+const agent = "foregate-scraper"
+
+// accepted returns a response with status 200, or its error.
+func accepted(resp *http.Response) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK {
 		closeBody(resp.Body)
-		return nil, &StatusError{Method: req.Method, URL: req.URL.String(), Code: resp.StatusCode}
+		return nil, &StatusError{Method: resp.Request.Method, URL: resp.Request.URL.String(), Code: resp.StatusCode}
 	}
 	return resp, nil
 }
