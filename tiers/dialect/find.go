@@ -7,9 +7,12 @@ import (
 	"net/http"
 )
 
+// ModelsPath is the first question.
+const ModelsPath = "/v1/models"
+
 // Questions are the paths whose answers tell the kind of an engine, the most telling one first. Each is read by GET and
-// costs an engine next to nothing. /props and later ones matter only where a proxy hides owned_by.
-var Questions = []string{"/v1/models", "/metrics", "/props", "/api/version", "/get_model_info", "/version"}
+// costs an engine next to nothing. All but the first matter only where a proxy hides owned_by.
+var Questions = []string{ModelsPath, "/metrics", "/props", "/api/version", "/get_model_info", "/version"}
 
 // Answer is what a server answered to one of the questions.
 type Answer struct {
@@ -39,7 +42,7 @@ func Tell(a Answer) Finding {
 		return Finding{}
 	}
 	switch a.Path {
-	case "/v1/models":
+	case ModelsPath:
 		return tellModels(a.Body)
 	case "/metrics":
 		text := append([]byte("\n"), a.Body...)
@@ -108,7 +111,7 @@ func Find(answers []Answer) Finding {
 		if f := Tell(a); f.Kind != "" {
 			return f
 		}
-		lists = lists || a.Path == "/v1/models" && a.Status == http.StatusOK && len(models(a.Body)) > 0
+		lists = lists || a.Path == ModelsPath && a.Status == http.StatusOK && len(models(a.Body)) > 0
 	}
 	if lists {
 		return Finding{OpenAI, "GET /v1/models lists models, and no answer names an engine"}

@@ -4,17 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// maxIdentity bounds what is read of an answer that may tell the kind of an engine, in bytes. vLLM's own metrics come
-// within the first 20 kB, after those of its Python process.
-const maxIdentity = 256 << 10
+// maxIdentity bounds what is read of an answer that may tell the kind of an engine, in bytes: hosted APIs list their
+// hundreds of models in about 500 kB.
+const maxIdentity = 4 << 20
 
 // Identify asks a server what kind of engine it is, each question within the timeout. The error says that it could not be
-// asked now: no answer, an error of its own, or credentials that it refuses on every path.
+// asked now: no answer, or /v1/models answers with a refusal of the credentials or an error of the server.
 func (s *Scraper) Identify(ctx context.Context, baseURL string) (dialect.Finding, error) {
 	var answers []dialect.Answer
 	for _, path := range dialect.Questions {
@@ -25,17 +27,20 @@ func (s *Scraper) Identify(ctx context.Context, baseURL string) (dialect.Finding
 		if f := dialect.Tell(a); f.Kind != "" {
 			return f, nil
 		}
-		answers = append(answers, a)
-	}
-	if first := answers[0]; first.Status != 200 {
-		if err := (&StatusError{"GET", strings.TrimSuffix(baseURL, "/") + first.Path, first.Status}); err.Unwrap() != nil {
-			return dialect.Finding{}, err
+		if path == dialect.ModelsPath && cannotAnswer(a.Status) {
+			return dialect.Finding{}, &StatusError{http.MethodGet, strings.TrimSuffix(baseURL, "/") + path, a.Status}
 		}
+		answers = append(answers, a)
 	}
 	return dialect.Find(answers), nil
 }
 
-// answer asks one question. Answers that say nothing of the kind of an engine, only that it cannot answer now, are errors.
+// cannotAnswer reports whether a status says only that the server cannot answer now, or not us.
+func cannotAnswer(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented || credentials.RefusedBy(status) != nil
+}
+
+// answer asks one question.
 func (s *Scraper) answer(ctx context.Context, baseURL, path string) (dialect.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
 	defer cancel()
@@ -45,9 +50,6 @@ func (s *Scraper) answer(ctx context.Context, baseURL, path string) (dialect.Ans
 		return dialect.Answer{}, err
 	}
 	defer closeBody(resp.Body)
-	if resp.StatusCode == 429 || resp.StatusCode >= 500 && resp.StatusCode != 501 {
-		return dialect.Answer{}, &StatusError{Method: "GET", URL: url, Code: resp.StatusCode}
-	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxIdentity))
 	if err != nil {
 		return dialect.Answer{}, fmt.Errorf("GET %s: %w", url, err)

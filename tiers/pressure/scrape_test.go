@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,6 +129,40 @@ func TestAnOutsiderIsAskedNothing(t *testing.T) {
 	}
 	if err := s.Health(t.Context(), "http://127.0.0.1:1", dialect.Of(dialect.OpenAI)); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("of a port that nobody listens on: %v", err)
+	}
+}
+
+func TestTheKindOfAServerIsFoundByTheFirstAnswerThatTellsIt(t *testing.T) {
+	const list = `{"object":"list","data":[{"id":"m","owned_by":"us"}]}`
+	for name, c := range map[string]struct {
+		answers map[string]string // a status, or a body
+		want    dialect.Kind
+		fails   bool
+	}{
+		"by its owner":                     {map[string]string{"/v1/models": strings.Replace(list, "us", "llamacpp", 1)}, dialect.LlamaCpp, false},
+		"another path is broken":           {map[string]string{"/v1/models": list, "/metrics": "500", "/props": "502", "/version": `{"version":"0.26"}`}, dialect.VLLM, false},
+		"only a list":                      {map[string]string{"/v1/models": list}, dialect.OpenAI, false},
+		"it loads":                         {map[string]string{"/v1/models": "503"}, "", true},
+		"it refuses the key":               {map[string]string{"/v1/models": "401", "/version": `{"version":"0.26"}`}, dialect.VLLM, true},
+		"it lists no models and says more": {map[string]string{"/get_model_info": `{"model_path":"m"}`}, dialect.SGLang, false},
+		"nothing is there":                 {nil, "", false},
+	} {
+		url := backend(t, func(w http.ResponseWriter, r *http.Request) {
+			a, has := c.answers[r.URL.Path]
+			status, err := strconv.Atoi(a)
+			switch {
+			case !has:
+				w.WriteHeader(http.StatusNotFound)
+			case err == nil:
+				w.WriteHeader(status)
+			default:
+				_, _ = io.WriteString(w, a)
+			}
+		})
+		f, err := scraper(t, Config{Timeout: 10 * time.Second}).Identify(t.Context(), url)
+		if (err != nil) != c.fails || !c.fails && f.Kind != c.want {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
 	}
 }
 
