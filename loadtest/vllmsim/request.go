@@ -22,6 +22,8 @@ type request struct {
 	id             string
 	created        int64
 	model          string
+	speaker        *Model
+	thinks         bool
 	role           string
 	prompts        [][]int32
 	texts          []string // of the prompts, for echo
@@ -64,9 +66,11 @@ func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generat
 
 // intake is how a body arrived.
 type intake struct {
-	api    api
-	render bool // it is only to be rendered: the engine is not asked
-	header func(string) string
+	api     api
+	render  bool // it is only to be rendered: the engine is not asked
+	hazards Hazards
+	body    []byte
+	header  func(string) string
 }
 
 // parse validates a body in vLLM's order: schema, model, fields, room in the engine, prompt length.
@@ -74,6 +78,16 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	w, err := readWire(body, in.api)
 	if err != nil {
 		return nil, err
+	}
+	model := s.opts.Model
+	if s.face != nil && w.native == nil {
+		in.body = body
+		if err := s.face.take(s, w, in); err != nil {
+			return nil, err
+		}
+		if s.face.echoes && w.Model != "" {
+			model, w.Model = w.Model, ""
+		}
 	}
 	s.missingFeatures.strip(w)
 	w.StopTokenIDs = s.wire.inAll(w.StopTokenIDs)
@@ -83,8 +97,13 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if w.Model != "" && w.Model != s.opts.Model {
 		return nil, noModel(w.Model)
 	}
-	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: s.opts.Model,
+	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: model,
 		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority, native: w.native}
+	var swapped string
+	if r.speaker, swapped = s.speaker(in.hazards); swapped != "" && (s.face == nil || !s.face.echoes) {
+		r.model = swapped
+	}
+	r.thinks = s.thinking(w, r, in.hazards)
 	if w.N != nil {
 		r.n = *w.N
 	}
@@ -146,7 +165,7 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	if err := w.checkPrompt(a); err != nil {
 		return err
 	}
-	if w.StreamOptions != nil && !w.Stream {
+	if o := w.StreamOptions; o != nil && !w.Stream && !o.anywhere {
 		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
 	}
 	if p := w.PromptLogprobs; p != nil {
@@ -319,15 +338,9 @@ func (r *request) checkMany(what string, n *int) {
 }
 
 func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
-	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
-	if w.AddGenerationPrompt != nil {
-		in.generation = *w.AddGenerationPrompt
-	}
+	in := w.templateInput()
 	if in.open && in.generation {
 		return refused("continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
-	}
-	if string(w.ToolChoice) == `"none"` {
-		in.tools = nil
 	}
 	if len(w.Messages) > 0 {
 		last := &w.Messages[len(w.Messages)-1]
@@ -342,9 +355,24 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	if err != nil {
 		return err
 	}
+	if ids, err = s.cutToFit(w, r, ids); err != nil {
+		return err
+	}
 	ids, err = s.truncate(w, r, ids)
 	r.prompts = [][]int32{ids}
 	return err
+}
+
+// templateInput is what the chat template renders of a request.
+func (w *wireRequest) templateInput() templateInput {
+	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
+	if w.AddGenerationPrompt != nil {
+		in.generation = *w.AddGenerationPrompt
+	}
+	if string(w.ToolChoice) == `"none"` {
+		in.tools = nil
+	}
+	return in
 }
 
 func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
@@ -361,7 +389,11 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
 				ids = append(ids, tokBOS)
 			}
-			ids = s.tok.AppendEncode(ids, p.text)
+			if s.opts.Engine == engineLlamaCpp { // it reads the names of special tokens in prompts
+				ids = s.tok.appendSpecial(ids, p.text)
+			} else {
+				ids = s.tok.AppendEncode(ids, p.text)
+			}
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= s.tok.Size() {
@@ -371,7 +403,13 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 				break
 			}
 		}
-		ids, err := s.truncate(w, r, ids)
+		if s.opts.Engine == engineOllama {
+			ids = s.tok.ollamaPrompt(p.text)
+		}
+		ids, err := s.cutToFit(w, r, ids)
+		if err == nil {
+			ids, err = s.truncate(w, r, ids)
+		}
 		if err != nil {
 			return err
 		}
@@ -394,10 +432,10 @@ func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *ap
 		return ids, nil
 	}
 	asked, err := w.maxTokens(r)
-	if err != nil || asked > s.opts.MaxModelLen {
+	if err != nil || asked > s.window() {
 		return ids, err // checkLength has words for the latter
 	}
-	n, room := *w.TruncatePromptTokens, s.opts.MaxModelLen-max(asked, 0)
+	n, room := *w.TruncatePromptTokens, s.window()-max(asked, 0)
 	switch {
 	case n > room:
 		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),
@@ -431,17 +469,20 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 			if r.lazy = s.checkEngineLength(len(prompt)); r.lazy != nil {
 				return nil
 			}
-		} else if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
+		} else if err := s.checkRequest(r, len(prompt), max(asked, 0)); err != nil {
 			return err
 		}
-		base.maxTokens = s.opts.MaxModelLen - len(prompt)
+		base.maxTokens = s.window() - len(prompt)
 		if asked >= 0 {
 			base.maxTokens = min(base.maxTokens, max(asked, 1))
 		}
 		for j := range r.n {
 			g := base
-			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
+			g.seed, g.script = r.speaker.SampleSeed(s.opts.Model, prompt, j), script
 			g.others = r.others
+			if r.thinks {
+				g.thought = s.thinkScript()
+			}
 			if s.opts.Fresh {
 				g.seed = mix(g.seed, s.fresh.Add(1))
 			}
@@ -464,7 +505,7 @@ func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
 		limit = w.MaxCompletionTokens
 	}
 	asked := -1
-	if !r.chat && !r.tokens {
+	if !r.chat && !r.tokens && !w.endless {
 		asked = 16
 	}
 	if limit != nil {
