@@ -9,7 +9,7 @@ import (
 )
 
 // This file is what llama.cpp's llama-server reads and which routes it has; llamacppwire.go is what it writes. Read in
-// ggml-org/llama.cpp (docs/engines.md names the files and commits). Not simulated: its own /completion, /infill, /v1/messages,
+// ggml-org/llama.cpp (doc.go names the files and commits). Not simulated: its own /completion, /infill, /v1/messages,
 // /v1/responses, slots that are saved, LoRA adapters.
 
 // llamaBuild is the build whose wire is imitated.

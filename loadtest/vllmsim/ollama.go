@@ -9,7 +9,7 @@ import (
 )
 
 // This file is what Ollama's server reads and which routes it has; ollamawire.go is what it writes. Read in ollama/ollama
-// (docs/engines.md names the files and commits). Not simulated: /api/chat, /api/generate, /api/embed, everything that pulls,
+// (doc.go names the files and commits). Not simulated: /api/chat, /api/generate, /api/embed, everything that pulls,
 // makes or removes models, and OLLAMA_MAX_QUEUE.
 
 // ollamaVersion is the release whose wire is imitated: from 0.12.11 on its OpenAI API has logprobs.

@@ -9,7 +9,7 @@ import (
 )
 
 // This file is what SGLang's server reads and which routes it has; sglangwire.go is what it writes, and native.go its POST
-// /generate. Read in sgl-project/sglang (docs/engines.md names the files and commits). Not simulated: its Responses API, its
+// /generate. Read in sgl-project/sglang (doc.go names the files and commits). Not simulated: its Responses API, its
 // score, rerank and session routes, adapters, and a stream of /generate.
 
 // sglangVersion is the release whose wire is imitated.
