@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// The file format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, version 3.
+// The file format is GGUF 3, as in ggml's description of it.
 const (
 	ggufVersion = 3
 	alignment   = 32 // bytes, of the tensors' data
