@@ -55,9 +55,11 @@ function slotViews() {
 function chatPrompt(body) {
     if (!Array.isArray(body.messages)) throw invalid("'messages' is required");
     const messages = body.messages.map(m => ({...m, content: textOf(m.content)}));
-    const prefill = messages.at(-1)?.role === "assistant" ? messages.pop().content : "";
+    const begun = messages.at(-1)?.role === "assistant" ? messages.pop().content : undefined;
+    if (messages.at(-1)?.role === "assistant" && begun !== undefined) throw invalid("Cannot have 2 or more assistant messages at the end of the list.");
+    const add_generation_prompt = begun !== undefined || (body.add_generation_prompt ?? true);
     try {
-        return engine.render({messages, add_generation_prompt: body.add_generation_prompt ?? true, ...body.chat_template_kwargs}) + prefill;
+        return engine.render({messages, add_generation_prompt, ...body.chat_template_kwargs}) + (begun ?? "");
     } catch (e) {
         throw invalid(e.message);
     }
