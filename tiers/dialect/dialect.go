@@ -100,11 +100,15 @@ const (
 // Members are the request members that an engine knows beyond OpenAI's.
 type Members struct {
 	TokenIDs      bool // return_token_ids
+	WholeTokenIDs bool // return_token_ids, but it refuses it in streams of chats
 	IDsInLogprobs bool // entries of logprobs have the token's "id"
 	IDPrompts     bool // /v1/completions takes ids as its prompt
 	OnlyMaxTokens bool // it ignores or refuses max_completion_tokens
 	CacheSalt     bool // cache_salt
-	Priority      bool // priority
+	Priority      bool // priority; a lower one is earlier
+	HighFirst     bool // of priorities a higher one is earlier
+	TemplateArgs  bool // chat_template_kwargs
+	Sampling      bool // top_k, min_p and repetition_penalty
 	UsageSoFar    bool // stream_options.continuous_usage_stats
 }
 
@@ -130,3 +134,16 @@ const (
 
 // Reads reports whether there is a /metrics to read.
 func (l *Load) Reads() bool { return len(l.Metrics.Running) > 0 }
+
+// EnginePriority returns what an engine is told for a priority of vLLM's direction, where a lower one is earlier; nil: the
+// engine knows no priority, or none is given.
+func (d *Dialect) EnginePriority(p *int64) *int64 {
+	switch {
+	case p == nil || !d.Members.Priority:
+		return nil
+	case d.Members.HighFirst:
+		turned := -*p
+		return &turned
+	}
+	return p
+}

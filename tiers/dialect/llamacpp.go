@@ -11,7 +11,7 @@ var llamacpp = Dialect{
 	}},
 	Tokenize: TokenizeLlamaCpp,
 	Window:   WindowProps,
-	Members:  Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true},
+	Members:  Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true, TemplateArgs: true},
 	Continue: ContinuePrefill,
 	Thinking: ThinkingTemplate,
 }

@@ -24,7 +24,7 @@ var vllm = Dialect{
 	Tokenize: TokenizeVLLM,
 	Window:   WindowCard,
 	Scoring:  []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate},
-	Members:  Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, UsageSoFar: true},
+	Members:  Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true},
 	Continue: ContinueFlags,
 	Thinking: ThinkingTemplate,
 }

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // answer is what is read of an engine's JSON answer: its first choice.
@@ -19,21 +20,27 @@ type answer struct {
 	tokens  int     // generated, by its usage; −1 where it is not told
 	first   *chosen // the first token's logprobs; nil where there are none
 	tops    []map[string]float64
-	prompts int // tokens of the prompt, by its usage; 0 where it is not told
+	all     []chosen // the logprobs of all tokens of a chat, and of completions where they have a chat's shape
+	prompts int      // tokens of the prompt, by its usage; 0 where it is not told
+	model   string   // that it says it is from
+	thought bool     // it has thoughts in front of the answer, or nothing else
 }
 
 // chosen is a generated token's logprobs.
 type chosen struct {
-	bytes  bool // it has the token's bytes
-	listed int  // alternatives
-	tops   map[string]float64
+	bytes   bool // it has the token's bytes
+	logprob float64
+	listed  int // alternatives
+	tops    map[string]float64
 }
 
 // wireAnswer is an answer of /v1/chat/completions or /v1/completions.
 type wireAnswer struct {
 	Choices []struct {
 		Message *struct {
-			Content *string `json:"content"`
+			Content   *string `json:"content"`
+			Reasoning any     `json:"reasoning"`         // Ollama's, and vLLM's
+			Thoughts  any     `json:"reasoning_content"` // of the others
 		} `json:"message"`
 		Text      string          `json:"text"`
 		Finish    string          `json:"finish_reason"`
@@ -43,8 +50,10 @@ type wireAnswer struct {
 		PromptIDs []int32         `json:"prompt_token_ids"`
 		Logprobs  *struct {
 			Content []struct {
-				Bytes []int `json:"bytes"`
-				Top   []struct {
+				ID      json.RawMessage `json:"id"` // llama.cpp's
+				Bytes   []int           `json:"bytes"`
+				Logprob float64         `json:"logprob"`
+				Top     []struct {
 					Token   string  `json:"token"`
 					Logprob float64 `json:"logprob"`
 				} `json:"top_logprobs"`
@@ -53,6 +62,7 @@ type wireAnswer struct {
 		} `json:"logprobs"`
 	} `json:"choices"`
 	PromptIDs []int32 `json:"prompt_token_ids"`
+	Model     any     `json:"model"`
 	Usage     *struct {
 		Prompt    int `json:"prompt_tokens"`
 		Generated int `json:"completion_tokens"`
@@ -74,9 +84,13 @@ func parseAnswer(body []byte) (answer, error) {
 	if len(a.prompt) == 0 {
 		a.prompt = w.PromptIDs
 	}
-	if c.Message != nil && c.Message.Content != nil {
-		a.text = *c.Message.Content
+	if m := c.Message; m != nil {
+		if m.Content != nil {
+			a.text = *m.Content
+		}
+		a.thought = thoughts(m.Reasoning) || thoughts(m.Thoughts) || strings.HasPrefix(strings.TrimSpace(a.text), "<think>")
 	}
+	a.model, _ = w.Model.(string)
 	if w.Usage != nil {
 		a.prompts, a.tokens = max(w.Usage.Prompt, 0), max(w.Usage.Generated, 0)
 	}
@@ -87,16 +101,47 @@ func parseAnswer(body []byte) (answer, error) {
 	a.stopID = id
 	// A stop_reason that is a text is a stop string's.
 	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
-	if l := c.Logprobs; l != nil {
-		if len(l.Content) > 0 {
-			a.first = &chosen{bytes: l.Content[0].Bytes != nil, listed: len(l.Content[0].Top), tops: map[string]float64{}}
-			for _, t := range l.Content[0].Top {
-				a.first.tops[t.Token] = t.Logprob
-			}
-		}
-		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
-	}
+	a.addLogprobs(&w)
 	return a, nil
+}
+
+// thoughts reports whether a member of a message is a text that is not empty.
+func thoughts(member any) bool {
+	text, _ := member.(string)
+	return strings.TrimSpace(text) != ""
+}
+
+// addLogprobs reads the logprobs of the first choice, and ids that their entries have.
+func (a *answer) addLogprobs(w *wireAnswer) {
+	l := w.Choices[0].Logprobs
+	if l == nil {
+		return
+	}
+	_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
+	var ids []int32
+	for i := range l.Content {
+		t := &l.Content[i]
+		one := chosen{bytes: t.Bytes != nil, logprob: t.Logprob, listed: len(t.Top), tops: map[string]float64{}}
+		for _, alternative := range t.Top {
+			one.tops[alternative.Token] = alternative.Logprob
+		}
+		a.all = append(a.all, one)
+		if id, told := idOf(t.ID); told {
+			ids = append(ids, id)
+		}
+	}
+	if len(a.all) == 0 {
+		return
+	}
+	a.first = &a.all[0]
+	if len(a.ids) == 0 && len(ids) == len(a.all) {
+		a.ids = ids
+	}
+	if len(a.tops) == 0 {
+		for i := range a.all {
+			a.tops = append(a.tops, a.all[i].tops)
+		}
+	}
 }
 
 // idOf reads a token id; −1 and false for what is none.
@@ -140,6 +185,19 @@ func (a *answer) tied(at int) bool {
 		}
 	}
 	return first-second <= tie
+}
+
+// parseText reads a text out of an answer: the named member of an object. The error is an *unreadable.
+func parseText(body []byte, path, member string) (string, error) {
+	var w map[string]json.RawMessage
+	if err := json.Unmarshal(body, &w); err != nil {
+		return "", &unreadable{"the answer of " + path + " cannot be read: " + line(err.Error())}
+	}
+	var text *string
+	if json.Unmarshal(w[member], &text) != nil || text == nil {
+		return "", &unreadable{"the answer of " + path + " has no text"}
+	}
+	return *text, nil
 }
 
 // parseIDs reads an answer of /tokenize. The error is an *unreadable.
@@ -195,18 +253,22 @@ type modelCard struct {
 
 // parseModels reads the card of a model from an answer of /v1/models. The error is an
 // *unreadable.
-func parseModels(body []byte, model string) (modelCard, error) {
+func parseModels(body []byte, model string, kind dialect.Kind) (modelCard, error) {
 	var w struct {
-		Data []modelCard `json:"data"`
+		Data []struct {
+			modelCard
+			Aliases any `json:"aliases"` // llama.cpp's
+		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
 		return modelCard{}, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
 	}
-	at := slices.IndexFunc(w.Data, func(c modelCard) bool { return c.ID == model })
-	if at < 0 {
-		return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
+	for i := range w.Data {
+		if names(kind, w.Data[i].ID, model) || kind == dialect.LlamaCpp && listed(w.Data[i].Aliases, model) {
+			return w.Data[i].modelCard, nil
+		}
 	}
-	return w.Data[at], nil
+	return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
 }
 
 // goesOn reports whether b begins as a does, and where they first differ: by ids where

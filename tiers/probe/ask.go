@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 const (
@@ -32,9 +33,13 @@ type asker struct {
 	transport  http.RoundTripper
 	timeout    time.Duration // of each question
 	url, model string
-	priority   *int64
+	engine     dialect.Kind // "" is not known yet
+	priority   *int64       // a lower one is earlier
 	spent      Spent
 }
+
+// dialect returns what is known of the engine's kind.
+func (a *asker) dialect() *dialect.Dialect { return dialect.Of(a.engine) }
 
 // refusal is an answer with a status other than 200.
 type refusal struct {
@@ -74,12 +79,12 @@ func absent(err error) bool {
 	return ok && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed || r.status == http.StatusNotImplemented)
 }
 
-// post asks a question that is a JSON object, with the model's name and the pool's
-// priority added.
+// post asks a question that is a JSON object, with the model's name and, where the engine knows it, the pool's priority
+// added.
 func (a *asker) post(ctx context.Context, path string, question map[string]any) ([]byte, error) {
 	question["model"] = a.model
-	if a.priority != nil {
-		question["priority"] = *a.priority
+	if p := a.dialect().EnginePriority(a.priority); p != nil {
+		question["priority"] = *p
 	}
 	body, err := json.Marshal(question)
 	if err != nil {

@@ -44,7 +44,7 @@ func FuzzAnswers(f *testing.F) {
 		if g.tokens < 0 && err == nil || g.prompts < 0 {
 			t.Errorf("%q counts %+v", body, g)
 		}
-		capabilities, err := parseModels(body, "sim")
+		capabilities, err := parseModels(body, "sim", "")
 		readable(t, err)
 		if err == nil && capabilities.ID != "sim" {
 			t.Errorf("%q: the card of %q", body, capabilities.ID)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -18,8 +19,9 @@ import (
 // Capabilities knows nothing.
 type Capabilities struct {
 	At      time.Time
-	Backend string // the probed backend
-	Life    uint64 // of that backend's engine
+	Backend string       // the probed backend
+	Life    uint64       // of that backend's engine
+	Engine  dialect.Kind // as which it was asked; "": it was not known, and asked as vLLM
 	Model   string
 	Spent   Spent  // what it cost
 	Failed  string // why the last probe failed or is incomplete; the other fields are still valid

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -50,8 +51,9 @@ func (e *probeRun) addMissing(what, why string) {
 
 // complete calls /v1/completions or /v1/chat/completions, greedily unless the question says otherwise, and requests ids.
 func (e *probeRun) complete(ctx context.Context, path string, maximum int, question map[string]any) (answer, error) {
-	q := map[string]any{"max_tokens": maximum, "temperature": 0, "return_token_ids": true, "stream": false}
+	q := map[string]any{"max_tokens": maximum, "temperature": 0, "stream": false}
 	maps.Copy(q, question)
+	e.wantIDs(q)
 	post := e.post
 	if q["messages"] != nil {
 		post = e.templated
@@ -66,6 +68,22 @@ func (e *probeRun) complete(ctx context.Context, path string, maximum int, quest
 	return a, err
 }
 
+// wantIDs adds to a question what makes the engine tell the ids of its answer, if there is such a thing.
+func (e *probeRun) wantIDs(q map[string]any) {
+	members := &e.dialect().Members
+	if members.TokenIDs || members.WholeTokenIDs {
+		q["return_token_ids"] = true
+	}
+	if !members.IDsInLogprobs || q["logprobs"] != nil {
+		return
+	}
+	if q["messages"] == nil {
+		q["logprobs"] = 1
+		return
+	}
+	q["logprobs"], q["top_logprobs"] = true, 1
+}
+
 // ask sends one question as a chat.
 func (e *probeRun) ask(ctx context.Context, text string, maximum int, more map[string]any) (answer, error) {
 	q := map[string]any{"messages": []message{{"user", text}}}
@@ -75,7 +93,7 @@ func (e *probeRun) ask(ctx context.Context, text string, maximum int, more map[s
 
 // templated sends a chat question, with template arguments if the engine takes them.
 func (e *probeRun) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
-	if e.pins != pinsRefused {
+	if e.pins != pinsRefused && e.dialect().Members.TemplateArgs {
 		q := maps.Clone(question)
 		q["chat_template_kwargs"] = pinned
 		body, err := e.post(ctx, path, q)
@@ -107,9 +125,54 @@ type route struct {
 	not       string // why it is not used any more
 }
 
-// rendered returns the ids of a text or of a chat: by /tokenize, or, if that failed the first time, as the prompt of a
-// one-token answer. Both give the same if both work.
+// rendered returns the ids of a text or of a chat, in the way of the engine's kind.
 func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
+	switch e.dialect().Tokenize {
+	case dialect.TokenizeLlamaCpp:
+		return e.renderedBySteps(ctx, question)
+	case dialect.TokenizeNone:
+		err := &unreadable{"engines of kind " + string(e.engine) + " have no route that tells ids"}
+		e.ofTexts.not, e.ofChats.not = err.why, err.why
+		return nil, err
+	}
+	return e.renderedAtOnce(ctx, question)
+}
+
+// renderedBySteps is llama.cpp's way: /apply-template makes a text of a chat, and /tokenize ids of a text. Like its own
+// requests, it adds the first token and reads the names of special tokens as these.
+func (e *probeRun) renderedBySteps(ctx context.Context, question map[string]any) ([]int32, error) {
+	text, r := question["prompt"], &e.ofTexts
+	if question["messages"] != nil {
+		r = &e.ofChats
+		chat := maps.Clone(question)
+		delete(chat, "add_generation_prompt") // it always adds it
+		body, err := e.templated(ctx, "/apply-template", chat)
+		if err == nil {
+			text, err = parseText(body, "/apply-template", "prompt")
+		}
+		if err != nil {
+			if !r.confirmed {
+				r.not = "/apply-template: " + err.Error()
+			}
+			return nil, err
+		}
+	}
+	body, err := e.post(ctx, "/tokenize", map[string]any{"content": text, "add_special": true, "parse_special": true})
+	var ids []int32
+	if err == nil {
+		ids, err = parseIDs(body)
+	}
+	if err != nil {
+		r.not = "/tokenize: " + err.Error()
+		return nil, err
+	}
+	r.confirmed = true
+	return ids, nil
+}
+
+// renderedAtOnce is vLLM's way, by /tokenize, or, if that failed the first time, as the prompt of a one-token answer. Both
+// give the same if both work.
+func (e *probeRun) renderedAtOnce(ctx context.Context, question map[string]any) ([]int32, error) {
 	post, path, r := e.post, "/v1/completions", &e.ofTexts
 	if question["messages"] != nil {
 		post, path, r = e.templated, "/v1/chat/completions", &e.ofChats
@@ -145,5 +208,5 @@ func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int
 // question returns a request to score the last tokens of ids.
 func (e *probeRun) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
 	n := len(ids) - draft
-	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority}
+	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.dialect().EnginePriority(e.priority)}
 }

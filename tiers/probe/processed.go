@@ -14,7 +14,7 @@ const colours = "Name one of these colours.\nRed\nBlue\nGreen\nred\nblue\ngreen"
 // processedLogprobs finds out whether logprobs are of the law that tokens are drawn by, and where they are, whether fields that a
 // request leaves out change that law: an engine may have defaults of its own (generation_config.json).
 func (e *probeRun) processedLogprobs(ctx context.Context) error {
-	if e.found.TopLogprobs < 2 {
+	if e.found.TopLogprobs < 2 || !e.dialect().Members.Sampling {
 		return nil
 	}
 	var failed error

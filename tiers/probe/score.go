@@ -45,8 +45,15 @@ func (e *probeRun) scoring(ctx context.Context) {
 
 // styles tries the ways of scoring in turn.
 func (e *probeRun) styles(ctx context.Context) error {
+	styles := e.dialect().Scoring
+	switch {
+	case e.engine == "":
+		styles = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang}
+	case len(styles) == 0:
+		return errors.New("engines of kind " + string(e.engine) + " have no way to score a given text: a judge checks drafts")
+	}
 	var why []string
-	for _, style := range []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang} {
+	for _, style := range styles {
 		_, err := e.score(ctx, e.question(style, e.someIDs(firstScored), scoredTokens))
 		switch {
 		case err == nil:
@@ -137,7 +144,7 @@ func (e *probeRun) agreement(ctx context.Context) error {
 // fromIDs has the engine go on from ids where chats do not tell theirs.
 func (e *probeRun) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
 	from = e.someIDs(firstScored)
-	if e.found.Scoring != openai.ScoreSGLang && !e.found.TokenIDs {
+	if e.found.Scoring != openai.ScoreSGLang && !e.found.TokenIDs && !e.dialect().Members.WholeTokenIDs {
 		return a, nil, &unreadable{"the ids of answers are not told"}
 	}
 	if e.found.Scoring != openai.ScoreSGLang {

@@ -6,13 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"math"
 	"net/http"
 	"slices"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // run asks all questions. The error says that the engine cannot be probed now; a missing capability is no error.
@@ -21,7 +22,7 @@ func (e *probeRun) run(ctx context.Context) error {
 	e.found.Model = e.asker.model
 	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+		e.window, e.ending, e.loaded, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -44,10 +45,16 @@ func (e *probeRun) run(ctx context.Context) error {
 func (e *probeRun) window(ctx context.Context) error {
 	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err == nil {
-		e.model, err = parseModels(body, e.asker.model)
+		e.model, err = parseModels(body, e.asker.model, e.engine)
 	}
 	if fails(err) {
 		return err
+	}
+	switch e.dialect().Window {
+	case dialect.WindowProps:
+		return e.windowOfSlots(ctx)
+	case dialect.WindowOllama:
+		return nil // see loaded
 	}
 	e.found.Window = max(e.model.Window, 0)
 	switch {
@@ -55,6 +62,44 @@ func (e *probeRun) window(ctx context.Context) error {
 		e.addMissing(MissingWindow, err.Error())
 	case e.found.Window == 0:
 		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
+	}
+	return nil
+}
+
+// windowOfSlots reads the context of one request from llama.cpp's properties: the model card tells that of the model's
+// training.
+func (e *probeRun) windowOfSlots(ctx context.Context) error {
+	body, err := e.send(ctx, http.MethodGet, "/props", nil)
+	if err == nil {
+		e.model.Window, err = parseProps(body)
+	}
+	if fails(err) {
+		return err
+	}
+	if err != nil {
+		e.addMissing(MissingWindow, "/props: "+err.Error())
+	}
+	e.found.Window = e.model.Window
+	return nil
+}
+
+// loaded reads the context of a model that Ollama has loaded: the first answer has made it so.
+func (e *probeRun) loaded(ctx context.Context) error {
+	if e.dialect().Window != dialect.WindowOllama {
+		return nil
+	}
+	body, err := e.send(ctx, http.MethodGet, "/api/ps", nil)
+	if err == nil {
+		e.found.Window, err = parseLoaded(body, e.asker.model)
+	}
+	if fails(err) {
+		return err
+	}
+	switch {
+	case err != nil:
+		e.addMissing(MissingWindow, "/api/ps: "+err.Error())
+	case e.found.Window == 0:
+		e.addMissing(MissingWindow, "/api/ps lists the model without context_length")
 	}
 	return nil
 }
@@ -72,8 +117,12 @@ func (e *probeRun) ending(ctx context.Context) error {
 		e.addMissing(MissingIDs, e.noChat)
 		e.addMissing(MissingPromptIDs, e.noChat)
 		return nil
+	case len(a.ids) == 0 && e.dialect().Members.IDsInLogprobs:
+		e.addMissing(MissingIDs, "its logprobs come without ids")
 	case len(a.ids) == 0:
 		e.addMissing(MissingIDs, "it answers without token_ids")
+	case e.dialect().Members.WholeTokenIDs:
+		e.addMissing(MissingIDs, "it tells token_ids of answers in one piece alone, and drafts are streamed")
 	case a.tokens >= 0 && a.tokens != len(a.ids):
 		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
 	default:
@@ -148,18 +197,25 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 			break
 		}
 	}
+	member := "prompt"
+	switch e.dialect().Tokenize {
+	case dialect.TokenizeNone:
+		e.addMissing(MissingWords, cmp.Or(e.ofTexts.not, "there is no route that tells texts of ids"))
+		return nil
+	case dialect.TokenizeLlamaCpp:
+		member = "content"
+	}
 	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]})
 	if fails(err) {
 		return err
 	}
-	var answer struct {
-		Prompt *string `json:"prompt"`
+	if err == nil {
+		_, err = parseText(body, "/detokenize", member)
 	}
-	switch {
-	case err != nil:
+	if _, read := errors.AsType[*unreadable](err); read {
+		e.addMissing(MissingWords, err.Error())
+	} else if err != nil {
 		e.addMissing(MissingWords, "/detokenize: "+err.Error())
-	case json.Unmarshal(body, &answer) != nil || answer.Prompt == nil:
-		e.addMissing(MissingWords, "the answer of /detokenize has no text")
 	}
 	return nil
 }
@@ -261,12 +317,12 @@ func follows(one, half map[string]float64) (raw, known bool) {
 
 // longAnswer asks for the answer that later steps continue and score.
 func (e *probeRun) longAnswer(ctx context.Context) error {
-	if e.noChat != "" {
-		return nil
+	if e.noChat != "" || !e.dialect().Members.IDPrompts {
+		return nil // it will neither be continued nor scored
 	}
 	question, maximum := long[e.variant%len(long)], longTokens
-	if !e.found.TokenIDs {
-		maximum = 2 * continueTokens // there will be no ids to score
+	if !e.found.TokenIDs && !e.dialect().Members.WholeTokenIDs || len(e.dialect().Scoring) == 0 {
+		maximum = 2 * continueTokens // there will be no ids to score, or no way to
 	}
 	a, err := e.ask(ctx, question, maximum, nil)
 	switch {
@@ -294,6 +350,9 @@ func (e *probeRun) continuation(ctx context.Context) error {
 	switch {
 	case e.noChat != "":
 		e.addMissing(MissingContinue, e.noChat)
+		return nil
+	case !e.dialect().Members.IDPrompts:
+		e.addMissing(MissingContinue, "engines of kind "+string(e.engine)+" take no ids as a prompt")
 		return nil
 	case len(e.prompt) == 0:
 		e.addMissing(MissingContinue, "nothing tells the ids of a chat")

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // watch sees to one pool's card. All but the card belongs to the goroutine of run.
@@ -66,8 +68,8 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
-	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
-		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && (b.Life != c.Life || dialect.Of(b.Engine) != dialect.Of(c.Engine)) {
+		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life or kind
 	}
 	select {
 	case <-ctx.Done():
@@ -93,6 +95,8 @@ func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
 		why = "the backend that was asked is gone"
 	case set[at].Up && set[at].Life != w.lastBackend.Life:
 		return set[at], "its engine was restarted"
+	case set[at].Up && dialect.Of(set[at].Engine) != dialect.Of(w.lastBackend.Engine):
+		return set[at], "its engine is another kind than it was asked as" // not known yet is vLLM's kind
 	case now.Before(w.due):
 		return b, ""
 	case w.fails > 0:
@@ -122,7 +126,7 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 }
 
 func (w *watch) asker(b Backend) *asker {
-	return &asker{transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
+	return &asker{transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority}
 }
 
 // probe asks b everything and publishes what that brings.
@@ -149,7 +153,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	now := w.services.now()
 	w.lastBackend, w.model, w.modelsAt = b, e.model, now
 	w.tries++
-	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
+	e.found.At, e.found.Backend, e.found.Life, e.found.Engine = now, b.ID, b.Life, b.Engine
 	w.schedule(&e, err, now)
 	was := w.capabilities.Load()
 	is := settle(was, &e, err, w.pool.Backends())
@@ -228,7 +232,7 @@ func unlike(a, b *Capabilities) bool {
 		}
 		return list
 	}
-	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
+	return a.Engine != b.Engine || a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
 		a.RawLogprobs != b.RawLogprobs || a.Processed != b.Processed || a.Plain != b.Plain || a.ScoreTop != b.ScoreTop || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
 		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues ||
 		math.Abs(a.SelfAgreement-b.SelfAgreement) > moved || math.Abs(a.SelfAgreementTol-b.SelfAgreementTol) > moved ||
@@ -253,7 +257,7 @@ func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	if is.Failed != "" {
 		event, text = w.services.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
 	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("engine", string(is.Engine)).Str("why", why).Dur("took", took).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
 		Str("scoring", string(is.Scoring)).Bool("continues", is.Continues).Int("window", is.Window).
 		Float64("self_agreement", is.SelfAgreement).Strs("missing", missing).Msg(text)
