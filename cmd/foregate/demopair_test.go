@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,6 +57,17 @@ func TestTheDemonstrationRunsInFrontOfTwoEnginesThatRunAlready(t *testing.T) {
 	if header.Get("X-Tier") == "" || !strings.Contains(text, `"model":"demo"`) {
 		t.Errorf("%v: %s", header, text)
 	}
+	command := regexp.MustCompile(`bin/foregate (settings set .*)\n`).FindStringSubmatch(said)
+	if command == nil {
+		t.Fatalf("it says no command that changes the mode:\n%s", said)
+	}
+	if status, _, errs := call(t, strings.Fields(strings.ReplaceAll(command[1], "'more drafts'", "more"))...); status != 0 {
+		t.Error(errs)
+	}
+	apptest.Within(t, startWait, "the mode is in force", func() bool {
+		_, out, _ := call(t, "status", "--admin", d.base)
+		return regexp.MustCompile(`speculation\.mode@demo +confidence`).MatchString(out)
+	})
 	if strings.Contains(d.log.String(), "(simulated") {
 		t.Error("it started simulators")
 	}

@@ -46,17 +46,25 @@ Try it:
 
   curl -sN -D - http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"max_tokens":200,"messages":[{"role":"user","content":"%s"}]}'
 
-X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee, change the mode:
+X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee:
 
-  redis-cli … HSET foregate:settings speculation.mode@%s confidence     # the whole command is below
+  bin/foregate settings set%s --because 'more drafts' speculation.mode@%s=confidence speculation.threshold_nats@%s=-0.5
 
 Dollars are made up: the draft costs $%g an hour and the target $%g
 (--draft-usd-per-hour, --target-usd-per-hour). economy.guard is off, so that drafts are made even where they do not pay.
 A line appears below when something happens.
 
 `, d.Replicas, d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(pairDraft), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(pairTarget),
-		able(status.Engines, drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
+		able(status.Engines, drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
 	return nil
+}
+
+// redisFlag is the flag of commands that change settings in the embedded Redis; "" if Redis is elsewhere.
+func (d *demo) redisFlag() string {
+	if d.Redis.Addr == nil {
+		return ""
+	}
+	return fmt.Sprintf(" --redis redis://:%s@%s/0", d.Redis.Password, d.Redis.Addr)
 }
 
 // setMode makes a mode the route's, and waits until each replica has it.
