@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +19,17 @@ type answer struct {
 	first   *chosen // the first token's logprobs; nil where there are none
 	tops    []map[string]float64
 	prompts int // tokens of the prompt, by its usage; 0 where it is not told
+
+	model   string   // as the answer tells it
+	thinks  bool     // it begins with thoughts
+	chosen  []scored // each generated token's logprob, where they are told
+	unnamed bool     // ids are those of logprobs' entries, and the last entry has a text
+}
+
+// scored is a generated token's logprob in nats.
+type scored struct {
+	logprob float64
+	varied  bool // an alternative has another logprob
 }
 
 // chosen is a generated token's logprobs.
@@ -29,11 +39,25 @@ type chosen struct {
 	tops   map[string]float64
 }
 
+// wireEntry is what logprobs tell of a generated token.
+type wireEntry struct {
+	ID      json.RawMessage `json:"id"` // llama.cpp's
+	Token   json.RawMessage `json:"token"`
+	Logprob float64         `json:"logprob"`
+	Bytes   []int           `json:"bytes"`
+	Top     []struct {
+		Token   string  `json:"token"`
+		Logprob float64 `json:"logprob"`
+	} `json:"top_logprobs"`
+}
+
 // wireAnswer is an answer of /v1/chat/completions or /v1/completions.
 type wireAnswer struct {
 	Choices []struct {
 		Message *struct {
-			Content *string `json:"content"`
+			Content   *string         `json:"content"`
+			Reasoning json.RawMessage `json:"reasoning"` // Ollama's, and vLLM's from 0.11 on
+			Thoughts  json.RawMessage `json:"reasoning_content"`
 		} `json:"message"`
 		Text      string          `json:"text"`
 		Finish    string          `json:"finish_reason"`
@@ -42,17 +66,12 @@ type wireAnswer struct {
 		IDs       []int32         `json:"token_ids"`
 		PromptIDs []int32         `json:"prompt_token_ids"`
 		Logprobs  *struct {
-			Content []struct {
-				Bytes []int `json:"bytes"`
-				Top   []struct {
-					Token   string  `json:"token"`
-					Logprob float64 `json:"logprob"`
-				} `json:"top_logprobs"`
-			} `json:"content"`
-			Top json.RawMessage `json:"top_logprobs"`
+			Content []wireEntry     `json:"content"`
+			Top     json.RawMessage `json:"top_logprobs"`
 		} `json:"logprobs"`
 	} `json:"choices"`
-	PromptIDs []int32 `json:"prompt_token_ids"`
+	Model     json.RawMessage `json:"model"`
+	PromptIDs []int32         `json:"prompt_token_ids"`
 	Usage     *struct {
 		Prompt    int `json:"prompt_tokens"`
 		Generated int `json:"completion_tokens"`
@@ -74,8 +93,12 @@ func parseAnswer(body []byte) (answer, error) {
 	if len(a.prompt) == 0 {
 		a.prompt = w.PromptIDs
 	}
-	if c.Message != nil && c.Message.Content != nil {
-		a.text = *c.Message.Content
+	_ = json.Unmarshal(w.Model, &a.model) // of another type it is none
+	if c.Message != nil {
+		if c.Message.Content != nil {
+			a.text = *c.Message.Content
+		}
+		a.thinks = thoughtful(a.text, c.Message.Reasoning, c.Message.Thoughts)
 	}
 	if w.Usage != nil {
 		a.prompts, a.tokens = max(w.Usage.Prompt, 0), max(w.Usage.Generated, 0)
@@ -95,8 +118,45 @@ func parseAnswer(body []byte) (answer, error) {
 			}
 		}
 		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
+		a.addEntries(l.Content)
 	}
 	return a, nil
+}
+
+// addEntries reads the entries of logprobs: where answers tell no ids, those that entries tell are theirs.
+func (a *answer) addEntries(entries []wireEntry) {
+	var ids []int32
+	var tops []map[string]float64
+	for _, e := range entries {
+		s, listed := scored{logprob: e.Logprob}, map[string]float64{}
+		for _, t := range e.Top {
+			s.varied = s.varied || t.Logprob != e.Logprob
+			listed[t.Token] = t.Logprob
+		}
+		a.chosen, tops = append(a.chosen, s), append(tops, listed)
+		if id, ok := idOf(e.ID); ok {
+			ids = append(ids, id)
+		}
+	}
+	if len(a.tops) == 0 {
+		a.tops = tops // llama.cpp's completions
+	}
+	if len(a.ids) == 0 && len(ids) == len(entries) && len(ids) > 0 {
+		a.ids = ids
+		a.unnamed = string(entries[len(ids)-1].Token) != `""`
+	}
+}
+
+// thoughtful reports whether an answer begins with thoughts: in a member of their own, or in its text.
+func thoughtful(text string, members ...json.RawMessage) bool {
+	for _, m := range members {
+		var thoughts string
+		if json.Unmarshal(m, &thoughts) == nil && thoughts != "" {
+			return true
+		}
+	}
+	// Some templates begin the thoughts themselves, so that only their end is in the answer.
+	return strings.HasPrefix(strings.TrimSpace(text), "<think>") || strings.Contains(text, "</think>")
 }
 
 // idOf reads a token id; −1 and false for what is none.
@@ -115,7 +175,7 @@ func (a *answer) end() (id int32, ok bool) {
 		return 0, false
 	case a.stopID >= 0:
 		return a.stopID, true
-	case len(a.ids) > 0 && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
+	case len(a.ids) > 0 && !a.unnamed && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
 		id = a.ids[len(a.ids)-1]
 		return id, id >= 0
 	}
@@ -183,30 +243,6 @@ func parseGenerated(body []byte) (answer, error) {
 	a.stopID, a.ended = idOf(finish.Matched)
 	a.ended = a.ended && finish.Type == "stop"
 	return a, nil
-}
-
-// modelCard is what /v1/models tells of one model.
-type modelCard struct {
-	ID     string `json:"id"`
-	Root   string `json:"root"`
-	Parent string `json:"parent"`
-	Window int    `json:"max_model_len"`
-}
-
-// parseModels reads the card of a model from an answer of /v1/models. The error is an
-// *unreadable.
-func parseModels(body []byte, model string) (modelCard, error) {
-	var w struct {
-		Data []modelCard `json:"data"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return modelCard{}, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
-	}
-	at := slices.IndexFunc(w.Data, func(c modelCard) bool { return c.ID == model })
-	if at < 0 {
-		return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
-	}
-	return w.Data[at], nil
 }
 
 // goesOn reports whether b begins as a does, and where they first differ: by ids where

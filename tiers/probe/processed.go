@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"maps"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // untouched are the fields that cut or bend a distribution, as values that leave it as it is.
@@ -14,6 +16,11 @@ const colours = "Name one of these colours.\nRed\nBlue\nGreen\nred\nblue\ngreen"
 // processedLogprobs finds out whether logprobs are of the law that tokens are drawn by, and where they are, whether fields that a
 // request leaves out change that law: an engine may have defaults of its own (generation_config.json).
 func (e *probeRun) processedLogprobs(ctx context.Context) error {
+	switch e.dialect().Kind {
+	case dialect.VLLM, dialect.SGLang:
+	default:
+		return nil // it does not know the members that are untouched
+	}
 	if e.found.TopLogprobs < 2 {
 		return nil
 	}

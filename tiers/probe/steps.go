@@ -6,63 +6,52 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"math"
 	"net/http"
 	"slices"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // run asks all questions. The error says that the engine cannot be probed now; a missing capability is no error.
 func (e *probeRun) run(ctx context.Context) error {
-	e.missing = map[string]string{}
-	e.found.Model = e.asker.model
+	e.missing, e.hazards, e.shown = map[string]string{}, map[string]string{}, evidences{}
+	e.found.Model, e.found.Engine = e.asker.model, e.engine
 	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+		e.window, e.ending, e.loaded, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+		e.constantLogprobs, e.thinksFirst, e.shortContext, e.generatesOn,
 	} {
+		e.last = ""
 		if err := part(ctx); err != nil {
 			return err
 		}
 	}
 	// Last, because scoring may crash the engine.
+	e.last = ""
 	e.scoring(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	e.swappedModel()
 	slices.Sort(e.found.EOS)
 	for what, why := range e.missing {
 		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
 	}
 	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
-	return nil
-}
-
-// window reads the model card.
-func (e *probeRun) window(ctx context.Context) error {
-	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
-	if err == nil {
-		e.model, err = parseModels(body, e.asker.model)
-	}
-	if fails(err) {
-		return err
-	}
-	e.found.Window = max(e.model.Window, 0)
-	switch {
-	case err != nil:
-		e.addMissing(MissingWindow, err.Error())
-	case e.found.Window == 0:
-		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
-	}
+	e.found.Hazards, e.found.Evidence = sortedHazards(e.hazards), e.shown.sorted()
 	return nil
 }
 
 // ending asks for an answer that ends by itself soon. It is the first generated answer: an engine that cannot give one
 // is not probed.
 func (e *probeRun) ending(ctx context.Context) error {
-	a, err := e.ask(ctx, short[e.variant%len(short)], shortTokens, nil)
+	e.opened = short[e.variant%len(short)]
+	a, err := e.ask(ctx, e.opened, shortTokens, nil)
+	e.opening = a
 	refused, isRefusal := errors.AsType[*refusal](err)
 	switch {
 	case err != nil && (!isRefusal || fails(err)):
@@ -73,17 +62,31 @@ func (e *probeRun) ending(ctx context.Context) error {
 		e.addMissing(MissingPromptIDs, e.noChat)
 		return nil
 	case len(a.ids) == 0:
-		e.addMissing(MissingIDs, "it answers without token_ids")
+		e.addMissing(MissingIDs, e.withoutIDs())
 	case a.tokens >= 0 && a.tokens != len(a.ids):
 		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
 	default:
 		e.found.TokenIDs = true
+		e.showf(MissingIDs, "%d ids", len(a.ids))
 	}
 	if len(a.prompt) == 0 {
 		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
+	} else {
+		e.showf(MissingPromptIDs, "%d ids of the prompt", len(a.prompt))
 	}
 	e.ended(&a)
 	return nil
+}
+
+// withoutIDs says why the ids of answers are not known.
+func (e *probeRun) withoutIDs() string {
+	switch known := &e.dialect().Members; {
+	case known.IDsInLogprobs:
+		return "the entries of its logprobs have no id"
+	case !known.TokenIDs:
+		return "the API of " + string(e.engine) + " tells no ids of answers"
+	}
+	return "it answers without token_ids"
 }
 
 // fold adds ids to a fingerprint, after their number.
@@ -111,6 +114,7 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 		e.ids = append(e.ids, ids...)
 	}
 	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	e.showf(MissingTokenizer, "%d ids of %d texts", len(e.ids), len(texts))
 	return nil
 }
 
@@ -137,6 +141,7 @@ func (e *probeRun) template(ctx context.Context) error {
 		fold(h, ids)
 	}
 	e.found.Template = hex.EncodeToString(h.Sum(nil))
+	e.showf(MissingTemplate, "the ids of %d chats", len(chats))
 	return nil
 }
 
@@ -148,18 +153,21 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 			break
 		}
 	}
-	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]})
-	if fails(err) {
-		return err
+	if e.dialect().Tokenize == dialect.TokenizeNone {
+		e.addMissing(MissingWords, "/detokenize: the API of "+string(e.engine)+" has no such route")
+		return nil
 	}
-	var answer struct {
-		Prompt *string `json:"prompt"`
-	}
+	ids := e.ids[:min(len(e.ids), 16)]
+	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": ids})
 	switch {
+	case fails(err):
+		return err
 	case err != nil:
 		e.addMissing(MissingWords, "/detokenize: "+err.Error())
-	case json.Unmarshal(body, &answer) != nil || answer.Prompt == nil:
+	case !parseWords(body, e.wordsName()):
 		e.addMissing(MissingWords, "the answer of /detokenize has no text")
+	default:
+		e.showf(MissingWords, "the text of %d ids", len(ids))
 	}
 	return nil
 }
@@ -187,14 +195,19 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 		e.found.TokenBytes = a.first.bytes
 		if !a.first.bytes {
 			e.addMissing(MissingBytes, "logprobs come without bytes")
+		} else {
+			e.show(MissingBytes, "logprobs with bytes")
 		}
 		e.found.TopLogprobs = min(k, a.first.listed)
 		if k > 0 && e.found.TopLogprobs == 0 {
 			why = fmt.Sprintf("asked for %d, it tells none", k)
 			continue
 		}
+		e.showf(MissingLogprobs, "logprobs with %d alternatives", e.found.TopLogprobs)
 		if k == 0 {
 			e.addMissing(MissingTop, why)
+		} else {
+			e.showf(MissingTop, "%d alternatives", e.found.TopLogprobs)
 		}
 		return nil
 	}
@@ -231,6 +244,8 @@ func (e *probeRun) temperature(ctx context.Context) error {
 		e.addMissing(MissingRaw, "the alternatives at two temperatures cannot be compared")
 	case !raw:
 		e.addMissing(MissingRaw, "they follow the request's temperature")
+	default:
+		e.show(MissingRaw, "the same gaps at temperatures 1 and 0.5")
 	}
 	return nil
 }
@@ -312,6 +327,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 		return nil
 	case same || at > 0 && a.tied(at):
 		e.found.Continues = true
+		e.showf(MissingContinue, "as in the chat, %d tokens", max(a.tokens, at))
 	default:
 		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
@@ -331,6 +347,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 func (e *probeRun) missingEnd() {
 	switch {
 	case len(e.found.EOS) > 0:
+		e.showf(MissingEOS, "%d", e.found.EOS)
 	case e.noChat != "":
 		e.addMissing(MissingEOS, e.noChat)
 	case !e.found.TokenIDs:

@@ -1,0 +1,69 @@
+package probe
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Evidence is a request that showed whether an engine has a capability, or a hazard, and what the engine answered.
+type Evidence struct {
+	Capability string // or the hazard's name
+	Request    string // method, path and telling members, at most 160 bytes; "": none was needed
+	Answer     string // at most 80 bytes
+}
+
+const (
+	maxEvidenceRequest = 160 // bytes
+	maxEvidenceAnswer  = 80
+	maxEvidenceValue   = 48 // of one member
+)
+
+// untelling are members of every question.
+var untelling = map[string]bool{"model": true, "messages": true, "stream": true, "priority": true, "temperature": true, "tools": true}
+
+// requestLine shows a question as evidence does.
+func requestLine(path string, question map[string]any) string {
+	var members []string
+	for _, name := range slices.Sorted(maps.Keys(question)) {
+		if !untelling[name] {
+			members = append(members, fmt.Sprintf("%q:%s", name, shownValue(question[name])))
+		}
+	}
+	return clipped(http.MethodPost+" "+path+" {"+strings.Join(members, ",")+"}", maxEvidenceRequest)
+}
+
+func shownValue(v any) string {
+	if ids, ok := v.([]int32); ok {
+		return fmt.Sprintf("[%d ids]", len(ids))
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	if len(raw) <= maxEvidenceValue {
+		return string(raw)
+	}
+	return clipped(string(raw), maxEvidenceValue) + "…"
+}
+
+// clipped is one printable line of at most so many bytes.
+func clipped(s string, size int) string {
+	s = line(s)
+	return strings.ToValidUTF8(s[:min(len(s), size)], "")
+}
+
+// evidences collects evidence; the last of each capability stays.
+type evidences map[string]Evidence
+
+func (e evidences) add(capability, request, answer string) {
+	e[capability] = Evidence{capability, clipped(request, maxEvidenceRequest), clipped(answer, maxEvidenceAnswer)}
+}
+
+func (e evidences) sorted() []Evidence {
+	return slices.SortedFunc(maps.Values(e), func(a, b Evidence) int { return cmp.Compare(a.Capability, b.Capability) })
+}
