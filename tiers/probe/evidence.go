@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // Evidence is a request that showed whether an engine has a capability, or a hazard, and what the engine answered.
@@ -30,11 +32,28 @@ var untelling = map[string]bool{"model": true, "messages": true, "stream": true,
 func requestLine(path string, question map[string]any) string {
 	var members []string
 	for _, name := range slices.Sorted(maps.Keys(question)) {
+		v := question[name]
+		if arguments, ok := v.(map[string]any); ok { // those that are sent with every chat tell nothing
+			arguments = maps.Clone(arguments)
+			maps.DeleteFunc(arguments, func(name string, _ any) bool { return pinned[name] != nil })
+			if v = arguments; len(arguments) == 0 {
+				continue
+			}
+		}
 		if !untelling[name] {
-			members = append(members, fmt.Sprintf("%q:%s", name, shownValue(question[name])))
+			members = append(members, fmt.Sprintf("%q:%s", name, shownValue(v)))
 		}
 	}
 	return clipped(http.MethodPost+" "+path+" {"+strings.Join(members, ",")+"}", maxEvidenceRequest)
+}
+
+// scoreLine shows a request for scores.
+func scoreLine(q *openai.ScoreQuestion) string {
+	asked := fmt.Sprintf(`"prompt":[%d ids],"prompt_logprobs":%d`, len(q.Prompt)+len(q.Draft), q.Top)
+	if q.Style == openai.ScoreSGLang {
+		asked = fmt.Sprintf(`"input_ids":[%d ids],"logprob_start_len":%d,"top_logprobs_num":%d`, len(q.Prompt)+len(q.Draft), len(q.Prompt)-1, q.Top)
+	}
+	return http.MethodPost + " " + q.Path() + " {" + asked + "}"
 }
 
 func shownValue(v any) string {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,16 @@ func (e *probeRun) carried(name, why string) {
 		e.addHazard(name, was)
 		return
 	}
-	e.show(name, "not looked for: "+why)
+	if e.hazards[name] == "" {
+		e.show(name, "not looked for: "+why)
+	}
+}
+
+// untold says why a hazard cannot be told, if nothing has shown it.
+func (e *probeRun) untold(name, why string) {
+	if e.hazards[name] == "" {
+		e.show(name, "cannot be told: "+why)
+	}
 }
 
 // constantTokens is how many tokens are generated to look at their logprobs.
@@ -35,7 +45,7 @@ const constantTokens = 16
 // constantLogprobs finds out whether logprobs are constants.
 func (e *probeRun) constantLogprobs(ctx context.Context) error {
 	if why := e.missing[MissingLogprobs]; why != "" {
-		e.show(HazardConstantLogprobs, "cannot be told: "+why)
+		e.untold(HazardConstantLogprobs, why)
 		return nil
 	}
 	q := map[string]any{"logprobs": true, "temperature": 1, "seed": 7}
@@ -47,7 +57,7 @@ func (e *probeRun) constantLogprobs(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		e.show(HazardConstantLogprobs, "cannot be told: "+err.Error())
+		e.untold(HazardConstantLogprobs, err.Error())
 		return nil
 	}
 	value, n, is := constant(a.chosen)
@@ -135,6 +145,7 @@ func (e *probeRun) shortContext(ctx context.Context) error {
 		return nil
 	}
 	if why := e.promised(); why != "" {
+		e.last = e.made
 		e.addHazard(HazardShortContext, why)
 	}
 	lines := linesFor(e.found.Window)
@@ -146,14 +157,14 @@ func (e *probeRun) shortContext(ctx context.Context) error {
 		}
 		return nil
 	case e.noChat != "" || lines == 0:
-		e.show(HazardShortContext, "cannot be told: "+orElse(e.noChat, "the context is too short for the prompts"))
+		e.untold(HazardShortContext, cmp.Or(e.noChat, "the context is too short for the prompts"))
 		return nil
 	}
 	g := growth{lines: lines, base: e.opening.prompts}
 	from := 1000 + 97*(e.variant%89)
 	a, err := e.ask(ctx, "How many lines are there?\n"+longLines(from, lines/2), 1, nil)
 	if fails(err) {
-		e.show(HazardShortContext, "cannot be told: "+err.Error()) // a slow engine is no broken one
+		e.untold(HazardShortContext, err.Error()) // a slow engine is no broken one
 		return ctx.Err()
 	}
 	if err == nil {
@@ -165,21 +176,13 @@ func (e *probeRun) shortContext(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// orElse is the first that is not empty.
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // measured draws the conclusions from two long prompts. err is the refusal of the one that was refused.
 func (e *probeRun) measured(g growth, err error) {
 	_, refused := errors.AsType[*refusal](err)
 	about := g.lines * tokensPerLine
 	switch {
 	case err != nil && (!refused || fails(err)):
-		e.show(HazardShortContext, "cannot be told: "+err.Error())
+		e.untold(HazardShortContext, err.Error())
 	case refused && e.found.Window > 0:
 		e.addHazard(HazardShortContext, fmt.Sprintf("it refuses a prompt of about %d tokens, though it promises %d: %v", about, e.found.Window, err))
 		e.believes(g.half)
@@ -187,7 +190,7 @@ func (e *probeRun) measured(g growth, err error) {
 		e.show(HazardShortContext, "it refuses what is too long: "+err.Error())
 		e.believes(g.half)
 	case g.half == 0 || g.full == 0:
-		e.show(HazardShortContext, "cannot be told: answers come without usage")
+		e.untold(HazardShortContext, "answers come without usage")
 	case g.cut():
 		e.addHazard(HazardShortContext, fmt.Sprintf("a prompt of %d lines has %d tokens, one of %d lines %d: long prompts are cut without a word",
 			g.lines/2, g.half, g.lines, g.full))
@@ -223,10 +226,10 @@ func (e *probeRun) generatesOn(ctx context.Context) error {
 	before, err := e.look(ctx)
 	switch {
 	case err != nil:
-		e.show(HazardGeneratesOn, "cannot be told: "+err.Error())
+		e.untold(HazardGeneratesOn, err.Error())
 		return ctx.Err()
 	case e.noChat != "":
-		e.show(HazardGeneratesOn, "cannot be told: "+e.noChat)
+		e.untold(HazardGeneratesOn, e.noChat)
 		return nil
 	case before.running > 0:
 		e.carried(HazardGeneratesOn, "it is busy with other requests")
@@ -234,7 +237,7 @@ func (e *probeRun) generatesOn(ctx context.Context) error {
 	}
 	left, err := e.leave(ctx)
 	if err != nil {
-		e.show(HazardGeneratesOn, "cannot be told: "+err.Error())
+		e.untold(HazardGeneratesOn, err.Error())
 		return ctx.Err()
 	}
 	e.watchIdle(ctx, left)
@@ -285,7 +288,7 @@ func (e *probeRun) watchIdle(ctx context.Context, left time.Time) {
 		e.last = shown
 		switch {
 		case err != nil:
-			e.show(HazardGeneratesOn, "cannot be told: "+err.Error())
+			e.untold(HazardGeneratesOn, err.Error())
 			return
 		case now.running == 0:
 			e.showf(HazardGeneratesOn, "idle within %v", time.Since(left).Round(10*time.Millisecond))

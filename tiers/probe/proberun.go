@@ -25,6 +25,7 @@ type probeRun struct {
 
 	cards   []modelCard // of all models that the engine lists
 	model   modelCard
+	made    string // the request that told trained
 	trained int    // tokens of context that the model was made for; 0: not told
 	another string // the name of another model that answered
 	opening answer // to the short question

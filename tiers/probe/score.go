@@ -79,9 +79,7 @@ func (e *probeRun) styles(ctx context.Context) error {
 // score asks one. When it fails, it asks whether the engine has lived through it.
 func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
-	defer func() {
-		e.last = fmt.Sprintf("POST %s {%q style, %d ids, the last %d scored}", q.Path(), q.Style, len(q.Prompt)+len(q.Draft), len(q.Draft))
-	}()
+	defer func() { e.last = scoreLine(q) }()
 	if fails(err) {
 		e.weak = "scoring: " + err.Error()
 		_, ill := e.send(ctx, http.MethodGet, "/health", nil)

@@ -42,6 +42,12 @@ func (e *probeRun) run(ctx context.Context) error {
 		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
 	}
 	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
+	e.last = ""
+	for _, name := range CapabilityNames {
+		if _, there := e.shown[name]; !there {
+			e.show(name, cmp.Or(e.missing[name], "not looked for"))
+		}
+	}
 	e.found.Hazards, e.found.Evidence = sortedHazards(e.hazards), e.shown.sorted()
 	return nil
 }

@@ -20,7 +20,7 @@ func (e *probeRun) window(ctx context.Context) error {
 	if fails(err) {
 		return err
 	}
-	e.found.Window, e.trained = max(e.model.Window, 0), e.model.Trained
+	e.found.Window, e.trained, e.made = max(e.model.Window, 0), e.model.Trained, e.last
 	switch {
 	case e.dialect().Window == dialect.WindowProps:
 		return e.props(ctx)
@@ -86,7 +86,7 @@ func (e *probeRun) loaded(ctx context.Context) error {
 	body, err = e.post(ctx, "/api/show", map[string]any{})
 	e.last = shown
 	if err == nil {
-		e.trained = parseTrained(body)
+		e.trained, e.made = parseTrained(body), "POST /api/show"
 	}
 	return nil
 }
