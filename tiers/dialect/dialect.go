@@ -106,6 +106,8 @@ type Members struct {
 	CacheSalt     bool // cache_salt
 	Priority      bool // priority
 	UsageSoFar    bool // stream_options.continuous_usage_stats
+	Strict        bool // it may refuse members that OpenAI's API does not have
+	HighFirst     bool // a higher priority is earlier; with vLLM a lower one is
 }
 
 // Continue says how an unfinished answer of a chat is continued by its text.
