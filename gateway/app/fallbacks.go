@@ -5,8 +5,10 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // fallbacks returns the hosted last resorts of a route.
@@ -39,4 +41,17 @@ func namesOf(f *config.File, hosted config.Pool) []string {
 		}
 	}
 	return names
+}
+
+// leaves reports whether a fallback of the route can answer somebody while its own pools are unavailable. Its dollars are
+// not looked at.
+func (a *App) leaves(r *routing, def config.Route) bool {
+	mayLeave := func(t identity.Tenant) bool { return t.Access.MayLeave() }
+	if !r.file.Identity.DefaultTenant.AllowExternal && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
+		return false
+	}
+	return slices.ContainsFunc(def.Fallbacks, func(fb config.Fallback) bool {
+		p := r.pool(fb.Pool)
+		return slices.Contains(fb.When, config.WhenUnavailable) && p != nil && p.Readiness() != pool.Down
+	})
 }
