@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -221,7 +222,7 @@ func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	file := strings.Replace(fallbackFile(deadURL(t), first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
 		"routes:", fmt.Sprintf("  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}\nroutes:", second.URL), 1)
 	r := apptest.Serve(t, file)
-	code, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20,"stream":true`), "X-Tenant-ID", "acme")
+	code, body := readBroken(t, r, `"max_tokens":20,"stream":true`)
 	if code != http.StatusOK || !strings.Contains(body, "from ") || !strings.Contains(body, `"error"`) || strings.Contains(body, "[DONE]") || len(second.asked()) > 0 {
 		t.Errorf("status %d, the second was asked %v: %s", code, second.asked(), body)
 	}
@@ -231,5 +232,88 @@ func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	}
 	if !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.02`) { // 1 or more of prompt, 20 of the answer
 		t.Error(apptest.Lines(page, "foregate_fallback_usd"))
+	}
+}
+
+// readBroken sends a chat of acme, and reads its answer as far as it comes.
+func readBroken(t *testing.T, r *apptest.Replica, members string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+chat, strings.NewReader(chatBody("llama-3", members)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Tenant-ID", "acme")
+	resp, err := apptest.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body) // it breaks off
+	return resp.StatusCode, string(body)
+}
+
+func TestAFallbackForShedRequestsIsNotForOthers(t *testing.T) {
+	for _, c := range []struct {
+		when string
+		down bool
+		want bool
+	}{{"shed", false, true}, {"unavailable", false, false}, {"shed", true, false}, {"unavailable", true, true}, {"unavailable, shed", false, true}} {
+		hosted := startHosted(t)
+		target := deadURL(t)
+		if !c.down {
+			target = apptest.LoadedBackend(t, "m", 0.99).URL
+		}
+		r := apptest.Serve(t, fallbackFile(target, hosted.URL, "{pool: hosted, when: ["+c.when+"], max_usd_per_hour: 20}", ""))
+		if !c.down {
+			apptest.Eventually(t, "the pool has a reading", func() bool { return r.Pool("own").Snapshot()[0].HasReading })
+		}
+		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme", "X-Priority", "low")
+		if (status == http.StatusOK) != c.want || (head.Get("X-Tier") == "fallback") != c.want {
+			t.Errorf("%+v: status %d, %v: %s", c, status, head, body)
+		}
+	}
+}
+
+func TestAReloadAddsAndRemovesAFallback(t *testing.T) {
+	hosted := startHosted(t)
+	target := deadURL(t)
+	with := fallbackFile(target, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", "")
+	without := strings.Replace(with, ", fallbacks: [{pool: hosted, max_usd_per_hour: 20}]", "", 1)
+	w := &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
+	rotateFile(t, w.path, without)
+	w.Replica = apptest.ServeFile(t, w.path)
+	ask := func() int {
+		status, _, _ := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme")
+		return status
+	}
+	if got := ask(); got < 500 {
+		t.Fatalf("without a fallback: status %d", got)
+	}
+	w.change(t, with, "routes.llama-3: changed")
+	if got := ask(); got != http.StatusOK {
+		t.Errorf("with a fallback: status %d", got)
+	}
+	w.change(t, strings.Replace(with, "allow_external: true", "allow_external: false", 1), "tenants.acme: changed")
+	if got := ask(); got < 500 {
+		t.Errorf("after the tenant's right was taken: status %d", got)
+	}
+	w.change(t, without, "routes.llama-3: changed", "tenants.acme: changed")
+	if got := ask(); got < 500 || len(hosted.asked()) != 1 {
+		t.Errorf("after the fallback was removed: status %d, asked %v", got, hosted.asked())
+	}
+}
+
+func TestATenantNeedsTheRightToAModelThatARouteOfItsOwnOffers(t *testing.T) {
+	hosted := startHosted(t)
+	file := strings.Replace(fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""), "routes: [",
+		fmt.Sprintf("  sold: {model: theirs, engine: openai, backends: [%q]}\nroutes: [{model: premium, target: sold}, ", hosted.URL), 1)
+	file = strings.Replace(file, "{id: shy}", "{id: poor, allow_external: true, models: [llama-3]}, {id: rich, allow_external: true, models: [llama-3, premium]}", 1)
+	r := apptest.Serve(t, file)
+	for tenant, want := range map[string]bool{"poor": false, "rich": true, "acme": true} {
+		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", tenant)
+		if (status == http.StatusOK) != want || (head.Get("X-Tier") == "fallback") != want {
+			t.Errorf("%s: status %d: %s", tenant, status, body)
+		}
 	}
 }
