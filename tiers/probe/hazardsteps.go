@@ -13,14 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// addHazard records a hazard; the first reason stays.
-func (e *probeRun) addHazard(name, why string) {
-	if e.hazards[name] == "" {
-		e.hazards[name] = why
-		e.show(name, why)
-	}
-}
-
 // carried keeps what the last probe of the same life saw of a hazard that is not looked for now.
 func (e *probeRun) carried(name, why string) {
 	if was := e.before.HazardReason(name); was != "" {
