@@ -100,6 +100,7 @@ const (
 // Members are the request members that an engine knows beyond OpenAI's.
 type Members struct {
 	TokenIDs      bool // return_token_ids
+	WholeTokenIDs bool // return_token_ids, but it refuses it in streams of chats
 	IDsInLogprobs bool // entries of logprobs have the token's "id"
 	IDPrompts     bool // /v1/completions takes ids as its prompt
 	OnlyMaxTokens bool // it ignores or refuses max_completion_tokens

@@ -17,7 +17,7 @@ var sglang = Dialect{
 	Tokenize: TokenizeVLLM,
 	Window:   WindowCard,
 	Scoring:  []openai.ScoreStyle{openai.ScoreSGLang, openai.ScoreCompletions},
-	Members:  Members{IDPrompts: true, CacheSalt: true, Priority: true, HighFirst: true},
+	Members:  Members{WholeTokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, HighFirst: true},
 	Continue: ContinueFlags,
 	Thinking: ThinkingTemplate,
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -18,8 +19,9 @@ import (
 // Capabilities knows nothing.
 type Capabilities struct {
 	At      time.Time
-	Backend string // the probed backend
-	Life    uint64 // of that backend's engine
+	Backend string       // the probed backend
+	Life    uint64       // of that backend's engine
+	Engine  dialect.Kind // by whose rules it was asked; "" is vLLM's
 	Model   string
 	Spent   Spent  // what it cost
 	Failed  string // why the last probe failed or is incomplete; the other fields are still valid
@@ -35,6 +37,7 @@ type Capabilities struct {
 	Unscored    bool // it has answered without logprobs although they were requested
 	TopLogprobs int  // largest number of alternatives in logprobs, 0..20
 	TokenIDs    bool // it returns generated ids (return_token_ids)
+	Thinks      bool // it thinks before it answers, unless it is told not to ([dialect.Thinking])
 	TokenBytes  bool // its logprobs have each token's bytes
 
 	Scoring   openai.ScoreStyle // how it scores a given text; "": not at all

@@ -94,9 +94,9 @@ func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.
 	return append(e.termEdits(r, t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
 }
 
-// idEdits request the ids of generated tokens where a member does so.
-func (e encoder) idEdits() []openai.Edit {
-	if e.Members.TokenIDs {
+// idEdits request the ids of generated tokens where a member does so. whole says that the answer is not streamed.
+func (e encoder) idEdits(whole bool) []openai.Edit {
+	if e.Members.TokenIDs || whole && e.Members.WholeTokenIDs {
 		return askForIDs
 	}
 	return nil
@@ -108,7 +108,7 @@ var askForIDs = []openai.Edit{withIDs}[:1:1]
 // askIDs appends the member by which a completion tells its ids, if there is one.
 func (e encoder) askIDs(b []byte) []byte {
 	switch {
-	case e.Members.TokenIDs:
+	case e.Members.TokenIDs, e.Members.WholeTokenIDs:
 		return append(b, `,"return_token_ids":true`...)
 	case e.Members.IDsInLogprobs:
 		return append(b, `,"logprobs":1`...)
