@@ -103,6 +103,8 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	switch {
 	case err != nil:
 		return err
+	case a.Fault != nil && a.Fault.TooLong:
+		return eventFailure(a.Fault)
 	case a.Fault != nil:
 		return &engine.Failure{Kind: engine.ServerError, Status: a.Fault.Status, Fault: a.Fault}
 	case a.Aborted:
