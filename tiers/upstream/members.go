@@ -37,20 +37,21 @@ func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engi
 func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai.Edit {
 	if e.Members.Strict {
 		edits = r.AppendDrops(edits, fields.Portable)
-	}
-	if !e.Members.OnlyMaxTokens {
+	} else if !e.Members.OnlyMaxTokens {
 		return edits
 	}
-	limit, newer := r.Raw("max_tokens"), r.Raw("max_completion_tokens")
-	switch {
-	case newer == nil:
-	case r.Kind == openai.Chat && string(newer) != "null": // of both, OpenAI's newer name counts
-		edits = append(edits, drop("max_completion_tokens"), openai.Edit{Name: "max_tokens", Value: newer})
-	default: // completions do not have it
-		edits = append(edits, drop("max_completion_tokens"))
+	given := func(name string) bool { raw := r.Raw(name); return raw != nil && string(raw) != "null" }
+	if r.Kind == openai.Completion { // they have only max_tokens, and such engines may lack OpenAI's default
+		if edits = append(edits, drop("max_completion_tokens")); !given("max_tokens") {
+			edits = append(edits, number("max_tokens", r.Limit()))
+		}
+		return edits
 	}
-	if r.Kind == openai.Completion && (limit == nil || string(limit) == "null") {
-		edits = append(edits, number("max_tokens", r.Limit())) // the API's default, which such engines do not have
+	switch newer := given("max_completion_tokens"); { // of both, the newer name counts
+	case newer && e.Members.OnlyMaxTokens:
+		edits = append(edits, openai.Edit{Name: "max_tokens", Value: r.Raw("max_completion_tokens")}, drop("max_completion_tokens"))
+	case newer:
+		edits = append(edits, drop("max_tokens"))
 	}
 	return edits
 }
