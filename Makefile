@@ -153,3 +153,10 @@ browser: build redis ## The console in Chromium, as its operators use it: charts
 	@.ci/need-browser
 	cd .ci/axe && npm ci --no-audit --no-fund --ignore-scripts
 	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) .ci/with-redis $(GO) -C .ci/clients test -run Console -count=1 -timeout 5m ./console
+
+# Tests of other packages that use the engine have RealEngine in their names. make test runs them too, if it is installed.
+.PHONY: llama
+llama: ## llama.cpp on the CPU with tiny models (.ci/clients/llama): its wire, and gateways in front of it.
+	@.ci/need-llama >/dev/null
+	FOREGATE_LLAMA=require $(GO) test -vet=off -count=1 -timeout 5m ./internal/llamatest
+	FOREGATE_LLAMA=require $(GO) test -vet=off -count=1 -timeout 5m -run RealEngine ./gateway/app ./cmd/foregate

@@ -99,6 +99,8 @@ var arrows = map[string][]string{
 	"internal/redis/replyguard": {},
 	"internal/redis/script":     {"panics"},
 	"internal/certtest":         {}, // for tests alone
+	"internal/llamatest":        {}, // for tests alone
+	"internal/llamatest/make":   {"internal/llamatest"},
 	"internal/socket":           {},
 	"internal/redistest":        {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/uplot":            {},

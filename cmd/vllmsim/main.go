@@ -1,4 +1,4 @@
-// Command vllmsim runs one simulated vLLM server until it is interrupted.
+// Command vllmsim runs one simulated engine, a vLLM server by default, until it is interrupted.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 
 type flags struct {
 	Listen  string `default:"127.0.0.1:8000" help:"Address to listen on; port 0 takes a free one, which is printed."`
+	Engine  string `default:"vllm" enum:"${engines}" help:"Whose wire the server speaks: ${engines}. Scheduler and language are the same behind each."`
 	Model   string `default:"sim" help:"Served model name."`
 	Profile string `default:"a10g-8b" help:"Speeds and sizes of one model on one kind of GPU: ${profiles}."`
 
@@ -52,7 +53,7 @@ type flags struct {
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
 	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
-	SGLang  bool     `group:"The wire" name:"sglang" help:"SGLang's face: POST /generate with logprob_start_len, and none of the routes that are vLLM's alone; metrics stay vLLM's."`
+	SGLang  bool     `group:"The wire" name:"sglang" help:"SGLang's scoring on vLLM's wire: POST /generate with logprob_start_len, and none of the routes that are vLLM's alone; metrics stay vLLM's. --engine sglang is the whole of it."`
 	Without []string `group:"The wire" placeholder:"FEATURE" help:"Features that the engine lacks: ${features}."`
 
 	KVEventsEndpoint       string `group:"The wire" name:"kv-events-endpoint" placeholder:"tcp://HOST:PORT" help:"Publish KV cache events over ZMQ, as vLLM's --kv-events-config; rank r has PORT + r; port 0 takes free ones, which are printed."`
@@ -63,6 +64,7 @@ type flags struct {
 
 	OOM     bool          `group:"What goes wrong" help:"A running sequence that finds no KV block kills the engine instead of preempting another."`
 	Restart time.Duration `group:"What goes wrong" default:"60s" help:"How long connections are refused after a death, in the profile's time."`
+	Hazard  []string      `group:"What goes wrong" placeholder:"NAME" help:"What goes wrong unseen: ${hazards}. POST /sim/fault takes them later, such as '{\"hazards\":[\"thinks_first\"]}'."`
 	Fault   string        `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}', '{\"score\":\"die\"}' or '{\"spot_notice_seconds\":120}'."`
 }
 
@@ -78,8 +80,9 @@ func run(args []string, out, errs io.Writer) int {
 func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	var f flags
 	exit := -1
-	parser, err := kong.New(&f, kong.Name("vllmsim"), kong.Description("A vLLM server without a GPU."),
-		kong.Vars{"profiles": strings.Join(vllmsim.ProfileNames(), ", "), "features": strings.Join(vllmsim.Features(), ", ")},
+	parser, err := kong.New(&f, kong.Name("vllmsim"), kong.Description("A vLLM server without a GPU, or another engine."),
+		kong.Vars{"profiles": strings.Join(vllmsim.ProfileNames(), ", "), "features": strings.Join(vllmsim.Features(), ", "),
+			"engines": strings.Join(vllmsim.Engines(), ","), "hazards": strings.Join(vllmsim.HazardNames(), ", ")},
 		kong.Writers(out, errs), kong.Exit(func(code int) { exit = code }))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -115,7 +118,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 func (f *flags) options() (vllmsim.Options, error) {
-	o := vllmsim.Options{Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Blind: f.Blind, Seed: f.Seed,
+	o := vllmsim.Options{Engine: f.Engine, Hazards: f.Hazard, Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Blind: f.Blind, Seed: f.Seed,
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,

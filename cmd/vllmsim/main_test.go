@@ -150,10 +150,13 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		{"--ssl-certfile=/none/x", "vllmsim: open /none/x"},
 		{"--ties=2", "vllmsim: ties 2 are not within 0..1"},
 		{"--without=tokenize,wings", `vllmsim: unknown feature "wings"`},
+		{"--engine=tgi", "--engine"},
+		{"--engine=ollama --sglang", "are vLLM's, not those of engine \"ollama\""},
+		{"--hazard=fire", `vllmsim: unknown hazard "fire"; known: constant_logprobs`},
 		{`--fault={"score":"badly"}`, `vllmsim: unknown score fault "badly"`},
 	} {
 		var errs bytes.Buffer
-		if code := serve(t.Context(), []string{c.flag}, io.Discard, &errs); code != 1 {
+		if code := serve(t.Context(), strings.Split(c.flag, " "), io.Discard, &errs); code != 1 {
 			t.Errorf("%s: exit code %d", c.flag, code)
 		}
 		if got := errs.String(); !strings.Contains(got, c.says) || strings.Count(got, "vllmsim:") != 1 {
@@ -194,6 +197,45 @@ func TestAnEngineOfAnotherMakeIsAFlagAway(t *testing.T) {
 	_, body = ask("/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1,"return_token_ids":true}`)
 	if !strings.Contains(body, `"logprobs":null`) || !strings.Contains(body, `"prompt_token_ids":[1009,`) {
 		t.Errorf("/v1/completions: %s", body)
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+}
+
+func TestAnEngineAndItsHazardsAreFlags(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--engine=llamacpp", "--hazard=thinks_first", "--hazard=short_context", "--time-scale=1000"}, w, io.Discard)
+	}()
+	line := make([]byte, 200)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " on ")
+	for path, want := range map[string]string{"/props": `"n_ctx":28276`, "/v1/models": `"n_ctx_train":113104`} {
+		resp, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s: %s", path, b)
+		}
+	}
+	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":60}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if !strings.Contains(string(b), `"reasoning_content":"The question is clear`) {
+		t.Errorf("%s", b)
 	}
 	cancel()
 	if c := <-code; c != 0 {

@@ -1,5 +1,5 @@
-// Package demo runs a whole fleet in one process, to show the gateway: simulated engines, replicas behind one
-// port, and traffic.
+// Package demo runs a whole fleet in one process, to show the gateway: simulated engines or a pair of real ones that run
+// already, replicas behind one port, and traffic. Start at [Run]; [Pair] are real engines.
 package demo
 
 import (
@@ -26,7 +26,8 @@ type Options struct {
 	Admin     string       // address of the first replica's admin listener
 	Replicas  int          // at least 1
 	Traffic   bool         // send requests
-	TimeScale float64      // speed of the engines relative to real hardware; above 0
+	TimeScale float64      // speed of the simulated engines relative to real hardware; above 0
+	Pair      *Pair        // real engines, as [Pair.Find] returns them; nil: simulated ones
 	Stores    stores.Stores
 	Redis     RedisAccess
 	Version   string
@@ -41,11 +42,11 @@ type RedisAccess struct {
 }
 
 const (
-	route       = "llama-3"
-	draftPool   = "llama-8b-a10g"
-	targetPool  = "llama-70b-h100"
-	draftModel  = "sim/llama-3-8b"
-	targetModel = "sim/llama-3-70b"
+	simRoute      = "llama-3"
+	simDraftPool  = "llama-8b-a10g"
+	simTargetPool = "llama-70b-h100"
+	draftModel    = "sim/llama-3-8b"
+	targetModel   = "sim/llama-3-70b"
 	// divergence gives a pair of models whose target refuses about a tenth of all drafts
 	// (docs/proof.md#simulated-drafts).
 	divergence = 0.35
@@ -53,8 +54,19 @@ const (
 	// also serves other models, so that little traffic fills it with warm prefixes.
 	draftBlocks = 720
 
-	// probeTimeout bounds how long Run waits for the engines' probes; at real speed they take 5 to 8 s.
-	probeTimeout = 20 * time.Second
+	pairRoute  = "demo"
+	pairDraft  = "draft"
+	pairTarget = "target"
+
+	// simProbeTimeout bounds how long Run waits for the engines' probes; at real speed they take 5 to 8 s.
+	simProbeTimeout = 20 * time.Second
+	// pairProbeTimeout is the same for real engines: a probe has up to 2,500 tokens of prompts and 400 of answers, which
+	// a laptop may take minutes for.
+	pairProbeTimeout = 10 * time.Minute
+	// waitingLines is the time between two lines that say so.
+	waitingLines = 15 * time.Second
+	// modeTimeout bounds how long Run waits for the mode of a pair to be in force; usually a second.
+	modeTimeout = 10 * time.Second
 	// drainGrace is the time that requests in progress get at the end.
 	drainGrace = 5 * time.Second
 )
@@ -62,17 +74,22 @@ const (
 // Run starts everything, prints how to use it, and reports once a second until ctx ends. Then it stops
 // everything.
 func Run(ctx context.Context, o Options) error {
-	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text()}
+	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text(), route: simRoute, draftPool: simDraftPool}
+	if o.Pair != nil {
+		d.route, d.draftPool = pairRoute, pairDraft
+	}
 	defer d.stop()
 	if err := d.start(ctx); err != nil {
 		return err
 	}
 	d.awaitProbes(ctx)
-	d.printWelcome()
+	if err := d.printWelcome(ctx); err != nil {
+		return err
+	}
 	d.printOperation()
 	if o.Traffic {
 		sending, cancel := context.WithCancel(ctx)
-		t := newTraffic("http://"+d.front.Addr().String(), o.TimeScale)
+		t := newTraffic("http://"+d.front.Addr().String(), d.route, o.TimeScale)
 		t.start(sending)
 		d.onStop(func() { cancel(); t.wait() })
 	}
@@ -83,11 +100,13 @@ func Run(ctx context.Context, o Options) error {
 // demo is a running demo.
 type demo struct {
 	Options
-	registry *prometheus.Registry // of all replicas
-	token    string               // the operator's
-	front    *splitListener
-	replicas []*app.App
-	cleanups []func()
+	registry  *prometheus.Registry // of all replicas
+	token     string               // the operator's
+	route     string               // that clients ask for
+	draftPool string
+	front     *splitListener
+	replicas  []*app.App
+	cleanups  []func()
 }
 
 // onStop registers f to be called by stop, in reverse order.
@@ -102,7 +121,7 @@ func (d *demo) stop() {
 func (d *demo) start(ctx context.Context) error {
 	d.front = newSplitListener(d.Listener, d.Replicas, d.log())
 	d.onStop(d.front.stop)
-	file, err := d.startEngines()
+	file, err := d.engines()
 	if err != nil {
 		return err
 	}
@@ -150,6 +169,14 @@ func (d *demo) stopReplicas() {
 	}
 }
 
+// engines returns the configuration of the pair, or of simulated backends that it starts.
+func (d *demo) engines() (*config.File, error) {
+	if d.Pair != nil {
+		return config.Parse("demo.yaml", d.Pair.config(d.route))
+	}
+	return d.startEngines()
+}
+
 // startEngines starts the simulated backends, and makes the configuration that an operator of such a fleet
 // would write.
 func (d *demo) startEngines() (*config.File, error) {
@@ -176,18 +203,34 @@ pools:
 routes:
   - {model: %s, draft: %s, target: %s, same_tokenizer: true}
 drain: {delay: 0s, grace: %s}
-`, draftPool, draftModel, urls[0], urls[1], targetPool, targetModel, urls[2], route, draftPool, targetPool, drainGrace))
+`, simDraftPool, draftModel, urls[0], urls[1], simTargetPool, targetModel, urls[2], simRoute, simDraftPool, simTargetPool, drainGrace))
 }
 
-// awaitProbes waits until every replica has probed its engines, at most probeTimeout. Before that no request
-// is drafted, and the first one would show nothing.
+// awaitProbes waits until every replica has probed its engines, or for so long. Before that no request is drafted, and
+// the first one would show nothing.
 func (d *demo) awaitProbes(ctx context.Context) {
+	limit := simProbeTimeout
+	if d.Pair != nil {
+		limit = pairProbeTimeout
+	}
 	_, _ = fmt.Fprintln(d.Stdout, "Starting; each replica asks its engines what they can do …")
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	began, said := time.Now(), time.Now()
+	d.await(ctx, func() bool {
+		if time.Since(said) >= waitingLines {
+			said = time.Now()
+			_, _ = fmt.Fprintf(d.Stdout, "… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
+		}
+		return !slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() })
+	})
+}
+
+// await waits until ok is true, or ctx ends.
+func (d *demo) await(ctx context.Context, ok func() bool) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() }) {
+	for !ok() {
 		select {
 		case <-ctx.Done():
 			return

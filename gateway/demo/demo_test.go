@@ -33,7 +33,7 @@ func TestADemonstrationWhoseReplicaCannotStartEndsWithItsError(t *testing.T) {
 }
 
 func TestTwoOfFiveRequestsAreAmongTheLastThatWereNew(t *testing.T) {
-	tr := newTraffic("", 1)
+	tr := newTraffic("", "m", 1)
 	fresh := map[string]bool{}
 	const n = 2000
 	for i := range n {

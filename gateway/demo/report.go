@@ -31,7 +31,7 @@ func (r *guaranteeReport) tell(guarantees []gateway.RiskSummary, now time.Time) 
 	}
 }
 
-// report prints a line per second until ctx ends.
+// report prints a line per second until ctx ends; with real engines only where something has happened.
 func (d *demo) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -45,6 +45,9 @@ func (d *demo) report(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := d.totals()
+		if d.Pair != nil && now == last {
+			continue
+		}
 		_, _ = fmt.Fprintf(d.Stdout, "%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
 			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
 		last = now
@@ -72,13 +75,13 @@ func (d *demo) totals() totals {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetName()+"="+l.GetValue())
 			}
-			t.add(f.GetName(), strings.Join(labels, " "), n)
+			t.add(d.route, f.GetName(), strings.Join(labels, " "), n)
 		}
 	}
 	return t
 }
 
-func (t *totals) add(name, labels string, n int) {
+func (t *totals) add(route, name, labels string, n int) {
 	switch {
 	case name == "foregate_requests_total" && strings.Contains(labels, "route="+route):
 		t.requests += n

@@ -16,6 +16,7 @@ import (
 // traffic sends a few varied requests a second.
 type traffic struct {
 	base   string
+	route  string
 	client *http.Client
 	pause  time.Duration
 	wg     sync.WaitGroup
@@ -42,9 +43,9 @@ const (
 	readsOf2     = 1   // requests about a document, of two new ones
 )
 
-func newTraffic(base string, scale float64) *traffic {
+func newTraffic(base, route string, scale float64) *traffic {
 	pause := max(time.Duration(float64(meanPause)/scale), 10*time.Millisecond)
-	return &traffic{base: base, client: &http.Client{Timeout: answerTimeout}, pause: pause}
+	return &traffic{base: base, route: route, client: &http.Client{Timeout: answerTimeout}, pause: pause}
 }
 
 // start sends requests until ctx ends.
@@ -114,7 +115,7 @@ func (t *traffic) next(n int) (request, error) {
 		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": route, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192),
+		"model": t.route, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192),
 		"messages": messages,
 	})
 	if err != nil {

@@ -1,12 +1,117 @@
 package demo
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/foregate/foregate/gateway"
+)
 
 // question is a question whose draft scores high enough to be served in the warm-up.
 const question = "Why do cats purr?"
 
-// printWelcome prints the addresses and what happens next.
-func (d *demo) printWelcome() {
+// printWelcome prints the addresses and what happens next. With a pair it chooses the mode before.
+func (d *demo) printWelcome(ctx context.Context) error {
+	if d.Pair != nil {
+		return d.welcomePair(ctx)
+	}
+	d.welcomeSimulated()
+	return nil
+}
+
+// welcomePair chooses the mode of the pair, and prints what runs.
+func (d *demo) welcomePair(ctx context.Context) error {
+	status := d.replicas[0].Status()
+	drafts, mode := &gateway.DraftView{}, modeOff
+	if len(status.Drafts) == 1 && d.replicas[0].EnginesKnown() {
+		drafts = &status.Drafts[0]
+		mode = choose(drafts)
+	}
+	if err := d.setMode(ctx, mode); err != nil {
+		return err
+	}
+	addr, admin := d.front.Addr().String(), d.admin()
+	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: replicas in front of your engines: %d
+
+  draft      %s  %s  (%s)
+  target     %s  %s  (%s)
+
+%s
+  requests   http://%s/v1/chat/completions
+  console    http://%s/console/#token=%s
+  metrics    http://%s/metrics
+
+Try it:
+
+  curl -sN -D - http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"max_tokens":200,"messages":[{"role":"user","content":"%s"}]}'
+
+X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee:
+
+  bin/foregate settings set%s --because 'more drafts' speculation.mode@%s=confidence speculation.threshold_nats@%s=-0.5
+
+Dollars are made up: the draft costs $%g an hour and the target $%g
+(--draft-usd-per-hour, --target-usd-per-hour). economy.guard is off, so that drafts are made even where they do not pay.
+A line appears below when something happens.
+
+`, d.Replicas, d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(pairDraft), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(pairTarget),
+		able(status.Engines, drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
+	return nil
+}
+
+// redisFlag is the flag of commands that change settings in the embedded Redis; "" if Redis is elsewhere.
+func (d *demo) redisFlag() string {
+	if d.Redis.Addr == nil {
+		return ""
+	}
+	return fmt.Sprintf(" --redis redis://:%s@%s/0", d.Redis.Password, d.Redis.Addr)
+}
+
+// setMode makes a mode the route's, and waits until each replica has it.
+func (d *demo) setMode(ctx context.Context, mode string) error {
+	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
+	defer cancel()
+	err := d.Stores.Control.HSet(ctx, "foregate:settings", "speculation.mode@"+d.route, mode, "economy.guard", "off").Err()
+	if err != nil {
+		return fmt.Errorf("the mode cannot be set: %w", err)
+	}
+	d.await(ctx, func() bool {
+		for _, a := range d.replicas {
+			if drafts := a.Status().Drafts; len(drafts) != 1 || drafts[0].Mode != mode {
+				return false
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// kind is the kind of engine of a pool, as the gateway has found it.
+func (d *demo) kind(pool string) string {
+	for _, b := range d.replicas[0].Pool(pool).Snapshot() {
+		if b.Engine != "" {
+			return string(b.Engine)
+		}
+	}
+	return "unknown engine"
+}
+
+// unanswered says why engines are not known yet; "" if they have refused nothing.
+func (d *demo) unanswered() string {
+	var all []string
+	for _, e := range d.replicas[0].Status().Engines {
+		if e.Age < 0 && e.Failed != "" {
+			all = append(all, e.Pool+": "+e.Failed)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// welcomeSimulated prints the welcome of the simulated pools.
+func (d *demo) welcomeSimulated() {
 	addr, admin := d.front.Addr().String(), d.admin()
 	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
 
@@ -26,7 +131,7 @@ progress, and so does
 
   bin/foregate risk show --admin http://%s
 
-`, d.Replicas, d.TimeScale, addr, admin, d.token, admin, addr, route, question, admin)
+`, d.Replicas, d.TimeScale, addr, admin, d.token, admin, addr, d.route, question, admin)
 }
 
 // admin is the address of the admin listener.
@@ -42,9 +147,9 @@ func (d *demo) printOperation() {
 		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
 		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.Redis.Password, d.Redis.Password, at)
 	}
-	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, route)
+	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, d.route)
 	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
-	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(draftPool)[0])
+	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(d.draftPool)[0])
 	say("  bin/foregate status --admin http://%s", d.admin())
 	say("\nCtrl-C stops everything.\n")
 }

@@ -9,6 +9,7 @@ import (
 // choice gathers one choice of a JSON answer.
 type choice struct {
 	text   strings.Builder
+	think  strings.Builder
 	ids    []int32
 	lps    []*tokenLogprob
 	finish string
@@ -26,6 +27,9 @@ func (c *choice) add(ev *event) {
 	c.cached += ev.cached
 	if ev.part == partText {
 		c.text.WriteString(ev.text)
+	}
+	if ev.part == partThink {
+		c.think.WriteString(ev.text)
 	}
 	if ev.lp != nil {
 		c.lps = append(c.lps, ev.lp)
@@ -74,6 +78,8 @@ func (c *call) answer() {
 
 func (c *call) body(choices []choice) []byte {
 	switch {
+	case c.s.face != nil && c.req.native == nil:
+		return c.s.face.encode(c.s.face.answer(c, choices))
 	case c.req.chat:
 		return c.chatBody(choices)
 	case c.req.tokens:

@@ -11,7 +11,11 @@ type apiError struct {
 	kind    string // the body's type
 	message string
 	param   string
+	long    *overlong // what did not fit the context
 }
+
+// overlong is a request that is longer than the context, in tokens.
+type overlong struct{ prompt, asked, limit int }
 
 // Error implements error.
 func (e *apiError) Error() string { return e.message }

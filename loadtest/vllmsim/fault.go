@@ -41,6 +41,8 @@ type Fault struct {
 	// text or NaN. "die": the engine dies, as out of memory, when it schedules the request.
 	Score string `json:"score,omitempty"`
 
+	Hazards Hazards `json:"hazards,omitempty"` // what goes wrong unseen
+
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
 
 	// At most one of these three strikes, once. Seconds are the profile's time.
@@ -200,7 +202,7 @@ func (s *Server) SetFault(f Fault) error {
 		return errRefuse
 	}
 	if f.Metrics == "frozen" {
-		page, _ := s.life().expose() // our own registry gathers without error, or the page freezes empty
+		page, _ := s.metricsPage() // our own registry gathers without error, or the page freezes empty
 		s.faults.mu.Lock()
 		s.faults.frozen = page
 		s.faults.mu.Unlock()

@@ -25,6 +25,7 @@ type genSpec struct {
 	keepSpecial bool
 	logprobs    int // -1 = none, otherwise the number of alternatives
 	processed   bool
+	thought     []scripted // what comes before all else
 	script      []scripted
 	others      []Cand // that may come instead of the first of script
 	abortAfter  int
@@ -45,6 +46,7 @@ const (
 	partHidden
 	partName // the end of a tool call's head: name is known from here
 	partArgs
+	partThink // of the thoughts before the answer, where they have a member of their own
 )
 
 // event is one engine output of one choice.
@@ -85,14 +87,9 @@ func newGenerator(m *Model, prompt []int32, spec *genSpec, choice int) *generato
 func (g *generator) Next() (int32, bool) {
 	ev := event{choice: g.choice}
 	how, bans := g.spec.sampling, g.bans()
-	if g.n < len(g.spec.script) {
+	if sc, others, forced := g.spec.forced(g.n); forced {
 		how.temperature = 0
-		sc := g.spec.script[g.n]
 		g.model.prose(&g.cur, &g.dist)
-		var others []Cand
-		if g.n == 0 {
-			others = g.spec.others
-		}
 		g.dist.force(sc, others)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
@@ -121,6 +118,20 @@ func (g *generator) Next() (int32, bool) {
 	g.finish(&ev, stopped, eos, delta)
 	g.last = ev
 	return ev.id, ev.finish != ""
+}
+
+// forced is the n-th token, from 0 on, if it is not free; others may come instead of it.
+func (g *genSpec) forced(n int) (sc scripted, others []Cand, ok bool) {
+	if n < len(g.thought) {
+		return g.thought[n], nil, true
+	}
+	if n -= len(g.thought); n >= len(g.script) {
+		return sc, nil, false
+	}
+	if n == 0 {
+		others = g.others
+	}
+	return g.script[n], others, true
 }
 
 // finish applies the stop rules in vLLM's order: stop tokens, length, then stop strings in the text.

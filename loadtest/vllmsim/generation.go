@@ -14,6 +14,8 @@ type call struct {
 	r     *http.Request
 	box   *mailbox
 	jobs  []*job
+	taken map[int]int // outputs so far, by choice
+	gone  bool        // the client is
 }
 
 // serveGenerate answers the routes that generate.
@@ -33,18 +35,23 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		if fault.RetryAfter != "" {
 			w.Header().Set("Retry-After", fault.RetryAfter)
 		}
-		writeJSON(w, fault.Status, statusError(fault.Status).body(s.opts.FlatErrors || fault.FlatErrors))
+		writeJSON(w, fault.Status, s.errorBody(statusError(fault.Status), s.opts.FlatErrors || fault.FlatErrors))
 		return
 	}
 	var req *request
 	if err == nil {
-		req, err = s.parse(body, intake{api: a, header: r.Header.Get})
+		req, err = s.parse(body, intake{api: a, hazards: fault.Hazards, header: r.Header.Get})
 	}
 	if err != nil {
 		s.writeError(w, err)
 		return
 	}
-	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox(), taken: map[int]int{}}
+	done, ok := c.load()
+	if !ok {
+		return
+	}
+	defer done()
 	if req.stream {
 		c.stream()
 		return
@@ -62,7 +69,7 @@ func (c *call) submit() *apiError {
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
-		g := newGenerator(c.s.model, prompt, spec, i)
+		g := newGenerator(c.req.speaker, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead,
 			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
@@ -77,19 +84,27 @@ func (c *call) wait(spare []event) ([]event, bool) {
 			for i := range got {
 				c.s.wire.event(&got[i])
 				c.s.missingFeatures.event(&got[i])
+				c.taken[got[i].choice]++
+				c.flatten(&got[i], c.taken[got[i].choice])
 			}
 			return got, true
 		}
 		select {
 		case <-c.box.notify:
 		case <-c.r.Context().Done():
+			c.gone = true
 			return nil, false
 		}
 	}
 }
 
-// abort takes the request out of the engine.
-func (c *call) abort() { c.life.abort(c.jobs) }
+// abort takes the request out of the engine, unless it generates on without its client.
+func (c *call) abort() {
+	if c.gone && c.fault.Hazards.has(HazardGeneratesOn) {
+		return
+	}
+	c.life.abort(c.jobs)
+}
 
 // stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
 func (c *call) stalled() {

@@ -5,10 +5,23 @@ import (
 	"strconv"
 )
 
+// checkRequest refuses a request that does not fit the context, in the order of the engine's own looks at it.
+func (s *Server) checkRequest(r *request, prompt, asked int) *apiError {
+	exact := !r.chat && r.wire.idPrompt()
+	if s.face != nil && s.face.clips {
+		asked = 0
+	}
+	err := s.checkLength(prompt, asked, exact)
+	if err != nil {
+		err.long = &overlong{prompt: prompt, asked: asked, limit: s.window()}
+	}
+	return err
+}
+
 // checkLength refuses what does not fit the context, as vllm/renderers/params.py and
 // vllm/v1/engine/input_processor.py do.
 func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
-	limit := s.opts.MaxModelLen
+	limit := s.window()
 	if asked > limit {
 		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
 			"max_tokens", strconv.Itoa(asked))
@@ -26,7 +39,7 @@ func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
 
 // checkEngineLength is the engine's own look at the length.
 func (s *Server) checkEngineLength(prompt int) *apiError {
-	switch limit := s.opts.MaxModelLen; {
+	switch limit := s.window(); {
 	case prompt > limit:
 		return refused(fmt.Sprintf("The decoder prompt (length %d) is longer than the maximum model length of %d. Make sure that `max_model_len` is no smaller than the number of text tokens.", prompt, limit))
 	case prompt == limit:

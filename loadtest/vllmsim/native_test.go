@@ -200,6 +200,10 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 			_, body := post(t, s, "/v1/completions", `{"prompt":"x","max_tokens":4,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`)
 			return strings.Count(body, `"usage":{`) == 1
 		},
+		"metrics": func(t *testing.T, s *Server) bool {
+			status, _ := do(t, s, "GET", "/metrics", "")
+			return status == 404
+		},
 		"continuation": func(t *testing.T, s *Server) bool {
 			return ask(t, s, "/v1/completions", `{"prompt":`+ids+`,"max_tokens":8,"temperature":0}`).Choices[0].Text != own
 		},
@@ -219,5 +223,5 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 	if _, err := New(Options{Without: []string{"wings"}}); err == nil || !strings.Contains(err.Error(), "known: token_ids") {
 		t.Error(err)
 	}
-	expect(t, "what can be missing", len(Features()), 8)
+	expect(t, "what can be missing", len(Features()), 9)
 }

@@ -10,6 +10,7 @@ import (
 
 // Options say what a server simulates. The zero value is a target model on an A10G in real time.
 type Options struct {
+	Engine      string  // whose wire: one of [Engines]; default "vllm"
 	Model       string  // served model name; default "sim"
 	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
 	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself (docs/proof.md#simulated-drafts: how many drafts that makes wrong)
@@ -36,6 +37,7 @@ type Options struct {
 	// SGLang puts SGLang's face on: of the routes those that it shares with vLLM, and POST /generate with logprob_start_len
 	// (native.go). Prompts are not scored elsewhere, and /tokenize renders no chats. Metrics stay vLLM's, and so do
 	// return_token_ids, the errors, blocks of 16 tokens and the priority's direction.
+	// Engine "sglang" is the whole face.
 	SGLang       bool
 	LogprobsMode string // --logprobs-mode: "raw_logprobs" (default) or "processed_logprobs", which are of the law a token was drawn by
 	Fresh        bool   // requests without a seed are sampled anew each time, as a real engine's; default: alike as long as they are alike
@@ -53,14 +55,13 @@ type Options struct {
 	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
 	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
 	Fault   Fault         // what is wrong from the start
+	Hazards []string      // what goes wrong unseen from the start, see [Hazards]; they are added to Fault's
 }
 
 // Resolve fills in what is left out and returns the profile with the sizes that the options put in its place. The error
 // tells what a server would not start with.
 func (o Options) Resolve() (Options, Profile, error) {
-	if o.Model == "" {
-		o.Model = "sim"
-	}
+	o.Engine, o.Model = cmp.Or(o.Engine, engineVLLM), cmp.Or(o.Model, "sim")
 	if o.Profile == "" {
 		o.Profile = "a10g-8b"
 	}
@@ -88,6 +89,9 @@ func (o Options) Resolve() (Options, Profile, error) {
 		return o, p, err
 	}
 	override(&p.Blocks, o.BlocksOverride)
+	if f := newFace(o.Engine); f != nil {
+		override(&p.MaxSeqs, f.seats)
+	}
 	override(&p.MaxSeqs, o.MaxNumSeqs)
 	override(&p.MaxBatchedTokens, o.MaxBatchedTokens)
 	if o.MaxModelLen == 0 {
@@ -95,7 +99,9 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	// vLLM refuses to start with a context that its cache cannot hold; here it shrinks, as --max-model-len auto does.
 	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*BlockSize)
-	return o, p, o.validate(&p)
+	hazards, err := ParseHazards(o.Hazards)
+	o.Fault.Hazards |= hazards
+	return o, p, cmp.Or(err, checkEngine(&o), o.validate(&p))
 }
 
 func override(dst *int, v int) {

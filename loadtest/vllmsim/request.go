@@ -22,6 +22,8 @@ type request struct {
 	id             string
 	created        int64
 	model          string
+	speaker        *Model
+	thinks         bool
 	role           string
 	prompts        [][]int32
 	texts          []string // of the prompts, for echo
@@ -64,9 +66,11 @@ func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generat
 
 // intake is how a body arrived.
 type intake struct {
-	api    api
-	render bool // it is only to be rendered: the engine is not asked
-	header func(string) string
+	api     api
+	render  bool // it is only to be rendered: the engine is not asked
+	hazards Hazards
+	body    []byte
+	header  func(string) string
 }
 
 // parse validates a body in vLLM's order: schema, model, fields, room in the engine, prompt length.
@@ -74,6 +78,16 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	w, err := readWire(body, in.api)
 	if err != nil {
 		return nil, err
+	}
+	model := s.opts.Model
+	if s.face != nil && w.native == nil {
+		in.body = body
+		if err := s.face.take(s, w, in); err != nil {
+			return nil, err
+		}
+		if s.face.echoes && w.Model != "" {
+			model, w.Model = w.Model, ""
+		}
 	}
 	s.missingFeatures.strip(w)
 	w.StopTokenIDs = s.wire.inAll(w.StopTokenIDs)
@@ -83,8 +97,13 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if w.Model != "" && w.Model != s.opts.Model {
 		return nil, noModel(w.Model)
 	}
-	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: s.opts.Model,
+	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: model,
 		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority, native: w.native}
+	var swapped string
+	if r.speaker, swapped = s.speaker(in.hazards); swapped != "" && (s.face == nil || !s.face.echoes) {
+		r.model = swapped
+	}
+	r.thinks = s.thinking(w, r, in.hazards)
 	if w.N != nil {
 		r.n = *w.N
 	}
@@ -146,7 +165,7 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	if err := w.checkPrompt(a); err != nil {
 		return err
 	}
-	if w.StreamOptions != nil && !w.Stream {
+	if o := w.StreamOptions; o != nil && !w.Stream && !o.anywhere {
 		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
 	}
 	if p := w.PromptLogprobs; p != nil {
@@ -318,100 +337,6 @@ func (r *request) checkMany(what string, n *int) {
 	}
 }
 
-func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
-	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
-	if w.AddGenerationPrompt != nil {
-		in.generation = *w.AddGenerationPrompt
-	}
-	if in.open && in.generation {
-		return refused("continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
-	}
-	if string(w.ToolChoice) == `"none"` {
-		in.tools = nil
-	}
-	if len(w.Messages) > 0 {
-		last := &w.Messages[len(w.Messages)-1]
-		if in.open {
-			r.role = last.Role
-		}
-		if r.echo && last.Role == r.role {
-			r.echoText, _ = last.text() // render refuses what has no text
-		}
-	}
-	ids, err := s.tok.render(in)
-	if err != nil {
-		return err
-	}
-	ids, err = s.truncate(w, r, ids)
-	r.prompts = [][]int32{ids}
-	return err
-}
-
-func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
-	if len(w.prompts) == 0 {
-		_, err := promptList(w.Prompt) // checkSchema has let it through for this word
-		return err
-	}
-	for _, p := range w.prompts {
-		ids := s.wire.inAll(p.ids)
-		if p.asIDs && s.missingFeatures.continuation && len(ids) > 1 && r.promptLogprobs == none {
-			ids = ids[:len(ids)-1]
-		}
-		if !p.asIDs {
-			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
-				ids = append(ids, tokBOS)
-			}
-			ids = s.tok.AppendEncode(ids, p.text)
-		}
-		for _, id := range ids {
-			if id < 0 || int(id) >= s.tok.Size() {
-				r.lazy = &apiError{status: 400, kind: kindBadRequest,
-					message: fmt.Sprintf("Token id %d is out of vocabulary", id)}
-				ids = nil
-				break
-			}
-		}
-		ids, err := s.truncate(w, r, ids)
-		if err != nil {
-			return err
-		}
-		if len(ids) == 0 && r.lazy == nil {
-			return refused("The decoder prompt cannot be empty")
-		}
-		text := p.text
-		if p.asIDs {
-			text = s.tok.Decode(ids, true)
-		}
-		r.prompts, r.texts = append(r.prompts, ids), append(r.texts, text)
-	}
-	return nil
-}
-
-// truncate keeps so many prompt tokens as the request says: the last ones, unless it says otherwise; -1 are as many as
-// leave room for what it asks for.
-func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *apiError) {
-	if w.TruncatePromptTokens == nil {
-		return ids, nil
-	}
-	asked, err := w.maxTokens(r)
-	if err != nil || asked > s.opts.MaxModelLen {
-		return ids, err // checkLength has words for the latter
-	}
-	n, room := *w.TruncatePromptTokens, s.opts.MaxModelLen-max(asked, 0)
-	switch {
-	case n > room:
-		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),
-			"truncate_prompt_tokens", strconv.Itoa(n))
-	case n < 0:
-		n = room
-	}
-	n = min(n, len(ids))
-	if w.TruncationSide != nil && *w.TruncationSide == "right" {
-		return ids[:n], nil
-	}
-	return ids[len(ids)-n:], nil
-}
-
 // finishSpecs checks lengths and makes one spec per choice.
 func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError {
 	asked, err := w.maxTokens(r)
@@ -431,17 +356,20 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 			if r.lazy = s.checkEngineLength(len(prompt)); r.lazy != nil {
 				return nil
 			}
-		} else if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
+		} else if err := s.checkRequest(r, len(prompt), max(asked, 0)); err != nil {
 			return err
 		}
-		base.maxTokens = s.opts.MaxModelLen - len(prompt)
+		base.maxTokens = s.window() - len(prompt)
 		if asked >= 0 {
 			base.maxTokens = min(base.maxTokens, max(asked, 1))
 		}
 		for j := range r.n {
 			g := base
-			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
+			g.seed, g.script = r.speaker.SampleSeed(s.opts.Model, prompt, j), script
 			g.others = r.others
+			if r.thinks {
+				g.thought = s.thinkScript()
+			}
 			if s.opts.Fresh {
 				g.seed = mix(g.seed, s.fresh.Add(1))
 			}
@@ -464,7 +392,7 @@ func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
 		limit = w.MaxCompletionTokens
 	}
 	asked := -1
-	if !r.chat && !r.tokens {
+	if !r.chat && !r.tokens && !w.endless {
 		asked = 16
 	}
 	if limit != nil {

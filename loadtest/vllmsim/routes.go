@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,6 +22,11 @@ func readBody(r *http.Request) ([]byte, *apiError) {
 		return nil, &apiError{status: http.StatusBadRequest, kind: "Bad Request",
 			message: "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"}
 	}
+	return readAny(r)
+}
+
+// readAny reads a body of any type.
+func readAny(r *http.Request) ([]byte, *apiError) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -34,7 +40,7 @@ func readBody(r *http.Request) ([]byte, *apiError) {
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[{"id":`)
-	b = appendQuoted(b, s.opts.Model)
+	b = appendQuoted(b, s.shownModel())
 	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"`+s.missingFeatures.owner()+`","root":`...)
 	b = appendQuoted(b, s.opts.Model)
 	b = append(b, `,"parent":null,"max_model_len":`...)
@@ -42,6 +48,12 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	b = append(b, `,"permission":[{"id":"modelperm-`+strconv.FormatUint(mix(s.nonce, s.ids.Add(1)), 16)...)
 	b = append(b, `","object":"model_permission","created":`+now+`,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]}]}`...)
 	writeJSON(w, http.StatusOK, b)
+}
+
+// shownModel is the name of the model that is there now.
+func (s *Server) shownModel() string {
+	_, swapped := s.speaker(s.faults.get().Hazards)
+	return cmp.Or(swapped, s.opts.Model)
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
@@ -64,10 +76,10 @@ func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	f := s.faults.get()
 	if f.Metrics == "missing" {
-		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
+		s.absent(w, nil, false)
 		return
 	}
-	page, err := s.life().expose()
+	page, err := s.metricsPage()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -89,11 +101,20 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page)
 }
 
+// metricsPage is the engine's page of metrics.
+func (s *Server) metricsPage() ([]byte, error) {
+	if s.face != nil {
+		return s.face.page(s), nil
+	}
+	return s.life().expose()
+}
+
 // lie shows another KV usage than the true one.
 func lie(page []byte, usage float64) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "vllm:gpu_cache_usage_perc{") {
+		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "vllm:gpu_cache_usage_perc{") ||
+			strings.HasPrefix(line, "sglang:token_usage{") {
 			line = line[:strings.LastIndexByte(line, ' ')+1] + pyFloat(usage) + "\n"
 		}
 		b.WriteString(line)

@@ -20,7 +20,9 @@ type Server struct {
 	opts            Options
 	profile         Profile
 	tok             *Tokenizer
-	model           *Model
+	model, other    *Model // other: who answers after a swap
+	face            *face  // of another engine than vLLM
+	loaded          atomic.Bool
 	faults          faults
 	ids             atomic.Uint64
 	fresh           atomic.Uint64 // seeds given out, see Options.Fresh
@@ -59,6 +61,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
+		other: NewDraft(o.Seed^swappedSeed, o.Divergence, o.Blind), face: newFace(o.Engine),
 		nonce: uint64(time.Now().UnixNano()), missingFeatures: newLacking(&o), wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.conns.set = map[net.Conn]bool{}
@@ -174,48 +177,62 @@ type route struct {
 	counted  bool // by the HTTP metrics
 }
 
+func onGet(h http.HandlerFunc) route { return route{handlers: map[string]http.HandlerFunc{"GET": h}} }
+
+func onPost(h http.HandlerFunc) route {
+	return route{handlers: map[string]http.HandlerFunc{"POST": h}, counted: true}
+}
+
+// generate is a route that generates.
+func (s *Server) generate(a api) route {
+	return onPost(func(w http.ResponseWriter, r *http.Request) { s.serveGenerate(w, r, a) })
+}
+
+// routeTable is all that the server answers: the engine's paths and the simulator's own.
 func (s *Server) routeTable() map[string]route {
-	get := func(h http.HandlerFunc) route { return route{handlers: map[string]http.HandlerFunc{"GET": h}} }
-	post := func(h http.HandlerFunc) route {
-		return route{handlers: map[string]http.HandlerFunc{"POST": h}, counted: true}
+	var all map[string]route
+	if s.face != nil {
+		all = s.face.routes(s)
+	} else {
+		all = s.vllmRoutes()
 	}
-	generate := func(a api) route {
-		return post(func(w http.ResponseWriter, r *http.Request) { s.serveGenerate(w, r, a) })
-	}
-	render := func(a api) route {
-		return post(func(w http.ResponseWriter, r *http.Request) { s.serveRender(w, r, a) })
-	}
-	models := get(s.serveModels)
-	models.counted = true
-	fault := post(s.serveFault)
+	fault := onPost(s.serveFault)
 	fault.counted = false // vLLM has no such route
-	ping := get(s.serveHealth)
+	all["/sim/state"], all["/sim/fault"] = onGet(s.serveState), fault
+	s.missingFeatures.close(all)
+	return all
+}
+
+func (s *Server) vllmRoutes() map[string]route {
+	render := func(a api) route {
+		return onPost(func(w http.ResponseWriter, r *http.Request) { s.serveRender(w, r, a) })
+	}
+	models := onGet(s.serveModels)
+	models.counted = true
+	ping := onGet(s.serveHealth)
 	ping.handlers["POST"] = s.serveHealth
 	all := map[string]route{
-		"/v1/chat/completions":        generate(apiChat),
-		"/v1/completions":             generate(apiCompletion),
-		"/inference/v1/generate":      generate(apiTokens),
+		"/v1/chat/completions":        s.generate(apiChat),
+		"/v1/completions":             s.generate(apiCompletion),
+		"/inference/v1/generate":      s.generate(apiTokens),
 		"/v1/chat/completions/render": render(apiChat),
 		"/v1/completions/render":      render(apiCompletion),
 		"/v1/models":                  models,
-		"/v1/embeddings":              post(s.serveEmbeddings),
-		"/tokenize":                   post(s.serveTokenize),
-		"/detokenize":                 post(s.serveDetokenize),
-		"/health":                     get(s.serveHealth),
+		"/v1/embeddings":              onPost(s.serveEmbeddings),
+		"/tokenize":                   onPost(s.serveTokenize),
+		"/detokenize":                 onPost(s.serveDetokenize),
+		"/health":                     onGet(s.serveHealth),
 		"/ping":                       ping,
-		"/version":                    get(s.serveVersion),
-		"/load":                       get(s.serveLoad),
-		"/metrics":                    get(s.serveMetrics),
-		"/sim/state":                  get(s.serveState),
-		"/sim/fault":                  fault,
+		"/version":                    onGet(s.serveVersion),
+		"/load":                       onGet(s.serveLoad),
+		"/metrics":                    onGet(s.serveMetrics),
 	}
 	if s.opts.DevMode {
-		all["/reset_prefix_cache"] = post(s.serveReset)
+		all["/reset_prefix_cache"] = onPost(s.serveReset)
 	}
 	if s.opts.SGLang {
-		all["/generate"] = generate(apiNative)
+		all["/generate"] = s.generate(apiNative)
 	}
-	s.missingFeatures.close(all)
 	return all
 }
 
@@ -233,7 +250,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rt, ok := s.routes[r.URL.Path]
 	if !ok {
-		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
+		s.absent(w, r, false)
 		return
 	}
 	h, ok := rt.handlers[r.Method]
@@ -241,7 +258,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for m := range rt.handlers {
 			w.Header().Add("Allow", m)
 		}
-		writeJSON(w, http.StatusMethodNotAllowed, []byte(`{"detail":"Method Not Allowed"}`))
+		s.absent(w, r, true)
 		return
 	}
 	if !rt.counted {
@@ -270,7 +287,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 }
 
 func (s *Server) writeError(w http.ResponseWriter, err *apiError) {
-	writeJSON(w, err.status, err.body(s.flatErrors()))
+	writeJSON(w, err.status, s.errorBody(err, s.flatErrors()))
 }
 
 func (s *Server) flatErrors() bool { return s.opts.FlatErrors || s.faults.get().FlatErrors }

@@ -19,15 +19,17 @@ type streamer struct {
 	waiting []chunk // per choice: what the next chunk will say
 	open    int
 	total   int
+	sent    bool // the headers are out
 }
 
 // stream serves a request as events. The headers go out before the request is queued, as vLLM's do.
 func (c *call) stream() {
-	c.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	c.w.WriteHeader(http.StatusOK)
 	st := &streamer{call: c, rc: http.NewResponseController(c.w)}
-	if st.rc.Flush() != nil {
-		return
+	if c.s.face == nil {
+		st.head200("text/event-stream; charset=utf-8")
+		if st.rc.Flush() != nil {
+			return
+		}
 	}
 	if c.req.lazy != nil {
 		st.fail(c.req.lazy)
@@ -67,6 +69,16 @@ func (c *call) stream() {
 	st.flush()
 }
 
+// head200 sends the headers of a stream, once.
+func (st *streamer) head200(contentType string) {
+	if st.sent {
+		return
+	}
+	st.sent = true
+	st.w.Header().Set("Content-Type", contentType)
+	st.w.WriteHeader(http.StatusOK)
+}
+
 func (st *streamer) prepare() {
 	k := len(st.jobs)
 	st.n, st.offset, st.started, st.open = make([]int, k), make([]int, k), make([]bool, k), k
@@ -93,10 +105,13 @@ func (st *streamer) flush() bool {
 	if len(st.buf) == 0 {
 		return true
 	}
+	st.head200("text/event-stream")
 	if _, err := st.w.Write(st.buf); err != nil {
+		st.gone = true
 		return false
 	}
-	return st.rc.Flush() == nil
+	st.gone = st.rc.Flush() != nil
+	return !st.gone
 }
 
 // strikes plays the faults that come after some tokens; it reports that the stream is over.
@@ -129,7 +144,16 @@ func (st *streamer) dies(ev *event) bool {
 
 // fail ends the stream with an error event.
 func (st *streamer) fail(err *apiError) {
+	if !st.sent { // nothing was said yet
+		st.s.writeError(st.w, err)
+		return
+	}
 	st.buf = append(st.buf[:0], "data: "...)
+	if st.s.face != nil {
+		st.buf = append(append(st.buf, st.s.face.fail(err)...), "\n\n"...)
+		st.flush()
+		return
+	}
 	st.buf = append(st.buf, err.event(st.s.opts.FlatErrors || st.fault.FlatErrors)...)
 	st.buf = append(st.buf, "\n\ndata: [DONE]\n\n"...)
 	st.flush()
@@ -141,7 +165,10 @@ func (st *streamer) event(ev *event) {
 	if st.total == 1 {
 		st.cached = ev.cached
 	}
-	if st.req.chat && !st.started[0] {
+	if st.s.face != nil && st.total == 1 {
+		st.values(st.s.face.first(st.call))
+	}
+	if st.s.face == nil && st.req.chat && !st.started[0] {
 		// The role chunks of all choices come with the very first output.
 		for i := range st.jobs {
 			st.roleChunk(i)
@@ -161,6 +188,8 @@ func (st *streamer) event(ev *event) {
 		return
 	}
 	switch {
+	case st.s.face != nil:
+		st.values(st.s.face.chunk(st.call, c, st.n[ev.choice]))
 	case st.req.chat:
 		st.chatChunk(c)
 	case st.req.tokens:
@@ -172,6 +201,14 @@ func (st *streamer) event(ev *event) {
 	st.started[ev.choice] = true
 	if ev.finish != "" {
 		st.open--
+	}
+}
+
+// values writes what an engine's face makes of an output.
+func (st *streamer) values(list []any) {
+	for _, v := range list {
+		st.buf = append(st.buf, "data: "...)
+		st.buf = append(append(st.buf, st.s.face.encode(v)...), "\n\n"...)
 	}
 }
 
@@ -343,6 +380,15 @@ func (st *streamer) completionChunk(ev *chunk) {
 
 // end writes the usage chunk, if it was asked for, and the terminator.
 func (st *streamer) end() {
+	if st.s.face != nil {
+		t := spend{prompt: st.prompt, cached: st.cached}
+		for _, n := range st.n {
+			t.generated += n
+		}
+		st.values(st.s.face.last(st.call, t))
+		st.buf = append(st.buf, "data: [DONE]\n\n"...)
+		return
+	}
 	if st.req.usage {
 		tokens := 0
 		for _, n := range st.n {

@@ -50,13 +50,23 @@ type wireRequest struct {
 	RequestID              string          `json:"request_id"`
 	Detokenize             *bool           `json:"detokenize"` // of /inference/v1/generate
 
+	Template        *templateArgs `json:"chat_template_kwargs"`
+	ReasoningEffort *string       `json:"reasoning_effort"`
+
+	endless bool          // without a limit it has none, on any route
 	prompts []promptInput // what checkSchema has made of Prompt
 	native  *native       // what SGLang's /generate asks beside
+}
+
+// templateArgs are those arguments of chat templates that mean something here.
+type templateArgs struct {
+	EnableThinking *bool `json:"enable_thinking"`
 }
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 	Continuous   bool `json:"continuous_usage_stats"`
+	anywhere     bool // fits requests that do not stream, too
 }
 
 // undecoded reports that no token is to be turned into text.

@@ -1,0 +1,101 @@
+package demo
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// modes are the modes of a pair, in the order in which they are tried: the default first, then those that let the target
+// see each draft, at last the one without a check.
+var modes = []struct{ name, meaning string }{
+	{"risk", "drafts above a cautious threshold, one in eight at first, are served and audited; later a threshold is certified"},
+	{"lenient", "each draft is held until the target has found its tokens plausible"},
+	{"judge", "each draft is held until the target, asked in words, has said that it is right"},
+	{"confidence", "drafts above a fixed threshold are served; there is no guarantee"},
+}
+
+const modeOff = "off"
+
+// choose returns the mode that the pair runs: the first that its engines allow.
+func choose(drafts *gateway.DraftView) string {
+	for _, m := range modes {
+		if unavailable(drafts, m.name) == "" {
+			return m.name
+		}
+	}
+	return modeOff
+}
+
+// unavailable returns why the engines do not allow a mode, "" if they do.
+func unavailable(drafts *gateway.DraftView, mode string) string {
+	if i := slices.IndexFunc(drafts.UnavailableModes, func(u gateway.UnavailableView) bool { return u.Name == mode }); i >= 0 {
+		return drafts.UnavailableModes[i].Reason
+	}
+	return ""
+}
+
+// able says what the engines can do, which mode runs and why the others do not.
+func able(engines []gateway.EngineView, drafts *gateway.DraftView, mode string) string {
+	var b strings.Builder
+	b.WriteString("What they can do, by asking them (foregate status says why something is lacking):\n\n")
+	for i := range engines {
+		engine(&b, &engines[i])
+	}
+	b.WriteString("\nModes:\n\n")
+	for _, m := range modes {
+		state := "works"
+		switch why := unavailable(drafts, m.name); {
+		case why != "":
+			state = "not available: " + why
+		case m.name == mode:
+			state = "runs: " + m.meaning
+		}
+		fmt.Fprintf(&b, "  %-12s %s\n", m.name, state)
+	}
+	if why := unavailable(drafts, "verify"); why != "" {
+		fmt.Fprintf(&b, "  %-12s not available: %s\n", "verify", why)
+	} else {
+		fmt.Fprintf(&b, "  %-12s works\n", "verify")
+	}
+	if mode == modeOff {
+		fmt.Fprintf(&b, "  %-12s runs: no draft can be judged, so that the target answers everything\n", modeOff)
+	}
+	return b.String()
+}
+
+// engine tells of the engine of one pool.
+func engine(b *strings.Builder, e *gateway.EngineView) {
+	if e.Age < 0 {
+		fmt.Fprintf(b, "  %-7s is not known yet: %s\n", e.Pool, cmp.Or(e.Failed, "it has not answered all questions"))
+		return
+	}
+	can := []string{"answers"}
+	if missing(e, "logprobs") == "" {
+		can = append(can, "tells logprobs")
+	}
+	if e.Scoring != "" {
+		can = append(can, "scores a given text")
+	}
+	if e.Continues {
+		can = append(can, "goes on from token ids")
+	}
+	fmt.Fprintf(b, "  %-7s %s\n", e.Pool, strings.Join(can, ", "))
+	if len(e.Missing) > 0 {
+		names := make([]string, len(e.Missing))
+		for i, m := range e.Missing {
+			names[i] = m.Name
+		}
+		fmt.Fprintf(b, "          it lacks %s\n", strings.Join(names, ", "))
+	}
+}
+
+func missing(e *gateway.EngineView, what string) string {
+	if i := slices.IndexFunc(e.Missing, func(u gateway.UnavailableView) bool { return u.Name == what }); i >= 0 {
+		return e.Missing[i].Reason
+	}
+	return ""
+}

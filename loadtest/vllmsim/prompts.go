@@ -1,0 +1,121 @@
+package vllmsim
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// This file turns what a request brings into the ids that the engine reads.
+
+func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
+	in := w.templateInput()
+	if in.open && in.generation {
+		return refused("continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
+	}
+	if len(w.Messages) > 0 {
+		last := &w.Messages[len(w.Messages)-1]
+		if in.open {
+			r.role = last.Role
+		}
+		if r.echo && last.Role == r.role {
+			r.echoText, _ = last.text() // render refuses what has no text
+		}
+	}
+	ids, err := s.tok.render(in)
+	if err != nil {
+		return err
+	}
+	if ids, err = s.cutToFit(w, r, ids); err != nil {
+		return err
+	}
+	ids, err = s.truncate(w, r, ids)
+	r.prompts = [][]int32{ids}
+	return err
+}
+
+// templateInput is what the chat template renders of a request.
+func (w *wireRequest) templateInput() templateInput {
+	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
+	if w.AddGenerationPrompt != nil {
+		in.generation = *w.AddGenerationPrompt
+	}
+	if string(w.ToolChoice) == `"none"` {
+		in.tools = nil
+	}
+	return in
+}
+
+func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
+	if len(w.prompts) == 0 {
+		_, err := promptList(w.Prompt) // checkSchema has let it through for this word
+		return err
+	}
+	for _, p := range w.prompts {
+		ids := s.wire.inAll(p.ids)
+		if p.asIDs && s.missingFeatures.continuation && len(ids) > 1 && r.promptLogprobs == none {
+			ids = ids[:len(ids)-1]
+		}
+		if !p.asIDs {
+			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
+				ids = append(ids, tokBOS)
+			}
+			if s.opts.Engine == engineLlamaCpp { // it reads the names of special tokens in prompts
+				ids = s.tok.appendSpecial(ids, p.text)
+			} else {
+				ids = s.tok.AppendEncode(ids, p.text)
+			}
+		}
+		for _, id := range ids {
+			if id < 0 || int(id) >= s.tok.Size() {
+				r.lazy = &apiError{status: 400, kind: kindBadRequest,
+					message: fmt.Sprintf("Token id %d is out of vocabulary", id)}
+				ids = nil
+				break
+			}
+		}
+		if s.opts.Engine == engineOllama {
+			ids = s.tok.ollamaPrompt(p.text)
+		}
+		ids, err := s.cutToFit(w, r, ids)
+		if err == nil {
+			ids, err = s.truncate(w, r, ids)
+		}
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 && r.lazy == nil {
+			return refused("The decoder prompt cannot be empty")
+		}
+		text := p.text
+		if p.asIDs {
+			text = s.tok.Decode(ids, true)
+		}
+		r.prompts, r.texts = append(r.prompts, ids), append(r.texts, text)
+	}
+	return nil
+}
+
+// truncate keeps so many prompt tokens as the request says: the last ones, unless it says otherwise; -1 are as many as
+// leave room for what it asks for.
+func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *apiError) {
+	if w.TruncatePromptTokens == nil {
+		return ids, nil
+	}
+	asked, err := w.maxTokens(r)
+	if err != nil || asked > s.window() {
+		return ids, err // checkLength has words for the latter
+	}
+	n, room := *w.TruncatePromptTokens, s.window()-max(asked, 0)
+	switch {
+	case n > room:
+		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),
+			"truncate_prompt_tokens", strconv.Itoa(n))
+	case n < 0:
+		n = room
+	}
+	n = min(n, len(ids))
+	if w.TruncationSide != nil && *w.TruncationSide == "right" {
+		return ids[:n], nil
+	}
+	return ids[len(ids)-n:], nil
+}
