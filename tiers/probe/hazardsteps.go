@@ -283,7 +283,7 @@ func (e *probeRun) watchIdle(ctx context.Context, left time.Time) {
 			e.untold(HazardGeneratesOn, err.Error())
 			return
 		case now.running == 0:
-			e.showf(HazardGeneratesOn, "idle within %v", time.Since(left).Round(10*time.Millisecond))
+			e.showf(HazardGeneratesOn, "idle within %v", idleWithin)
 			return
 		case first == nil:
 			first = &now
