@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 	"tiers/inflight":              {"tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/receipt", "tiers/schema", "tiers/world"},
 	"tiers/kvevents":              {"panics"},
 	"tiers/openai":                {"tiers/fields"},
-	"tiers/plan":                  {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring"},
+	"tiers/plan":                  {"tiers/accept", "tiers/dialect", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring"},
 	"tiers/pool":                  {"panics", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/discover", "tiers/pool/capacity", "tiers/pool/estimate", "tiers/pool/health", "tiers/prefix", "tiers/pressure"},
 	"tiers/pool/capacity":         {"tiers/pool/estimate", "tiers/prefix"},
 	"tiers/pool/estimate":         {"tiers/pressure"},

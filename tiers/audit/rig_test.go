@@ -198,7 +198,7 @@ func (r *rig) answer() openai.DraftAnswer {
 	a, err := openai.ParseDraftAnswer(fmt.Appendf(nil, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},
 		"logprobs":{"content":[%s]},"finish_reason":"stop","token_ids":[%s]}],"prompt_token_ids":[1,2],
 		"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
-		strings.Join(text, ""), strings.Join(scores, ","), strings.Join(ids, ","), len(ids)))
+		strings.Join(text, ""), strings.Join(scores, ","), strings.Join(ids, ","), len(ids)), false)
 	if err != nil {
 		r.t.Error(err)
 	}

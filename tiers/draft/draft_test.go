@@ -387,7 +387,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 		lp := strings.Repeat(`,{"token":"x","logprob":-0.05,"top_logprobs":[]}`, c.scored)[1:]
 		body := fmt.Sprintf(`{"choices":[{"index":0,"message":%s,"finish_reason":"%s","token_ids":%s,"logprobs":{"content":[%s]}}],"prompt_token_ids":[7,8],"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
 			c.message, c.finish, ids, lp, c.ids)
-		a, err := openai.ParseDraftAnswer([]byte(body))
+		a, err := openai.ParseDraftAnswer([]byte(body), false)
 		if err != nil {
 			t.Fatal(err)
 		}

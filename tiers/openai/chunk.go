@@ -66,6 +66,8 @@ func (c *Chunk) endToken(size int) {
 type ChunkParser struct {
 	Judged bool // read logprobs and token ids as well
 	NoTop  bool // but not the alternatives' logprobs
+	// LogprobIDs says that the ids of tokens are in their entries of logprobs (llama.cpp), and in token_ids none.
+	LogprobIDs bool
 
 	cur   cursor
 	chunk Chunk
@@ -98,7 +100,7 @@ func (p *ChunkParser) Release() {
 		return
 	}
 	c.Reset()
-	p.Judged, p.NoTop, p.whole, p.tokenSize = false, false, nil, 0
+	p.Judged, p.NoTop, p.LogprobIDs, p.whole, p.tokenSize = false, false, false, nil, 0
 	p.alike.stop = p.alike.stop[:0]
 	for _, s := range [...]*shape{&p.alike.shape, &p.token, &p.alternatives} {
 		s.begin(0)
@@ -113,7 +115,9 @@ var errNotChunk = errors.New("not an answer chunk")
 // answer.
 func ofNoAccount(name []byte) bool {
 	switch string(name) {
-	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate":
+	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate",
+		"timings",  // llama.cpp
+		"metadata": // SGLang: the version of its weights
 		return true
 	}
 	return false

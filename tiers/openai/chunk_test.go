@@ -83,7 +83,17 @@ func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
 		`{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`: {Status: 404, Type: "NotFoundError", Message: "m"},
 		`{"error":"Unauthorized"}`: {Message: "Unauthorized"},
 		`{"detail":"Not Found"}`:   {Message: "Not Found"},
-		`{"error":{"message":"m","type":"server_error","code":"server_error"}}`: {Type: "server_error", Message: "m"},
+		`{"error":{"message":"m","type":"server_error","code":"server_error"}}`:                                                                         {Type: "server_error", Message: "m"},
+		`{"error":{"code":400,"message":"m","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}`:                                  {Status: 400, Type: "exceed_context_size_error", Message: "m", TooLong: true, Window: 8192},
+		`{"error":{"code":500,"type":"exceed_context_size_error","message":"m","n_ctx":256}}`:                                                           {Status: 400, Type: "exceed_context_size_error", Message: "m", TooLong: true, Window: 256},
+		`{"error":{"code":501,"message":"m","type":"not_supported_error"}}`:                                                                             {Status: 501, Type: "not_supported_error", Message: "m"},
+		`{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`:                                                                   {Status: 503, Type: "unavailable_error", Message: "Loading model"},
+		`{"object":"error","message":"The input (9 tokens) is longer than the model's context length (4 tokens).","type":"BadRequestError","code":400}`: {Status: 400, Type: "BadRequestError", Message: "The input (9 tokens) is longer than the model's context length (4 tokens).", TooLong: true},
+		`{"error":{"message":"This model's maximum context length is 4 tokens.","type":"x","code":null}}`:                                               {Status: 400, Type: "x", Message: "This model's maximum context length is 4 tokens.", TooLong: true},
+		`{"error":{"message":"m","type":"invalid_request_error","code":"context_length_exceeded"}}`:                                                     {Status: 400, Type: "invalid_request_error", Message: "m", TooLong: true},
+		`{"error":{"message":"model 'x' not found","type":"not_found_error","param":null,"code":null}}`:                                                 {Status: 404, Type: "not_found_error", Message: "model 'x' not found"},
+		`{"error":"the input length exceeds the context length"}`:                                                                                       {Status: 400, Message: "the input length exceeds the context length", TooLong: true},
+		`{"error":{"message":"m","n_ctx":-1}}`:                                                                                                          {Message: "m"}, `{"error":{"message":"m","n_ctx":99999999999}}`: {Message: "m"},
 		`<html>`: {}, ``: {}, `[]`: {}, `{"error":`: {},
 	} {
 		if got := ParseFault([]byte(body)); *got != want {

@@ -59,6 +59,12 @@ func (p *ChunkParser) fill(kind holeKind, b []byte) (size int) {
 		default:
 			c.Logprobs = append(c.Logprobs, nats(b[:size]))
 		}
+	case holeNumber:
+		return numberEnd(b, 0)
+	case holeID:
+		if size = numberEnd(b, 0); size < 0 || !p.addID(b[:size]) {
+			return 0
+		}
 	case holeIDs:
 		c.IDs, size = readIDs(c.IDs, b)
 	case holeInts, holeSize:

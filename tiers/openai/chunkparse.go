@@ -103,6 +103,10 @@ func (p *ChunkParser) choice() {
 			c.Stop = append(c.Stop[:0], raw...)
 		case "token_ids":
 			p.foreignUnlessJudged()
+			if p.LogprobIDs {
+				p.skipOther()
+				continue
+			}
 			c.IDs = p.ids(c.IDs)
 		case "prompt_token_ids":
 			p.foreignUnlessJudged()
@@ -110,6 +114,11 @@ func (p *ChunkParser) choice() {
 		case "logprobs":
 			p.foreignUnlessJudged()
 			p.logprobs()
+		case "matched_stop": // SGLang: the stop string that ended it, or the id of an end
+			if p.cur.kind() != '0' {
+				p.foreign()
+			}
+			p.cur.skip()
 		case "index":
 			raw, _ := p.cur.value()
 			if n, err := strconv.Atoi(string(raw)); err == nil {

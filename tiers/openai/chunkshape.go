@@ -29,6 +29,8 @@ const (
 	holeString                       // string without a meaning
 	holeInts                         // list of integers without a meaning
 	holeOther                        // any value without a meaning that is not harmless
+	holeNumber                       // number without a meaning
+	holeID                           // number: the id of a token
 	holeIDs                          // list of token ids
 	holeTokens                       // list of tokens with their logprobs
 	holeLogprob                      // number: the logprob of a token
@@ -59,6 +61,15 @@ func (s *shape) string(raw []byte, at Span) {
 	if len(raw) > 0 && raw[0] == '"' {
 		s.hole(holeString, at)
 	}
+}
+
+// other is hole for a value without a meaning, if it is a string or a number.
+func (s *shape) other(raw []byte, at Span) {
+	if len(raw) > 0 && kindOf[raw[0]] == '0' {
+		s.hole(holeNumber, at)
+		return
+	}
+	s.string(raw, at)
 }
 
 // number is hole for a value that should be a number. Another value means something, too.
@@ -147,7 +158,7 @@ func (k holeKind) skip(b []byte, at int) (end int) {
 				return t.end + 1
 			}
 		}
-	case holeTop:
+	case holeTop, holeNumber:
 		return numberEnd(b, at)
 	case holeInts:
 		if _, size := countBytes(b[at:]); size > 0 {

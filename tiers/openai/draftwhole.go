@@ -32,9 +32,10 @@ func (a *DraftAnswer) Top(i int) []float64 { return a.chunk.Top(i) }
 
 // ParseDraftAnswer parses the body of a draft that was not streamed. It is stricter than [ParseAnswer],
 // because the judged text must be what the client will read: duplicate names are errors, and so is a choice
-// with both a message and a text. The result does not share memory with the body.
-func ParseDraftAnswer(body []byte) (DraftAnswer, error) {
-	p := ChunkParser{Judged: true, whole: &wholeDraft{}}
+// with both a message and a text. logprobIDs is as in [ChunkParser]. The result does
+// not share memory with the body.
+func ParseDraftAnswer(body []byte, logprobIDs bool) (DraftAnswer, error) {
+	p := ChunkParser{Judged: true, LogprobIDs: logprobIDs, whole: &wholeDraft{}}
 	c, err := p.Parse(body)
 	if err != nil {
 		return DraftAnswer{}, fmt.Errorf("draft: %w", err)

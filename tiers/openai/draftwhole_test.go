@@ -23,7 +23,7 @@ const callDraft = `{"model":"m","choices":[{"index":0,"message":{"role":"assista
 	`{"id":"call_2","index":1,"function":{"arguments":"{}","name":"clock"}}]},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null,"token_ids":[7]}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`
 
 func TestAWholeChatDraftTellsAllThatIsJudged(t *testing.T) {
-	a, err := ParseDraftAnswer([]byte(chatDraft))
+	a, err := ParseDraftAnswer([]byte(chatDraft), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func TestAWholeChatDraftTellsAllThatIsJudged(t *testing.T) {
 }
 
 func TestAWholeCompletionDraftTellsTheSame(t *testing.T) {
-	a, err := ParseDraftAnswer([]byte(`{"model":"m","choices":[{"index":0,"text":" a b","logprobs":{"text_offset":[0,2],"token_logprobs":[-0.5,-1],"tokens":[" a"," b"],` +
-		`"top_logprobs":[{" a":-0.5," x":-3},null]},"finish_reason":"stop","stop_reason":"END","token_ids":[5,6],"prompt_logprobs":null,"prompt_token_ids":[9]}]}`))
+	a, err := ParseDraftAnswer([]byte(`{"model":"m","choices":[{"index":0,"text":" a b","logprobs":{"text_offset":[0,2],"token_logprobs":[-0.5,-1],"tokens":[" a"," b"],`+
+		`"top_logprobs":[{" a":-0.5," x":-3},null]},"finish_reason":"stop","stop_reason":"END","token_ids":[5,6],"prompt_logprobs":null,"prompt_token_ids":[9]}]}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAWholeCompletionDraftTellsTheSame(t *testing.T) {
 }
 
 func TestADraftsCallsAreRead(t *testing.T) {
-	a, err := ParseDraftAnswer([]byte(callDraft))
+	a, err := ParseDraftAnswer([]byte(callDraft), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,19 +80,19 @@ func TestADraftThatIsMoreThanTextAndCallsIsNotPlain(t *testing.T) {
 		`{"tool_calls":[{"id":"1","function":[]}]}`:                                                                                  {false, false},
 		`{"tool_calls":[` + strings.Repeat(`{"id":"1","function":{"name":"f"}},`, maxCalls) + `{"id":"1","function":{"name":"f"}}]}`: {false, false},
 	} {
-		a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":` + message + `}]}`))
+		a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":`+message+`}]}`), false)
 		if err != nil || a.Plain != want.plain || a.Foreign != want.foreign {
 			t.Errorf("%.80s: plain %t, foreign %t, %v", message, a.Plain, a.Foreign, err)
 		}
 	}
-	a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":{"content":"a"}}],"citations":["x"]}`))
+	a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":{"content":"a"}}],"citations":["x"]}`), false)
 	if err != nil || !a.Plain || !a.Foreign {
 		t.Errorf("citations: %+v, %v", a, err)
 	}
 }
 
 func TestOnlyTheFirstChoiceOfADraftIsRead(t *testing.T) {
-	a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":{"content":"one"},"finish_reason":"stop","token_ids":[1]},{"message":{"content":"two","reasoning":"x"},"finish_reason":"length","token_ids":[2]}]}`))
+	a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":{"content":"one"},"finish_reason":"stop","token_ids":[1]},{"message":{"content":"two","reasoning":"x"},"finish_reason":"length","token_ids":[2]}]}`), false)
 	if err != nil || a.Choices != 2 || string(a.Text) != "one" || a.Finish != "stop" || !cmp.Equal(a.IDs, []int32{1}) || !a.Plain {
 		t.Errorf("got %+v, %v", a, err)
 	}
@@ -112,11 +112,11 @@ func TestADraftThatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 		`{"choices":[{"message":"a"}]}`,
 		`[]`, ``, `{"choices":[`,
 	} {
-		if a, err := ParseDraftAnswer([]byte(body)); err == nil {
+		if a, err := ParseDraftAnswer([]byte(body), false); err == nil {
 			t.Errorf("%s: %+v", body, a)
 		}
 	}
-	a, err := ParseDraftAnswer([]byte(`{"error":{"message":"m","code":500}}`))
+	a, err := ParseDraftAnswer([]byte(`{"error":{"message":"m","code":500}}`), false)
 	if err != nil || a.Fault == nil || a.Fault.Status != 500 || a.Choices != 0 {
 		t.Errorf("an error: %+v, %v", a, err)
 	}
@@ -148,7 +148,7 @@ func framed(t *testing.T, a *DraftAnswer, kind Kind, stream bool) *Whole {
 
 func TestAKeptDraftReachesTheClientInEitherForm(t *testing.T) {
 	for _, body := range []string{chatDraft, callDraft} {
-		a, err := ParseDraftAnswer([]byte(body))
+		a, err := ParseDraftAnswer([]byte(body), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func FuzzDraftAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		was := bytes.Clone(body)
-		a, err := ParseDraftAnswer(body)
+		a, err := ParseDraftAnswer(body, false)
 		if err != nil {
 			return
 		}
@@ -209,7 +209,7 @@ func BenchmarkDraftAnswer(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseDraftAnswer(body); err != nil {
+		if _, err := ParseDraftAnswer(body, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,6 +13,8 @@ type Fault struct {
 	Type    string // vLLM's type, such as BadRequestError
 	Message string // shortened, without addresses and control characters
 	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
+	TooLong bool   // the prompt, or prompt and answer together, are longer than the context; Status is 400
+	Window  int    // the context length in tokens, if it says it as a number (llama.cpp's n_ctx); else 0
 }
 
 // longestMessage bounds a backend's message for the client.
@@ -36,8 +38,8 @@ func ParseFault(body []byte) *Fault {
 		switch {
 		case key == "error" && raw[0] == '{':
 			return parseFault(raw)
-		case (key == "error" || key == "detail" || key == "message") && raw[0] == '"':
-			f.Message = safeMessage(raw)
+		case (key == "error" || key == "detail") && raw[0] == '"':
+			f.member("message", raw)
 		default:
 			f.member(key, raw)
 		}
@@ -48,7 +50,7 @@ func ParseFault(body []byte) *Fault {
 func parseFault(raw []byte) *Fault {
 	f := &Fault{}
 	if len(raw) > 0 && raw[0] == '"' {
-		f.Message = safeMessage(raw)
+		f.member("message", raw)
 		return f
 	}
 	var in cursor
@@ -78,10 +80,42 @@ func (f *Fault) member(key string, raw []byte) {
 		if status, err := strconv.Atoi(string(raw)); err == nil {
 			f.Status = status
 		}
+	case key == "n_ctx":
+		if n, err := strconv.Atoi(string(raw)); err == nil && n > 0 && n <= maxFaultWindow {
+			f.Window = n
+		}
 	}
-	if f.Status == 0 {
+	if f.Status == 0 || f.Type == tooLongType {
 		f.word(f.Type)
 	}
+	if f.TooLong = f.TooLong || saysTooLong(f.Message); f.TooLong {
+		f.Status = http.StatusBadRequest // engines of 2025 say 500
+	}
+}
+
+// maxFaultWindow bounds the context length that a fault names, in tokens.
+const maxFaultWindow = 1 << 24
+
+// tooLongType is llama.cpp's type of an error about a prompt that is longer than its context.
+const tooLongType = "exceed_context_size_error"
+
+// tooLong are parts of what engines say of a prompt that is longer than their context.
+var tooLong = [...]string{
+	"maximum context length",             // vLLM, SGLang, OpenAI
+	"longer than the model's context",    // SGLang
+	"exceeds the available context size", // llama.cpp
+	"exceeds the context length",         // Ollama
+	"exceeded max context length",
+}
+
+// saysTooLong reports whether a message is about a prompt that is too long.
+func saysTooLong(message string) bool {
+	for _, part := range tooLong {
+		if strings.Contains(message, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // word derives the status from the error names of backends without numeric codes.
@@ -89,8 +123,16 @@ func (f *Fault) word(word string) {
 	switch word {
 	case "invalid_request_error", "json_parse_error", "BadRequestError":
 		f.Status = http.StatusBadRequest
-	case "model_not_found", "NotFoundError":
+	case "model_not_found", "NotFoundError", "not_found_error":
 		f.Status = http.StatusNotFound
+	case tooLongType, "context_length_exceeded":
+		f.TooLong = true
+	case "not_supported_error":
+		f.Status = http.StatusNotImplemented
+	case "unavailable_error":
+		f.Status = http.StatusServiceUnavailable
+	case "rate_limit_exceeded", "rate_limit_error":
+		f.Status = http.StatusTooManyRequests
 	}
 }
 

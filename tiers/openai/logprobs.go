@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 )
 
@@ -60,6 +61,15 @@ func (p *ChunkParser) contentToken() {
 			raw, at := p.cur.value()
 			p.chunk.Logprobs = append(p.chunk.Logprobs, nats(raw))
 			p.token.number(holeLogprob, raw, at)
+		case "id":
+			raw, at := p.cur.value()
+			if !p.LogprobIDs || len(raw) == 0 || kindOf[raw[0]] != '0' {
+				p.token.other(raw, at)
+				continue
+			}
+			if p.token.hole(holeID, at); !p.addID(raw) && p.cur.err == nil {
+				p.cur.fail(fmt.Errorf("token id %s: %w", clip(string(raw), longestNumber), errNotChunk))
+			}
 		case "top_logprobs":
 			list, from := p.cur.kind() == '[', p.cur.at
 			p.alternativesOf()
@@ -98,10 +108,19 @@ func (p *ChunkParser) alternative() {
 			raw, at := p.cur.value()
 			p.alternatives.list(holeInts, raw, at)
 		default:
-			p.alternatives.string(p.cur.value())
+			p.alternatives.other(p.cur.value())
 		}
 	}
 	p.alternatives.end(&p.cur)
+}
+
+// addID adds the id of a token. It reports whether it is one.
+func (p *ChunkParser) addID(raw []byte) bool {
+	id, err := strconv.ParseInt(string(raw), 10, 32)
+	if err == nil {
+		p.chunk.IDs = append(p.chunk.IDs, int32(id))
+	}
+	return err == nil
 }
 
 // topMaps reads completions' list of {token text: logprob}.

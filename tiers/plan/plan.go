@@ -57,17 +57,8 @@ func Make(cfg Config, f Facts) Plan {
 	if reason := bypassReason(cfg, f); reason != "" {
 		return Plan{Tier: Target, Reason: reason}
 	}
-	p := Plan{Tier: Draft, Judged: true, Mode: cfg.Mode, Whole: r.Structured || !r.Stream || r.Tools, Calls: r.Tools}
-	switch {
-	case r.Penalties || r.Structured || r.Tools:
-		// A continuation would count penalties from its own start, a grammar begins anew at the
-		// first generated token, and half a call is none: such answers are never switched.
-		p.Whole = true
-	case f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
-		p.Resume = ResumeIDs
-	default:
-		p.Resume = ResumeText
-	}
+	p := Plan{Tier: Draft, Judged: true, Mode: cfg.Mode, Whole: !r.Stream, Calls: r.Tools, Resume: resumeOf(f)}
+	p.Whole = p.Whole || !p.CanResume() // nothing is released that the target would have to continue
 	return p.withCheck(cfg, f)
 }
 

@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/foregate/foregate/tiers/openai"
+import (
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
 
 // Sampling are the fields that a continuation by ids sends as the client sent them. Penalties are among them if the
 // client set them to none, because an engine may have other defaults.
@@ -20,9 +24,40 @@ var settled = []string{
 // ContinuesExactly reports whether a continuation by ids honours all fields of the request.
 func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
 
-// CanContinue reports whether another backend can continue the answer from its text: the answer is plain text, and no
-// field counts from the answer's beginning or would restart at the cut.
-func CanContinue(r *openai.Request) bool {
-	return r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
+// resumeOf returns how the target can continue a part of a draft.
+func resumeOf(f Facts) Resume {
+	r := f.Request
+	switch {
+	case r.Penalties || r.Structured || r.Tools:
+		// A continuation would count penalties from its own start, a grammar begins anew at the
+		// first generated token, and half a call is none: such answers are never switched.
+		return resumeNever
+	case dialectOf(f.Target).Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
+		return ResumeIDs
+	case !continuesText(r, f.Target):
+		return resumeNever
+	}
+	return ResumeText
+}
+
+// dialectOf returns the dialect of a pool's engines; until they are probed they are taken for vLLM.
+func dialectOf(c *probe.Capabilities) *dialect.Dialect {
+	if c == nil {
+		return dialect.Of(dialect.Auto)
+	}
+	return dialect.Of(c.Engine)
+}
+
+// continuesText reports whether engines continue the text of an answer to a request: of a completion all do, it is a
+// longer prompt.
+func continuesText(r *openai.Request, c *probe.Capabilities) bool {
+	return r.Kind == openai.Completion || dialectOf(c).Continue != dialect.ContinueNot
+}
+
+// CanContinue reports whether another backend of a pool with these capabilities can continue the answer from its text:
+// the engines do that, the answer is plain text, and no field counts from the answer's beginning or would restart at the
+// cut.
+func CanContinue(r *openai.Request, c *probe.Capabilities) bool {
+	return continuesText(r, c) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)
 }

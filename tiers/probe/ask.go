@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
@@ -20,8 +19,6 @@ const (
 	// maxAnswer bounds what is read of an answer, in bytes. The longest is the scores of
 	// some 650 tokens with one alternative each: about 110 kB.
 	maxAnswer = 4 << 20
-	// maxWords bounds what is kept of an engine's own words, in bytes.
-	maxWords = 200
 )
 
 // Spent is what a probe has cost an engine, in tokens, by the engine's own count where it
@@ -158,39 +155,4 @@ func (a *asker) receive(req *http.Request) (status int, body []byte, err error) 
 	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	return resp.StatusCode, body, err
-}
-
-// words takes the engine's words out of an error body, in the four shapes that there are:
-// one printable line, bounded.
-func words(body []byte) string {
-	var reported struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
-	}
-	text := ""
-	if json.Unmarshal(body, &reported) != nil {
-		return line(string(body[:min(len(body), maxWords)]))
-	}
-	var inner struct {
-		Message string `json:"message"`
-	}
-	switch {
-	case json.Unmarshal(reported.Error, &inner) == nil && inner.Message != "":
-		text = inner.Message
-	case json.Unmarshal(reported.Error, &text) == nil && text != "":
-	case reported.Message != "":
-		text = reported.Message
-	default:
-		text = strings.Trim(string(reported.Detail), `"`)
-	}
-	return line(text)
-}
-
-// line makes one printable line of at most maxWords bytes.
-func line(s string) string {
-	s = strings.Join(strings.FieldsFunc(s[:min(len(s), 4*maxWords)], func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
-	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }

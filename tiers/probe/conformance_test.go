@@ -1,13 +1,10 @@
 package probe_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -33,6 +30,9 @@ const (
 // TestTheConformanceTableIsWhatTheProbeFinds runs the real prober against each engine's wire in the simulator, and against
 // each of its hazards.
 func TestTheConformanceTableIsWhatTheProbeFinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	runs := probeAll(t)
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -59,13 +59,15 @@ func TestTheConformanceTableIsWhatTheProbeFinds(t *testing.T) {
 type conformed struct {
 	engine, hazard string
 	url            string
-	seen           recorder
 	found          *probe.Capabilities
 	failed         string
 }
 
 // name is the name of its pool.
 func (c *conformed) name() string { return strings.TrimSuffix(c.engine+"-"+c.hazard, "-") }
+
+// slowScale is the time scale at which an answer goes on for longer than the probe watches an engine whose client is gone.
+const slowScale = 0.5
 
 // probeAll starts every engine with every hazard and waits until the prober knows them.
 func probeAll(t *testing.T) []*conformed {
@@ -75,23 +77,23 @@ func probeAll(t *testing.T) []*conformed {
 	for _, engine := range vllmsim.Engines() {
 		for _, hazard := range append([]string{""}, vllmsim.HazardNames()...) {
 			c := &conformed{engine: engine, hazard: hazard}
-			o := vllmsim.Options{Engine: engine, Model: "sim:1b", Seed: 3, Profile: "h100-8b", TimeScale: 100, MaxModelLen: 8192}
+			o := vllmsim.Options{Engine: engine, Model: "sim:1b", Seed: 14, Profile: "h100-8b", TimeScale: 100, MaxModelLen: 3200}
 			if hazard != "" {
 				o.Hazards = []string{hazard}
 			}
-			if engine == "llamacpp" || engine == "ollama" {
-				o.MaxNumSeqs = 4
+			if hazard == probe.HazardGeneratesOn {
+				o.TimeScale = slowScale
 			}
 			c.url = vllmsim.Start(t, o).URL()
-			c.seen.next = &http.Transport{}
-			t.Cleanup(c.seen.next.CloseIdleConnections)
-			pools = append(pools, probe.Pool{Name: c.name(), Model: "sim:1b", Transport: &c.seen, Backends: func() []probe.Backend {
+			pools = append(pools, probe.Pool{Name: c.name(), Model: "sim:1b", Backends: func() []probe.Backend {
 				return []probe.Backend{{ID: "b", URL: c.url, Engine: dialect.Kind(engine), Up: true}}
 			}})
 			runs = append(runs, c)
 		}
 	}
-	p, err := probe.New(probe.Options{Pools: pools, Timeout: 20 * time.Second})
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	p, err := probe.New(probe.Options{Pools: pools, Transport: transport, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,109 +126,12 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// recorder keeps what was asked of an engine.
-type recorder struct {
-	next *http.Transport
-
-	mu  sync.Mutex
-	all []question
-}
-
-// question is one request and its answer's status.
-type question struct {
-	method, path string
-	members      map[string]json.RawMessage
-	status       int
-}
-
-// RoundTrip implements http.RoundTripper.
-func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	q := question{method: req.Method, path: req.URL.Path}
-	if req.Body != nil {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		_ = json.Unmarshal(body, &q.members) // a body that is none has no members
-		req.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	resp, err := r.next.RoundTrip(req)
-	if err == nil {
-		q.status = resp.StatusCode
-	}
-	r.mu.Lock()
-	r.all = append(r.all, q)
-	r.mu.Unlock()
-	return resp, err
-}
-
-// String is the request on one line: of its members those that matter.
-func (q *question) String() string {
-	var shown []string
-	for _, name := range []string{"logprobs", "top_logprobs", "temperature", "prompt_logprobs", "return_logprob", "logprob_start_len", "echo", "return_token_ids", "max_tokens"} {
-		if v, ok := q.members[name]; ok {
-			shown = append(shown, name+": "+string(v))
-		}
-	}
-	for _, name := range []string{"messages", "content", "prompt", "tokens", "input_ids"} {
-		if v, ok := q.members[name]; ok {
-			kind := "…"
-			if bytes.HasPrefix(v, []byte("[")) && name != "messages" {
-				kind = "ids"
-			}
-			shown = append(shown, name+": "+kind)
-		}
-	}
-	text := q.method + " " + q.path
-	if len(shown) > 0 {
-		text += " {" + strings.Join(shown, ", ") + "}"
-	}
-	return fmt.Sprintf("`%s` → %d", text, q.status)
-}
-
-// asks is a kind of request: its path, and a member that its body has; "" is any.
-type asks struct{ path, member string }
-
-// shows are the requests that show whether an engine has a capability, the most telling kind first.
-var shows = map[string][]asks{
-	probe.MissingTokenizer: {{"/tokenize", "content"}, {"/tokenize", "prompt"}, {"/v1/completions", "return_token_ids"}},
-	probe.MissingTemplate:  {{"/apply-template", "messages"}, {"/tokenize", "messages"}},
-	probe.MissingTokenize:  {{"/apply-template", "messages"}, {"/tokenize", "messages"}, {"/tokenize", "prompt"}},
-	probe.MissingWords:     {{"/detokenize", "tokens"}},
-	probe.MissingIDs:       {{"/v1/chat/completions", "return_token_ids"}, {"/v1/chat/completions", "logprobs"}, {"/v1/chat/completions", ""}},
-	probe.MissingPromptIDs: {{"/v1/chat/completions", "return_token_ids"}, {"/v1/chat/completions", ""}},
-	probe.MissingLogprobs:  {{"/v1/chat/completions", "logprobs"}, {"/v1/chat/completions", ""}},
-	probe.MissingTop:       {{"/v1/chat/completions", "top_logprobs"}, {"/v1/chat/completions", ""}},
-	probe.MissingRaw:       {{"/v1/chat/completions", "seed"}, {"/v1/chat/completions", ""}},
-	probe.MissingBytes:     {{"/v1/chat/completions", "logprobs"}, {"/v1/chat/completions", ""}},
-	probe.MissingScoring:   {{"/generate", "return_logprob"}, {"/v1/completions", "prompt_logprobs"}, {"/v1/completions", "echo"}},
-	probe.MissingReuse:     {{"/generate", "return_logprob"}, {"/v1/completions", "prompt_logprobs"}},
-	probe.MissingAgreement: {{"/generate", "return_logprob"}, {"/v1/completions", "prompt_logprobs"}},
-	probe.MissingContinue:  {{"/v1/completions", "prompt"}, {"/v1/chat/completions", ""}},
-	probe.MissingEOS:       {{"/v1/chat/completions", "return_token_ids"}, {"/v1/chat/completions", ""}},
-	probe.MissingWindow:    {{"/props", ""}, {"/api/ps", ""}, {"/v1/models", ""}},
-}
-
-// shown is the last request of the most telling kind that was made; of those that answered, where the engine has it.
-func (c *conformed) shown(capability string, has bool) string {
-	c.seen.mu.Lock()
-	defer c.seen.mu.Unlock()
-	for _, kind := range shows[capability] {
-		for _, q := range slices.Backward(c.seen.all) {
-			_, with := q.members[kind.member]
-			if q.path == kind.path && (kind.member == "" || with) && (!has || q.status == http.StatusOK) {
-				return q.String()
-			}
-		}
-	}
-	return notAsked
-}
-
 // notAsked is said of a capability that no request of the probe was about.
 const notAsked = "not asked"
 
 // cell is what the table says of a capability.
 func (c *conformed) cell(capability string) string {
+	_, asked := c.evidence(capability)
 	switch why := c.found.MissingReason(capability); {
 	case c.found == nil:
 		return "not probed"
@@ -234,70 +139,94 @@ func (c *conformed) cell(capability string) string {
 		return "no: judge"
 	case why != "":
 		return "no"
-	case c.shown(capability, true) == notAsked:
+	case !asked:
 		return notAsked
 	}
 	return "yes"
 }
 
+// evidence is what showed a capability or a hazard.
+func (c *conformed) evidence(name string) (e probe.Evidence, there bool) {
+	if c.found == nil {
+		return e, false
+	}
+	at := slices.IndexFunc(c.found.Evidence, func(e probe.Evidence) bool { return e.Capability == name })
+	if at < 0 {
+		return e, false
+	}
+	return c.found.Evidence[at], true
+}
+
 // tables are the generated part of the page.
 func tables(runs []*conformed) string {
 	var b strings.Builder
-	clean := map[string]*conformed{}
-	for _, c := range runs {
-		if c.hazard == "" {
-			clean[c.engine] = c
+	run := func(engine, hazard string) *conformed {
+		return runs[slices.IndexFunc(runs, func(c *conformed) bool { return c.engine == engine && c.hazard == hazard })]
+	}
+	table := func(what string, names []string, cell func(engine, name string) string) {
+		b.WriteString("\n| " + what + " | " + strings.Join(vllmsim.Engines(), " | ") + " |\n|---|" + strings.Repeat("---|", len(vllmsim.Engines())) + "\n")
+		for _, name := range names {
+			b.WriteString("| `" + name + "` |")
+			for _, engine := range vllmsim.Engines() {
+				b.WriteString(" " + cell(engine, name) + " |")
+			}
+			b.WriteString("\n")
 		}
 	}
-	b.WriteString("\n| capability | " + strings.Join(vllmsim.Engines(), " | ") + " |\n|---|" + strings.Repeat("---|", len(clean)) + "\n")
-	for _, capability := range probe.CapabilityNames {
-		b.WriteString("| `" + capability + "` |")
-		for _, engine := range vllmsim.Engines() {
-			b.WriteString(" " + clean[engine].cell(capability) + " |")
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("\n## Hazards\n\nWhat the probe finds otherwise than without the hazard.\n\n| hazard | " +
-		strings.Join(vllmsim.Engines(), " | ") + " |\n|---|" + strings.Repeat("---|", len(clean)) + "\n")
-	for _, hazard := range vllmsim.HazardNames() {
-		b.WriteString("| `" + hazard + "` |")
-		for _, engine := range vllmsim.Engines() {
-			at := slices.IndexFunc(runs, func(c *conformed) bool { return c.engine == engine && c.hazard == hazard })
-			b.WriteString(" " + runs[at].differs(clean[engine]) + " |")
-		}
-		b.WriteString("\n")
-	}
+	table("capability", probe.CapabilityNames, func(engine, name string) string { return run(engine, "").cell(name) })
+	b.WriteString("\n## Hazards\n")
+	table("hazard", vllmsim.HazardNames(), func(engine, name string) string { return run(engine, name).noticed(run(engine, "")) })
 	b.WriteString("\n## What showed it\n")
 	for _, engine := range vllmsim.Engines() {
-		b.WriteString("\n### " + engine + "\n\n| capability | | request | what it says |\n|---|---|---|---|\n")
+		b.WriteString("\n### " + engine + "\n\n| capability | | request | answer | reason |\n|---|---|---|---|---|\n")
 		for _, capability := range probe.CapabilityNames {
-			c := clean[engine]
-			cell := c.cell(capability)
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", capability, cell, c.shown(capability, cell == "yes"), inCell(c.found.MissingReason(capability)))
+			c := run(engine, "")
+			c.row(&b, capability, c.cell(capability), c.found.MissingReason(capability))
+		}
+		for _, hazard := range vllmsim.HazardNames() {
+			if c := run(engine, hazard); c.found.HazardReason(hazard) != "" {
+				c.row(&b, hazard, "hazard", c.found.HazardReason(hazard))
+			}
 		}
 	}
 	return b.String()
 }
 
-// differs is what the probe finds of a hazard.
-func (c *conformed) differs(clean *conformed) string {
+// row is one line of the evidence.
+func (c *conformed) row(b *strings.Builder, name, cell, reason string) {
+	e, _ := c.evidence(name)
+	if strings.HasPrefix(reason, e.Answer) {
+		e.Answer = "" // the reason says it
+	}
+	request := cmp.Or(inCell(e.Request), "none")
+	if e.Request != "" {
+		request = "`" + strings.ReplaceAll(request, "`", "'") + "`"
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, cell, request, inCell(e.Answer), inCell(reason))
+}
+
+// noticed is what the probe finds of a hazard, and what it then does without.
+func (c *conformed) noticed(clean *conformed) string {
 	if c.found == nil {
 		return "not probed: " + inCell(c.failed)
 	}
-	var list []string
+	var without []string
 	for _, capability := range probe.CapabilityNames {
-		was, now := clean.cell(capability), c.cell(capability)
-		if was != now {
-			list = append(list, fmt.Sprintf("`%s`: %s (%s)", capability, now, cmp.Or(inCell(c.found.MissingReason(capability)), "it has it")))
+		if was, now := clean.cell(capability), c.cell(capability); was == "yes" && now != "yes" {
+			without = append(without, "`"+capability+"`")
 		}
 	}
-	if c.found.Window != clean.found.Window {
-		list = append(list, fmt.Sprintf("a context of %d, not %d", c.found.Window, clean.found.Window))
+	found := "not noticed"
+	if c.found.HazardReason(c.hazard) != "" {
+		found = "noticed"
 	}
-	if c.found.RawLogprobs != clean.found.RawLogprobs && len(list) == 0 {
-		list = append(list, "logprobs are not the model's own")
+	if len(without) > 0 {
+		found += "; without " + strings.Join(without, ", ")
 	}
-	return cmp.Or(strings.Join(list, "; "), "nothing")
+	if c.found.Window != clean.found.Window && c.hazard == probe.HazardShortContext {
+		found += fmt.Sprintf("; a context of %d, not %d", c.found.Window, clean.found.Window)
+	}
+	return found
 }
 
 // inCell is a text that a cell of a table can hold.

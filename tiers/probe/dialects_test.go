@@ -60,3 +60,19 @@ func TestALatePriorityIsALowOneWhereAHighOneIsEarlier(t *testing.T) {
 		}
 	}
 }
+
+func TestAKindThatIsKnownLaterBringsNewCapabilities(t *testing.T) {
+	f := &wire{kind: dialect.LlamaCpp, window: 4096, listed: "sim"}
+	url := f.start(t)
+	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
+	p := start(t, Options{}, s, nil)
+	was := until(t, p, "probed by vLLM's rules", known)
+	if was.Engine != "" || was.Tokenizer != "" {
+		t.Errorf("got %+v", was)
+	}
+	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1, Engine: dialect.LlamaCpp})
+	is := until(t, p, "probed by its own rules", func(c *Capabilities) bool { return good(c) && c.Engine == dialect.LlamaCpp })
+	if is.Window != 4096 || is.Tokenizer == "" || !is.Continues {
+		t.Errorf("got %+v", is)
+	}
+}

@@ -27,17 +27,6 @@ const (
 // HazardNames are all hazards: the values of the metric's label.
 var HazardNames = []string{HazardConstantLogprobs, HazardSwappedModel, HazardShortContext, HazardThinksFirst, HazardGeneratesOn}
 
-// HazardReason returns why an engine has a hazard; "" if the last probe did not see it, and for nil.
-func (c *Capabilities) HazardReason(name string) string {
-	if c == nil {
-		return ""
-	}
-	if i := slices.IndexFunc(c.Hazards, func(h Hazard) bool { return h.Name == name }); i >= 0 {
-		return c.Hazards[i].Reason
-	}
-	return ""
-}
-
 func sortedHazards(reasons map[string]string) []Hazard {
 	var list []Hazard
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {

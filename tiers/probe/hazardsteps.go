@@ -13,14 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// addHazard records a hazard; the first reason stays.
-func (e *probeRun) addHazard(name, why string) {
-	if e.hazards[name] == "" {
-		e.hazards[name] = why
-		e.show(name, why)
-	}
-}
-
 // carried keeps what the last probe of the same life saw of a hazard that is not looked for now.
 func (e *probeRun) carried(name, why string) {
 	if was := e.before.HazardReason(name); was != "" {
@@ -291,7 +283,7 @@ func (e *probeRun) watchIdle(ctx context.Context, left time.Time) {
 			e.untold(HazardGeneratesOn, err.Error())
 			return
 		case now.running == 0:
-			e.showf(HazardGeneratesOn, "idle within %v", time.Since(left).Round(10*time.Millisecond))
+			e.showf(HazardGeneratesOn, "idle within %v", idleWithin)
 			return
 		case first == nil:
 			first = &now

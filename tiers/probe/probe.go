@@ -96,6 +96,17 @@ func (c *Capabilities) MissingReason(what string) string {
 	return ""
 }
 
+// HazardReason returns why an engine has a hazard; "" if the last probe did not see it, and for nil.
+func (c *Capabilities) HazardReason(name string) string {
+	if c == nil {
+		return ""
+	}
+	if i := slices.IndexFunc(c.Hazards, func(h Hazard) bool { return h.Name == name }); i >= 0 {
+		return c.Hazards[i].Reason
+	}
+	return ""
+}
+
 // SameTokens reports whether two pools use the same token ids. known is false while the probes do not decide it.
 func SameTokens(a, b *Capabilities) (same, known bool) {
 	switch {

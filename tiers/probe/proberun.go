@@ -50,11 +50,25 @@ const (
 	pinsRefused
 )
 
+// route is the way to get the ids of texts, or of chats.
+type route struct {
+	confirmed bool   // /tokenize has returned ids
+	not       string // why it is not used any more
+}
+
 // addMissing adds a missing capability; the first reason stays.
 func (e *probeRun) addMissing(what, why string) {
 	if _, reported := e.missing[what]; !reported {
 		e.missing[what] = why
 		e.show(what, why)
+	}
+}
+
+// addHazard records a hazard; the first reason stays.
+func (e *probeRun) addHazard(name, why string) {
+	if e.hazards[name] == "" {
+		e.hazards[name] = why
+		e.show(name, why)
 	}
 }
 

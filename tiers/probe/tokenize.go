@@ -10,12 +10,6 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// route is the way to get the ids of texts, or of chats.
-type route struct {
-	confirmed bool   // /tokenize has returned ids
-	not       string // why it is not used any more
-}
-
 // rendered returns the ids of a text or of a chat: by /tokenize, or, if that failed the first time, as the prompt of a
 // one-token answer. Both give the same if both work.
 func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {

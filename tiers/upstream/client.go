@@ -88,6 +88,7 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 		return s, &s.httpExchange
 	case *engine.Draft, *engine.ContinueIDs:
 		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(true)}
+		s.parser.LogprobIDs = x.tellsIDsInLogprobs()
 		return s, &s.httpExchange
 	case *engine.ContinueText:
 		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}

@@ -34,7 +34,7 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 	case *engine.Draft:
 		return c.Request.Kind.Path(), e.draftBody(c), nil
 	case *engine.DraftWhole:
-		edits := append(e.idEdits(), set("logprobs", "true"), set("top_logprobs", "5"))
+		edits := append(e.idEdits(true), set("logprobs", "true"), set("top_logprobs", "5"))
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, edits...), nil
 	case *engine.Answer:
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
@@ -125,7 +125,7 @@ func (e encoder) draftBody(c *engine.Draft) openai.Pieces {
 	if c.Request.Kind == openai.Completion {
 		scores = draftPrompt
 	}
-	edits := append(e.streamEdits(c.Request, &c.Terms, options), e.idEdits()...)
+	edits := append(e.streamEdits(c.Request, &c.Terms, options), e.idEdits(false)...)
 	return c.Request.Splice(append(edits, scores...)...)
 }
 
@@ -169,7 +169,7 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 
 func (e encoder) firstBlockBody(c *engine.FirstBlock) openai.Pieces {
 	edits := append([]openai.Edit{drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
-		number("max_tokens", c.MaxTokens)}, e.idEdits()...)
+		number("max_tokens", c.MaxTokens)}, e.idEdits(true)...)
 	if e.Members.IDsInLogprobs {
 		edits = append(edits, logprobs(c.Request.Kind, 1)...)
 	}

@@ -93,6 +93,11 @@ func (x *httpExchange) send(a answer) error {
 	return a.begin()
 }
 
+// tellsIDsInLogprobs reports whether the engine's ids of tokens are in their entries of logprobs.
+func (x *httpExchange) tellsIDsInLogprobs() bool {
+	return dialect.Of(x.attempt.Engine).Members.IDsInLogprobs
+}
+
 // request sets the request.
 func (x *httpExchange) request(path string, body *openai.Pieces) {
 	fields := append(x.fields[:0], http1.Field{Name: "Content-Type", Value: typeJSON})

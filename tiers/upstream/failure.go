@@ -60,6 +60,8 @@ func statusKind(status int) engine.FailureKind {
 	switch {
 	case credentials.RefusedBy(status) != nil:
 		return engine.Unauthorized
+	case status == http.StatusNotImplemented: // llama.cpp: a route that a flag turns on
+		return engine.Rejected
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return engine.Backpressure
 	case status >= 500:
@@ -78,6 +80,9 @@ func refusal(resp *http1.Response) *engine.Failure {
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is enough
 	f := &engine.Failure{Kind: statusKind(resp.Status), Status: resp.Status, Fault: openai.ParseFault(body)}
+	if f.Fault.TooLong {
+		f.Kind, f.Status = engine.Rejected, f.Fault.Status // whatever the status: no other backend does better
+	}
 	if s, err := strconv.Atoi(resp.RetryAfter); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
 	}

@@ -54,6 +54,10 @@ func faults() map[string]struct {
 	}{
 		"500":                          {streamed, status(500, "x"), "upstream_error 500 500"},
 		"503":                          {streamed, status(503, "x"), "upstream_busy 503 503"},
+		"501":                          {count, status(501, `{"error":{"code":501,"message":"x","type":"not_supported_error"}}`), "upstream_rejected 501 501"},
+		"500 for a long prompt":        {streamed, status(500, `{"error":{"code":500,"message":"x","type":"exceed_context_size_error","n_ctx":256}}`), "upstream_rejected 400 500"},
+		"an event of a long prompt":    {streamed, events(`{"error":{"code":400,"message":"x","type":"exceed_context_size_error","n_ctx":256}}`), "upstream_rejected 400 200"},
+		"200 for a long prompt":        {inOne, body("application/json", `{"error":{"message":"x","type":"exceed_context_size_error"}}`), "upstream_rejected 400 200"},
 		"429":                          {inOne, status(429, "x"), "upstream_busy 429 429"},
 		"400":                          {draft, status(400, `{"error":{"message":"too long"}}`), "upstream_rejected 400 400"},
 		"404 of a question":            {count, status(404, "x"), "upstream_rejected 404 404"},

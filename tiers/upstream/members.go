@@ -36,20 +36,21 @@ func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engi
 func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai.Edit {
 	if e.Members.Strict {
 		edits = r.AppendDrops(edits, fields.Portable)
-	}
-	if !e.Members.OnlyMaxTokens {
+	} else if !e.Members.OnlyMaxTokens {
 		return edits
 	}
-	limit, newer := r.Raw("max_tokens"), r.Raw("max_completion_tokens")
-	switch {
-	case newer == nil:
-	case r.Kind == openai.Chat && string(newer) != "null": // of both, OpenAI's newer name counts
-		edits = append(edits, drop("max_completion_tokens"), openai.Edit{Name: "max_tokens", Value: newer})
-	default: // completions do not have it
-		edits = append(edits, drop("max_completion_tokens"))
+	given := func(name string) bool { raw := r.Raw(name); return raw != nil && string(raw) != "null" }
+	if r.Kind == openai.Completion { // they have only max_tokens, and such engines may lack OpenAI's default
+		if edits = append(edits, drop("max_completion_tokens")); !given("max_tokens") {
+			edits = append(edits, number("max_tokens", r.Limit()))
+		}
+		return edits
 	}
-	if r.Kind == openai.Completion && (limit == nil || string(limit) == "null") {
-		edits = append(edits, number("max_tokens", r.Limit())) // the API's default, which such engines do not have
+	switch newer := given("max_completion_tokens"); { // of both, the newer name counts
+	case newer && e.Members.OnlyMaxTokens:
+		edits = append(edits, openai.Edit{Name: "max_tokens", Value: r.Raw("max_completion_tokens")}, drop("max_completion_tokens"))
+	case newer:
+		edits = append(edits, drop("max_tokens"))
 	}
 	return edits
 }
@@ -84,9 +85,9 @@ func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.
 	return append(e.termEdits(r, t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
 }
 
-// idEdits request the ids of generated tokens where a member does so.
-func (e encoder) idEdits() []openai.Edit {
-	if e.Members.TokenIDs {
+// idEdits request the ids of generated tokens where a member does so. whole says that the answer is not streamed.
+func (e encoder) idEdits(whole bool) []openai.Edit {
+	if e.Members.TokenIDs || whole && e.Members.WholeTokenIDs {
 		return askForIDs
 	}
 	return nil
@@ -98,7 +99,7 @@ var askForIDs = []openai.Edit{withIDs}[:1:1]
 // askIDs appends the member by which a completion tells its ids, if there is one.
 func (e encoder) askIDs(b []byte) []byte {
 	switch {
-	case e.Members.TokenIDs:
+	case e.Members.TokenIDs, e.Members.WholeTokenIDs:
 		return append(b, `,"return_token_ids":true`...)
 	case e.Members.IDsInLogprobs:
 		return append(b, `,"logprobs":1`...)

@@ -103,6 +103,8 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	switch {
 	case err != nil:
 		return err
+	case a.Fault != nil && a.Fault.TooLong:
+		return eventFailure(a.Fault)
 	case a.Fault != nil:
 		return &engine.Failure{Kind: engine.ServerError, Status: a.Fault.Status, Fault: a.Fault}
 	case a.Aborted:
@@ -117,7 +119,7 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 
 // drafted parses an answer that is judged.
 func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
-	if *into, err = openai.ParseDraftAnswer(body); err != nil {
+	if *into, err = openai.ParseDraftAnswer(body, s.tellsIDsInLogprobs()); err != nil {
 		return err
 	}
 	into.Usage = s.bound.clamp(into.Usage, inOnePiece)
@@ -126,7 +128,7 @@ func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
 
 // block parses a few tokens of an answer.
 func (s *whole) block(into *engine.Block, body []byte) error {
-	parser := openai.ChunkParser{Judged: true, NoTop: true}
+	parser := openai.ChunkParser{Judged: true, NoTop: true, LogprobIDs: s.tellsIDsInLogprobs()}
 	c, err := parser.Parse(body)
 	if err != nil {
 		return err

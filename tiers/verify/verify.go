@@ -74,7 +74,8 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	var odds float64
 	computed := a.Body.PromptTokens + d.Tokens
-	o := a.newRequest(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
+	thinks := a.Target.Capabilities != nil && a.Target.Capabilities.Thinks
+	o := a.newRequest(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Thinks: thinks, Into: &odds}, computed)
 	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
 	var err error
 	if r.Backend, err = a.Do(ctx, o); err != nil {

@@ -1,0 +1,108 @@
+package upstream
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// namedCall is a call with the name that the golden files give it.
+type namedCall struct {
+	name string
+	call engine.Call
+}
+
+// wireCalls are calls of each kind, with everything that an engine may not know.
+func wireCalls(t testing.TB) []namedCall {
+	t.Helper()
+	chat := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,`+
+		`"stream_options":{"include_usage":true,"continuous_usage_stats":true},"max_tokens":40,"max_completion_tokens":30,"temperature":0.7,"top_k":7,`+
+		`"min_p":0.1,"ignore_eos":true,"metadata":{"a":"b"},"chat_template_kwargs":{"enable_thinking":true,"reasoning_effort":"low"}}`)
+	prompt := scan(t, openai.Completion, `{"model":"m","prompt":"hi","repetition_penalty":1,"guided_regex":"a+"}`)
+	late := int64(7)
+	terms := engine.Terms{Model: "big", Salt: "s", Priority: &late}
+	question := openai.ScoreQuestion{Style: openai.ScoreSGLang, Model: "big", Prompt: []int32{1}, Draft: []int32{2}, Top: 5, Salt: "s", Priority: &late}
+	return []namedCall{
+		{"relay of a chat", &engine.Relay{Terms: terms, Request: chat}},
+		{"relay of a completion", &engine.Relay{Terms: terms, Request: prompt}},
+		{"draft", &engine.Draft{Terms: terms, Request: chat, Counted: true}},
+		{"draft of a completion", &engine.Draft{Terms: terms, Request: prompt}},
+		{"draft in one piece", &engine.DraftWhole{Terms: terms, Request: chat}},
+		{"answer in one piece", &engine.Answer{Terms: terms, Request: chat}},
+		{"continuation by ids", &engine.ContinueIDs{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, MaxTokens: 5}},
+		{"continuation of a chat", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), MaxTokens: 9}},
+		{"continuation of a chat without a limit", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far")}},
+		{"continuation of a completion", &engine.ContinueText{Terms: terms, Request: prompt, Text: []byte(" you"), MaxTokens: 9}},
+		{"first block", &engine.FirstBlock{Terms: terms, Request: chat, MaxTokens: 4}},
+		{"next block", &engine.NextBlock{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, MaxTokens: 4}},
+		{"listed draft", &engine.DraftListed{Terms: terms, Request: chat, Law: accept.Sampling{Temperature: .5, TopP: 1, TopK: 19}, MaxTokens: 3}},
+		{"draws", &engine.Draws{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, N: 8}},
+		{"score", &engine.Score{Question: question}},
+		{"listed score", &engine.ScoreListed{Question: question}},
+		{"judge", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes")}},
+		{"judge that thinks", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Thinks: true}},
+		{"judge of a completion that thinks", &engine.Judge{Terms: terms, Request: prompt, Answer: []byte("yes"), Thinks: true}},
+		{"ids of a text", &engine.TokenizeText{Model: "big", Text: []byte("a\"b")}},
+		{"ids of a completion's prompt", &engine.TokenizePrompt{Model: "big", Request: prompt}},
+		{"template of a chat", &applyTemplate{prompt: &engine.TokenizePrompt{Model: "big", Request: chat}}},
+		{"ids of a rendered chat", &tokenizeRendered{text: []byte("<s>hi")}},
+		{"text of ids", &engine.Detokenize{Model: "big", IDs: []int32{1, 2}}},
+		{"forwarded", &engine.Forward{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}},
+	}
+}
+
+// TestTheBytesForEachKindOfEngine holds what each kind of engine is sent, to be read by people: a file for each.
+func TestTheBytesForEachKindOfEngine(t *testing.T) {
+	for _, kind := range dialect.Kinds {
+		if kind == dialect.Auto {
+			continue
+		}
+		t.Run(string(kind), func(t *testing.T) {
+			d := dialect.Of(kind)
+			var b strings.Builder
+			for _, c := range wireCalls(t) {
+				switch c.call.(type) {
+				case *applyTemplate, *tokenizeRendered:
+					if d.Tokenize != dialect.TokenizeLlamaCpp {
+						continue
+					}
+				}
+				path, body, err := encode(c.call, d)
+				if err != nil {
+					fmt.Fprintf(&b, "%s: %v\n\n", c.name, err)
+					continue
+				}
+				if !json.Valid(body.Bytes()) {
+					t.Errorf("%s: no JSON: %s", c.name, body.Bytes())
+				}
+				fmt.Fprintf(&b, "%s: POST %s\n%s\n\n", c.name, path, body.Bytes())
+			}
+			golden := filepath.Join("testdata", "wire", string(kind)+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), b.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
