@@ -206,9 +206,10 @@ type PoolView struct {
 type BackendView struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
+	Engine   string   `json:"engine,omitempty"` // the kind of its engine: vllm, sglang, llamacpp, ollama or openai
 	State    string   `json:"state"`
 	Why      string   `json:"why,omitempty"`
-	KVUsage  *float64 `json:"kv_usage"` // null: no reading
+	KVUsage  *float64 `json:"kv_usage"` // null: no reading, or an engine that does not tell it
 	InFlight int      `json:"in_flight"`
 	Age      *float64 `json:"reading_age_seconds"`
 }
@@ -227,9 +228,12 @@ func poolViews(views []Backend) []PoolView {
 		if len(list) == 0 || list[len(list)-1].Pool != v.Pool {
 			list = append(list, PoolView{Pool: v.Pool})
 		}
-		line := BackendView{ID: v.ID, URL: v.URL, State: v.State, Why: v.Why, InFlight: v.InFlight}
-		if v.Age >= 0 && !math.IsInf(v.Age, 0) && !math.IsNaN(v.KVUsage) && !math.IsInf(v.KVUsage, 0) {
-			line.KVUsage, line.Age = &v.KVUsage, &v.Age
+		line := BackendView{ID: v.ID, URL: v.URL, Engine: v.Engine, State: v.State, Why: v.Why, InFlight: v.InFlight}
+		if v.Age >= 0 && !math.IsInf(v.Age, 0) {
+			line.Age = &v.Age
+			if !math.IsNaN(v.KVUsage) && !math.IsInf(v.KVUsage, 0) {
+				line.KVUsage = &v.KVUsage
+			}
 		}
 		last := &list[len(list)-1]
 		last.Backends = append(last.Backends, line)

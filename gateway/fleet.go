@@ -35,9 +35,10 @@ var (
 // Backend is one backend as operators see it.
 type Backend struct {
 	Pool, ID, URL string
+	Engine        string  // the kind of its engine; "" is not known yet
 	State         string  // up, down, drained or suspect
 	Why           string  // why it is not up; "" when it is
-	KVUsage       float64 // of its last reading, 0 … 1
+	KVUsage       float64 // of its last reading, 0 … 1; NaN: it does not tell it
 	InFlight      int     // this replica's requests on it
 	Age           float64 // seconds since that reading; negative or NaN: no reading
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -95,11 +96,14 @@ func (o backendAdmin) Backends() []gateway.Backend {
 	for name, p := range o.routing.Load().pools {
 		for _, s := range p.Snapshot() {
 			v := gateway.Backend{
-				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.DrainReason,
+				Pool: name, ID: s.ID, URL: s.URL, Engine: string(s.Engine), State: "up", Why: s.DrainReason,
 				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
 			}
 			if !s.Reading.At.IsZero() {
 				v.Age = now.Sub(s.Reading.At).Seconds()
+			}
+			if s.Reading.NoUsage {
+				v.KVUsage = math.NaN()
 			}
 			switch {
 			case s.Down:

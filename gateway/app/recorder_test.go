@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // received is one generation request as a backend got it.
@@ -39,7 +42,8 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/health":
 		return
-	case "/metrics", "/v1/models":
+	}
+	if slices.Contains(dialect.Questions, r.URL.Path) && r.Method == http.MethodGet {
 		http.NotFound(w, r)
 		return
 	}

@@ -82,8 +82,8 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Engines:  Engines{HTTPClient: HTTPClientNetHTTP},
 		Identity: Identity{Mode: ModeKeys, DefaultTenant: Tenant{MaxPriority: "normal"}},
 		Pools: map[string]Pool{
-			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
-			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Scheduler: SchedulerPriority, KVEvents: 5557},
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
+			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority, KVEvents: 5557},
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
@@ -112,7 +112,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	want := defaults()
 	want.Listen = "127.0.0.1:8080"
-	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}, Scheduler: SchedulerFCFS}}
+	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}, Engine: "auto", Scheduler: SchedulerFCFS}}
 	want.Routes = []Route{{Model: "llama", Target: "big"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -215,16 +216,19 @@ func can(e gateway.EngineView) string {
 func printPools(w io.Writer, pools []gateway.PoolView) {
 	t := Table{MaxWidth: 36}
 	for _, p := range pools {
-		t.Add("pool "+p.Pool, "state", "KV", "in flight", "reading", "reason")
+		t.Add("pool "+p.Pool, "engine", "state", "KV", "in flight", "reading", "reason")
 		for _, b := range p.Backends {
 			usage, age := "?", "never"
-			if b.KVUsage != nil {
+			switch {
+			case b.KVUsage == nil && b.Age != nil:
+				usage = "not told"
+			case b.KVUsage != nil:
 				usage = fmt.Sprintf("%.0f%%", 100**b.KVUsage)
 			}
 			if b.Age != nil {
 				age = Duration(*b.Age) + " ago"
 			}
-			t.Add("  "+b.ID, b.State, usage, fmt.Sprint(b.InFlight), age, b.Why)
+			t.Add("  "+b.ID, cmp.Or(b.Engine, "?"), b.State, usage, fmt.Sprint(b.InFlight), age, b.Why)
 		}
 	}
 	t.Write(w)

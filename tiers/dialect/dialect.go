@@ -45,6 +45,7 @@ func ParseKind(s string) (Kind, error) {
 // Dialect is what differs between kinds of engines. A Dialect never changes.
 type Dialect struct {
 	Kind     Kind
+	Health   string // GET this path answers 200 while the server lives; "": nothing may be asked, only a TCP connection is made
 	Load     Load
 	Tokenize Tokenize
 	Window   Window
@@ -58,14 +59,16 @@ type Dialect struct {
 
 // Load says where an engine tells its load.
 type Load struct {
-	Metrics  Metrics // names in GET /metrics; without a Running name there is no /metrics to read
-	Props    bool    // GET /props tells the number of slots (total_slots)
-	Optional bool    // a flag of the engine turns /metrics on: its absence is no fault
+	Metrics Metrics // names in GET /metrics; without a Running name there is no /metrics to read
+	Flag    string  // the flag of the engine that turns /metrics on; "": they are always there, and their absence is a fault
 }
 
 // Metrics are names of metric families. Of several names the first that is exposed counts.
 type Metrics struct {
-	Usage            []string // gauge, 0..1 of the KV memory
+	Rank             string   // label of the engines behind one URL (data parallel ranks); "": there is one
+	Parts            []string // labels of the parts of one engine, which may all tell the same: those with the lowest number count
+	Usage            []string // gauge, 0..1 of the KV memory; none: it is not told
+	Tokens           string   // gauge, tokens that the KV memory holds
 	Running, Waiting []string // gauges, requests
 	CacheInfo        string   // a series whose labels tell block size and blocks
 	PromptTokens     []string // counters since the engine's start

@@ -2,8 +2,10 @@ package dialect
 
 // llamacpp is llama.cpp's llama-server, as its source was in April 2026.
 var llamacpp = Dialect{
-	Kind: LlamaCpp,
-	Load: Load{Optional: true, Props: true, Metrics: Metrics{ // --metrics; it tells no KV usage
+	Kind:   LlamaCpp,
+	Health: "/health", // 503 while it loads the model
+	// Its KV memory is divided into slots and cannot run out: it tells no usage, and its queue shows its load.
+	Load: Load{Flag: "--metrics", Metrics: Metrics{
 		Running: []string{"llamacpp:requests_processing"}, Waiting: []string{"llamacpp:requests_deferred"},
 		PromptTokens:     []string{"llamacpp:prompt_tokens_total"},
 		GenerationTokens: []string{"llamacpp:tokens_predicted_total"},

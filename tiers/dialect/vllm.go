@@ -4,8 +4,10 @@ import "github.com/foregate/foregate/tiers/openai"
 
 // vllm is vLLM 0.6 to 0.32.
 var vllm = Dialect{
-	Kind: VLLM,
+	Kind:   VLLM,
+	Health: "/health",
 	Load: Load{Metrics: Metrics{
+		Rank: "engine",
 		// The KV usage was named after the GPU up to v0.9.1; v0.9.2 to v0.10.0 expose both.
 		Usage:   []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
 		Running: []string{"vllm:num_requests_running"}, Waiting: []string{"vllm:num_requests_waiting"},

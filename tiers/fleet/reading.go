@@ -50,12 +50,20 @@ func encodeReading(source string, r pressure.Reading) (string, error) {
 	}
 	b = append(append(b, ' '), orDash(r.Generation)...)
 	b = append(append(b, ' '), orDash(encodeRanks(r.Ranks))...)
-	flags := ""
-	if r.Answers {
-		flags = "a"
-	}
-	b = append(append(b, ' '), orDash(flags)...)
+	b = append(append(b, ' '), orDash(flags(&r))...)
 	return string(b), nil
+}
+
+// flags encodes what is true or false: a for Answers, n for NoUsage.
+func flags(r *pressure.Reading) string {
+	s := ""
+	if r.Answers {
+		s = "a"
+	}
+	if r.NoUsage {
+		s += "n"
+	}
+	return s
 }
 
 func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
@@ -104,12 +112,10 @@ func decodeReading(value string) (seq int64, source string, r pressure.Reading, 
 	}
 	r.Generation = w.word()
 	r.Ranks = decodeRanks(&w, w.word())
-	switch flags := w.word(); flags {
-	case "a":
-		r.Answers = true
-	case "":
-	default:
-		w.refuse("flags", flags)
+	word := w.word()
+	r.Answers, r.NoUsage = strings.Contains(word, "a"), strings.Contains(word, "n")
+	if flags(&r) != word {
+		w.refuse("flags", word)
 	}
 	if !validReplica(source) {
 		w.refuse("source", source)

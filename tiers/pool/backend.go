@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pool/health"
@@ -17,11 +16,10 @@ import (
 // called at any time.
 type backend struct {
 	id, url string
-	hash    uint64       // of the id
-	number  int          // its index in the prefix table
-	at      int          // its index in the set
-	engine  dialect.Kind // of the life that it is in; "" is not known yet
-	removed bool         // removed from the set
+	hash    uint64 // of the id
+	number  int    // its index in the prefix table
+	at      int    // its index in the set
+	removed bool   // removed from the set
 	metrics backendMetrics
 
 	down         error // why it is down; nil: up
@@ -35,11 +33,12 @@ type backend struct {
 	refusals [len(useNames)]mismatch // by use
 	refuses  atomic.Bool             // there is one of the refusals, perhaps of credentials that are out of force
 
-	reading pressure.Reading
-	health  health.Monitor
-	hits    estimate.CacheHits
-	speed   estimate.Speed
-	pace    float64 // seconds per token of one request between the last two readings; 0: unknown
+	identity identity
+	reading  pressure.Reading
+	health   health.Monitor
+	hits     estimate.CacheHits
+	speed    estimate.Speed
+	pace     float64 // seconds per token of one request between the last two readings; 0: unknown
 
 	account capacity.Account // our requests there
 }

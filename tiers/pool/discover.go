@@ -89,7 +89,7 @@ func (p *Pool) replace(urls []string) {
 // join adds a backend. The caller holds mu.
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
-		id: id, url: url, engine: p.o.configuredEngine(), hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
+		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
 		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
 		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}

@@ -122,7 +122,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	output, variance := p.outputs.Of(kind, d.MaxOutput)
 	held := max(prompt-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, engine: b.engine, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
+		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
 		rank: r.rank(b, d),
 		request: capacity.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),

@@ -13,11 +13,12 @@ func (p *Pool) Probe(ctx context.Context, backend string) error {
 	if b == nil {
 		return fmt.Errorf("pool %s has no backend %.64q", p.o.Name, backend)
 	}
-	if err := p.scraper.Health(ctx, b.url); err != nil && !noHealth(err) {
+	d := p.dialectOf(b)
+	if err := p.scraper.Health(ctx, b.url, d); err != nil && !noRoute(err) {
 		return err
 	}
 	shown := p.Credentials()
-	err := p.scraper.Probe(ctx, b.url, p.o.Model)
+	err := p.scraper.Probe(ctx, b.url, p.o.Model, d)
 	p.noteCredentials(b, ForRequests, shown, err)
 	return err
 }

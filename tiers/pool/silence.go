@@ -12,7 +12,7 @@ const late = 0.2
 // checkHealth asks for the health of a backend whose metrics were late. Any answer shows that it is alive.
 func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 	asked := p.o.Now()
-	err := p.scraper.Health(ctx, b.url)
+	err := p.scraper.Health(ctx, b.url, p.dialectOf(b))
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):

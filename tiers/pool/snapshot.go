@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
@@ -46,13 +47,13 @@ func (p *Pool) Snapshot() []BackendState {
 	typical := choose.Request{PromptTokens: int(p.meanPrompt)}
 	for i, b := range r.backends {
 		s, c, all := &out[i], &r.cands[i], b.account.All()
-		s.ID, s.URL, s.Engine, s.Life = b.id, b.url, b.engine, b.life
+		s.ID, s.URL, s.Engine, s.Life = b.id, b.url, b.identity.kind, b.life
 		s.Reading = b.reading
 		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
 		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.reason(r.now) != "", c.Suspect, r.views[i].broken
-		s.DrainReason = b.why(r.now, r.age, p.refusal(b))
+		s.DrainReason = b.why(r.now, r.age, cmp.Or(p.refusal(b), p.engineProblem(b)))
 		s.Wait = choose.Wait(r.config, *c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
@@ -61,13 +62,13 @@ func (p *Pool) Snapshot() []BackendState {
 }
 
 // why returns why b gets no requests, or what is wrong with it; "" if neither. refusal is that of [Pool.refusal].
-func (b *backend) why(now time.Time, age pressure.Config, refusal string) string {
+func (b *backend) why(now time.Time, age pressure.Config, misfit string) string {
 	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {
 	case drain != "" && b.down == nil:
 		return drain
-	case refusal != "":
-		return refusal
+	case misfit != "":
+		return misfit
 	case b.down != nil:
 		return b.down.Error()
 	case condition != health.Well:
@@ -75,7 +76,7 @@ func (b *backend) why(now time.Time, age pressure.Config, refusal string) string
 	case !b.reachability.IsReachable(now, age.UnknownAfter):
 		return b.reachability.Problem()
 	}
-	return ""
+	return b.identity.hint()
 }
 
 // queueShare is the share of waiting to running requests that is normal when all seats are taken: with answers of some

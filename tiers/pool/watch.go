@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
@@ -37,6 +38,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		case <-timer.C:
 		}
 		mine, owes := p.o.Fleet.Mine(p.o.Name, b.id), false
+		p.identify(ctx, b)
 		p.locked(func() { owes = b.health.HasPending() })
 		if owes || p.ShouldScrape(b.id, mine, vain) {
 			if ok := p.scrapeInTurn(ctx, b); !ok && !mine {
@@ -102,13 +104,18 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 }
 
 // scrape takes one reading of b and reports whether it succeeded. If b is down, its health endpoint is asked first, and
-// metrics count only if it has none: a vLLM with a dead engine still serves metrics.
+// metrics count only if it has none: a vLLM with a dead engine still serves metrics. Of an engine that tells no load it
+// only finds out whether it answers.
 func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	asked := p.o.Now()
-	down := false
-	p.locked(func() { down = b.down != nil })
+	down, reads := false, false
+	p.locked(func() { down, reads = b.down != nil, b.identity.readsMetrics(asked) })
+	if !reads {
+		return p.checkAlive(ctx, b, asked)
+	}
+	d := p.dialectOf(b)
 	if down {
-		err := p.scraper.Health(ctx, b.url)
+		err := p.scraper.Health(ctx, b.url, d)
 		if credentials.RefusalOf(err) != nil {
 			p.noteCredentials(b, ForScrapes, p.Credentials(), err)
 		}
@@ -116,17 +123,21 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 		case err == nil:
 			p.noteAnswer(b, nil)
 			p.setUp(b, asked)
-		case !noHealth(err):
+		case !noRoute(err):
 			p.forgetOld(b)
 			return false
 		}
 	}
 	shown := p.Credentials()
-	r, err := p.scraper.Scrape(ctx, b.url)
+	r, err := p.scraper.Scrape(ctx, b.url, d)
 	if ctx.Err() != nil {
 		return false // cancelled by the end of Run
 	}
 	p.noteCredentials(b, ForScrapes, shown, err)
+	if d.Load.Flag != "" && noRoute(err) {
+		p.noteUnmeasured(b, asked)
+		return false
+	}
 	if err != nil {
 		p.noteMissed(b, err)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -138,6 +149,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 		return false
 	}
 	p.noteAnswer(b, nil)
+	p.locked(func() { b.identity.unmeasured = time.Time{} })
 	r.Answers = b.health.GaveTokensSince(asked.Add(-Overdue))
 	p.storeReading(b, r)
 	p.setUp(b, asked)
@@ -150,7 +162,7 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
 	defer cancel()
 	shown := p.Credentials()
-	err := p.scraper.Probe(ctx, b.url, p.o.Model)
+	err := p.scraper.Probe(ctx, b.url, p.o.Model, p.dialectOf(b))
 	p.noteCredentials(b, ForRequests, shown, err)
 	if err == nil {
 		p.noteTokens(b)
@@ -170,8 +182,54 @@ func (p *Pool) show(b *backend) {
 	}
 }
 
-// noHealth reports whether the server answered that it has no /health.
-func noHealth(err error) bool {
+// checkAlive finds out whether an engine answers that tells no load. Connections to an outsider are tried only while it is
+// down.
+func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool {
+	d, wanted := p.dialectOf(b), true
+	p.locked(func() {
+		if d.Health == "" {
+			wanted = b.down != nil && asked.Sub(b.identity.checked) >= checkOutsider
+		}
+		if wanted {
+			b.identity.checked = asked
+		}
+	})
+	if !wanted {
+		return true
+	}
+	err := p.scraper.Health(ctx, b.url, d)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		p.noteAnswer(b, nil)
+		p.setUp(b, asked)
+	case errors.Is(err, context.DeadlineExceeded):
+		p.noteUnanswered(b, asked)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		p.setDown(b, err)
+	default:
+		p.noteAnswer(b, err)
+	}
+	return err == nil
+}
+
+// noteUnmeasured records that b's engine has no /metrics, which a flag of its own would turn on.
+func (p *Pool) noteUnmeasured(b *backend, now time.Time) {
+	news, hint := false, ""
+	p.locked(func() {
+		news = b.identity.unmeasured.IsZero()
+		b.identity.unmeasured = now
+		hint = b.identity.hint()
+	})
+	p.noteAnswer(b, nil)
+	if news {
+		p.log.Warn().Str("backend", b.id).Msg(hint)
+	}
+}
+
+// noRoute reports whether the server answered that it does not have what it was asked for.
+func noRoute(err error) bool {
 	status, ok := errors.AsType[*pressure.StatusError](err)
 	return ok && (status.Code == http.StatusNotFound ||
 		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)

@@ -30,6 +30,8 @@ type server struct {
 	health  atomic.Int32                  // status
 	probes  atomic.Int32                  // of /health
 	frozen  atomic.Pointer[chan struct{}] // nothing is answered until it is closed; nil: it is
+	owner   string                        // of its models; "": it lists none
+	asked   atomic.Int32                  // requests
 }
 
 func serve(t *testing.T, metrics string) *server {
@@ -63,7 +65,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.asked.Add(1)
 	switch r.URL.Path {
+	case "/v1/models":
+		if s.owner != "" {
+			_, _ = w.Write([]byte(`{"data":[{"id":"m","owned_by":"` + s.owner + `"}]}`))
+		}
 	case "/health":
 		w.WriteHeader(int(s.health.Load()))
 		s.probes.Add(1)

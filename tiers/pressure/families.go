@@ -2,13 +2,55 @@ package pressure
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // families are the metric families of an exposition, by name.
 type families = map[string]*dto.MetricFamily
+
+// first returns the first of these families that is exposed; nil: none.
+func first(fams families, names []string) *dto.MetricFamily {
+	for _, name := range names {
+		if fam := fams[name]; fam != nil {
+			return fam
+		}
+	}
+	return nil
+}
+
+// keepFirsts drops the series of all but the first part of each engine: several parts tell the same.
+func keepFirsts(fams families, names *dialect.Metrics) {
+	for _, part := range names.Parts {
+		for _, fam := range fams {
+			lowest := map[string]int{} // by the engine's label
+			for _, m := range fam.Metric {
+				engine, _ := label(m, names.Rank)
+				if n, numbered := partOf(m, part); numbered {
+					if least, seen := lowest[engine]; !seen || n < least {
+						lowest[engine] = n
+					}
+				}
+			}
+			fam.Metric = slices.DeleteFunc(fam.Metric, func(m *dto.Metric) bool {
+				engine, _ := label(m, names.Rank)
+				n, numbered := partOf(m, part)
+				return numbered && n > lowest[engine]
+			})
+		}
+	}
+}
+
+// partOf returns the number in a label.
+func partOf(m *dto.Metric, name string) (n int, numbered bool) {
+	text, _ := label(m, name)
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}
 
 // gauge is the value of a gauge or of a series without a type.
 func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {

@@ -1,16 +1,18 @@
 package pressure
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"mime"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // Bounds of the values in an exposition. They are far above any real server and keep sums and products of
@@ -23,18 +25,25 @@ const (
 	maxOld      = 10 * time.Second // age of an explicit timestamp
 )
 
-// Parse parses one exposition of /metrics, of vLLM's V1 or V0 engine, in the Prometheus text format or
-// OpenMetrics by its content type (an unknown or empty one is read as text). At is set to now. After an error
-// nothing of it may be used. A missing KV usage is an error. Running, waiting and counters may be absent and
-// are 0 then.
-func Parse(r io.Reader, contentType string) (Reading, error) {
-	return parse(r, contentType, time.Now())
+// Parse parses one exposition of /metrics with these names, in the Prometheus text format or OpenMetrics by its
+// content type (an unknown or empty one is read as text). At is set to now. After an error nothing of it may be
+// used. A missing KV usage is an error, or missing requests for engines that tell no usage. Other values may be
+// absent and are 0 then.
+func Parse(r io.Reader, contentType string, names *dialect.Metrics) (Reading, error) {
+	return parse(r, exposition{contentType, names, time.Now()})
 }
 
-func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
+// exposition says how one is read.
+type exposition struct {
+	contentType string
+	names       *dialect.Metrics
+	now         time.Time
+}
+
+func parse(r io.Reader, e exposition) (Reading, error) {
 	limited := &capped{r: r, remaining: maxBody}
 	var in io.Reader = limited
-	if mediatype, _, err := mime.ParseMediaType(contentType); err == nil && mediatype == openMetrics {
+	if mediatype, _, err := mime.ParseMediaType(e.contentType); err == nil && mediatype == openMetrics {
 		text, err := fromOpenMetrics(limited)
 		if err != nil {
 			return Reading{}, fmt.Errorf("openmetrics: %w", err)
@@ -48,7 +57,8 @@ func parse(r io.Reader, contentType string, now time.Time) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	return reading(fams, now)
+	keepFirsts(fams, e.names)
+	return reading(fams, e)
 }
 
 // capped fails if more than left bytes were read, so that a truncated body does not pass for a complete one.
@@ -66,37 +76,39 @@ func (c *capped) Read(b []byte) (int, error) {
 }
 
 // reading extracts a Reading from the families.
-func reading(fams families, now time.Time) (Reading, error) {
-	out := Reading{At: now}
-	fullest, err := out.addUsage(fams, now)
+func reading(fams families, e exposition) (Reading, error) {
+	out, names := Reading{At: e.now}, e.names
+	fullest, err := out.addUsage(fams, e)
 	if err != nil {
 		return Reading{}, err
 	}
-	if out.Running, err = requests(fams, "vllm:num_requests_running"); err != nil {
+	if out.Running, err = requests(first(fams, names.Running)); err != nil {
 		return Reading{}, err
 	}
-	if out.Waiting, err = requests(fams, "vllm:num_requests_waiting"); err != nil {
+	if out.Waiting, err = requests(first(fams, names.Waiting)); err != nil {
 		return Reading{}, err
 	}
-	out.addRanks(fams)
-	out.addCapacity(fams["vllm:cache_config_info"], fullest)
-	if err := out.addCounters(fams); err != nil {
+	out.addRanks(fams, names)
+	out.addCapacity(fams, names, fullest)
+	if err := out.addCounters(fams, names); err != nil {
 		return Reading{}, err
 	}
 	return out, nil
 }
 
-// addUsage finds the KV usage of the fullest engine and returns that engine's label. If both names are
-// exposed (v0.9.2–v0.10.0) the newer one counts.
-func (r *Reading) addUsage(fams families, now time.Time) (engine string, err error) {
-	r.Generation = "v1"
-	fam := fams["vllm:kv_cache_usage_perc"]
-	if fam == nil {
-		fam = fams["vllm:gpu_cache_usage_perc"]
-		r.Generation = "v0" // unless there is an engine label
+// addUsage finds the KV usage of the fullest engine and returns that engine's label.
+func (r *Reading) addUsage(fams families, e exposition) (fullest string, err error) {
+	names := e.names
+	if len(names.Usage) == 0 {
+		if first(fams, names.Running) == nil {
+			return "", fmt.Errorf("no requests (%s)", strings.Join(names.Running, " or "))
+		}
+		r.NoUsage, r.Engines = true, 1
+		return "", nil
 	}
+	fam := first(fams, names.Usage)
 	if fam == nil {
-		return "", errors.New("no KV usage (vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)")
+		return "", fmt.Errorf("no KV usage (%s)", strings.Join(names.Usage, " or "))
 	}
 	engines := map[string]bool{}
 	r.KVUsage = -1
@@ -108,21 +120,35 @@ func (r *Reading) addUsage(fams families, now time.Time) (engine string, err err
 		if !within(v, 1) {
 			return "", fmt.Errorf("%s is %v, not within 0..1", fam.GetName(), v)
 		}
-		if err := recent(fam, m, now); err != nil {
+		if err := recent(fam, m, e.now); err != nil {
 			return "", err
 		}
-		name, has := label(m, "engine")
-		if has {
-			r.Generation = "v1"
-		}
+		name, _ := label(m, names.Rank)
 		engines[name] = true
 		if v > r.KVUsage {
-			r.KVUsage, engine = v, name
+			r.KVUsage, fullest = v, name
 		}
 	}
 	r.Engines = len(engines)
 	r.KVUsage = max(r.KVUsage, 0) // −0, too
-	return engine, nil
+	r.Generation = generation(fam)
+	return fullest, nil
+}
+
+// generation tells vLLM's V1 engine, which has a newer name or the label engine, from its V0 engine.
+func generation(usage *dto.MetricFamily) string {
+	switch usage.GetName() {
+	case "vllm:kv_cache_usage_perc":
+		return "v1"
+	case "vllm:gpu_cache_usage_perc":
+		for _, m := range usage.GetMetric() {
+			if _, has := label(m, "engine"); has {
+				return "v1"
+			}
+		}
+		return "v0"
+	}
+	return ""
 }
 
 // recent refuses a sample with an old explicit timestamp. vLLM sends no timestamps; a proxy that replays an
@@ -142,39 +168,35 @@ func recent(fam *dto.MetricFamily, m *dto.Metric, now time.Time) error {
 func within(v, limit float64) bool { return v >= 0 && v <= limit }
 
 // requests sums a count of requests over the engines.
-func requests(fams families, name string) (int, error) {
-	fam, sum := fams[name], 0
+func requests(fam *dto.MetricFamily) (int, error) {
+	sum := 0
 	for _, m := range fam.GetMetric() {
 		v, err := gauge(fam, m)
 		if err != nil {
 			return 0, err
 		}
 		if !within(v, maxRequests) {
-			return 0, fmt.Errorf("%s is %v, not within 0..%d", name, v, maxRequests)
+			return 0, fmt.Errorf("%s is %v, not within 0..%d", fam.GetName(), v, maxRequests)
 		}
 		sum += int(v)
 	}
 	return sum, nil
 }
 
-// addCounters reads the counters. Each has several names: Python's client appends _total, some exporters do
-// not, and the prefix cache's counters were named after the GPU up to v0.9.1.
-func (r *Reading) addCounters(fams families) error {
+// addCounters reads the counters.
+func (r *Reading) addCounters(fams families, names *dialect.Metrics) error {
 	for _, c := range []struct {
 		into  *float64
 		names []string
 	}{
-		{&r.PromptTokens, []string{"vllm:prompt_tokens_total", "vllm:prompt_tokens"}},
-		{&r.GenerationTokens, []string{"vllm:generation_tokens_total", "vllm:generation_tokens"}},
-		{&r.PrefixQueries, []string{"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
-			"vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries"}},
-		{&r.PrefixHits, []string{"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits",
-			"vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits"}},
-		{&r.Preemptions, []string{"vllm:num_preemptions_total", "vllm:num_preemptions"}},
-		// A histogram: its count is the number of engine steps.
-		{&r.Iterations, []string{"vllm:iteration_tokens_total", "vllm:iteration_tokens_total_count"}},
+		{&r.PromptTokens, names.PromptTokens},
+		{&r.GenerationTokens, names.GenerationTokens},
+		{&r.PrefixQueries, names.PrefixQueries},
+		{&r.PrefixHits, names.PrefixHits},
+		{&r.Preemptions, names.Preemptions},
+		{&r.Iterations, names.Iterations},
 	} {
-		v, err := counter(fams, c.names)
+		v, err := counter(first(fams, c.names))
 		if err != nil {
 			return err
 		}
@@ -183,23 +205,17 @@ func (r *Reading) addCounters(fams families) error {
 	return nil
 }
 
-// counter sums the first of the families that exists over the engines.
-func counter(fams families, names []string) (float64, error) {
-	for _, name := range names {
-		fam, sum := fams[name], 0.0
-		if fam == nil {
-			continue
+// counter sums a counter over the engines.
+func counter(fam *dto.MetricFamily) (float64, error) {
+	sum := 0.0
+	for _, m := range fam.GetMetric() {
+		v := count(m)
+		if !within(v, maxCounter) {
+			return 0, fmt.Errorf("%s is %v, not within 0..%g", fam.GetName(), v, maxCounter)
 		}
-		for _, m := range fam.GetMetric() {
-			v := count(m)
-			if !within(v, maxCounter) {
-				return 0, fmt.Errorf("%s is %v, not within 0..%g", name, v, maxCounter)
-			}
-			sum += v
-		}
-		return sum, nil
+		sum += v
 	}
-	return 0, nil
+	return sum, nil
 }
 
 // count is the number of events, for any metric type.
@@ -218,13 +234,22 @@ func count(m *dto.Metric) float64 {
 	}
 }
 
-// addCapacity reads block size and number of blocks from the labels of cache_config_info, of the fullest
-// engine, or if only one engine has them, of that one. Missing or absurd values stay unknown: the KV usage is
+// addCapacity reads block size and number of blocks of the fullest engine, or if only one engine has them, of that
+// one: from the labels of a series, or from a gauge of tokens. Missing or absurd values stay unknown: the KV usage is
 // useful without them.
-func (r *Reading) addCapacity(info *dto.MetricFamily, engine string) {
-	series := info.GetMetric()
+func (r *Reading) addCapacity(fams families, names *dialect.Metrics, engine string) {
+	if fam := fams[names.Tokens]; fam != nil {
+		for _, m := range fam.GetMetric() {
+			v, err := gauge(fam, m)
+			if rank, _ := label(m, names.Rank); err == nil && v >= 1 && v < assumedBlock*maxBlocks && (rank == engine || len(fam.GetMetric()) == 1) {
+				r.BlockSize, r.Blocks = assumedBlock, int(v)/assumedBlock+1
+			}
+		}
+		return
+	}
+	series := fams[names.CacheInfo].GetMetric()
 	for _, m := range series {
-		if name, _ := label(m, "engine"); name != engine && len(series) > 1 {
+		if name, _ := label(m, names.Rank); name != engine && len(series) > 1 {
 			continue
 		}
 		size, blocks := number(m, "block_size", maxBlock), number(m, "num_gpu_blocks", maxBlocks)
@@ -240,3 +265,6 @@ func (r *Reading) addCapacity(info *dto.MetricFamily, engine string) {
 		return
 	}
 }
+
+// assumedBlock is the block size, in tokens, of engines that tell their KV memory in tokens.
+const assumedBlock = 16

@@ -6,11 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 const (
@@ -27,35 +30,61 @@ func sample(t testing.TB, name string) []byte {
 	return b
 }
 
-func TestBothGenerationsAndOpenMetricsGiveTheirReading(t *testing.T) {
+// names are those of an engine's metrics.
+func names(engine dialect.Kind) *dialect.Metrics { return &dialect.Of(engine).Load.Metrics }
+
+func TestMetricsOfAnotherEngineAreNoReading(t *testing.T) {
+	for _, file := range []string{"v1.txt", "sglang.txt", "llamacpp.txt"} {
+		read := 0
+		for _, engine := range []dialect.Kind{dialect.VLLM, dialect.SGLang, dialect.LlamaCpp} {
+			if _, err := Parse(bytes.NewReader(sample(t, file)), textType, names(engine)); err == nil {
+				read++
+			}
+		}
+		if read != 1 {
+			t.Errorf("%s is a reading of %d engines", file, read)
+		}
+	}
+}
+
+func TestEachEngineAndFormatGivesItsReading(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
 		file, contentType string
+		engine            dialect.Kind
 		want              Reading
 	}{
-		{"v1.txt", textType, Reading{
+		{"v1.txt", textType, dialect.VLLM, Reading{
 			KVUsage: 0.6134969325153374, Running: 37, Waiting: 4, Engines: 1, BlockSize: 16, Blocks: 28130,
 			PromptTokens: 18431002, GenerationTokens: 933120, PrefixQueries: 18422331, PrefixHits: 7110032,
 			Preemptions: 12, Iterations: 58221, Generation: "v1",
 		}},
-		{"v1_early.txt", "", Reading{
+		{"v1_early.txt", "", dialect.VLLM, Reading{
 			KVUsage: 0.03125, Running: 2, Engines: 1, PrefixQueries: 512, PrefixHits: 128, Generation: "v1", BlockSize: 16,
 		}},
-		{"v0.txt", textType, Reading{
+		{"v0.txt", textType, dialect.VLLM, Reading{
 			KVUsage: 0.6135, Running: 37, Waiting: 4, Engines: 1, BlockSize: 16, Blocks: 27800,
 			PromptTokens: 1234567, GenerationTokens: 88123, Preemptions: 12, Generation: "v0",
 		}},
-		{"dp.txt", textType, Reading{
+		{"dp.txt", textType, dialect.VLLM, Reading{
 			KVUsage: 0.75, Running: 30, Waiting: 3, Engines: 2, BlockSize: 32, Blocks: 2000,
 			GenerationTokens: 300, Generation: "v1",
 			Ranks: []Rank{{KVUsage: 0.25, Running: 10}, {KVUsage: 0.75, Running: 20, Waiting: 3}},
 		}},
-		{"openmetrics.txt", openType, Reading{
+		{"openmetrics.txt", openType, dialect.VLLM, Reading{
 			KVUsage: 0.5, Running: 1, Waiting: 2, Engines: 1, PromptTokens: 77, Iterations: 9, Generation: "v1",
+		}},
+		{"sglang.txt", textType, dialect.SGLang, Reading{
+			KVUsage: 0.5, Running: 8, Waiting: 2, Engines: 2, BlockSize: 16, Blocks: 16385,
+			PromptTokens: 128201, GenerationTokens: 7557, PrefixQueries: 128201, PrefixHits: 96000,
+			Ranks: []Rank{{KVUsage: 0.25, Running: 3}, {KVUsage: 0.5, Running: 5, Waiting: 2}},
+		}},
+		{"llamacpp.txt", textType, dialect.LlamaCpp, Reading{
+			NoUsage: true, Running: 4, Waiting: 46, Engines: 1, PromptTokens: 512, GenerationTokens: 17029, Iterations: 4402,
 		}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			got, err := parse(bytes.NewReader(sample(t, c.file)), c.contentType, now)
+			got, err := parse(bytes.NewReader(sample(t, c.file)), exposition{c.contentType, names(c.engine), now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +98,7 @@ func TestBothGenerationsAndOpenMetricsGiveTheirReading(t *testing.T) {
 
 func TestNewerNameOfTheUsageCountsWhereBothAreExposed(t *testing.T) {
 	in := "vllm:gpu_cache_usage_perc{engine=\"0\"} 0.9\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.1\n"
-	r, err := Parse(strings.NewReader(in), textType)
+	r, err := Parse(strings.NewReader(in), textType, names(dialect.VLLM))
 	if err != nil || r.KVUsage != 0.1 || r.Generation != "v1" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
@@ -78,7 +107,7 @@ func TestNewerNameOfTheUsageCountsWhereBothAreExposed(t *testing.T) {
 func TestHybridModelsCapacityIsTheTokensTheServerTells(t *testing.T) {
 	in := "vllm:kv_cache_usage_perc 0.1\n" +
 		"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"1000\",kv_cache_size_tokens=\"8000\"} 1\n"
-	r, err := Parse(strings.NewReader(in), textType)
+	r, err := Parse(strings.NewReader(in), textType, names(dialect.VLLM))
 	if err != nil || r.Blocks != 500 || r.Capacity() != 499*16 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
@@ -114,7 +143,7 @@ func TestWhatIsNotAReadingIsRefused(t *testing.T) {
 		"type line without an ending": "# TYPE vllm:kv_cache_usage_perc",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := Parse(strings.NewReader(in), textType); err == nil {
+			if r, err := Parse(strings.NewReader(in), textType, names(dialect.VLLM)); err == nil {
 				t.Errorf("accepted as %+v", r)
 			} else if !cmp.Equal(r, Reading{}) {
 				t.Errorf("an error came with %+v", r)
@@ -137,7 +166,7 @@ func TestWhatIsNotOpenMetricsIsRefused(t *testing.T) {
 		"larger than the cap": usage + "0.5\n" + strings.Repeat("# filler\n", maxBody/9+1) + "# EOF\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := Parse(strings.NewReader(in), openType); err == nil {
+			if r, err := Parse(strings.NewReader(in), openType, names(dialect.VLLM)); err == nil {
 				t.Errorf("accepted as %+v", r)
 			}
 		})
@@ -150,7 +179,7 @@ func TestRecentExplicitTimestampIsAccepted(t *testing.T) {
 		textType: fmt.Sprintf("vllm:kv_cache_usage_perc 0.5 %d\n", now.UnixMilli()),
 		openType: fmt.Sprintf("vllm:kv_cache_usage_perc 0.5 %d.25\n# EOF\n", now.Unix()),
 	} {
-		if r, err := Parse(strings.NewReader(in), contentType); err != nil || r.KVUsage != 0.5 {
+		if r, err := Parse(strings.NewReader(in), contentType, names(dialect.VLLM)); err != nil || r.KVUsage != 0.5 {
 			t.Errorf("%s: got %+v, %v", contentType, r, err)
 		}
 	}
@@ -159,18 +188,20 @@ func TestRecentExplicitTimestampIsAccepted(t *testing.T) {
 // FuzzParse holds Parse to its promise: it never panics, and whatever it
 // accepts is finite and in range in every field.
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"v1.txt", "v1_early.txt", "v0.txt", "dp.txt", "openmetrics.txt"} {
-		f.Add(sample(f, name), false)
-		f.Add(sample(f, name), true)
+	for _, name := range []string{"v1.txt", "v1_early.txt", "v0.txt", "dp.txt", "openmetrics.txt", "sglang.txt", "llamacpp.txt"} {
+		for engine := range dialect.Kinds {
+			f.Add(sample(f, name), false, uint8(engine))
+			f.Add(sample(f, name), true, uint8(engine))
+		}
 	}
-	f.Add([]byte("vllm:kv_cache_usage_perc -0\n"), false)
-	f.Add([]byte("{\"vllm:kv_cache_usage_perc\"} 0.5 1e3\n# EOF"), true)
-	f.Fuzz(func(t *testing.T, in []byte, open bool) {
+	f.Add([]byte("vllm:kv_cache_usage_perc -0\n"), false, uint8(0))
+	f.Add([]byte("{\"vllm:kv_cache_usage_perc\"} 0.5 1e3\n# EOF"), true, uint8(0))
+	f.Fuzz(func(t *testing.T, in []byte, open bool, engine uint8) {
 		contentType := textType
 		if open {
 			contentType = openType
 		}
-		r, err := Parse(bytes.NewReader(in), contentType)
+		r, err := Parse(bytes.NewReader(in), contentType, names(dialect.Kinds[int(engine)%len(dialect.Kinds)]))
 		if err != nil {
 			if !cmp.Equal(r, Reading{}) {
 				t.Fatalf("an error came with %+v", r)
@@ -190,7 +221,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("counter %v in %+v", v, r)
 			}
 		}
-		if r.Engines < 1 || r.At.IsZero() || (r.Generation != "v0" && r.Generation != "v1") {
+		if r.Engines < 1 || r.At.IsZero() || !slices.Contains([]string{"", "v0", "v1"}, r.Generation) {
 			t.Fatalf("odd %+v", r)
 		}
 	})
@@ -200,7 +231,7 @@ func BenchmarkParse(b *testing.B) {
 	in := sample(b, "v1.txt")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(bytes.NewReader(in), textType); err != nil {
+		if _, err := Parse(bytes.NewReader(in), textType, names(dialect.VLLM)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -218,7 +249,7 @@ func TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll(t *testing.T) {
 		"not numbered":   {strings.ReplaceAll(all, `"1"`, `"one"`), nil},
 		"a gap":          {strings.ReplaceAll(all, `"1"`, `"2"`), nil},
 	} {
-		r, err := Parse(strings.NewReader(c.in), textType)
+		r, err := Parse(strings.NewReader(c.in), textType, names(dialect.VLLM))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -1,4 +1,4 @@
-// Package pressure converts the metrics of a vLLM server to readings: how full its KV cache is, how many
+// Package pressure converts the metrics of an inference server to readings: how full its KV cache is, how many
 // requests run and wait, and how much it has done. Start at [Scraper], which takes a [Reading], and [Aged],
 // which says what an old one is still worth. Both return an error instead of a guess: a value that is
 // malformed, not finite or out of range makes the whole reading invalid, because a wrong number that looks
@@ -12,8 +12,9 @@ import "time"
 type Reading struct {
 	At      time.Time // when it was taken: the local time before the scrape was sent
 	KVUsage float64   // 0..1 of the KV cache's blocks held by live requests, of the fullest engine
+	NoUsage bool      // the engine does not tell its KV usage; KVUsage is 0
 	Running int       // requests in the running batches, summed over engines
-	Waiting int       // requests queued inside vLLM, summed over engines
+	Waiting int       // requests queued inside the server, summed over engines
 	Engines int       // engines behind this URL (data parallel ranks)
 
 	// Of the fullest engine; 0 is unknown.
@@ -28,7 +29,7 @@ type Reading struct {
 	Preemptions      float64 // requests evicted from the cache for lack of blocks
 	Iterations       float64 // engine steps: constant while running > 0 in a hung engine
 
-	Generation string // "v1" or "v0", by the metric names seen
+	Generation string // of vLLM: "v1" or "v0", by the metric names seen; else ""
 
 	// Ranks are the single engines, by number, if there are several and each reports all three values; at
 	// most MaxRanks, else none.

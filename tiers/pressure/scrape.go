@@ -2,6 +2,7 @@ package pressure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,10 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // Options configures a Scraper. The zero value works.
@@ -85,9 +88,9 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// Scrape takes a reading from baseURL + "/metrics". Its At is the time before the request was sent, so that
+// Scrape takes a reading from baseURL + "/metrics" of an engine that has one ([dialect.Load.Reads]). Its At is the time before the request was sent, so that
 // requests that we send meanwhile never count as included.
-func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
+func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
 	defer cancel()
 	at := s.now()
@@ -99,19 +102,22 @@ func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
 	defer closeBody(resp.Body)
 	// The context also bounds the parsing, which can take seconds for a malicious body: the parser reads a
 	// few kilobytes at a time.
-	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, resp.Header.Get("Content-Type"), at)
+	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, exposition{resp.Header.Get("Content-Type"), &d.Load.Metrics, at})
 	if err != nil {
 		return Reading{}, fmt.Errorf("GET %s: %w", url, err)
 	}
 	return r, nil
 }
 
-// Health requests baseURL + "/health"; nil means that the server reports itself healthy. A status other than
-// 200 is a *StatusError.
-func (s *Scraper) Health(ctx context.Context, baseURL string) error {
+// Health requests the dialect's path of health; nil means that the server reports itself healthy. A status other than
+// 200 is a *StatusError. Of an engine that may not be asked anything, nil means that it takes connections.
+func (s *Scraper) Health(ctx context.Context, baseURL string, d *dialect.Dialect) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
 	defer cancel()
-	resp, err := s.get(ctx, strings.TrimSuffix(baseURL, "/")+"/health")
+	if d.Health == "" {
+		return connects(ctx, baseURL)
+	}
+	resp, err := s.get(ctx, strings.TrimSuffix(baseURL, "/")+d.Health)
 	if err != nil {
 		return err
 	}
@@ -119,50 +125,88 @@ func (s *Scraper) Health(ctx context.Context, baseURL string) error {
 	return nil
 }
 
-// Probe requests one token of the model, which a hung engine does not generate; nil means success. The
-// context bounds it.
-func (s *Scraper) Probe(ctx context.Context, baseURL, model string) error {
-	body, err := json.Marshal(map[string]any{"model": model, "prompt": []int{1}, "max_tokens": 1})
+// connects reports why a server takes no TCP connection.
+func connects(ctx context.Context, baseURL string) error {
+	u, err := url.Parse(baseURL)
 	if err != nil {
 		return err
 	}
-	url := strings.TrimSuffix(baseURL, "/") + "/v1/completions"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	_ = c.Close() // nothing was sent
+	return nil
+}
+
+// Probe requests one token of the model, which a hung engine does not generate; nil means success. The
+// context bounds it.
+func (s *Scraper) Probe(ctx context.Context, baseURL, model string, d *dialect.Dialect) error {
+	path, question := "/v1/completions", map[string]any{"model": model, "max_tokens": 1}
+	switch {
+	case d.Kind == dialect.OpenAI: // most of them have nothing but chats
+		path, question["messages"] = "/v1/chat/completions", []map[string]string{{"role": "user", "content": "1"}}
+	case d.Members.IDPrompts:
+		question["prompt"] = []int{1}
+	default:
+		question["prompt"] = "1"
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	address := strings.TrimSuffix(baseURL, "/") + path
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := s.do(req)
+	req.Header.Set("User-Agent", agent)
+	resp, err := s.client.Do(req)
 	if err != nil {
+		return err
+	}
+	if resp, err = accepted(resp); err != nil {
 		return err
 	}
 	_, err = io.CopyN(io.Discard, resp.Body, 64<<10)
 	_ = resp.Body.Close() // nothing can be done about an error
 	if err != io.EOF {
-		return fmt.Errorf("POST %s: %w", url, err)
+		return fmt.Errorf("POST %s: %w", address, err)
 	}
 	return nil
 }
 
 // get returns a response whose status is 200.
 func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
+	resp, err := s.request(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return accepted(resp)
+}
+
+// request returns the response to a GET.
+func (s *Scraper) request(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
-	return s.do(req)
+	req.Header.Set("User-Agent", agent)
+	return s.client.Do(req)
 }
 
-func (s *Scraper) do(req *http.Request) (*http.Response, error) {
-	req.Header.Set("User-Agent", "foregate-scraper")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
+// agent is how the engines' logs name these requests.
+const agent = "foregate-scraper"
+
+// accepted returns a response with status 200, or its error.
+func accepted(resp *http.Response) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK {
 		closeBody(resp.Body)
-		return nil, &StatusError{Method: req.Method, URL: req.URL.String(), Code: resp.StatusCode}
+		return nil, &StatusError{Method: resp.Request.Method, URL: resp.Request.URL.String(), Code: resp.StatusCode}
 	}
 	return resp, nil
 }

@@ -6,9 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 func backend(t *testing.T, h http.HandlerFunc) string {
@@ -35,7 +39,7 @@ func TestScrapeReadsMetricsAndTakesTheTimeBeforeItAsked(t *testing.T) {
 		_, _ = w.Write(sample(t, "v1.txt"))
 	})
 	before := time.Now()
-	r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), url+"/")
+	r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), url+"/", dialect.Of(dialect.VLLM))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +67,7 @@ func TestScrapeRefusesWhatIsNoReading(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), backend(t, h)); err == nil {
+			if r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM)); err == nil {
 				t.Errorf("accepted as %+v", r)
 			}
 		})
@@ -85,7 +89,7 @@ func TestScrapeOfASilentOrEndlessBackendEndsAtTheTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			_, err := scraper(t, Config{Timeout: 50 * time.Millisecond}).Scrape(t.Context(), backend(t, h))
+			_, err := scraper(t, Config{Timeout: 50 * time.Millisecond}).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM))
 			if err == nil || time.Since(start) > 2*time.Second {
 				t.Errorf("%v after %s", err, time.Since(start))
 			}
@@ -101,17 +105,81 @@ func TestHealthTellsTheStatus(t *testing.T) {
 		}
 	})
 	s := scraper(t, Config{Timeout: 10 * time.Second})
-	if err := s.Health(t.Context(), url); err != nil {
+	if err := s.Health(t.Context(), url, dialect.Of(dialect.VLLM)); err != nil {
 		t.Error(err)
 	}
 	code = http.StatusServiceUnavailable
 	var status *StatusError
-	if err := s.Health(t.Context(), url); !errors.As(err, &status) || status.Code != code {
+	if err := s.Health(t.Context(), url, dialect.Of(dialect.VLLM)); !errors.As(err, &status) || status.Code != code {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Health(ctx, url); !errors.Is(err, context.Canceled) {
+	if err := s.Health(ctx, url, dialect.Of(dialect.VLLM)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnOutsiderIsAskedNothing(t *testing.T) {
+	asked := false
+	url := backend(t, func(http.ResponseWriter, *http.Request) { asked = true })
+	s := scraper(t, Config{Timeout: 10 * time.Second})
+	if err := s.Health(t.Context(), url, dialect.Of(dialect.OpenAI)); err != nil || asked {
+		t.Errorf("asked %v, %v", asked, err)
+	}
+	if err := s.Health(t.Context(), "http://127.0.0.1:1", dialect.Of(dialect.OpenAI)); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("of a port that nobody listens on: %v", err)
+	}
+}
+
+func TestTheKindOfAServerIsFoundByTheFirstAnswerThatTellsIt(t *testing.T) {
+	const list = `{"object":"list","data":[{"id":"m","owned_by":"us"}]}`
+	for name, c := range map[string]struct {
+		answers map[string]string // a status, or a body
+		want    dialect.Kind
+		fails   bool
+	}{
+		"by its owner":                     {map[string]string{"/v1/models": strings.Replace(list, "us", "llamacpp", 1)}, dialect.LlamaCpp, false},
+		"another path is broken":           {map[string]string{"/v1/models": list, "/metrics": "500", "/props": "502", "/version": `{"version":"0.26"}`}, dialect.VLLM, false},
+		"only a list":                      {map[string]string{"/v1/models": list}, dialect.OpenAI, false},
+		"it loads":                         {map[string]string{"/v1/models": "503"}, "", true},
+		"it refuses the key":               {map[string]string{"/v1/models": "401", "/version": `{"version":"0.26"}`}, dialect.VLLM, true},
+		"it lists no models and says more": {map[string]string{"/get_model_info": `{"model_path":"m"}`}, dialect.SGLang, false},
+		"nothing is there":                 {nil, "", false},
+	} {
+		url := backend(t, func(w http.ResponseWriter, r *http.Request) {
+			a, has := c.answers[r.URL.Path]
+			status, err := strconv.Atoi(a)
+			switch {
+			case !has:
+				w.WriteHeader(http.StatusNotFound)
+			case err == nil:
+				w.WriteHeader(status)
+			default:
+				_, _ = io.WriteString(w, a)
+			}
+		})
+		f, err := scraper(t, Config{Timeout: 10 * time.Second}).Identify(t.Context(), url)
+		if (err != nil) != c.fails || !c.fails && f.Kind != c.want {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
+func TestOneTokenIsRequestedAsEachEngineTakesIt(t *testing.T) {
+	var got string
+	url := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = r.URL.Path + " " + string(body)
+	})
+	for engine, want := range map[dialect.Kind]string{
+		dialect.VLLM:     `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
+		dialect.LlamaCpp: `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
+		dialect.Ollama:   `/v1/completions {"max_tokens":1,"model":"m","prompt":"1"}`,
+		dialect.OpenAI:   `/v1/chat/completions {"max_tokens":1,"messages":[{"content":"1","role":"user"}],"model":"m"}`,
+	} {
+		if err := scraper(t, Config{}).Probe(t.Context(), url, "m", dialect.Of(engine)); err != nil || got != want {
+			t.Errorf("%s: %v, %s", engine, err, got)
+		}
 	}
 }

@@ -79,6 +79,9 @@ function refresh(body, pools, sample) {
   });
 }
 
+/** The kinds of engines of a pool, as far as they are known. */
+const enginesOf = (pool) => [...new Set(pool.backends.map((b) => b.engine).filter(Boolean))].map((kind) => ` · ${kind}`).join('');
+
 function poolPart(pool, status, sample, again) {
   const good = usable(pool, status).length;
   const shed = status?.shedding?.find((s) => s.pool === pool.pool);
@@ -98,7 +101,7 @@ function poolPart(pool, status, sample, again) {
       'h2',
       null,
       pool.pool,
-      h('small', null, `${good} of ${many(pool.backends.length, 'backend')} usable`, shed && ` · shedding ${shed.priorities.join(', ')}`),
+      h('small', null, `${good} of ${many(pool.backends.length, 'backend')} usable`, enginesOf(pool), shed && ` · shedding ${shed.priorities.join(', ')}`),
     ),
     table(
       `Backends of ${pool.pool}`,
@@ -147,7 +150,7 @@ function backendRow(pool, b, status, sample, again) {
 
 /** KV usage with the thresholds at which priority classes are shed. */
 function kvBar(b, lines) {
-  if (b.kv_usage == null) return h('span.muted', null, 'no reading');
+  if (b.kv_usage == null) return h('span.muted', null, b.reading_age_seconds == null ? 'no reading' : 'not told');
   const ticks = Object.entries(lines ?? {}).map(([name, at]) =>
     h('i.tick', { data: { line: name }, title: `${name} is shed above ${percent(at)}`, style: { left: `${Math.min(at, 1) * 100}%` } }),
   );

@@ -117,7 +117,7 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
 		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
 	}
-	v.lying = !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
+	v.lying = !r.NoUsage && !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
 	return restarted
 }
 

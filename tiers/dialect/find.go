@@ -1,0 +1,120 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// ModelsPath is the first question.
+const ModelsPath = "/v1/models"
+
+// Questions are the paths whose answers tell the kind of an engine, the most telling one first. Each is read by GET and
+// costs an engine next to nothing. All but the first matter only where a proxy hides owned_by.
+var Questions = []string{ModelsPath, "/metrics", "/props", "/api/version", "/get_model_info", "/version"}
+
+// Answer is what a server answered to one of the questions.
+type Answer struct {
+	Path   string
+	Status int
+	Body   []byte // perhaps cut
+}
+
+// Finding is what the answers of a server tell of its kind.
+type Finding struct {
+	Kind Kind   // "": nothing tells it
+	By   string // the answer that told it, for operators; at most 120 bytes
+}
+
+// owners are the values of owned_by in /v1/models.
+var owners = map[string]Kind{"vllm": VLLM, "sglang": SGLang, "llamacpp": LlamaCpp, "library": Ollama}
+
+// prefixes begin the names of metrics.
+var prefixes = []struct {
+	prefix string
+	kind   Kind
+}{{"\nvllm:", VLLM}, {"\nsglang:", SGLang}, {"\nllamacpp:", LlamaCpp}}
+
+// Tell returns what one answer tells; a Finding without a kind is nothing.
+func Tell(a Answer) Finding {
+	if a.Status != http.StatusOK {
+		return Finding{}
+	}
+	switch a.Path {
+	case ModelsPath:
+		return tellModels(a.Body)
+	case "/metrics":
+		text := append([]byte("\n"), a.Body...)
+		for _, p := range prefixes {
+			if bytes.Contains(text, []byte(p.prefix)) {
+				return Finding{p.kind, "GET /metrics has names that begin with " + p.prefix[1:]}
+			}
+		}
+		return Finding{}
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(a.Body, &members) != nil {
+		return Finding{}
+	}
+	for _, m := range memberOf {
+		if _, has := members[m.name]; has && m.path == a.Path {
+			return Finding{m.kind, fmt.Sprintf("GET %s has the member %s", m.path, m.name)}
+		}
+	}
+	return Finding{}
+}
+
+// memberOf are members that only one kind of engine has in the answer to a path.
+var memberOf = []struct {
+	path, name string
+	kind       Kind
+}{
+	{"/props", "default_generation_settings", LlamaCpp},
+	{"/api/version", "version", Ollama},
+	{"/get_model_info", "model_path", SGLang},
+	{"/version", "version", VLLM},
+}
+
+// tellModels reads owned_by of the first model that names an owner that is known.
+func tellModels(body []byte) Finding {
+	for _, m := range models(body) {
+		if k, known := owners[m.Owner]; known {
+			return Finding{k, fmt.Sprintf("GET /v1/models has owned_by %q", m.Owner)}
+		}
+	}
+	return Finding{}
+}
+
+// listed is a model of /v1/models.
+type listed struct {
+	ID    string `json:"id"`
+	Owner string `json:"owned_by"`
+}
+
+// models returns the models of an answer; nil if it is no list of models.
+func models(body []byte) []listed {
+	var list struct {
+		Data []listed `json:"data"`
+	}
+	if json.Unmarshal(body, &list) != nil {
+		return nil
+	}
+	return list.Data
+}
+
+// Find returns what the answers to all questions tell. A server that lists models and whose answers name no engine is
+// one that only speaks OpenAI's API. One that does not even list models stays unknown.
+func Find(answers []Answer) Finding {
+	lists := false
+	for _, a := range answers {
+		if f := Tell(a); f.Kind != "" {
+			return f
+		}
+		lists = lists || a.Path == ModelsPath && a.Status == http.StatusOK && len(models(a.Body)) > 0
+	}
+	if lists {
+		return Finding{OpenAI, "GET /v1/models lists models, and no answer names an engine"}
+	}
+	return Finding{}
+}

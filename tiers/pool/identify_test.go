@@ -1,0 +1,161 @@
+package pool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	var i identity
+	if !i.isDue("", 0, now) {
+		t.Error("it was never asked")
+	}
+	if i.isDue(dialect.OpenAI, 0, now) {
+		t.Error("an outsider is asked")
+	}
+	i.failed(now)
+	if i.isDue("", 0, now.Add(minIdentifyPause-1)) || !i.isDue("", 0, now.Add(minIdentifyPause)) {
+		t.Error("the pause after a failure is another one")
+	}
+	for range 20 {
+		i.failed(now)
+	}
+	if !i.isDue("", 0, now.Add(maxIdentifyPause)) {
+		t.Error("the pause grows without a bound")
+	}
+	i.answered(dialect.Finding{Kind: dialect.SGLang, By: "x"}, "", 0)
+	if i.kind != dialect.SGLang || i.isDue("", 0, now.Add(time.Hour)) || !i.isDue("", 1, now) {
+		t.Errorf("%+v", i)
+	}
+	i.answered(dialect.Finding{}, "", 1)
+	if i.kind != dialect.SGLang {
+		t.Error("answers that tell nothing took the kind away")
+	}
+}
+
+func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
+	i := identity{kind: dialect.VLLM}
+	i.answered(dialect.Finding{Kind: dialect.Ollama, By: `GET /v1/models has owned_by "library"`}, dialect.VLLM, 0)
+	const want = `pools.big.engine is vllm, but it answers as ollama: GET /v1/models has owned_by "library"`
+	if got := i.contradiction("big", dialect.VLLM); got != want || i.kind != dialect.VLLM {
+		t.Errorf("%s: %q", i.kind, got)
+	}
+	for configured, found := range map[dialect.Kind]dialect.Kind{"": dialect.Ollama, dialect.VLLM: dialect.VLLM, dialect.SGLang: ""} {
+		i := identity{found: dialect.Finding{Kind: found}}
+		if got := i.contradiction("big", configured); got != "" {
+			t.Errorf("%q configured, %q found: %s", configured, found, got)
+		}
+	}
+}
+
+func TestAPoolOfDifferentEnginesSaysSoAtTheSecond(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	var log strings.Builder
+	p := fixed(t, Options{Registerer: reg, Logger: zerolog.New(&log)})
+	set := *p.set.Load()
+	p.give(0, pressure.Reading{})
+	p.give(1, pressure.Reading{})
+	p.identified(set[0], dialect.Finding{Kind: dialect.VLLM, By: "x"}, 0)
+	p.identified(set[1], dialect.Finding{Kind: dialect.LlamaCpp, By: "y"}, 0)
+	p.identified(set[1], dialect.Finding{Kind: dialect.LlamaCpp, By: "y"}, 0)
+	const want = "it is llamacpp, but a-8000 of the same pool is vllm: make a pool for each kind of engine"
+	if got := reasons(p); got[0] != "" || got[1] != want {
+		t.Errorf("%q", got)
+	}
+	if n := strings.Count(log.String(), want); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	if p.Snapshot()[1].Engine != dialect.LlamaCpp || testutil.ToFloat64(p.metrics.engineMisfit.WithLabelValues("big", "b-8000")) != 1 ||
+		testutil.ToFloat64(p.metrics.engineInfo.WithLabelValues("big", "b-8000", "llamacpp")) != 1 {
+		t.Error("the state or the metrics do not show it")
+	}
+	p.identified(set[1], dialect.Finding{Kind: dialect.VLLM, By: "z"}, 1)
+	if got := reasons(p); got[1] != "" || testutil.CollectAndCount(p.metrics.engineInfo) != 2 {
+		t.Errorf("after the change: %q, %d series", got, testutil.CollectAndCount(p.metrics.engineInfo))
+	}
+}
+
+// owned is a server that tells its kind by the owner of its models.
+func owned(t *testing.T, owner, metrics string) *server {
+	t.Helper()
+	s := serve(t, metrics)
+	s.owner = owner
+	return s
+}
+
+func TestAnEngineThatTellsNoLoadIsUpWithoutReadings(t *testing.T) {
+	s := owned(t, "library", "")
+	p, log := run(t, Options{}, s)
+	log.await(t, "found the kind of an engine")
+	was := s.asked.Load()
+	eventually(t, "it is looked at again", func() bool { return s.asked.Load() > was+2 })
+	if b := p.Snapshot()[0]; b.Engine != dialect.Ollama || b.Down || b.HasReading || b.DrainReason != "" || p.Load() > 0.5 {
+		t.Errorf("%+v", b)
+	}
+	if n := testutil.ToFloat64((*p.set.Load())[0].metrics.scrapeErrors); n != 0 {
+		t.Errorf("%g errors of scrapes", n)
+	}
+	s.http.Close()
+	log.await(t, "backend is down")
+	s.up(s.addr)
+	log.await(t, "backend is up again")
+}
+
+func TestMetricsThatAFlagWouldTurnOnAreMissedOnceAndHinted(t *testing.T) {
+	const want = "its load is not known: start it with --metrics"
+	s := owned(t, "llamacpp", "")
+	p, log := run(t, Options{}, s)
+	log.await(t, want)
+	was := s.asked.Load()
+	eventually(t, "it is looked at again", func() bool { return s.asked.Load() > was+2 })
+	if b := p.Snapshot()[0]; b.Down || b.DrainReason != want {
+		t.Errorf("%+v", b)
+	}
+	for len(log) > 0 {
+		if m := <-log; m["message"] == want {
+			t.Error("the hint was logged twice")
+		}
+	}
+}
+
+func TestAnEngineWithoutKVUsageIsReadByItsRequests(t *testing.T) {
+	p, _ := run(t, Options{Registerer: prometheus.NewRegistry()}, owned(t, "llamacpp", "llamacpp:requests_processing 4\nllamacpp:requests_deferred 46\n"))
+	eventually(t, "it is read", func() bool { return p.Snapshot()[0].HasReading })
+	if r := p.Snapshot()[0].Reading; !r.NoUsage || r.Running != 4 || r.Waiting != 46 || p.Load() != 1 {
+		t.Errorf("%+v, load %g", r, p.Load())
+	}
+	if n := testutil.CollectAndCount(p.metrics.kvUsage); n != 0 {
+		t.Errorf("%d series of a KV usage that nobody told", n)
+	}
+}
+
+func TestAnOutsiderIsAskedNothingAndComesBackByAConnection(t *testing.T) {
+	s := owned(t, "vllm", "vllm:kv_cache_usage_perc 0\n")
+	p, log := run(t, Options{Engine: dialect.OpenAI}, s)
+	p.setDown((*p.set.Load())[0], errSilent)
+	log.await(t, "backend is up again")
+	if s.asked.Load() != 0 {
+		t.Errorf("asked %d times", s.asked.Load())
+	}
+}
+
+func TestAnEngineWhoseUsageIsNotToldIsNotTakenForALiar(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Now: func() time.Time { return now }})
+	for i := range 60 {
+		p.give(0, pressure.Reading{NoUsage: true, Running: 16, Iterations: float64(i * 100)})
+		now = now.Add(500 * time.Millisecond)
+	}
+	if got := reasons(p)[0]; got != "" {
+		t.Error(got)
+	}
+}

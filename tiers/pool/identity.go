@@ -1,0 +1,77 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
+)
+
+// identity is what is known of the kind of a backend's engine.
+type identity struct {
+	kind  dialect.Kind    // in force: as configured, or else as it answered; "" is not known yet
+	found dialect.Finding // what its answers told
+
+	asked bool   // it has answered
+	life  uint64 // in which it did
+	fails int    // questions in a row that could not be asked
+	next  time.Time
+
+	unmeasured time.Time // when it last had no /metrics, though a flag could turn them on; zero: it has them
+	checked    time.Time // when an outsider's connections were last tried
+}
+
+// The pauses after questions that could not be asked: doubling.
+const (
+	minIdentifyPause = time.Second
+	maxIdentifyPause = time.Minute
+)
+
+// isDue reports whether the engine must be asked for its kind: once in each of its lives. One that is configured as an
+// outsider is asked nothing.
+func (i *identity) isDue(configured dialect.Kind, life uint64, now time.Time) bool {
+	return configured != dialect.OpenAI && (!i.asked || i.life != life) && !now.Before(i.next)
+}
+
+// failed notes that the engine could not be asked.
+func (i *identity) failed(now time.Time) {
+	i.fails++
+	i.next = now.Add(min(minIdentifyPause<<min(i.fails-1, 10), maxIdentifyPause))
+}
+
+// answered notes what the engine's answers told. A configured kind stays in force. So does the last kind that was found,
+// if nothing is now.
+func (i *identity) answered(f dialect.Finding, configured dialect.Kind, life uint64) {
+	i.found, i.asked, i.life, i.fails, i.next = f, true, life, 0, time.Time{}
+	if configured == "" && f.Kind != "" {
+		i.kind = f.Kind
+	}
+}
+
+// contradiction returns how the answers contradict the configured kind; "" if they do not.
+func (i *identity) contradiction(pool string, configured dialect.Kind) string {
+	if configured == "" || i.found.Kind == "" || i.found.Kind == configured {
+		return ""
+	}
+	return fmt.Sprintf("pools.%s.engine is %s, but it answers as %s: %s", pool, configured, i.found.Kind, i.found.By)
+}
+
+const (
+	// remeasureAfter is the time after which /metrics that were not there are asked for again.
+	remeasureAfter = 30 * time.Second
+	// checkOutsider is the shortest time between two connections to an outsider that was down.
+	checkOutsider = 5 * time.Second
+)
+
+// readsMetrics reports whether the engine's load is read now.
+func (i *identity) readsMetrics(now time.Time) bool {
+	return dialect.Of(i.kind).Load.Reads() && (i.unmeasured.IsZero() || now.Sub(i.unmeasured) >= remeasureAfter)
+}
+
+// hint says how the engine could tell its load; "" if it does, or never can.
+func (i *identity) hint() string {
+	if i.unmeasured.IsZero() {
+		return ""
+	}
+	return "its load is not known: start it with " + dialect.Of(i.kind).Load.Flag
+}
