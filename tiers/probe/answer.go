@@ -6,8 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // answer is what is read of an engine's JSON answer: its first choice.
@@ -20,27 +18,46 @@ type answer struct {
 	tokens  int     // generated, by its usage; −1 where it is not told
 	first   *chosen // the first token's logprobs; nil where there are none
 	tops    []map[string]float64
-	all     []chosen // the logprobs of all tokens of a chat, and of completions where they have a chat's shape
-	prompts int      // tokens of the prompt, by its usage; 0 where it is not told
-	model   string   // that it says it is from
-	thought bool     // it has thoughts in front of the answer, or nothing else
+	prompts int // tokens of the prompt, by its usage; 0 where it is not told
+
+	model   string   // as the answer tells it
+	thinks  bool     // it begins with thoughts
+	chosen  []scored // each generated token's logprob, where they are told
+	unnamed bool     // ids are those of logprobs' entries, and the last entry has a text
+}
+
+// scored is a generated token's logprob in nats.
+type scored struct {
+	logprob float64
+	varied  bool // an alternative has another logprob
 }
 
 // chosen is a generated token's logprobs.
 type chosen struct {
-	bytes   bool // it has the token's bytes
-	logprob float64
-	listed  int // alternatives
-	tops    map[string]float64
+	bytes  bool // it has the token's bytes
+	listed int  // alternatives
+	tops   map[string]float64
+}
+
+// wireEntry is what logprobs tell of a generated token.
+type wireEntry struct {
+	ID      json.RawMessage `json:"id"` // llama.cpp's
+	Token   json.RawMessage `json:"token"`
+	Logprob float64         `json:"logprob"`
+	Bytes   []int           `json:"bytes"`
+	Top     []struct {
+		Token   string  `json:"token"`
+		Logprob float64 `json:"logprob"`
+	} `json:"top_logprobs"`
 }
 
 // wireAnswer is an answer of /v1/chat/completions or /v1/completions.
 type wireAnswer struct {
 	Choices []struct {
 		Message *struct {
-			Content   *string `json:"content"`
-			Reasoning any     `json:"reasoning"`         // Ollama's, and vLLM's
-			Thoughts  any     `json:"reasoning_content"` // of the others
+			Content   *string         `json:"content"`
+			Reasoning json.RawMessage `json:"reasoning"` // Ollama's, and vLLM's from 0.11 on
+			Thoughts  json.RawMessage `json:"reasoning_content"`
 		} `json:"message"`
 		Text      string          `json:"text"`
 		Finish    string          `json:"finish_reason"`
@@ -49,20 +66,12 @@ type wireAnswer struct {
 		IDs       []int32         `json:"token_ids"`
 		PromptIDs []int32         `json:"prompt_token_ids"`
 		Logprobs  *struct {
-			Content []struct {
-				ID      json.RawMessage `json:"id"` // llama.cpp's
-				Bytes   []int           `json:"bytes"`
-				Logprob float64         `json:"logprob"`
-				Top     []struct {
-					Token   string  `json:"token"`
-					Logprob float64 `json:"logprob"`
-				} `json:"top_logprobs"`
-			} `json:"content"`
-			Top json.RawMessage `json:"top_logprobs"`
+			Content []wireEntry     `json:"content"`
+			Top     json.RawMessage `json:"top_logprobs"`
 		} `json:"logprobs"`
 	} `json:"choices"`
-	PromptIDs []int32 `json:"prompt_token_ids"`
-	Model     any     `json:"model"`
+	Model     json.RawMessage `json:"model"`
+	PromptIDs []int32         `json:"prompt_token_ids"`
 	Usage     *struct {
 		Prompt    int `json:"prompt_tokens"`
 		Generated int `json:"completion_tokens"`
@@ -84,13 +93,13 @@ func parseAnswer(body []byte) (answer, error) {
 	if len(a.prompt) == 0 {
 		a.prompt = w.PromptIDs
 	}
-	if m := c.Message; m != nil {
-		if m.Content != nil {
-			a.text = *m.Content
+	_ = json.Unmarshal(w.Model, &a.model) // of another type it is none
+	if c.Message != nil {
+		if c.Message.Content != nil {
+			a.text = *c.Message.Content
 		}
-		a.thought = thoughts(m.Reasoning) || thoughts(m.Thoughts) || strings.HasPrefix(strings.TrimSpace(a.text), "<think>")
+		a.thinks = thoughtful(a.text, c.Message.Reasoning, c.Message.Thoughts)
 	}
-	a.model, _ = w.Model.(string)
 	if w.Usage != nil {
 		a.prompts, a.tokens = max(w.Usage.Prompt, 0), max(w.Usage.Generated, 0)
 	}
@@ -101,47 +110,53 @@ func parseAnswer(body []byte) (answer, error) {
 	a.stopID = id
 	// A stop_reason that is a text is a stop string's.
 	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
-	a.addLogprobs(&w)
+	if l := c.Logprobs; l != nil {
+		if len(l.Content) > 0 {
+			a.first = &chosen{bytes: l.Content[0].Bytes != nil, listed: len(l.Content[0].Top), tops: map[string]float64{}}
+			for _, t := range l.Content[0].Top {
+				a.first.tops[t.Token] = t.Logprob
+			}
+		}
+		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
+		a.addEntries(l.Content)
+	}
 	return a, nil
 }
 
-// thoughts reports whether a member of a message is a text that is not empty.
-func thoughts(member any) bool {
-	text, _ := member.(string)
-	return strings.TrimSpace(text) != ""
-}
-
-// addLogprobs reads the logprobs of the first choice, and ids that their entries have.
-func (a *answer) addLogprobs(w *wireAnswer) {
-	l := w.Choices[0].Logprobs
-	if l == nil {
-		return
-	}
-	_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
+// addEntries reads the entries of logprobs: where answers tell no ids, those that entries tell are theirs.
+func (a *answer) addEntries(entries []wireEntry) {
 	var ids []int32
-	for i := range l.Content {
-		t := &l.Content[i]
-		one := chosen{bytes: t.Bytes != nil, logprob: t.Logprob, listed: len(t.Top), tops: map[string]float64{}}
-		for _, alternative := range t.Top {
-			one.tops[alternative.Token] = alternative.Logprob
+	var tops []map[string]float64
+	for _, e := range entries {
+		s, listed := scored{logprob: e.Logprob}, map[string]float64{}
+		for _, t := range e.Top {
+			s.varied = s.varied || t.Logprob != e.Logprob
+			listed[t.Token] = t.Logprob
 		}
-		a.all = append(a.all, one)
-		if id, told := idOf(t.ID); told {
+		a.chosen, tops = append(a.chosen, s), append(tops, listed)
+		if id, ok := idOf(e.ID); ok {
 			ids = append(ids, id)
 		}
 	}
-	if len(a.all) == 0 {
-		return
-	}
-	a.first = &a.all[0]
-	if len(a.ids) == 0 && len(ids) == len(a.all) {
-		a.ids = ids
-	}
 	if len(a.tops) == 0 {
-		for i := range a.all {
-			a.tops = append(a.tops, a.all[i].tops)
+		a.tops = tops // llama.cpp's completions
+	}
+	if len(a.ids) == 0 && len(ids) == len(entries) && len(ids) > 0 {
+		a.ids = ids
+		a.unnamed = string(entries[len(ids)-1].Token) != `""`
+	}
+}
+
+// thoughtful reports whether an answer begins with thoughts: in a member of their own, or in its text.
+func thoughtful(text string, members ...json.RawMessage) bool {
+	for _, m := range members {
+		var thoughts string
+		if json.Unmarshal(m, &thoughts) == nil && thoughts != "" {
+			return true
 		}
 	}
+	// Some templates begin the thoughts themselves, so that only their end is in the answer.
+	return strings.HasPrefix(strings.TrimSpace(text), "<think>") || strings.Contains(text, "</think>")
 }
 
 // idOf reads a token id; −1 and false for what is none.
@@ -160,7 +175,7 @@ func (a *answer) end() (id int32, ok bool) {
 		return 0, false
 	case a.stopID >= 0:
 		return a.stopID, true
-	case len(a.ids) > 0 && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
+	case len(a.ids) > 0 && !a.unnamed && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
 		id = a.ids[len(a.ids)-1]
 		return id, id >= 0
 	}
@@ -185,19 +200,6 @@ func (a *answer) tied(at int) bool {
 		}
 	}
 	return first-second <= tie
-}
-
-// parseText reads a text out of an answer: the named member of an object. The error is an *unreadable.
-func parseText(body []byte, path, member string) (string, error) {
-	var w map[string]json.RawMessage
-	if err := json.Unmarshal(body, &w); err != nil {
-		return "", &unreadable{"the answer of " + path + " cannot be read: " + line(err.Error())}
-	}
-	var text *string
-	if json.Unmarshal(w[member], &text) != nil || text == nil {
-		return "", &unreadable{"the answer of " + path + " has no text"}
-	}
-	return *text, nil
 }
 
 // parseIDs reads an answer of /tokenize. The error is an *unreadable.
@@ -241,34 +243,6 @@ func parseGenerated(body []byte) (answer, error) {
 	a.stopID, a.ended = idOf(finish.Matched)
 	a.ended = a.ended && finish.Type == "stop"
 	return a, nil
-}
-
-// modelCard is what /v1/models tells of one model.
-type modelCard struct {
-	ID     string `json:"id"`
-	Root   string `json:"root"`
-	Parent string `json:"parent"`
-	Window int    `json:"max_model_len"`
-}
-
-// parseModels reads the card of a model from an answer of /v1/models. The error is an
-// *unreadable.
-func parseModels(body []byte, model string, kind dialect.Kind) (modelCard, error) {
-	var w struct {
-		Data []struct {
-			modelCard
-			Aliases any `json:"aliases"` // llama.cpp's
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return modelCard{}, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
-	}
-	for i := range w.Data {
-		if names(kind, w.Data[i].ID, model) || kind == dialect.LlamaCpp && listed(w.Data[i].Aliases, model) {
-			return w.Data[i].modelCard, nil
-		}
-	}
-	return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
 }
 
 // goesOn reports whether b begins as a does, and where they first differ: by ids where

@@ -33,12 +33,13 @@ type asker struct {
 	transport  http.RoundTripper
 	timeout    time.Duration // of each question
 	url, model string
-	engine     dialect.Kind // "" is not known yet
-	priority   *int64       // a lower one is earlier
+	engine     dialect.Kind // by whose rules it is asked
+	priority   *int64
 	spent      Spent
+	last       string // the last request, as evidence shows it
 }
 
-// dialect returns what is known of the engine's kind.
+// dialect is what the engine differs in.
 func (a *asker) dialect() *dialect.Dialect { return dialect.Of(a.engine) }
 
 // refusal is an answer with a status other than 200.
@@ -79,24 +80,29 @@ func absent(err error) bool {
 	return ok && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed || r.status == http.StatusNotImplemented)
 }
 
-// post asks a question that is a JSON object, with the model's name and, where the engine knows it, the pool's priority
-// added.
+// post asks a question that is a JSON object, with the model's name and the pool's
+// priority added.
 func (a *asker) post(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+	body, err := a.encode(question)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { a.last = requestLine(path, question) }()
+	return a.send(ctx, http.MethodPost, path, body)
+}
+
+// encode adds the model's name, and the pool's priority where the engine knows it.
+func (a *asker) encode(question map[string]any) ([]byte, error) {
 	question["model"] = a.model
 	if p := a.dialect().EnginePriority(a.priority); p != nil {
 		question["priority"] = *p
 	}
-	body, err := json.Marshal(question)
-	if err != nil {
-		return nil, err
-	}
-	return a.send(ctx, http.MethodPost, path, body)
+	return json.Marshal(question)
 }
 
-// send asks and returns the body of an answer with status 200, within the timeout.
-func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
-	defer cancel()
+// request makes a request.
+func (a *asker) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+	a.last = method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -105,6 +111,17 @@ func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]b
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "foregate-probe")
+	return req, nil
+}
+
+// send asks and returns the body of an answer with status 200, within the timeout.
+func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
+	defer cancel()
+	req, err := a.request(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
 	status, got, err := a.receive(req)
 	switch {
 	case err != nil && ctx.Err() != nil:

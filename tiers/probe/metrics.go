@@ -16,6 +16,8 @@ type collector struct {
 var (
 	missingDesc = prometheus.NewDesc("foregate_probe_missing",
 		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "capability"}, nil)
+	hazardDesc = prometheus.NewDesc("foregate_probe_hazard",
+		"1 where the pool's engines have the hazard, 0 where the last probe saw none; absent before the first.", []string{"pool", "hazard"}, nil)
 	agreementDesc = prometheus.NewDesc("foregate_probe_self_agreement",
 		"Share of tokens of the engine's own greedy answer that it scores within so many nats of its first choice; absent while unknown.", []string{"pool", "tolerance"}, nil)
 	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",
@@ -25,6 +27,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- missingDesc
+	ch <- hazardDesc
 	ch <- agreementDesc
 	ch <- ageDesc
 }
@@ -45,6 +48,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		if capabilities == nil {
 			continue
+		}
+		for _, name := range HazardNames {
+			present := 0.0
+			if capabilities.HazardReason(name) != "" {
+				present = 1
+			}
+			gauge(hazardDesc, present, w.pool.Name, name)
 		}
 		gauge(ageDesc, c.now().Sub(capabilities.At).Seconds(), w.pool.Name)
 		if capabilities.MissingReason(MissingAgreement) == "" {

@@ -2,8 +2,10 @@
 // continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
 // [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of the former are one text of
-// 600 tokens that is scored twice, most of the latter one answer of 256. Each replica probes each pool itself: at its
+// A probe costs an engine at most about 2,500 prompt tokens and 420 generated ones: half of the former are one text of
+// 600 tokens that is scored twice, most of the latter one answer of 256. Where an engine may cut long prompts without a
+// word, two more prompts have 1,500 tokens in all, or 3,600 where nothing tells its context length. An engine that goes on
+// generating for a client that is gone may generate 256 tokens more. Each replica probes each pool itself: at its
 // start, after the probed engine has restarted or shows another model card, and every 15 minutes.
 package probe
 
@@ -21,7 +23,7 @@ type Capabilities struct {
 	At      time.Time
 	Backend string       // the probed backend
 	Life    uint64       // of that backend's engine
-	Engine  dialect.Kind // as which it was asked; "": it was not known, and asked as vLLM
+	Engine  dialect.Kind // by whose rules it was asked; "" is vLLM's
 	Model   string
 	Spent   Spent  // what it cost
 	Failed  string // why the last probe failed or is incomplete; the other fields are still valid
@@ -36,7 +38,8 @@ type Capabilities struct {
 	Plain       bool // without sampling parameters that distribution is the model's own; false if unknown
 	Unscored    bool // it has answered without logprobs although they were requested
 	TopLogprobs int  // largest number of alternatives in logprobs, 0..20
-	TokenIDs    bool // it returns generated ids (return_token_ids)
+	TokenIDs    bool // it returns generated ids: token_ids, or the id of each entry of logprobs
+	Thinks      bool // it thinks before it answers, unless it is told not to ([dialect.Thinking])
 	TokenBytes  bool // its logprobs have each token's bytes
 
 	Scoring   openai.ScoreStyle // how it scores a given text; "": not at all
@@ -48,7 +51,9 @@ type Capabilities struct {
 	// 0..1: of first choices, and of tokens within 0.125 nats of them.
 	SelfAgreement, SelfAgreementTol float64
 
-	Missing []MissingCapability // what it lacks, sorted
+	Missing  []MissingCapability // what it lacks, sorted
+	Hazards  []Hazard            // what goes wrong there although it answers, sorted
+	Evidence []Evidence          // what showed each capability and each hazard, sorted; at most one of each
 }
 
 // MissingCapability is something that an engine lacks, and the reason.
@@ -60,7 +65,7 @@ const (
 	MissingTemplate  = "template"         // nor of a chat
 	MissingTokenize  = "tokenize"         // /tokenize does not answer for texts or chats: a draft's text cannot be turned into ids
 	MissingWords     = "detokenize"       // nor /detokenize: ids cannot be turned into text
-	MissingIDs       = "token_ids"        // return_token_ids is not known
+	MissingIDs       = "token_ids"        // answers tell no ids
 	MissingPromptIDs = "prompt_token_ids" // or it brings no ids of the prompt: a draft's ids cannot be scored, nor gone on from
 	MissingLogprobs  = "logprobs"         // generated tokens come without
 	MissingTop       = "top_logprobs"     // or without alternatives
@@ -71,7 +76,7 @@ const (
 	MissingAgreement = "self_agreement"   // it could not be measured
 	MissingContinue  = "continuation"     // ids do not give the same answer as the chat
 	MissingEOS       = "eos"              // no id was seen that ends an answer
-	MissingWindow    = "window"           // /v1/models does not tell the context length
+	MissingWindow    = "window"           // nothing tells the context length
 )
 
 // CapabilityNames are all capabilities: the values of the metric's label.

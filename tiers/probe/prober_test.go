@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // set is a pool's backends, which a test changes.
@@ -186,6 +187,22 @@ func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
 		if id != 4 {
 			t.Errorf("the last life's ends are known in the next: %v", c.EOS)
 		}
+	}
+}
+
+func TestAKindThatIsKnownLaterBringsNewCapabilities(t *testing.T) {
+	f := &wire{kind: dialect.LlamaCpp, window: 4096, listed: "sim"}
+	url := f.start(t)
+	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
+	p := start(t, Options{}, s, nil)
+	was := until(t, p, "probed by vLLM's rules", known)
+	if was.Engine != "" || was.Tokenizer != "" {
+		t.Errorf("got %+v", was)
+	}
+	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1, Engine: dialect.LlamaCpp})
+	is := until(t, p, "probed by its own rules", func(c *Capabilities) bool { return good(c) && c.Engine == dialect.LlamaCpp })
+	if is.Window != 4096 || is.Tokenizer == "" || !is.Continues {
+		t.Errorf("got %+v", is)
 	}
 }
 
@@ -437,6 +454,9 @@ func TestMetricsShowEveryPoolWholly(t *testing.T) {
 	}
 	if n, err := testutil.GatherAndCount(reg, "foregate_probe_missing"); err != nil || n != 2*len(CapabilityNames) {
 		t.Errorf("%d series, %v", n, err)
+	}
+	if n, err := testutil.GatherAndCount(reg, "foregate_probe_hazard"); err != nil || n != len(HazardNames) {
+		t.Errorf("%d series of hazards, %v", n, err)
 	}
 	families, err := reg.Gather()
 	if err != nil {

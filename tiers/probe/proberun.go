@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -17,10 +16,19 @@ type probeRun struct {
 	*asker
 	found   Capabilities
 	missing map[string]string
-	variant int    // index of the question variant
-	closed  string // why scoring is suspended; "": it is not
+	shown   evidences
+	hazards map[string]string // by name: the reason
+	before  *Capabilities     // the last ones of the same life; nil: there are none
+	variant int               // index of the question variant
+	closed  string            // why scoring is suspended; "": it is not
 
+	cards   []modelCard // of all models that the engine lists
 	model   modelCard
+	made    string // the request that told trained
+	trained int    // tokens of context that the model was made for; 0: not told
+	another string // the name of another model that answered
+	opening answer // to the short question
+	opened  string // that question
 	pins    templateArguments
 	ofTexts route
 	ofChats route
@@ -46,14 +54,35 @@ const (
 func (e *probeRun) addMissing(what, why string) {
 	if _, reported := e.missing[what]; !reported {
 		e.missing[what] = why
+		e.show(what, why)
 	}
+}
+
+// show records the last request and an answer as what showed a capability, or that it is missing.
+func (e *probeRun) show(what, answer string) {
+	if e.shown == nil {
+		e.shown = evidences{}
+	}
+	e.shown.add(what, e.last, answer)
+}
+
+// showf is show with a format.
+func (e *probeRun) showf(what, format string, args ...any) {
+	e.show(what, fmt.Sprintf(format, args...))
 }
 
 // complete calls /v1/completions or /v1/chat/completions, greedily unless the question says otherwise, and requests ids.
 func (e *probeRun) complete(ctx context.Context, path string, maximum int, question map[string]any) (answer, error) {
 	q := map[string]any{"max_tokens": maximum, "temperature": 0, "stream": false}
+	switch known := &e.dialect().Members; {
+	case known.TokenIDs || known.WholeTokenIDs:
+		q["return_token_ids"] = true
+	case known.IDsInLogprobs && question["messages"] != nil:
+		q["logprobs"], q["top_logprobs"] = true, 1
+	case known.IDsInLogprobs:
+		q["logprobs"] = 1
+	}
 	maps.Copy(q, question)
-	e.wantIDs(q)
 	post := e.post
 	if q["messages"] != nil {
 		post = e.templated
@@ -65,23 +94,11 @@ func (e *probeRun) complete(ctx context.Context, path string, maximum int, quest
 	a, err := parseAnswer(body)
 	e.spent.Prompt += a.prompts
 	e.spent.Generated += max(a.tokens, 0)
+	if e.another == "" && !sameModel(e.cards, e.asker.model, a.model) {
+		e.another = line(a.model)
+		e.showf(HazardSwappedModel, "model %q", e.another)
+	}
 	return a, err
-}
-
-// wantIDs adds to a question what makes the engine tell the ids of its answer, if there is such a thing.
-func (e *probeRun) wantIDs(q map[string]any) {
-	members := &e.dialect().Members
-	if members.TokenIDs || members.WholeTokenIDs {
-		q["return_token_ids"] = true
-	}
-	if !members.IDsInLogprobs || q["logprobs"] != nil {
-		return
-	}
-	if q["messages"] == nil {
-		q["logprobs"] = 1
-		return
-	}
-	q["logprobs"], q["top_logprobs"] = true, 1
 }
 
 // ask sends one question as a chat.
@@ -93,9 +110,11 @@ func (e *probeRun) ask(ctx context.Context, text string, maximum int, more map[s
 
 // templated sends a chat question, with template arguments if the engine takes them.
 func (e *probeRun) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+	own, _ := question["chat_template_kwargs"].(map[string]any)
 	if e.pins != pinsRefused && e.dialect().Members.TemplateArgs {
-		q := maps.Clone(question)
-		q["chat_template_kwargs"] = pinned
+		q, arguments := maps.Clone(question), maps.Clone(pinned)
+		maps.Copy(arguments, own)
+		q["chat_template_kwargs"] = arguments
 		body, err := e.post(ctx, path, q)
 		if err == nil {
 			e.pins = pinsTaken
@@ -106,7 +125,7 @@ func (e *probeRun) templated(ctx context.Context, path string, question map[stri
 		}
 	}
 	body, err := e.post(ctx, path, question)
-	if err == nil {
+	if err == nil && own == nil {
 		e.pins = pinsRefused
 	}
 	return body, err
@@ -119,94 +138,9 @@ func (e *probeRun) ended(a *answer) {
 	}
 }
 
-// route is the way to get the ids of texts, or of chats.
-type route struct {
-	confirmed bool   // /tokenize has returned ids
-	not       string // why it is not used any more
-}
-
-// rendered returns the ids of a text or of a chat, in the way of the engine's kind.
-func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
-	switch e.dialect().Tokenize {
-	case dialect.TokenizeLlamaCpp:
-		return e.renderedBySteps(ctx, question)
-	case dialect.TokenizeNone:
-		err := &unreadable{"engines of kind " + string(e.engine) + " have no route that tells ids"}
-		e.ofTexts.not, e.ofChats.not = err.why, err.why
-		return nil, err
-	}
-	return e.renderedAtOnce(ctx, question)
-}
-
-// renderedBySteps is llama.cpp's way: /apply-template makes a text of a chat, and /tokenize ids of a text. Like its own
-// requests, it adds the first token and reads the names of special tokens as these.
-func (e *probeRun) renderedBySteps(ctx context.Context, question map[string]any) ([]int32, error) {
-	text, r := question["prompt"], &e.ofTexts
-	if question["messages"] != nil {
-		r = &e.ofChats
-		chat := maps.Clone(question)
-		delete(chat, "add_generation_prompt") // it always adds it
-		body, err := e.templated(ctx, "/apply-template", chat)
-		if err == nil {
-			text, err = parseText(body, "/apply-template", "prompt")
-		}
-		if err != nil {
-			if !r.confirmed {
-				r.not = "/apply-template: " + err.Error()
-			}
-			return nil, err
-		}
-	}
-	body, err := e.post(ctx, "/tokenize", map[string]any{"content": text, "add_special": true, "parse_special": true})
-	var ids []int32
-	if err == nil {
-		ids, err = parseIDs(body)
-	}
-	if err != nil {
-		r.not = "/tokenize: " + err.Error()
-		return nil, err
-	}
-	r.confirmed = true
-	return ids, nil
-}
-
-// renderedAtOnce is vLLM's way, by /tokenize, or, if that failed the first time, as the prompt of a one-token answer. Both
-// give the same if both work.
-func (e *probeRun) renderedAtOnce(ctx context.Context, question map[string]any) ([]int32, error) {
-	post, path, r := e.post, "/v1/completions", &e.ofTexts
-	if question["messages"] != nil {
-		post, path, r = e.templated, "/v1/chat/completions", &e.ofChats
-	}
-	if r.not == "" {
-		body, err := post(ctx, "/tokenize", question)
-		var ids []int32
-		if err == nil {
-			ids, err = parseIDs(body)
-		}
-		r.confirmed = r.confirmed || err == nil
-		if r.confirmed || fails(err) {
-			return ids, err
-		}
-		r.not = "/tokenize: " + err.Error()
-	}
-	a, err := e.complete(ctx, path, 1, question)
-	if _, refused := errors.AsType[*refusal](err); refused && question["tools"] != nil {
-		// "auto" needs a parser; some engines leave the tools out for "none".
-		q := maps.Clone(question)
-		q["tool_choice"] = "none"
-		a, err = e.complete(ctx, path, 1, q)
-	}
-	if err == nil && len(a.prompt) == 0 {
-		err = &unreadable{"answers come without prompt_token_ids"}
-	}
-	if err != nil && !fails(err) {
-		err = fmt.Errorf("%s; %s: %w", r.not, path, err)
-	}
-	return a.prompt, err
-}
-
 // question returns a request to score the last tokens of ids.
 func (e *probeRun) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
 	n := len(ids) - draft
-	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.dialect().EnginePriority(e.priority)}
+	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1,
+		Priority: e.dialect().EnginePriority(e.priority)}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -36,28 +37,36 @@ func (e *probeRun) scoring(ctx context.Context) {
 		return
 	}
 	// One that fails at its longest does not score.
+	e.lacksScoring(err.Error())
+}
+
+// lacksScoring says that the engine does not score, whatever was found out about its scores.
+func (e *probeRun) lacksScoring(why string) {
 	e.found.Scoring, e.found.Reuse, e.found.SelfAgreement, e.found.SelfAgreementTol = "", false, 0, 0
-	e.missing[MissingScoring] = err.Error()
+	e.missing[MissingScoring] = why
+	e.show(MissingScoring, why)
 	for _, what := range []string{MissingAgreement, MissingReuse} {
 		e.missing[what] = "it does not score"
+		e.show(what, e.missing[what])
 	}
 }
 
 // styles tries the ways of scoring in turn.
 func (e *probeRun) styles(ctx context.Context) error {
-	styles := e.dialect().Scoring
-	switch {
-	case e.engine == "":
-		styles = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang}
-	case len(styles) == 0:
-		return errors.New("engines of kind " + string(e.engine) + " have no way to score a given text: a judge checks drafts")
-	}
 	var why []string
-	for _, style := range styles {
+	list := e.dialect().Scoring
+	if e.engine == "" || e.engine == dialect.Auto {
+		list = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang}
+	}
+	if len(list) == 0 {
+		return errors.New(string(e.engine) + " has no way to score a given text: drafts are checked by a judge")
+	}
+	for _, style := range list {
 		_, err := e.score(ctx, e.question(style, e.someIDs(firstScored), scoredTokens))
 		switch {
 		case err == nil:
 			e.found.Scoring = style
+			e.showf(MissingScoring, "%d scores", scoredTokens)
 			return nil
 		case fails(err):
 			return fmt.Errorf("%s: %w", style, err) // it is this one, and does not work
@@ -70,6 +79,7 @@ func (e *probeRun) styles(ctx context.Context) error {
 // score asks one. When it fails, it asks whether the engine has lived through it.
 func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
+	defer func() { e.last = scoreLine(q) }()
 	if fails(err) {
 		e.weak = "scoring: " + err.Error()
 		_, ill := e.send(ctx, http.MethodGet, "/health", nil)
@@ -138,6 +148,7 @@ func (e *probeRun) agreement(ctx context.Context) error {
 	}
 	n := float64(len(own))
 	e.found.SelfAgreement, e.found.SelfAgreementTol = float64(first)/n, float64(near)/n
+	e.showf(MissingAgreement, "%d of %d tokens are its first choice", first, len(own))
 	return nil
 }
 
@@ -182,7 +193,9 @@ func (e *probeRun) reuse(ctx context.Context) error {
 		cached = scores.Cached
 	}
 	e.found.Reuse = cached > 0
-	if !e.found.Reuse {
+	if e.found.Reuse {
+		e.showf(MissingReuse, "%d cached tokens", cached)
+	} else {
 		e.addMissing(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
 	}
 	return nil

@@ -18,96 +18,46 @@ import (
 
 // run asks all questions. The error says that the engine cannot be probed now; a missing capability is no error.
 func (e *probeRun) run(ctx context.Context) error {
-	e.missing = map[string]string{}
-	e.found.Model = e.asker.model
+	e.missing, e.hazards, e.shown = map[string]string{}, map[string]string{}, evidences{}
+	e.found.Model, e.found.Engine = e.asker.model, e.engine
 	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
 		e.window, e.ending, e.loaded, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+		e.constantLogprobs, e.thinksFirst, e.shortContext, e.generatesOn,
 	} {
+		e.last = ""
 		if err := part(ctx); err != nil {
 			return err
 		}
 	}
 	// Last, because scoring may crash the engine.
+	e.last = ""
 	e.scoring(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	e.swappedModel()
 	slices.Sort(e.found.EOS)
 	for what, why := range e.missing {
 		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
 	}
 	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
-	return nil
-}
-
-// window reads the model card.
-func (e *probeRun) window(ctx context.Context) error {
-	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
-	if err == nil {
-		e.model, err = parseModels(body, e.asker.model, e.engine)
+	e.last = ""
+	for _, name := range CapabilityNames {
+		if _, there := e.shown[name]; !there {
+			e.show(name, cmp.Or(e.missing[name], "not looked for"))
+		}
 	}
-	if fails(err) {
-		return err
-	}
-	switch e.dialect().Window {
-	case dialect.WindowProps:
-		return e.windowOfSlots(ctx)
-	case dialect.WindowOllama:
-		return nil // see loaded
-	}
-	e.found.Window = max(e.model.Window, 0)
-	switch {
-	case err != nil:
-		e.addMissing(MissingWindow, err.Error())
-	case e.found.Window == 0:
-		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
-	}
-	return nil
-}
-
-// windowOfSlots reads the context of one request from llama.cpp's properties: the model card tells that of the model's
-// training.
-func (e *probeRun) windowOfSlots(ctx context.Context) error {
-	body, err := e.send(ctx, http.MethodGet, "/props", nil)
-	if err == nil {
-		e.model.Window, err = parseProps(body)
-	}
-	if fails(err) {
-		return err
-	}
-	if err != nil {
-		e.addMissing(MissingWindow, "/props: "+err.Error())
-	}
-	e.found.Window = e.model.Window
-	return nil
-}
-
-// loaded reads the context of a model that Ollama has loaded: the first answer has made it so.
-func (e *probeRun) loaded(ctx context.Context) error {
-	if e.dialect().Window != dialect.WindowOllama {
-		return nil
-	}
-	body, err := e.send(ctx, http.MethodGet, "/api/ps", nil)
-	if err == nil {
-		e.found.Window, err = parseLoaded(body, e.asker.model)
-	}
-	if fails(err) {
-		return err
-	}
-	switch {
-	case err != nil:
-		e.addMissing(MissingWindow, "/api/ps: "+err.Error())
-	case e.found.Window == 0:
-		e.addMissing(MissingWindow, "/api/ps lists the model without context_length")
-	}
+	e.found.Hazards, e.found.Evidence = sortedHazards(e.hazards), e.shown.sorted()
 	return nil
 }
 
 // ending asks for an answer that ends by itself soon. It is the first generated answer: an engine that cannot give one
 // is not probed.
 func (e *probeRun) ending(ctx context.Context) error {
-	a, err := e.ask(ctx, short[e.variant%len(short)], shortTokens, nil)
+	e.opened = short[e.variant%len(short)]
+	a, err := e.ask(ctx, e.opened, shortTokens, nil)
+	e.opening = a
 	refused, isRefusal := errors.AsType[*refusal](err)
 	switch {
 	case err != nil && (!isRefusal || fails(err)):
@@ -117,22 +67,34 @@ func (e *probeRun) ending(ctx context.Context) error {
 		e.addMissing(MissingIDs, e.noChat)
 		e.addMissing(MissingPromptIDs, e.noChat)
 		return nil
-	case len(a.ids) == 0 && e.dialect().Members.IDsInLogprobs:
-		e.addMissing(MissingIDs, "its logprobs come without ids")
 	case len(a.ids) == 0:
-		e.addMissing(MissingIDs, "it answers without token_ids")
-	case e.dialect().Members.WholeTokenIDs:
-		e.addMissing(MissingIDs, "it tells token_ids of answers in one piece alone, and drafts are streamed")
+		e.addMissing(MissingIDs, e.withoutIDs())
 	case a.tokens >= 0 && a.tokens != len(a.ids):
 		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
+	case e.dialect().Members.WholeTokenIDs:
+		e.addMissing(MissingIDs, "it tells token_ids of answers in one piece alone, and drafts are streamed")
 	default:
 		e.found.TokenIDs = true
+		e.showf(MissingIDs, "%d ids", len(a.ids))
 	}
 	if len(a.prompt) == 0 {
 		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
+	} else {
+		e.showf(MissingPromptIDs, "%d ids of the prompt", len(a.prompt))
 	}
 	e.ended(&a)
 	return nil
+}
+
+// withoutIDs says why the ids of answers are not known.
+func (e *probeRun) withoutIDs() string {
+	switch known := &e.dialect().Members; {
+	case known.IDsInLogprobs:
+		return "the entries of its logprobs have no id"
+	case !known.TokenIDs && !known.WholeTokenIDs:
+		return "the API of " + string(e.engine) + " tells no ids of answers"
+	}
+	return "it answers without token_ids"
 }
 
 // fold adds ids to a fingerprint, after their number.
@@ -160,6 +122,7 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 		e.ids = append(e.ids, ids...)
 	}
 	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	e.showf(MissingTokenizer, "%d ids of %d texts", len(e.ids), len(texts))
 	return nil
 }
 
@@ -186,6 +149,7 @@ func (e *probeRun) template(ctx context.Context) error {
 		fold(h, ids)
 	}
 	e.found.Template = hex.EncodeToString(h.Sum(nil))
+	e.showf(MissingTemplate, "the ids of %d chats", len(chats))
 	return nil
 }
 
@@ -197,25 +161,21 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 			break
 		}
 	}
-	member := "prompt"
-	switch e.dialect().Tokenize {
-	case dialect.TokenizeNone:
-		e.addMissing(MissingWords, cmp.Or(e.ofTexts.not, "there is no route that tells texts of ids"))
+	if e.dialect().Tokenize == dialect.TokenizeNone {
+		e.addMissing(MissingWords, "/detokenize: the API of "+string(e.engine)+" has no such route")
 		return nil
-	case dialect.TokenizeLlamaCpp:
-		member = "content"
 	}
-	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]})
-	if fails(err) {
+	ids := e.ids[:min(len(e.ids), 16)]
+	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": ids})
+	switch {
+	case fails(err):
 		return err
-	}
-	if err == nil {
-		_, err = parseText(body, "/detokenize", member)
-	}
-	if _, read := errors.AsType[*unreadable](err); read {
-		e.addMissing(MissingWords, err.Error())
-	} else if err != nil {
+	case err != nil:
 		e.addMissing(MissingWords, "/detokenize: "+err.Error())
+	case !parseWords(body, e.wordsName()):
+		e.addMissing(MissingWords, "the answer of /detokenize has no text")
+	default:
+		e.showf(MissingWords, "the text of %d ids", len(ids))
 	}
 	return nil
 }
@@ -243,14 +203,19 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 		e.found.TokenBytes = a.first.bytes
 		if !a.first.bytes {
 			e.addMissing(MissingBytes, "logprobs come without bytes")
+		} else {
+			e.show(MissingBytes, "logprobs with bytes")
 		}
 		e.found.TopLogprobs = min(k, a.first.listed)
 		if k > 0 && e.found.TopLogprobs == 0 {
 			why = fmt.Sprintf("asked for %d, it tells none", k)
 			continue
 		}
+		e.showf(MissingLogprobs, "logprobs with %d alternatives", e.found.TopLogprobs)
 		if k == 0 {
 			e.addMissing(MissingTop, why)
+		} else {
+			e.showf(MissingTop, "%d alternatives", e.found.TopLogprobs)
 		}
 		return nil
 	}
@@ -287,6 +252,8 @@ func (e *probeRun) temperature(ctx context.Context) error {
 		e.addMissing(MissingRaw, "the alternatives at two temperatures cannot be compared")
 	case !raw:
 		e.addMissing(MissingRaw, "they follow the request's temperature")
+	default:
+		e.show(MissingRaw, "the same gaps at temperatures 1 and 0.5")
 	}
 	return nil
 }
@@ -315,13 +282,14 @@ func follows(one, half map[string]float64) (raw, known bool) {
 	return is < 1.5*was, true
 }
 
-// longAnswer asks for the answer that later steps continue and score.
+// longAnswer asks for the answer that later steps continue and score. It is long only where it will be scored: a laptop's
+// processor generates five to twenty tokens a second, and a question has 30 s.
 func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" || !e.dialect().Members.IDPrompts {
-		return nil // it will neither be continued nor scored
+		return nil
 	}
 	question, maximum := long[e.variant%len(long)], longTokens
-	if !e.found.TokenIDs && !e.dialect().Members.WholeTokenIDs || len(e.dialect().Scoring) == 0 {
+	if len(e.opening.ids) == 0 || len(e.dialect().Scoring) == 0 {
 		maximum = 2 * continueTokens // there will be no ids to score, or no way to
 	}
 	a, err := e.ask(ctx, question, maximum, nil)
@@ -352,7 +320,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 		e.addMissing(MissingContinue, e.noChat)
 		return nil
 	case !e.dialect().Members.IDPrompts:
-		e.addMissing(MissingContinue, "engines of kind "+string(e.engine)+" take no ids as a prompt")
+		e.addMissing(MissingContinue, "the API of "+string(e.engine)+" takes no ids as a prompt")
 		return nil
 	case len(e.prompt) == 0:
 		e.addMissing(MissingContinue, "nothing tells the ids of a chat")
@@ -371,6 +339,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 		return nil
 	case same || at > 0 && a.tied(at):
 		e.found.Continues = true
+		e.showf(MissingContinue, "as in the chat, %d tokens", max(a.tokens, at))
 	default:
 		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
@@ -390,9 +359,10 @@ func (e *probeRun) continuation(ctx context.Context) error {
 func (e *probeRun) missingEnd() {
 	switch {
 	case len(e.found.EOS) > 0:
+		e.showf(MissingEOS, "%d", e.found.EOS)
 	case e.noChat != "":
 		e.addMissing(MissingEOS, e.noChat)
-	case !e.found.TokenIDs:
+	case !e.found.TokenIDs && len(e.opening.ids) == 0:
 		e.addMissing(MissingEOS, "the ids of answers are not told")
 	default:
 		e.addMissing(MissingEOS, fmt.Sprintf("no answer has ended by itself, in %d and %d tokens", shortTokens, longTokens))

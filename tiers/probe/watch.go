@@ -68,8 +68,8 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
-	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && (b.Life != c.Life || dialect.Of(b.Engine) != dialect.Of(c.Engine)) {
-		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life or kind
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && !c.of(b) {
+		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
 	}
 	select {
 	case <-ctx.Done():
@@ -96,7 +96,7 @@ func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
 	case set[at].Up && set[at].Life != w.lastBackend.Life:
 		return set[at], "its engine was restarted"
 	case set[at].Up && dialect.Of(set[at].Engine) != dialect.Of(w.lastBackend.Engine):
-		return set[at], "its engine is another kind than it was asked as" // not known yet is vLLM's kind
+		return set[at], "its engine is of another kind than was thought"
 	case now.Before(w.due):
 		return b, ""
 	case w.fails > 0:
@@ -140,8 +140,9 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	} else if w.pool.Optional != nil && !w.pool.Optional() {
 		e.closed = "its pool is too full to be asked, or scoring there is closed for a while"
 	}
-	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
+	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.of(b) {
 		e.found.EOS = slices.Clone(was.EOS) // not every probe sees an end
+		e.before = was
 	}
 	err := e.run(within)
 	if ctx.Err() != nil {
@@ -153,7 +154,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	now := w.services.now()
 	w.lastBackend, w.model, w.modelsAt = b, e.model, now
 	w.tries++
-	e.found.At, e.found.Backend, e.found.Life, e.found.Engine = now, b.ID, b.Life, b.Engine
+	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
 	w.schedule(&e, err, now)
 	was := w.capabilities.Load()
 	is := settle(was, &e, err, w.pool.Backends())
@@ -198,7 +199,7 @@ func settle(was *Capabilities, e *probeRun, err error, set []Backend) *Capabilit
 	good := was != nil && !was.At.IsZero()
 	if good {
 		at := find(set, was.Backend)
-		good = at >= 0 && set[at].Life == was.Life
+		good = at >= 0 && was.of(set[at])
 	}
 	if err == nil {
 		is := e.found
@@ -215,7 +216,12 @@ func settle(was *Capabilities, e *probeRun, err error, set []Backend) *Capabilit
 		kept.Failed = err.Error()
 		return &kept
 	}
-	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Model: e.found.Model, Spent: e.found.Spent, Failed: err.Error()}
+	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Engine: e.found.Engine, Model: e.found.Model, Spent: e.found.Spent, Failed: err.Error()}
+}
+
+// of reports whether c is of the life that a backend's engine is in, by the rules of its kind.
+func (c *Capabilities) of(b Backend) bool {
+	return c.Life == b.Life && dialect.Of(c.Engine) == dialect.Of(b.Engine)
 }
 
 // unlike reports whether two cards say different things of an engine. How they say it, and
@@ -230,11 +236,14 @@ func unlike(a, b *Capabilities) bool {
 		for _, m := range c.Missing {
 			list = append(list, m.Name)
 		}
+		for _, h := range c.Hazards {
+			list = append(list, h.Name)
+		}
 		return list
 	}
-	return a.Engine != b.Engine || a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
+	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
 		a.RawLogprobs != b.RawLogprobs || a.Processed != b.Processed || a.Plain != b.Plain || a.ScoreTop != b.ScoreTop || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
-		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues ||
+		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues || a.Thinks != b.Thinks ||
 		math.Abs(a.SelfAgreement-b.SelfAgreement) > moved || math.Abs(a.SelfAgreementTol-b.SelfAgreementTol) > moved ||
 		(a.Failed == "") != (b.Failed == "") || !slices.Equal(what(a), what(b))
 }
@@ -253,12 +262,16 @@ func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		missing = append(missing, strings.Join(reasons[reason], ", ")+": "+reason)
 	}
+	var hazards []string
+	for _, h := range is.Hazards {
+		hazards = append(hazards, h.Name+": "+h.Reason)
+	}
 	event, text := w.services.log.Info(), "engines were probed"
 	if is.Failed != "" {
 		event, text = w.services.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
 	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("engine", string(is.Engine)).Str("why", why).Dur("took", took).
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
 		Str("scoring", string(is.Scoring)).Bool("continues", is.Continues).Int("window", is.Window).
-		Float64("self_agreement", is.SelfAgreement).Strs("missing", missing).Msg(text)
+		Float64("self_agreement", is.SelfAgreement).Strs("missing", missing).Strs("hazards", hazards).Msg(text)
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 func TestWhoIsProbedAndWhen(t *testing.T) {
@@ -13,6 +15,7 @@ func TestWhoIsProbedAndWhen(t *testing.T) {
 	a, b, c := Backend{ID: "a", Up: true, Life: 1}, Backend{ID: "b", Up: true, Life: 1}, Backend{ID: "c", Up: true, Life: 1}
 	down := func(b Backend) Backend { b.Up = false; return b }
 	reborn := func(b Backend) Backend { b.Life++; return b }
+	kind := func(b Backend, k dialect.Kind) Backend { b.Engine = k; return b }
 	early, late := now.Add(time.Second), now.Add(-time.Second)
 	for _, tc := range []struct {
 		what string
@@ -31,6 +34,10 @@ func TestWhoIsProbedAndWhen(t *testing.T) {
 		{"restarted, and not up yet", &watch{lastBackend: b, due: early}, []Backend{a, down(reborn(b)), c}, ""},
 		{"restarted while another is to be tried", &watch{lastBackend: b, due: early, fails: 2}, []Backend{a, reborn(b), c}, "b"},
 		{"another was restarted", &watch{lastBackend: b, due: early}, []Backend{a, b, reborn(c)}, ""},
+		{"another kind than was thought", &watch{lastBackend: b, due: early}, []Backend{a, kind(b, dialect.Ollama), c}, "b"},
+		{"the kind that was thought", &watch{lastBackend: b, due: early}, []Backend{a, kind(b, dialect.VLLM), c}, ""},
+		{"another kind, and it is down", &watch{lastBackend: b, due: early}, []Backend{a, down(kind(b, dialect.Ollama)), c}, ""},
+		{"another's kind is known", &watch{lastBackend: b, due: early}, []Backend{a, b, kind(c, dialect.Ollama)}, ""},
 		{"gone", &watch{lastBackend: b, due: early}, []Backend{a, c}, "a"},
 		{"failed, and it is not time", &watch{lastBackend: b, due: early, fails: 1}, []Backend{a, b, c}, ""},
 		{"failed: the next", &watch{lastBackend: b, due: late, fails: 1}, []Backend{a, b, c}, "c"},
@@ -87,10 +94,11 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 	other := Capabilities{At: at, Backend: "a", Life: 1, Tokenizer: "u"}
 	set := []Backend{{ID: "a", Life: 1, Up: true}, {ID: "b", Life: 1, Up: true}}
 	reborn := []Backend{{ID: "a", Life: 2, Up: true}}
+	turned := []Backend{{ID: "a", Life: 1, Up: true, Engine: dialect.Ollama}}
 	if c := settle(&was, &probeRun{found: Capabilities{Backend: "b", Life: 1}}, broken, set); c.Scoring != "completions" || c.Backend != "a" || c.Failed != "broken" {
 		t.Errorf("another backend failed: %+v", c)
 	}
-	for what, set := range map[string][]Backend{"restarted": reborn, "gone": set[1:]} {
+	for what, set := range map[string][]Backend{"restarted": reborn, "of another kind": turned, "gone": set[1:]} {
 		if c := settle(&was, &probeRun{found: Capabilities{Backend: "a", Life: 2}}, broken, set); c.Scoring != "" || c.Failed != "broken" || !c.At.IsZero() {
 			t.Errorf("%s: %+v", what, c)
 		}
@@ -122,6 +130,8 @@ func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
 		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
 		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
 		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},
+		"a hazard":        {func(c *Capabilities) { c.Hazards = []Hazard{{HazardShortContext, "x"}} }, true},
+		"thoughts":        {func(c *Capabilities) { c.Thinks = true }, true},
 		"an end":          {func(c *Capabilities) { c.EOS = []int32{1} }, true},
 	} {
 		other := base

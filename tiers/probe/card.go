@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// modelCard is what an engine tells of one model. Two cards are equal where they tell the same.
+type modelCard struct {
+	ID      string
+	Root    string
+	Parent  string
+	Aliases string // one a line
+	Window  int    // context length of a request, tokens; 0: not told
+	Trained int    // context length that the model was made for; 0: not told
+}
+
+// parseCards reads an answer of /v1/models. The error is an *unreadable.
+func parseCards(body []byte) ([]modelCard, error) {
+	var w struct {
+		Data []struct {
+			ID      string          `json:"id"`
+			Root    string          `json:"root"`
+			Parent  string          `json:"parent"`
+			Window  int             `json:"max_model_len"`
+			Aliases json.RawMessage `json:"aliases"` // llama.cpp's, and meta
+			Meta    json.RawMessage `json:"meta"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
+	}
+	cards := make([]modelCard, len(w.Data))
+	for i, d := range w.Data {
+		var aliases []string
+		_ = json.Unmarshal(d.Aliases, &aliases) // of another shape there are none
+		var meta struct {
+			Trained int `json:"n_ctx_train"`
+		}
+		_ = json.Unmarshal(d.Meta, &meta)
+		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: d.Window, Trained: max(meta.Trained, 0)}
+	}
+	return cards, nil
+}
+
+// cardOf returns where the card of a model is, or −1. A card that has the very name comes first.
+func cardOf(cards []modelCard, model string) int {
+	if at := slices.IndexFunc(cards, func(c modelCard) bool { return c.ID == model }); at >= 0 {
+		return at
+	}
+	return slices.IndexFunc(cards, func(c modelCard) bool {
+		return sameName(model, c.ID) || c.Aliases != "" && slices.Contains(strings.Split(c.Aliases, "\n"), model)
+	})
+}
+
+// parseModels reads the card of a model from an answer of /v1/models. The error is an *unreadable.
+func parseModels(body []byte, model string) (modelCard, error) {
+	cards, err := parseCards(body)
+	if err != nil {
+		return modelCard{}, err
+	}
+	return pickCard(cards, model)
+}
+
+func pickCard(cards []modelCard, model string) (modelCard, error) {
+	at := cardOf(cards, model)
+	if at < 0 {
+		return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
+	}
+	return cards[at], nil
+}
+
+// snapshot is how hosts name a dated version of a model: gpt-4o-2024-08-06.
+var snapshot = regexp.MustCompile(`^-\d{4}[-0-9]*$`)
+
+// sameName reports whether two names are of one model: a file and its name, a name with and without the tag that Ollama
+// adds, a name and its dated version.
+func sameName(a, b string) bool {
+	a, b = strings.TrimSuffix(a, ":latest"), strings.TrimSuffix(b, ":latest")
+	if a == b || strings.HasPrefix(b, a) && a != "" && snapshot.MatchString(b[len(a):]) {
+		return true
+	}
+	x, inA := stem(a)
+	y, inB := stem(b)
+	return x == y && x != "" && !(inA && inB)
+}
+
+// stem is the last element of a path without .gguf; path reports whether there was more.
+func stem(name string) (last string, path bool) {
+	at := strings.LastIndexAny(name, `/\`)
+	return strings.TrimSuffix(name[at+1:], ".gguf"), at >= 0
+}
+
+// sameModel reports whether an engine that was asked for one name and tells another means the same model.
+func sameModel(cards []modelCard, asked, told string) bool {
+	if told == "" || sameName(asked, told) {
+		return true
+	}
+	i, j := cardOf(cards, asked), cardOf(cards, told)
+	return i >= 0 && j >= 0 && (i == j || cards[i].Root != "" && cards[i].Root == cards[j].Root)
+}
+
+// parseProps reads the context length of a request from an answer of llama.cpp's /props. The error is an *unreadable.
+func parseProps(body []byte) (int, error) {
+	var w struct {
+		Settings struct {
+			Window int `json:"n_ctx"`
+		} `json:"default_generation_settings"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return 0, &unreadable{"the answer of /props cannot be read: " + line(err.Error())}
+	}
+	if w.Settings.Window <= 0 {
+		return 0, &unreadable{"/props tells no n_ctx"}
+	}
+	return w.Settings.Window, nil
+}
+
+// parseLoaded reads an answer of Ollama's /api/ps: whether a model is in memory, and with which context length; 0 is not
+// told. The error is an *unreadable.
+func parseLoaded(body []byte, model string) (window int, loaded bool, err error) {
+	var w struct {
+		Models []struct {
+			Name   string `json:"name"`
+			Model  string `json:"model"`
+			Window int    `json:"context_length"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return 0, false, &unreadable{"the answer of /api/ps cannot be read: " + line(err.Error())}
+	}
+	for _, m := range w.Models {
+		if sameName(model, m.Name) || sameName(model, m.Model) {
+			return max(m.Window, 0), true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// parseTrained reads the context length that a model was made for from an answer of Ollama's /api/show; 0 is not told.
+func parseTrained(body []byte) int {
+	var w struct {
+		Info map[string]json.RawMessage `json:"model_info"`
+	}
+	if json.Unmarshal(body, &w) != nil {
+		return 0
+	}
+	longest := 0.0
+	for name, raw := range w.Info {
+		var n float64
+		if strings.HasSuffix(name, ".context_length") && json.Unmarshal(raw, &n) == nil {
+			longest = max(longest, n)
+		}
+	}
+	return int(min(longest, math.MaxInt32))
+}

@@ -1,0 +1,62 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dialect"
+)
+
+// probedAs probes an engine at a URL as one of a kind.
+func probedAs(t *testing.T, a asker) *Capabilities {
+	t.Helper()
+	a.transport, a.timeout = transport(t), 20*time.Second
+	e := &probeRun{asker: &a}
+	if err := e.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &e.found
+}
+
+// A laptop may generate five tokens a second, and a question has 30 s.
+func TestAnEngineThatCannotScoreIsAskedForNoLongAnswer(t *testing.T) {
+	for _, kind := range []dialect.Kind{dialect.LlamaCpp, dialect.Ollama, dialect.OpenAI} {
+		f := &wire{kind: kind, window: 4096}
+		f.probed(t)
+		for _, q := range f.bodies {
+			if n, _ := q["max_tokens"].(float64); n > shortTokens && q["stream"] != true {
+				t.Errorf("%s: %v tokens for %v", kind, n, q["messages"])
+			}
+		}
+	}
+}
+
+// Its prompts' ids come with answers in one piece, as its /tokenize does not take chats; streams of chats tell none.
+func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
+	s := engine(t, vllmsim.Options{Seed: 3, SGLang: true})
+	was, is := probedAs(t, asker{url: s.URL(), model: "sim"}), probedAs(t, asker{url: s.URL(), model: "sim", engine: dialect.SGLang})
+	if is.Template == "" || is.Template != was.Template || is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring ||
+		is.SelfAgreement != was.SelfAgreement || !is.Continues || len(is.EOS) != 1 {
+		t.Errorf("was %+v, is %+v", was, is)
+	}
+	if whats(is) != MissingIDs+" "+MissingTokenize || is.TokenIDs {
+		t.Errorf("missing %+v", is.Missing)
+	}
+}
+
+func TestALatePriorityIsALowOneWhereAHighOneIsEarlier(t *testing.T) {
+	late := int64(10)
+	for kind, want := range map[dialect.Kind]any{dialect.VLLM: 10.0, dialect.SGLang: -10.0, dialect.LlamaCpp: nil, dialect.Ollama: nil, dialect.OpenAI: nil} {
+		f := &wire{kind: kind, window: 4096, listed: "m"}
+		probedAs(t, asker{url: f.start(t), model: "m", engine: kind, priority: &late})
+		for _, q := range f.bodies {
+			if q["priority"] != want {
+				t.Errorf("%s: priority %v, not %v: %v", kind, q["priority"], want, q)
+			}
+		}
+		if len(f.bodies) < 5 {
+			t.Errorf("%s: %d requests", kind, len(f.bodies))
+		}
+	}
+}
