@@ -12,13 +12,14 @@ type EngineView struct {
 	SelfAgreement float64 `json:"self_agreement"` // share of its own greedy answer that it confirms when it scores it
 
 	Missing       []UnavailableView `json:"missing"`
+	Hazards       []UnavailableView `json:"hazards"`                  // what goes wrong there although it answers
 	Failed        string            `json:"failed,omitempty"`         // why the last probe failed
 	ScoringClosed string            `json:"scoring_closed,omitempty"` // why scoring is paused there
 	SecondsLeft   float64           `json:"seconds_left,omitempty"`   // until scoring is tried again
 }
 
-// UnavailableView is a capability that an engine lacks, with the observation that shows it; or a mode that a
-// route's engines do not allow, with the reason.
+// UnavailableView is a capability that an engine lacks, or a hazard that it has, with the observation that shows it; or a
+// mode that a route's engines do not allow, with the reason.
 type UnavailableView struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`

@@ -187,6 +187,9 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		for _, m := range e.Missing {
 			t.Add("", "missing "+m.Name+": "+m.Reason)
 		}
+		for _, h := range e.Hazards {
+			t.Add("", "HAZARD "+h.Name+": "+h.Reason)
+		}
 		if e.Failed != "" {
 			t.Add("", "the last probe failed: "+e.Failed)
 		}

@@ -5,6 +5,7 @@ package dialect
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -108,11 +109,12 @@ type Members struct {
 	IDPrompts     bool // /v1/completions takes ids as its prompt
 	OnlyMaxTokens bool // it ignores or refuses max_completion_tokens
 	CacheSalt     bool // cache_salt
-	Priority      bool // priority; a lower one is earlier
-	HighFirst     bool // of priorities a higher one is earlier
+	Priority      bool // priority
 	TemplateArgs  bool // chat_template_kwargs
 	Sampling      bool // top_k, min_p and repetition_penalty
 	UsageSoFar    bool // stream_options.continuous_usage_stats
+	Strict        bool // it may refuse members that OpenAI's API does not have
+	HighFirst     bool // a higher priority is earlier; with vLLM a lower one is
 }
 
 // Continue says how an unfinished answer of a chat is continued by its text.
@@ -145,7 +147,7 @@ func (d *Dialect) EnginePriority(p *int64) *int64 {
 	case p == nil || !d.Members.Priority:
 		return nil
 	case d.Members.HighFirst:
-		turned := -*p
+		turned := -max(*p, -math.MaxInt64)
 		return &turned
 	}
 	return p

@@ -156,6 +156,7 @@ type Judge struct {
 	Terms
 	Request *openai.Request
 	Answer  []byte
+	Thinks  bool     // the engine thinks before it answers unless it is told not to
 	Into    *float64 // log odds of yes to no, in nats
 }
 

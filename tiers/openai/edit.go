@@ -1,6 +1,10 @@
 package openai
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/foregate/foregate/tiers/fields"
+)
 
 // Edit sets a top-level field to a raw JSON value, or deletes it if the value is nil.
 type Edit struct {
@@ -44,6 +48,36 @@ func (r *Request) splice(p *Pieces, edits []Edit) {
 
 func edited(edits []Edit, name string) bool {
 	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name })
+}
+
+// AppendDrops appends an edit that deletes each forwarded field whose name is not kept.
+func (r *Request) AppendDrops(edits []Edit, kept func(name string) bool) []Edit {
+	for i := range r.members {
+		if m := &r.members[i]; !m.drop && !kept(m.name) {
+			edits = append(edits, Edit{Name: m.name})
+		}
+	}
+	return edits
+}
+
+// KwargsWithoutThinking returns the request's arguments of the chat template with those that turn thinking off in
+// place of its own.
+func (r *Request) KwargsWithoutThinking() []byte {
+	out := []byte{'{'}
+	if m, ok := r.member(fields.Kwargs); ok && !m.drop && m.value.Of(r.Body)[0] == '{' {
+		var in cursor
+		in.reset(m.value.Of(r.Body))
+		for name := range in.object() {
+			key := string(name)
+			raw, _ := in.value()
+			if key == "enable_thinking" || key == "thinking" || in.err != nil {
+				continue
+			}
+			out = append(quote(out, key), ':')
+			out = append(append(out, raw...), ',')
+		}
+	}
+	return append(out, `"enable_thinking":false}`...)
 }
 
 // Extended returns the messages array plus an assistant message with this text: the request for a

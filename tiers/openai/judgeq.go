@@ -16,32 +16,47 @@ const judgeTop = "5"
 // judge, because it could change the judge's single token: stop strings, tools, formats and penalties.
 var judged = []string{"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs"}
 
-// JudgeBody appends a chat that asks the model whether the answer to the request is good: its messages, the
-// answer, and the question, for [Chat]'s path; read the answer with [ParseJudge]. A completion's prompt is
-// the chat's only message. A nil priority and an empty salt are not sent.
-func JudgeBody(dst []byte, r *Request, model string, answer []byte, salt string, priority *int64) []byte {
+// JudgeQuestion asks a model whether the answer to a request is good.
+type JudgeQuestion struct {
+	Model    string
+	Request  *Request
+	Answer   []byte
+	Salt     string // "" is not sent
+	Priority *int64 // nil is not sent
+	Set      []Edit // members in place of the request's: how an engine is told not to think first
+	Plain    bool   // the request's arguments of the chat template are not sent
+}
+
+// Body appends the question as a chat: the request's messages, the answer, and the question, for [Chat]'s path; read the
+// answer with [ParseJudge]. A completion's prompt is the chat's only message.
+func (q *JudgeQuestion) Body(dst []byte) []byte {
+	r := q.Request
 	dst = append(dst, `{"model":`...)
-	dst = quote(dst, model)
+	dst = quote(dst, q.Model)
 	dst = append(dst, `,"messages":`...)
 	if r.Kind == Chat {
-		with := r.Extended(answer)
+		with := r.Extended(q.Answer)
 		dst = append(dst, with[:len(with)-1]...)
 	} else {
 		dst = append(dst, `[{"role":"user","content":`...)
 		dst = quote(dst, r.Text())
 		dst = append(dst, `},{"role":"assistant","content":`...)
-		dst = quote(dst, answer)
+		dst = quote(dst, q.Answer)
 		dst = append(dst, '}')
 	}
 	dst = append(dst, `,{"role":"user","content":"`+judgeQuestion+`"}]`...)
 	for _, name := range judged {
-		if m, ok := r.member(name); ok && !m.drop && r.Kind == Chat {
+		if m, ok := r.member(name); ok && !m.drop && !q.Plain && r.Kind == Chat && !edited(q.Set, name) {
 			dst = append(dst, ',')
 			dst = append(dst, m.whole.Of(r.Body)...)
 		}
 	}
+	for _, e := range q.Set {
+		dst = append(quote(append(dst, ','), e.Name), ':')
+		dst = append(dst, e.Value...)
+	}
 	dst = append(dst, `,"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":`+judgeTop+`,"stream":false`...)
-	return appendScheduling(dst, "cache_salt", salt, priority)
+	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }
 
 // ParseJudge reads the judge's confidence that an answer is good, from the alternatives of its single token:

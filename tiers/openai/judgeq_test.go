@@ -24,7 +24,7 @@ func TestAJudgeIsAskedAboutTheAnswerAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(JudgeBody([]byte("x"), r, `m"1`, []byte("It is \"4\".\n"), "ours", &low))
+	got := string((&JudgeQuestion{Model: `m"1`, Request: r, Answer: []byte("It is \"4\".\n"), Salt: "ours", Priority: &low}).Body([]byte("x")))
 	want := `x{"model":"m\"1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"2+2?"} ,{"role":"assistant","content":"It is \"4\".\n"},` +
 		`{"role":"user","content":"Is the previous answer correct, complete and in the requested format? Answer yes or no."}],"chat_template_kwargs":{"enable_thinking":false},` +
 		`"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5,"stream":false,"cache_salt":"ours","priority":4}`
@@ -45,7 +45,7 @@ func TestAJudgeOfACompletionIsAskedInAChat(t *testing.T) {
 		Messages []struct{ Role, Content string }
 		Stop     any
 	}
-	if err := json.Unmarshal(JudgeBody(nil, r, "m", []byte("upon"), "", nil), &got); err != nil {
+	if err := json.Unmarshal((&JudgeQuestion{Model: "m", Request: r, Answer: []byte("upon"), Salt: "", Priority: nil}).Body(nil), &got); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Messages) != 3 || got.Messages[0].Content != "Once ü" || got.Messages[1].Role != "assistant" || got.Messages[1].Content != "upon" || got.Stop != nil {
@@ -113,7 +113,7 @@ func FuzzJudgeBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := JudgeBody(nil, r, "m", answer, salt, nil)
+		out := (&JudgeQuestion{Model: "m", Request: r, Answer: answer, Salt: salt, Priority: nil}).Body(nil)
 		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
 		if err != nil {
 			t.Fatalf("%s: %v", out, err)

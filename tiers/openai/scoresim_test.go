@@ -146,7 +146,7 @@ func TestAJudgeSaysOneTokenAndFiveAlternativesWhateverTheRequestWanted(t *testin
 			}
 		}
 	}
-	body := askSim(t, s, Chat.Path(), JudgeBody(nil, r, "sim", []byte("It is 4."), "s", nil))
+	body := askSim(t, s, Chat.Path(), (&JudgeQuestion{Model: "sim", Request: r, Answer: []byte("It is 4."), Salt: "s", Priority: nil}).Body(nil))
 	if err := json.Unmarshal(body, &answer); err != nil {
 		t.Fatal(err)
 	}

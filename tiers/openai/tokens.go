@@ -6,10 +6,11 @@ import (
 	"strconv"
 )
 
-// TokenizePath and DetokenizePath convert text to an engine's ids and back (vLLM).
+// TokenizePath and DetokenizePath convert text to an engine's ids and back; TemplatePath renders a chat (llama.cpp).
 const (
 	TokenizePath   = "/tokenize"
 	DetokenizePath = "/detokenize"
+	TemplatePath   = "/apply-template"
 )
 
 // TokenizeText is the body that requests the ids of a text, without the tokens that begin a prompt.
@@ -33,6 +34,24 @@ func (r *Request) TokenizePrompt(model string) []byte {
 		}
 	}
 	return append(b, `,"add_generation_prompt":true}`...)
+}
+
+// TokenizeContent is the body that requests the ids of a text from llama.cpp; begins adds the tokens that begin a prompt.
+// Names of special tokens in the text become these tokens, as with vLLM.
+func TokenizeContent(text []byte, begins bool) []byte {
+	b := quote(append(make([]byte, 0, len(text)+96), `{"content":`...), text)
+	return append(strconv.AppendBool(append(b, `,"add_special":`...), begins), `,"parse_special":true}`...)
+}
+
+// ApplyTemplate is the body that requests the text of a chat's prompt from llama.cpp.
+func (r *Request) ApplyTemplate() []byte {
+	b := append(append(make([]byte, 0, len(r.Body)+32), `{"messages":`...), r.Raw("messages")...)
+	for _, name := range [...]string{"tools", "chat_template_kwargs"} {
+		if raw := r.Raw(name); raw != nil && (name != "tools" || r.Tools) {
+			b = append(append(b, `,"`+name+`":`...), raw...)
+		}
+	}
+	return append(b, '}')
 }
 
 // Rendered reports whether the request has fields about rendering its prompt that TokenizePrompt cannot pass
@@ -93,13 +112,14 @@ func Detokenize(model string, ids []int32) []byte {
 	return append(b, "]}"...)
 }
 
-// ParseText reads the answer to a Detokenize.
+// ParseText reads the answer to a Detokenize, or to an ApplyTemplate: vLLM's /detokenize and llama.cpp's /apply-template
+// call the text "prompt", llama.cpp's /detokenize "content".
 func ParseText(body []byte) (text []byte, err error) {
 	var in cursor
 	in.resetLenient(body)
 	found := false
 	for name := range in.object() {
-		is := string(name) == "prompt" && in.kind() == '"'
+		is := (string(name) == "prompt" || string(name) == "content") && in.kind() == '"'
 		raw, _ := in.value()
 		if is && in.err == nil {
 			text, found = unquote(nil, raw), true

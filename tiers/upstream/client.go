@@ -54,6 +54,24 @@ func (c *Client) Close() {
 
 // Open implements [engine.Upstream].
 func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
+	if prompt, is := tokenizesInTwo(a); is {
+		render := applyTemplate{prompt: prompt}
+		first := *a
+		first.Call = &render
+		rendered, err := c.openOne(ctx, &first)
+		if err != nil {
+			return nil, err
+		}
+		rendered.Close()
+		second := *a
+		second.Call, second.Sent = &tokenizeRendered{text: render.into, into: prompt.Into}, nil
+		a = &second
+	}
+	return c.openOne(ctx, a)
+}
+
+// openOne makes one exchange.
+func (c *Client) openOne(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
 	s, x := c.stream(a)
 	if f := x.open(ctx, s); f != nil {
 		return nil, f

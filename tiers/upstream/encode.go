@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -16,56 +18,64 @@ const (
 	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
 )
 
-// encode returns the path and the body of a call, for engines of a dialect.
-func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Pieces) {
+// errNoContinuation says that an engine of this kind does not continue the text of an assistant's message.
+var errNoContinuation = errors.New("this kind of engine does not continue a given text of an answer")
+
+// encoder writes calls for engines of a dialect.
+type encoder struct{ *dialect.Dialect }
+
+// encode returns the path and the body of a call, for engines of a dialect. The error says that such engines cannot be
+// asked for it.
+func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Pieces, err error) {
+	e := encoder{d}
 	switch c := call.(type) {
 	case *engine.Relay:
-		return c.Request.Kind.Path(), relayBody(c)
+		return c.Request.Kind.Path(), e.relayBody(c), nil
 	case *engine.Draft:
-		return c.Request.Kind.Path(), draftBody(c)
+		return c.Request.Kind.Path(), e.draftBody(c), nil
 	case *engine.DraftWhole:
-		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms,
-			set("return_token_ids", "true"), set("logprobs", "true"), set("top_logprobs", "5"))
+		edits := append(e.idEdits(), set("logprobs", "true"), set("top_logprobs", "5"))
+		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, edits...), nil
 	case *engine.Answer:
-		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms)
+		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
 	case *engine.FirstBlock:
-		return c.Request.Kind.Path(), firstBlockBody(c)
+		return c.Request.Kind.Path(), e.firstBlockBody(c), nil
 	case *engine.DraftListed:
-		return c.Request.Kind.Path(), listedBody(c)
+		return c.Request.Kind.Path(), e.listedBody(c), nil
 	}
-	path, own := encodeOwn(call)
-	return path, openai.PiecesOf(own)
+	path, own, err := e.encodeOwn(call)
+	return path, openai.PiecesOf(own), err
 }
 
 // encodeOwn returns the path and the body of a call that is not a client's request with other members.
-func encodeOwn(call engine.Call) (path string, body []byte) {
+func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err error) {
 	switch c := call.(type) {
 	case *engine.ContinueIDs:
-		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs),
-			`,"stream":true,"return_token_ids":true,"stream_options":`+countedStream+`}`...)
+		b := append(e.idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs), `,"stream":true`...)
+		return openai.Completion.Path(), append(e.askIDs(b), `,"stream_options":`+e.usage(true)+`}`...), nil
 	case *engine.ContinueText:
-		return c.Request.Kind.Path(), textBody(c)
+		body, err = e.textBody(c)
+		return c.Request.Kind.Path(), body, err
 	case *engine.NextBlock:
-		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs), `,"return_token_ids":true}`...)
+		return openai.Completion.Path(), append(e.askIDs(e.idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs)), '}'), nil
 	case *engine.Draws:
-		return openai.Completion.Path(), fmt.Appendf(idsBody(c.Request, &c.Terms, 1, c.PromptIDs, c.IDs),
-			`,"n":%d,"logprobs":1,"return_token_ids":true,"return_tokens_as_token_ids":true}`, c.N)
+		b := fmt.Appendf(e.idsBody(c.Request, &c.Terms, 1, c.PromptIDs, c.IDs), `,"n":%d,"logprobs":1`, c.N)
+		if e.Members.TokenIDs {
+			b = append(b, `,"return_token_ids":true,"return_tokens_as_token_ids":true`...)
+		}
+		return openai.Completion.Path(), append(b, '}'), nil
 	case *engine.Score:
-		return c.Question.Path(), c.Question.Body(nil)
+		q := e.question(c.Question)
+		return q.Path(), q.Body(nil), nil
 	case *engine.ScoreListed:
-		return c.Question.Path(), c.Question.Body(nil)
+		q := e.question(c.Question)
+		return q.Path(), q.Body(nil), nil
 	case *engine.Judge:
-		return openai.Chat.Path(), openai.JudgeBody(nil, c.Request, c.Model, c.Answer, c.Salt, c.Priority)
-	case *engine.TokenizeText:
-		return openai.TokenizePath, openai.TokenizeText(c.Model, c.Text)
-	case *engine.TokenizePrompt:
-		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model)
-	case *engine.Detokenize:
-		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
+		return openai.Chat.Path(), e.judgeBody(c), nil
 	case *engine.Forward:
-		return c.Path, c.Body
+		return c.Path, c.Body, nil
 	}
-	panic(fmt.Sprintf("upstream: no such call: %T", call))
+	return e.encodeTokens(call)
 }
 
 // set sets a member of a request to a JSON value.
@@ -97,47 +107,25 @@ func fraction(name string, f float64) openai.Edit {
 	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
 }
 
-// termEdits are the edits for the terms of a call.
-func termEdits(t *engine.Terms) []openai.Edit { return appendTermEdits(make([]openai.Edit, 0, 16), t) }
-
-// appendTermEdits appends the edits for the terms of a call. Their values are parts of one allocation.
-func appendTermEdits(edits []openai.Edit, t *engine.Terms) []openai.Edit {
-	values := openai.AppendQuote(make([]byte, 0, len(t.Model)+len(t.Salt)+4), t.Model)
-	n := len(values)
-	edits = append(edits, openai.Edit{Name: "model", Value: values[:n:n]})
-	if t.Salt != "" {
-		values = openai.AppendQuote(values, t.Salt)
-		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
-	}
-	if t.Priority != nil {
-		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *t.Priority, 10)})
-	}
-	return edits
-}
-
-// streamEdits request a stream without stop strings.
-func streamEdits(t *engine.Terms, options openai.Edit) []openai.Edit {
-	return append(termEdits(t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
-}
-
-func relayBody(c *engine.Relay) openai.Pieces {
+// relayBody passes a request on with the terms of the call.
+func (e encoder) relayBody(c *engine.Relay) openai.Pieces {
 	var room [4]openai.Edit
-	edits := appendTermEdits(room[:0], &c.Terms)
-	if c.Request.Stream && !c.Request.IncludeUsage {
+	edits := e.appendTermEdits(room[:0], c.Request, &c.Terms)
+	if c.Request.Stream && (!c.Request.IncludeUsage || e.Members.Strict) {
 		edits = append(edits, usageLast)
 	}
 	return c.Request.Splice(edits...)
 }
 
-func draftBody(c *engine.Draft) openai.Pieces {
+func (e encoder) draftBody(c *engine.Draft) openai.Pieces {
 	options, scores := usageLast, draftChat
-	if c.Counted {
+	if c.Counted && e.Members.UsageSoFar {
 		options = usageSoFar
 	}
 	if c.Request.Kind == openai.Completion {
 		scores = draftPrompt
 	}
-	edits := append(streamEdits(&c.Terms, options), withIDs)
+	edits := append(e.streamEdits(c.Request, &c.Terms, options), e.idEdits()...)
 	return c.Request.Splice(append(edits, scores...)...)
 }
 
@@ -149,14 +137,14 @@ func logprobs(kind openai.Kind, top int) []openai.Edit {
 	return []openai.Edit{set("logprobs", "true"), number("top_logprobs", top)}
 }
 
-func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
-	edits := append(termEdits(t), set("stream", "false"), drop("stream_options"))
+func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
+	edits := append(e.termEdits(r, t), set("stream", "false"), drop("stream_options"))
 	return r.Splice(append(edits, more...)...)
 }
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
-func textBody(c *engine.ContinueText) []byte {
-	edits := streamEdits(&c.Terms, usageSoFar)
+func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
+	edits := e.streamEdits(c.Request, &c.Terms, set("stream_options", e.usage(true)))
 	if c.MaxTokens > 0 {
 		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
 	}
@@ -165,29 +153,43 @@ func textBody(c *engine.ContinueText) []byte {
 	case c.Request.Kind == openai.Completion:
 		prompt := append(c.Request.Text(), c.Text...)
 		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
-	default:
+	case e.Continue == dialect.ContinueFlags:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)},
 			set("add_generation_prompt", "false"), set("continue_final_message", "true"))
+	case e.Continue == dialect.ContinuePrefill:
+		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)})
+		if e.Thinking == dialect.ThinkingTemplate { // llama.cpp refuses to continue a message of a model that may think first
+			edits = append(edits, e.unthinking(c.Request)...)
+		}
+	default:
+		return nil, errNoContinuation
 	}
-	return c.Request.Apply(nil, edits...)
+	return c.Request.Apply(nil, edits...), nil
 }
 
-func firstBlockBody(c *engine.FirstBlock) openai.Pieces {
-	return wholeBody(c.Request, &c.Terms, drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
-		number("max_tokens", c.MaxTokens), set("return_token_ids", "true"))
+func (e encoder) firstBlockBody(c *engine.FirstBlock) openai.Pieces {
+	edits := append([]openai.Edit{drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
+		number("max_tokens", c.MaxTokens)}, e.idEdits()...)
+	if e.Members.IDsInLogprobs {
+		edits = append(edits, logprobs(c.Request.Kind, 1)...)
+	}
+	return e.wholeBody(c.Request, &c.Terms, edits...)
 }
 
 // listedBody sets every sampling field explicitly, so that no default of the engine changes the distribution.
-func listedBody(c *engine.DraftListed) openai.Pieces {
-	edits := append(termEdits(&c.Terms), set("stream", "false"), drop("stream_options"),
+func (e encoder) listedBody(c *engine.DraftListed) openai.Pieces {
+	edits := append(e.termEdits(c.Request, &c.Terms), set("stream", "false"), drop("stream_options"),
 		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
 		fraction("temperature", c.Law.Temperature), fraction("top_p", c.Law.TopP), number("top_k", c.Law.TopK), fraction("min_p", c.Law.MinP),
-		set("repetition_penalty", "1"), set("return_token_ids", "true"), set("return_tokens_as_token_ids", "true"))
+		set("repetition_penalty", "1"))
+	if e.Members.TokenIDs {
+		edits = append(edits, withIDs, set("return_tokens_as_token_ids", "true"))
+	}
 	return c.Request.Splice(append(edits, logprobs(c.Request.Kind, plan.SampledTop)...)...)
 }
 
 // idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.
-func idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
+func (e encoder) idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
 	b := append(make([]byte, 0, 512+8*(len(prompt)+len(answer))), `{"model":`...)
 	b = append(b, openai.Quote(t.Model)...)
 	b = append(b, `,"prompt":[`...)
@@ -201,14 +203,14 @@ func idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer [
 	}
 	b = append(b, `],"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(maxTokens), 10)
-	if t.Salt != "" {
-		b = append(append(b, `,"cache_salt":`...), openai.Quote(t.Salt)...)
+	if salt := e.salt(t.Salt); salt != "" {
+		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)
 	}
-	if t.Priority != nil {
-		b = strconv.AppendInt(append(b, `,"priority":`...), *t.Priority, 10)
+	if first := e.priority(t.Priority); first != nil {
+		b = strconv.AppendInt(append(b, `,"priority":`...), *first, 10)
 	}
 	for _, name := range plan.Sampling {
-		if raw := r.Raw(name); raw != nil {
+		if raw := r.Raw(name); raw != nil && (!e.Members.Strict || fields.Portable(name)) {
 			b = append(b, `,"`+name+`":`...)
 			b = append(b, raw...)
 		}

@@ -74,7 +74,10 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 
 // send sends the request, and calls begin for an answer with status 200.
 func (x *httpExchange) send(a answer) error {
-	path, body := encode(x.attempt.Call, dialect.Of(x.attempt.Engine))
+	path, body, err := encode(x.attempt.Call, dialect.Of(x.attempt.Engine))
+	if err != nil {
+		return &engine.Failure{Kind: engine.Rejected, Err: err}
+	}
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
 	x.request(path, &body)
 	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {

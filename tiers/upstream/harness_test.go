@@ -126,6 +126,9 @@ func eventually(t testing.TB, what string, holds func() bool) {
 
 // encoded is encode with the body in one piece.
 func encoded(call engine.Call) (path string, body []byte) {
-	path, pieces := encode(call, dialect.Of(dialect.VLLM))
+	path, pieces, err := encode(call, dialect.Of(dialect.VLLM))
+	if err != nil {
+		panic(err)
+	}
 	return path, pieces.Bytes()
 }

@@ -85,6 +85,10 @@ func (s *whole) take(body []byte) (err error) {
 		*c.Into, err = openai.ParseTokens(body)
 	case *engine.Detokenize:
 		*c.Into, err = openai.ParseText(body)
+	case *applyTemplate:
+		c.into, err = openai.ParseText(body)
+	case *tokenizeRendered:
+		*c.into, err = openai.ParseTokens(body)
 	default:
 		panic(fmt.Sprintf("upstream: no answer in one piece: %T", c))
 	}

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"strconv"
+
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// termEdits are the edits for the terms of a call.
+func (e encoder) termEdits(r *openai.Request, t *engine.Terms) []openai.Edit {
+	return e.appendTermEdits(make([]openai.Edit, 0, 16), r, t)
+}
+
+// appendTermEdits appends the edits for the terms of a call, behind those of the dialect: where the call itself sets a
+// member, its edit is a later one and counts. Their values are parts of one allocation.
+func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engine.Terms) []openai.Edit {
+	edits = e.appendOwnNames(edits, r)
+	salt := e.salt(t.Salt)
+	values := openai.AppendQuote(make([]byte, 0, len(t.Model)+len(salt)+4), t.Model)
+	n := len(values)
+	edits = append(edits, openai.Edit{Name: "model", Value: values[:n:n]})
+	if salt != "" {
+		values = openai.AppendQuote(values, salt)
+		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
+	}
+	if first := e.priority(t.Priority); first != nil {
+		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *first, 10)})
+	}
+	return edits
+}
+
+// appendOwnNames appends the edits that name a client's members as the engine does, and delete those that it may refuse.
+func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai.Edit {
+	if e.Members.Strict {
+		edits = r.AppendDrops(edits, fields.Portable)
+	}
+	if !e.Members.OnlyMaxTokens {
+		return edits
+	}
+	limit, newer := r.Raw("max_tokens"), r.Raw("max_completion_tokens")
+	switch {
+	case newer == nil:
+	case r.Kind == openai.Chat && string(newer) != "null": // of both, OpenAI's newer name counts
+		edits = append(edits, drop("max_completion_tokens"), openai.Edit{Name: "max_tokens", Value: newer})
+	default: // completions do not have it
+		edits = append(edits, drop("max_completion_tokens"))
+	}
+	if r.Kind == openai.Completion && (limit == nil || string(limit) == "null") {
+		edits = append(edits, number("max_tokens", r.Limit())) // the API's default, which such engines do not have
+	}
+	return edits
+}
+
+// salt is a tenant's salt for engines that know it, else "".
+func (e encoder) salt(salt string) string {
+	if !e.Members.CacheSalt {
+		return ""
+	}
+	return salt
+}
+
+// priority is a priority, lower is earlier, as the engine counts it; nil for engines without.
+func (e encoder) priority(p *int64) *int64 { return e.EnginePriority(p) }
+
+// question is a score's question with the members that the engine knows.
+func (e encoder) question(q openai.ScoreQuestion) *openai.ScoreQuestion {
+	q.Salt, q.Priority = e.salt(q.Salt), e.priority(q.Priority)
+	return &q
+}
+
+// usage are the options of a stream; counted asks for the usage so far in every chunk.
+func (e encoder) usage(counted bool) string {
+	if counted && e.Members.UsageSoFar {
+		return countedStream
+	}
+	return usageStream
+}
+
+// streamEdits request a stream without stop strings.
+func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.Edit) []openai.Edit {
+	return append(e.termEdits(r, t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
+}
+
+// idEdits request the ids of generated tokens where a member does so.
+func (e encoder) idEdits() []openai.Edit {
+	if e.Members.TokenIDs {
+		return askForIDs
+	}
+	return nil
+}
+
+// askForIDs is only read.
+var askForIDs = []openai.Edit{withIDs}[:1:1]
+
+// askIDs appends the member by which a completion tells its ids, if there is one.
+func (e encoder) askIDs(b []byte) []byte {
+	switch {
+	case e.Members.TokenIDs:
+		return append(b, `,"return_token_ids":true`...)
+	case e.Members.IDsInLogprobs:
+		return append(b, `,"logprobs":1`...)
+	}
+	return b
+}
+
+// unthinking are the edits by which an engine does not think before it answers; none where no way is known.
+func (e encoder) unthinking(r *openai.Request) []openai.Edit {
+	switch e.Thinking {
+	case dialect.ThinkingTemplate:
+		return []openai.Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
+	case dialect.ThinkingEffort:
+		return []openai.Edit{set("reasoning_effort", `"none"`)}
+	}
+	return nil
+}
+
+// judgeBody asks in words whether an answer is correct.
+func (e encoder) judgeBody(c *engine.Judge) []byte {
+	q := openai.JudgeQuestion{
+		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.priority(c.Priority), Plain: e.Members.Strict,
+	}
+	if c.Thinks {
+		q.Set = e.unthinking(c.Request)
+	}
+	return q.Body(nil)
+}
