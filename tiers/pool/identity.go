@@ -33,6 +33,9 @@ func (i *identity) isDue(configured dialect.Kind, life uint64, now time.Time) bo
 	return configured != dialect.OpenAI && (!i.asked || i.life != life) && !now.Before(i.next)
 }
 
+// isUnasked reports whether the kind is not known because the engine was not asked yet.
+func (i *identity) isUnasked() bool { return i.kind == "" && !i.asked && i.fails == 0 }
+
 // failed notes that the engine could not be asked.
 func (i *identity) failed(now time.Time) {
 	i.fails++
