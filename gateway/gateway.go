@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/authbackoff"
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conns"
@@ -188,8 +189,8 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
-		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, Base: g.streams,
+		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
+		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")

@@ -21,11 +21,12 @@ type RouteState struct {
 	State string `json:"state"` // one of the constants below
 }
 
-// The states of a route. In the first three the route can serve.
+// The states of a route. In the first four the route can serve.
 const (
 	RouteOK        = "ok"         // every pool has a backend that takes requests
 	RouteNoDraft   = "no_draft"   // the draft pool has none, so the target answers alone
 	RouteDraftOnly = "draft_only" // the target pool has none, so only drafts are served
+	RouteFallback  = "fallback"   // its own pools have none, so tenants that may leave are answered by a fallback
 	RouteUnreached = "unreached"  // no backend that could serve it has answered yet, or none answers any more
 	RouteDown      = "down"       // every backend that could serve it is down, drained or has an open breaker
 )

@@ -36,6 +36,8 @@ type Route struct {
 
 	Prices func() economy.Prices // per token of its pools; nil: unknown
 	Serves Served                // what its pools serve, for keys of answers
+
+	Fallbacks []Fallback // hosted last resorts, in the order in which they are tried
 }
 
 // Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.

@@ -50,7 +50,12 @@ func (a *App) RouteStates() []gateway.RouteState {
 	for _, def := range r.file.Routes {
 		draft, target := reaches(r.pool(def.Draft), r.pool(def.Target))
 		rt, err := a.cascade.Route(def.Model)
-		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt)))
+		state := gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt))
+		if !state.Ready && a.leaves(r, def) {
+			// Without it no replica would be ready, and nobody would reach the last resort.
+			state.Ready, state.State = true, gateway.RouteFallback
+		}
+		out = append(out, state)
 	}
 	return out
 }

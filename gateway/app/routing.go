@@ -91,7 +91,7 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 // samePool reports whether a running pool can take over a new definition: the engines are of the same kind, and are found
 // and reached in the same way.
 func samePool(a, b config.Pool) bool {
-	return a.Model == b.Model && a.Discover == b.Discover && a.Engine == b.Engine && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS
+	return a.Model == b.Model && a.Discover == b.Discover && a.Engine == b.Engine && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS && a.PaidByToken() == b.PaidByToken()
 }
 
 // replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of its role on a
@@ -129,7 +129,7 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-		Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
+		External: def.PaidByToken(), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
 		Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
 		Pressure:   func() pressure.Config { return a.Settings.Snapshot().Global().Pressure },
 		Open:       func(backend string) bool { return a.Breakers.Open(name, backend) },
@@ -156,7 +156,7 @@ func (a *App) tierRoutes(r *routing) []tiers.Route {
 		out = append(out, tiers.Route{
 			Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
 			Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
-			Prices: r.prices(def), Serves: served(r.file, def),
+			Prices: r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
 		})
 	}
 	return out

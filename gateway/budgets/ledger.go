@@ -94,6 +94,8 @@ type Request struct {
 	Budgets []identity.Budget
 	Tokens  int     // expected, of prompt and answer
 	USD     float64 // expected; 0: unknown
+
+	Fallback bool // the budget is a fallback's, not a tenant's: a refusal is counted elsewhere
 }
 
 // Reservation is an admitted request. Settle or Cancel must be called when it ends. A nil Reservation is that of a
@@ -115,7 +117,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	g := &Reservation{ledger: l, ask: amounts{int64(max(a.Tokens, 0)), nanos(a.USD)}}
 	c, ok := l.begin(g, a, now)
 	if !ok {
-		return nil, l.refuse(&Error{Tenant: a.Tenant, Budget: a.Budgets[0], Uncounted: true})
+		return nil, l.refuse(a, &Error{Tenant: a.Tenant, Budget: a.Budgets[0], Uncounted: true})
 	}
 	deny := -1
 	for i, b := range a.Budgets {
@@ -144,11 +146,14 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	_, end := err.Budget.Per.Window(now)
 	err.Tenant, err.Wait = a.Tenant, end.Sub(now)
 	g.end(amounts{})
-	return nil, l.refuse(err)
+	return nil, l.refuse(a, err)
 }
 
 // refuse counts a refusal.
-func (l *Ledger) refuse(e *Error) *Error {
+func (l *Ledger) refuse(a Request, e *Error) *Error {
+	if a.Fallback {
+		return e
+	}
 	reason := refusedUSD
 	switch {
 	case e.Uncounted:

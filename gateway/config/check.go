@@ -20,6 +20,7 @@ func (r reader) check(f *File) {
 	r.checkEngines(f.Engines)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		r.checkPool("pools."+name, f.Pools[name])
+		r.checkTokenPrices("pools."+name, name, f)
 	}
 	if len(f.Pools) == 0 && !r.Has("pools") {
 		r.Fail("pools", "missing; give at least one pool with its model and backends")
@@ -146,6 +147,7 @@ func (r reader) checkRoutes(f *File) {
 			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
 		r.checkAllowed(path+".allow_fields", t.AllowFields)
+		r.checkFallbacks(path+".fallbacks", f, t.Fallbacks)
 	}
 }
 

@@ -121,6 +121,8 @@ type Pool struct {
 	Auth             PoolAuth // what the backends want to see
 	TLS              PoolTLS  // how they are reached by https
 	KVEvents         int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
+
+	USDPerMillionInput, USDPerMillionOutput float64 // price of a million tokens of prompts and of answers; both 0: not paid by the token
 }
 
 // The schedulers of a [Pool].
@@ -136,7 +138,8 @@ type Route struct {
 	Target        string // pool
 	SameTokenizer bool   // draft and target use the same token ids
 
-	AllowFields []string // additional fields that its clients may send, of fields.Allowable
+	AllowFields []string   // additional fields that its clients may send, of fields.Allowable
+	Fallbacks   []Fallback // hosted last resorts, in the order in which they are tried; at most 4
 }
 
 // Tenant is one customer of the gateway.
@@ -152,6 +155,8 @@ type Tenant struct {
 
 	Models  []string // names of routes, or beginnings of names that end with *; none: all routes
 	Budgets []Budget // none: no budget
+
+	AllowExternal bool // its requests may be answered by fallbacks, which are not the operator's own
 }
 
 // Limits bound one request, and all requests together.

@@ -84,13 +84,15 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority, KVEvents: 5557},
+			"hosted": {Model: "llama-70b-turbo", Engine: "openai", Backends: []string{"https://api.example.com"}, Scheduler: SchedulerFCFS, Auth: PoolAuth{APIKeyFile: "/run/secrets/hosted"},
+				USDPerMillionInput: 0.6, USDPerMillionOutput: 0.9},
 		},
 		Routes: []Route{
-			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
+			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
-			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, Models: []string{"llama-3", "code-*"},
+			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, Models: []string{"llama-3", "code-*"},
 				Budgets: []Budget{{USD: 50, Per: "day", OnRedisLoss: "share"}, {Tokens: 2e6, Per: "month", OnRedisLoss: "deny"}}},
 			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
 		},

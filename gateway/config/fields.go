@@ -50,6 +50,7 @@ var Fields = []FieldDoc{
 	{"identity.default_tenant.rpm", "`0`", "Requests per minute of each unlisted tenant, as `tenants[].rpm`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.tpm", "`0`", "Tokens per minute of each unlisted tenant, as `tenants[].tpm`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.concurrent", "`0`", "Concurrent requests of each unlisted tenant, as `tenants[].concurrent`. Only with `unlisted_tenants: default`."},
+	{"identity.default_tenant.allow_external", "`false`", "Whether requests of unlisted tenants may be answered by fallbacks, as `tenants[].allow_external`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.models", "all", "Models that each unlisted tenant may use, as `tenants[].models`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.budgets[].usd", "this or `tokens`", "Dollars that each unlisted tenant may spend, as `tenants[].budgets[].usd`. Only with `unlisted_tenants: default`, as all of its budgets."},
 	{"identity.default_tenant.budgets[].tokens", "this or `usd`", "Tokens that each unlisted tenant may use, as `tenants[].budgets[].tokens`."},
@@ -66,6 +67,8 @@ var Fields = []FieldDoc{
 	{"pools.NAME.model", required, "Model name that the backends know (`model` in upstream requests)."},
 	{"pools.NAME.revision", "none", "Version of the weights behind that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache key, so a change invalidates the cached answers of the old weights."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend in USD per hour. 0 turns cost estimates off."},
+	{"pools.NAME.usd_per_million_input", "none", "Price of a million prompt tokens in USD, up to 100,000, of a hosted pool that is used in `routes[].fallbacks`. Not with `usd_per_hour`, nor for the draft or target of a route."},
+	{"pools.NAME.usd_per_million_output", "required with `usd_per_million_input`", "Price of a million generated tokens in USD. One of both prices must be above 0."},
 	{"pools.NAME.prefill_tokens_per_s", "learned", "Prompt tokens per second that one backend computes at its usual batch size, above 0. With `usd_per_hour` it gives the price of a prompt token, which `economy.guard` uses. If it is not set, it is learned from traffic."},
 	{"pools.NAME.decode_tokens_per_s", "learned", "Tokens per second that one backend generates at its usual batch size, over all its requests, above 0. With `usd_per_hour` it gives the price of an answer token. If it is not set, it is learned from some dozen answers; `foregate check` cannot know it then."},
 	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},
@@ -85,6 +88,9 @@ var Fields = []FieldDoc{
 	{"routes[].draft", "none", "Name of the draft pool. Without it the target answers every request."},
 	{"routes[].target", required, "Name of the target pool: it answers what is not served from a draft."},
 	{"routes[].same_tokenizer", "`false`", "`true` if draft and target have the same tokenizer and chat template. The target can then continue from the draft's token ids."},
+	{"routes[].fallbacks[].pool", required, "Pool of hosted servers that answers when the route's own pools do not, see [fallbacks](guides/fallbacks.md): `engine: openai`, `backends` by https (or on loopback), prices of tokens, and no other use as `draft` or `target`. At most 4 fallbacks, tried in this order. Only for tenants with `allow_external`."},
+	{"routes[].fallbacks[].when", "`[unavailable]`", "When a request may go there: `unavailable` (no backend of the route's pools can answer, or none did before the first byte), `shed` (the request was refused admission)."},
+	{"routes[].fallbacks[].max_usd_per_hour", required, "US dollars that all replicas together may spend on this fallback of this route in an hour of the UTC calendar, up to 1,000,000. A request reserves the most that it may cost before it leaves. While Redis is away each replica continues with its share."},
 	{"routes[].allow_fields", "none", "What clients of this route may send beyond the default: names of refused [request fields](#request-fields), media types of content parts, " +
 		"and chat-template arguments as `chat_template_kwargs.NAME`, such as `[image_url, documents, chat_template_kwargs.custom_instructions]`."},
 	{"tenants[].id", required, "The tenant's name: 1–64 of `A-Z a-z 0-9 . _ : -`."},
@@ -94,6 +100,7 @@ var Fields = []FieldDoc{
 	{"tenants[].tpm", "`0`", "Prompt and answer tokens per minute over all replicas; 0 means no limit. A request is admitted by what it may need (`max_tokens`, or 512), and charged what it has used. If that is unknown, for example if its client disconnects before the first byte, it is charged what it may need. Bursts are 3 seconds' worth plus one request."},
 	{"tenants[].concurrent", "`0`", "Concurrent requests; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, " +
 		"but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."},
+	{"tenants[].allow_external", "`false`", "Whether the tenant's requests may be answered by `routes[].fallbacks`, and so leave the operator's own servers. Requests of other tenants never do."},
 	{"tenants[].models", "all", "Models that the tenant may use: names of routes, or the beginning of names with one `*` at the end, such as `[llama-3, \"code-*\"]`. " +
 		"Every other name is refused with 403 `model_not_allowed`, whether a route has it or not, and `/v1/models` does not list it."},
 	{"tenants[].budgets[].usd", "this or `tokens`", "Dollars that the tenant may spend in a window, over all replicas, 0.000001 … 1000000. What a request may cost is reserved before it (prompt and `max_tokens`, or 512, at the token prices of its target and its draft), and what its receipt says is charged after it. " +

@@ -141,6 +141,8 @@ func readPools(f *File, pools *yamlfile.Fields) {
 		b.At("model").Text(&p.Model)
 		b.At("revision").Text(&p.Revision)
 		b.At("usd_per_hour").Number(&p.USDPerHour, 0, 100_000)
+		b.At("usd_per_million_input").Number(&p.USDPerMillionInput, 0, maxUSDPerMillion)
+		b.At("usd_per_million_output").Number(&p.USDPerMillionOutput, 0, maxUSDPerMillion)
 		readRate(&p.PrefillPerSecond, b.At("prefill_tokens_per_s"))
 		readRate(&p.DecodePerSecond, b.At("decode_tokens_per_s"))
 		b.At("backends").Texts(&p.Backends)
@@ -174,6 +176,9 @@ func readRoute(b *yamlfile.Fields) Route {
 	b.At("target").Text(&t.Target)
 	b.At("same_tokenizer").Bool(&t.SameTokenizer)
 	b.At("allow_fields").Texts(&t.AllowFields)
+	for _, v := range b.At("fallbacks").Items() {
+		t.Fallbacks = append(t.Fallbacks, readFallback(v.Fields()))
+	}
 	b.Done()
 	return t
 }

@@ -90,6 +90,7 @@ func readTenantLimits(t *Tenant, b *yamlfile.Fields) {
 	b.At("tpm").Whole(&t.TPM, 0, 1_000_000_000_000)
 	b.At("concurrent").Whole(&t.Concurrent, 0, 1_000_000)
 	b.At("models").Texts(&t.Models)
+	b.At("allow_external").Bool(&t.AllowExternal)
 	t.Budgets = readBudgets(b.At("budgets"))
 }
 

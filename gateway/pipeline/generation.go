@@ -8,6 +8,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
 )
@@ -143,6 +144,9 @@ func (r *recorder) End(e openai.Ending) { r.answer.End(e) }
 // entry returns the recorded answer, after the cascade has reported that it is complete: as a cache entry and
 // as it is read. Both are nil if it cannot be parsed or is too large.
 func (r *recorder) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
+	if rc != nil && rc.Tier == plan.Fallback { // whoever asks next is answered by the operator's own pools, if they can
+		return nil, nil
+	}
 	whole, err := r.answer.Whole()
 	if err != nil || rc == nil {
 		return nil, nil

@@ -22,8 +22,10 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	}()
 	l.Begin(cancel)
 	g := q.newGeneration()
+	_, shared := to.(discard)
 	rc, err := q.runCascade(ctx, making, cascadeCall{
 		sink: to, observer: &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}, sentPrefix: l.Sent(), confirmation: g.awaits(),
+		shared: shared, leave: func() bool { return leaveAlone(l) },
 	})
 	if err != nil {
 		l.Fail(err, q.p.o.WouldFailAgain(err))
@@ -36,6 +38,16 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	}
 	g.settle(e, whole, l.Complete)
 	return nil
+}
+
+// leaveAlone ends a shared generation, because its leader goes on to a fallback: the others ask for themselves. It reports
+// false if another replica makes the answer.
+func leaveAlone(l *cache.Leader) bool {
+	if !l.Claim() {
+		return false
+	}
+	l.Fail(ErrNotShareable, true)
+	return true
 }
 
 // publisher records an answer and sends it to the subscribers.

@@ -96,6 +96,9 @@ type cascadeCall struct {
 	observer     strategy.Observer  // nil is none
 	sentPrefix   []byte             // the beginning of the answer, which clients have already
 	confirmation tiers.Confirmation // nil: the answer is not stored
+
+	shared bool        // clients that are not sink's own wait for the answer, so no fallback may make it
+	leave  func() bool // before the first fallback: nobody else gets its answer; false: the answer is made elsewhere
 }
 
 // runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
@@ -128,6 +131,9 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	}
 	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
 	q.record.Receipt = rc
+	if err != nil && !c.shared && making.Err() == nil {
+		err = q.fallBack(ctx, a, c, rc, err)
+	}
 	return rc, err
 }
 

@@ -36,6 +36,16 @@ type Cascade interface {
 	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
 }
 
+// Outside answers requests by fallbacks; [tiers.Cascade] does.
+type Outside interface {
+	// AnswerFallback makes one attempt, and adds it to the receipt.
+	AnswerFallback(ctx context.Context, a tiers.Request, fb *tiers.Fallback, rc *receipt.Receipt, to tiers.Sink) error
+	// CountFallback counts a fallback that was not asked.
+	CountFallback(route, pool, outcome string)
+	// CountStayed counts a request that no fallback answered.
+	CountStayed(route, why string)
+}
+
 // Store holds the cached answers; [cache.Store] is one.
 type Store interface {
 	// Epochs returns the epochs of a tenant's keys on a route. ok is false while purges are not received:
@@ -66,6 +76,7 @@ type Budgets interface {
 // Options wires a Pipeline.
 type Options struct {
 	Cascade     Cascade
+	Outside     Outside                         // nil: no request leaves for a fallback
 	Limiter     Limiter                         // nil is one for this replica only
 	Budgets     Budgets                         // nil is a ledger for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
@@ -74,6 +85,7 @@ type Options struct {
 	CacheConfig func(route string) cache.Config // live; nil is the zero Config
 	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 
+	IsShed         func(err error) bool       // whether an error is a refusal of admission; nil is never
 	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way; nil is never
 	OnPanic        func(id string, value any) // is called after a panic in a shared generation; nil is none
 
@@ -116,6 +128,9 @@ func New(o Options) *Pipeline {
 	}
 	if o.WouldFailAgain == nil {
 		o.WouldFailAgain = func(error) bool { return false }
+	}
+	if o.IsShed == nil {
+		o.IsShed = func(error) bool { return false }
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any) {}

@@ -35,6 +35,7 @@ type Role string
 const (
 	RoleDraft    Role = "draft"    // a draft, or an answer of the draft tier
 	RoleTarget   Role = "target"   // an answer of the target, or the rest of one
+	RoleFallback Role = "fallback" // an answer of a hosted pool
 	RoleScore    Role = "score"    // what it thinks of a draft
 	RoleTokenize Role = "tokenize" // text into ids, or back
 )

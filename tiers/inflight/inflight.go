@@ -84,13 +84,17 @@ func (r *Request) Caller(events dispatch.Events) Caller { return Caller{r, r.Ide
 // NewRequest returns a call to one of the request's pools, with the configured retries.
 func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	role := dispatch.RoleTarget
-	if p.Tier == plan.Draft {
+	switch p.Tier {
+	case plan.Draft:
 		role = dispatch.RoleDraft
+	case plan.Fallback:
+		role = dispatch.RoleFallback
 	}
 	return dispatch.Request{
 		Call: call, Pool: p.Pool, Tier: p.Tier, Role: role, Demand: c.Demand,
 		Ticket: dispatch.Ticket{
 			Route: c.Route, Pool: p.Name(), Tenant: c.Tenant, Class: c.Class, Tokens: c.Demand.PromptTokens + c.Demand.OutputTokens,
+			MidStream: p.Tier == plan.Fallback, // its KV memory is not the operator's to queue for
 		},
 		IdleTimeout: c.Config.Timeouts.StreamIdle,
 		Retry:       dispatch.Retry{MaxRetries: c.Config.MaxRetries, Budget: c.Config.RetryBudget},

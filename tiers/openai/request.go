@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"math"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // Limits bound one request.
@@ -86,6 +88,15 @@ func (r *Request) Clone() *Request {
 	return &c
 }
 
+// Rescan parses a changed body of a request that was accepted. It refuses nothing that [Scan] has accepted.
+func (r *Request) Rescan(body []byte) (*Request, error) {
+	const most = math.MaxInt32
+	return Scan(r.Kind, body, Limits{
+		Depth: most, Fields: most, Messages: most, N: most, Tokens: most, Stops: most, LogitBias: most, Grammar: most,
+		Allow: func(string) []string { return fields.Allowed() },
+	})
+}
+
 func (r *Request) has(name string) bool {
 	_, ok := r.member(name)
 	return ok
@@ -98,6 +109,17 @@ func (r *Request) member(name string) (member, bool) {
 		}
 	}
 	return member{}, false
+}
+
+// Members returns the names of the top-level fields that are forwarded, in the order of the body.
+func (r *Request) Members() []string {
+	names := make([]string, 0, len(r.members))
+	for _, m := range r.members {
+		if !m.drop {
+			names = append(names, m.name)
+		}
+	}
+	return names
 }
 
 // Raw returns the raw JSON value of a top-level field, nil if it is absent.

@@ -9,12 +9,13 @@ import (
 type Tier string
 
 // The tiers. A request demands auto, draft or target; an answer is draft,
-// target or mixed.
+// target, mixed or fallback.
 const (
-	Auto   Tier = "auto"
-	Draft  Tier = "draft"
-	Target Tier = "target"
-	Mixed  Tier = "mixed"
+	Auto     Tier = "auto"
+	Draft    Tier = "draft"
+	Target   Tier = "target"
+	Mixed    Tier = "mixed"
+	Fallback Tier = "fallback" // a hosted pool, which is not the operator's own
 )
 
 // Facts are the inputs of a plan.

@@ -22,7 +22,13 @@ func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 	if i.isDue(dialect.OpenAI, 0, now) {
 		t.Error("an outsider is asked")
 	}
+	if i.isSettled() {
+		t.Error("nobody waits for its kind")
+	}
 	i.failed(now)
+	if !i.isSettled() {
+		t.Error("its kind is awaited although it cannot be asked")
+	}
 	if i.isDue("", 0, now.Add(minIdentifyPause-1)) || !i.isDue("", 0, now.Add(minIdentifyPause)) {
 		t.Error("the pause after a failure is another one")
 	}

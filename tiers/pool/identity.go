@@ -48,6 +48,10 @@ func (i *identity) answered(f dialect.Finding, configured dialect.Kind, life uin
 	}
 }
 
+// isSettled reports whether there is no need to wait for the kind: it is known, or the engine was asked, whether it could
+// answer or not.
+func (i *identity) isSettled() bool { return i.kind != "" || i.asked || i.fails > 0 }
+
 // contradiction returns how the answers contradict the configured kind; "" if they do not.
 func (i *identity) contradiction(pool string, configured dialect.Kind) string {
 	if configured == "" || i.found.Kind == "" || i.found.Kind == configured {

@@ -26,6 +26,7 @@ type Options struct {
 	HTTPS      bool         // what is discovered is reached by https
 	USDPerHour float64      // price of one backend
 	Engine     dialect.Kind // of the backends; Auto or "": each is asked
+	External   bool         // hosted servers that are not the operator's: they are asked for nothing but answers
 	Priorities bool         // the engines use request priorities (vLLM's --scheduling-policy priority)
 
 	Credentials *credentials.Live // what is shown to the backends; nil: nothing

@@ -116,6 +116,10 @@ func (w *watchers) follow(ctx context.Context) {
 }
 
 func (w *watchers) start(ctx context.Context, b *backend) {
+	if w.pool.o.External {
+		w.ends[b] = func() {}
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	w.ends[b] = func() { cancel(); <-ended }

@@ -103,8 +103,11 @@ func (p *Pool) forgetOld(b *backend) bool {
 	return known
 }
 
-// setDown marks b as down.
+// setDown marks b as down. A hosted backend stays up, because nothing would find out that it is back: its breaker decides.
 func (p *Pool) setDown(b *backend, err error) {
+	if p.o.External {
+		return
+	}
 	now := p.o.Now()
 	var was error
 	p.locked(func() {

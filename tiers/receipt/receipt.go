@@ -31,6 +31,8 @@ type Receipt struct {
 
 	Approximate bool // mode verify above temperature 0: the answer does not have exactly the target's distribution
 
+	Stayed string // why no fallback of the route answered after its own pools failed; "" where that was no question
+
 	Tier           plan.Tier // that the answer came from, "" while there is none
 	Finish         string
 	PromptTokens   int

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"math"
+	"slices"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// fallbacks returns the hosted last resorts of a route.
+func (r *routing) fallbacks(def config.Route) []tiers.Fallback {
+	var out []tiers.Fallback
+	for _, fb := range def.Fallbacks {
+		p := r.file.Pools[fb.Pool]
+		t := tiers.Fallback{
+			Pool: r.pool(fb.Pool), NanoUSDPerHour: int64(math.Round(fb.MaxUSDPerHour * 1e9)), Names: namesOf(r.file, p),
+			Price: plan.TokenPrice{Input: p.USDPerMillionInput / 1e6, Output: p.USDPerMillionOutput / 1e6},
+		}
+		for _, w := range fb.When {
+			t.When = append(t.When, plan.FailureCause(w))
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// namesOf returns the routes that offer the model of a hosted pool at one of its servers, by a pool of their own.
+func namesOf(f *config.File, hosted config.Pool) []string {
+	var names []string
+	for _, rt := range f.Routes {
+		for _, name := range []string{rt.Draft, rt.Target} {
+			p := f.Pools[name]
+			same := func(url string) bool { return slices.Contains(hosted.Backends, url) }
+			if p.Model == hosted.Model && slices.ContainsFunc(p.Backends, same) && !slices.Contains(names, rt.Model) {
+				names = append(names, rt.Model)
+			}
+		}
+	}
+	return names
+}
+
+// leaves reports whether a fallback of the route can answer somebody while its own pools are unavailable. Its dollars are
+// not looked at.
+func (a *App) leaves(r *routing, def config.Route) bool {
+	mayLeave := func(t identity.Tenant) bool { return t.Access.MayLeave() }
+	if !r.file.Identity.DefaultTenant.AllowExternal && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
+		return false
+	}
+	return slices.ContainsFunc(def.Fallbacks, func(fb config.Fallback) bool {
+		p := r.pool(fb.Pool)
+		return slices.Contains(fb.When, config.WhenUnavailable) && p != nil && p.Readiness() != pool.Down
+	})
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/foregate/foregate/internal/yamlfile"
+	"github.com/foregate/foregate/tiers/dialect"
+)
+
+// Fallback is a hosted last resort of a route.
+type Fallback struct {
+	Pool          string   // of hosted servers, paid by the token
+	When          []string // of FallbackReasons, at least one; default: unavailable
+	MaxUSDPerHour float64  // what all replicas together may spend on it in an hour of the UTC calendar, above 0
+}
+
+// The reasons for which a request may leave for a [Fallback].
+const (
+	WhenUnavailable = "unavailable" // the route's own pools cannot answer
+	WhenShed        = "shed"        // the request was refused admission
+)
+
+const (
+	maxFallbacks       = 4       // of a route
+	maxUSDPerMillion   = 100_000 // of a pool's tokens
+	maxFallbackUSDHour = 1_000_000
+	minFallbackUSDHour = 0.000_001
+)
+
+// PaidByToken reports whether the pool has prices of tokens: then it can be a fallback.
+func (p Pool) PaidByToken() bool { return p.USDPerMillionInput > 0 || p.USDPerMillionOutput > 0 }
+
+// IsFallback reports whether a route names the pool as a fallback.
+func (f *File) IsFallback(pool string) bool {
+	return slices.ContainsFunc(f.Routes, func(rt Route) bool {
+		return slices.ContainsFunc(rt.Fallbacks, func(fb Fallback) bool { return fb.Pool == pool })
+	})
+}
+
+func readFallback(b *yamlfile.Fields) Fallback {
+	var fb Fallback
+	b.At("pool").Text(&fb.Pool)
+	when := b.At("when")
+	when.Texts(&fb.When)
+	b.At("max_usd_per_hour").Number(&fb.MaxUSDPerHour, minFallbackUSDHour, maxFallbackUSDHour)
+	b.Done()
+	if !when.IsSet() {
+		fb.When = []string{WhenUnavailable}
+	}
+	return fb
+}
+
+// checkFallbacks checks the fallbacks of a route.
+func (r reader) checkFallbacks(path string, f *File, all []Fallback) {
+	if len(all) > maxFallbacks && r.Sound(path) {
+		r.Fail(path, "there are %d; at most %d are tried, one after the other", len(all), maxFallbacks)
+	}
+	seen := map[string]int{}
+	for i, fb := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.Sound(at) {
+			continue
+		}
+		r.checkWhen(at+".when", fb.When)
+		if !r.Has(at + ".max_usd_per_hour") {
+			r.Fail(at+".max_usd_per_hour", "missing; give the dollars that all replicas together may spend on it in an hour")
+		}
+		name := at + ".pool"
+		if !r.Has(name) {
+			r.Fail(name, "missing; name a pool of hosted servers (defined: %s)", poolNames(f))
+			continue
+		}
+		r.checkPoolName(name, fb.Pool, f)
+		if first, twice := seen[fb.Pool]; twice && r.Sound(name) {
+			r.Fail(name, "%s[%d] is this pool already; remove one", path, first)
+		}
+		seen[fb.Pool] = i
+		if p, ok := f.Pools[fb.Pool]; ok && r.Sound(name) {
+			r.checkHosted(name, fb.Pool, p)
+		}
+	}
+}
+
+func (r reader) checkWhen(path string, when []string) {
+	if r.Has(path) && len(when) == 0 && r.Sound(path) {
+		r.Fail(path, "the list is empty; want unavailable, shed or both")
+	}
+	for i, w := range when {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case !r.Sound(at):
+		case w != WhenUnavailable && w != WhenShed:
+			r.Fail(at, "want unavailable or shed")
+		case slices.Contains(when[:i], w):
+			r.Fail(at, "is listed already; remove one")
+		}
+	}
+}
+
+// checkHosted checks that a pool can be a fallback. at is where a route names it.
+func (r reader) checkHosted(at, name string, p Pool) {
+	path := "pools." + name
+	switch {
+	case !r.Sound(path):
+	case p.Engine != string(dialect.OpenAI) && r.Sound(path+".engine"):
+		r.Fail(at, "pool %s is not OpenAI-compatible only; a fallback needs engine: openai", name)
+	case !r.Has(path+".usd_per_million_input") || !r.Has(path+".usd_per_million_output"):
+		r.Fail(at, "pool %s has no prices; a fallback needs usd_per_million_input and usd_per_million_output", name)
+	case p.Discover != "":
+		r.Fail(at, "pool %s is discovered; a fallback needs backends: [https://…]", name)
+	case p.Scheduler == SchedulerPriority, p.KVEvents != 0:
+		r.Fail(at, "pool %s has scheduler or kv_events; a hosted server gets nothing of them, remove them", name)
+	default:
+		r.checkSecure(path, p)
+	}
+}
+
+// checkSecure checks that the backends of a fallback are reached by https.
+func (r reader) checkSecure(path string, p Pool) {
+	for i, raw := range p.Backends {
+		if backend := fmt.Sprintf("%s.backends[%d]", path, i); !secure(raw) && r.Sound(backend) {
+			r.Fail(backend, "the pool is a fallback; want https://, so that nobody on the way reads prompts and the key")
+		}
+	}
+}
+
+// secure reports whether a backend is reached by https, or on this machine.
+func secure(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "https" {
+		return true // a mistake in the URL is reported elsewhere
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// checkTokenPrices checks the prices of tokens of a pool.
+func (r reader) checkTokenPrices(path string, name string, f *File) {
+	p := f.Pools[name]
+	in, out := path+".usd_per_million_input", path+".usd_per_million_output"
+	if !r.Has(in) && !r.Has(out) || !r.Sound(path) {
+		return
+	}
+	switch {
+	case !r.Has(out):
+		r.Fail(in, "needs usd_per_million_output, the price of generated tokens")
+	case !r.Has(in):
+		r.Fail(out, "needs usd_per_million_input, the price of prompt tokens")
+	case !p.PaidByToken() && r.Sound(in) && r.Sound(out):
+		r.Fail(in, "both prices are 0, so max_usd_per_hour would bound nothing; give the prices of the provider")
+	case p.USDPerHour > 0:
+		r.Fail(in, "usd_per_hour is given as well; a pool is paid by the hour or by the token")
+	}
+	for i, rt := range f.Routes {
+		for _, role := range []struct{ field, pool string }{{"draft", rt.Draft}, {"target", rt.Target}} {
+			if at := fmt.Sprintf("routes[%d].%s", i, role.field); role.pool == name && r.Sound(at) {
+				r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
+			}
+		}
+	}
+}
