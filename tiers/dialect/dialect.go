@@ -87,6 +87,7 @@ type Tokenize string
 const (
 	TokenizeNone     Tokenize = ""         // no route
 	TokenizeVLLM     Tokenize = "vllm"     // POST /tokenize {"prompt"} or {"messages"}, POST /detokenize → "prompt"
+	TokenizeSGLang   Tokenize = "sglang"   // as vLLM, but /detokenize leaves special tokens out unless it is asked for them, and answers "text"
 	TokenizeLlamaCpp Tokenize = "llamacpp" // POST /tokenize {"content"}, POST /apply-template, POST /detokenize → "content"
 )
 

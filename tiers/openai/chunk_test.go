@@ -156,7 +156,10 @@ func FuzzChunk(f *testing.F) {
 		if out := Rewrite(nil, data, c.Model, c.Close, "m", nil); !json.Valid(out) {
 			t.Fatalf("%s became %s", data, out)
 		}
-		ParseFault(data)
+		fault := ParseFault(data)
+		if fault.Window < 0 || fault.Window > maxFaultWindow || fault.TooLong && fault.Status != 400 {
+			t.Fatalf("%s: %+v", data, fault)
+		}
 	})
 }
 

@@ -23,9 +23,10 @@ func TestAParserOfAnotherStreamBeforeParsesAsAFreshOne(t *testing.T) {
 				for _, data := range before {
 					_, _ = p.Parse([]byte(data))
 				}
+				p.LogprobIDs = !s.LogprobIDs
 				p.Release()
 				p = BorrowChunkParser(s.Judged)
-				p.NoTop = s.NoTop
+				p.NoTop, p.LogprobIDs = s.NoTop, p.LogprobIDs || s.LogprobIDs // what Release left would show
 				for _, data := range after {
 					fresh := s
 					want, wantErr := fresh.Parse([]byte(data))

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -54,9 +55,38 @@ func sameChunk(a, b *Chunk) bool {
 	return same && reflect.DeepEqual(x, y)
 }
 
+// llamaChunk is a chunk with a token and its id as llama.cpp writes them, but with the model in front, so that it has a shape.
+func llamaChunk(id int) string {
+	return fmt.Sprintf(`{"model":"m","choices":[{"finish_reason":null,"index":0,"delta":{"content":" a%d"},"logprobs":{"content":[{"id":%d,"token":" a","bytes":[32,97],"logprob":-0.5,"top_logprobs":[`+
+		`{"id":%d,"token":" a","bytes":[32,97],"logprob":-0.5},{"id":%d,"token":"b","bytes":[98],"logprob":-1.5}]}]}}],"created":1,"id":"c"}`, id, id, id, id+7)
+}
+
+// TestIDsInLogprobsAreReadFromEachChunk: also from one that is like the one before, which is read by its shape.
+func TestIDsInLogprobsAreReadFromEachChunk(t *testing.T) {
+	p := ChunkParser{Judged: true, LogprobIDs: true}
+	for _, id := range []int{1, 2, 33, 151645, 4} {
+		c, err := p.Parse([]byte(llamaChunk(id)))
+		if err != nil || !slices.Equal(c.IDs, []int32{int32(id)}) || len(c.Logprobs) != 1 || len(c.Top(0)) != 2 || c.Foreign {
+			t.Errorf("%d: ids %v, logprobs %v, %v", id, c.IDs, c.Logprobs, err)
+		}
+		if len(p.alike.text) == 0 || len(p.token.text) == 0 {
+			t.Errorf("%d: the chunk has no shape: each one is parsed in full", id)
+		}
+	}
+	for _, wrong := range []string{`1.5`, `1e3`, `99999999999`} {
+		if _, err := p.Parse([]byte(strings.Replace(llamaChunk(1), `"id":1,`, `"id":`+wrong+`,`, 1))); err == nil {
+			t.Errorf("%s is taken for an id", wrong)
+		}
+	}
+	both := strings.Replace(llamaChunk(5), `"index":0`, `"index":0,"token_ids":[5]`, 1)
+	if c, err := p.Parse([]byte(both)); err != nil || !slices.Equal(c.IDs, []int32{5}) {
+		t.Errorf("ids %v, %v", c.IDs, err)
+	}
+}
+
 // parserSettings are the ways to parse a stream.
 func parserSettings() []ChunkParser {
-	return []ChunkParser{{}, {Judged: true}, {Judged: true, NoTop: true}}
+	return []ChunkParser{{}, {Judged: true}, {Judged: true, NoTop: true}, {Judged: true, LogprobIDs: true}, {Judged: true, NoTop: true, LogprobIDs: true}}
 }
 
 func TestAChunkLikeTheOneBeforeSaysWhatItSaysAlone(t *testing.T) {
@@ -167,9 +197,11 @@ func FuzzChunksAlike(f *testing.F) {
 	f.Add([]byte(chatChunk), []byte(chatChunk), uint8(1))
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a","reasoning":"b"},"x":[1]}]}`), []byte(`{"choices":[{"delta":{"content":"b","reasoning":""},"x":[1]}]}`), uint8(0))
 	f.Add([]byte(`{"choices":[{"text":"a","logprobs":{"tokens":["a"]}}]}`), []byte(`{"choices":[{"text":"b","logprobs":null}]}`), uint8(0))
+	f.Add([]byte(llamaChunk(1)), []byte(llamaChunk(22)), uint8(3))
+	f.Add([]byte(llamaChunk(1)), []byte(strings.Replace(llamaChunk(1), `"id":1,`, `"id":1e99,`, 1)), uint8(4))
 	f.Add([]byte(`{"choices":[{"text":"a","stop_reason":3,"token_ids":[1]}],"model":"m"}`), []byte(`{"choices":[{"text":"b","stop_reason":3,"token_ids":[2]}],"model":"m"}`), uint8(2))
 	f.Fuzz(func(t *testing.T, first, second []byte, setting uint8) {
-		s := parserSettings()[int(setting)%3]
+		s := parserSettings()[int(setting)%len(parserSettings())]
 		sameAsFresh(t, s, first, second, first)
 	})
 }
@@ -180,7 +212,7 @@ func FuzzChunksThatDiffer(f *testing.F) {
 	f.Add(uint16(151), uint8(0), []byte(`"`), uint8(0))
 	f.Add(uint16(220), uint8(3), []byte(`[`), uint8(2))
 	f.Fuzz(func(t *testing.T, at uint16, drop uint8, with []byte, setting uint8) {
-		s := parserSettings()[int(setting)%3]
+		s := parserSettings()[int(setting)%len(parserSettings())]
 		first := []byte(vllmChunk(1, s.Judged))
 		from := int(at) % len(first)
 		to := min(from+int(drop), len(first))

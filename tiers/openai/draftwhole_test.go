@@ -166,13 +166,13 @@ func TestAKeptDraftReachesTheClientInEitherForm(t *testing.T) {
 func FuzzDraftAnswer(f *testing.F) {
 	for _, body := range []string{
 		chatDraft, callDraft, chatChunk, `{"error":"x"}`, `{"choices":[{"text":"a","logprobs":{"token_logprobs":[-1],"top_logprobs":[{}]},"finish_reason":"length","stop_reason":7}]}`,
-		`{"choices":[{"message":{"content":"a"}},{"message":1}]}`,
+		`{"choices":[{"message":{"content":"a"}},{"message":1}]}`, strings.Replace(llamaChunk(3), `"delta"`, `"message"`, 1),
 	} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		was := bytes.Clone(body)
-		a, err := ParseDraftAnswer(body, false)
+		a, err := ParseDraftAnswer(body, bytes.Contains(body, []byte(`"id":`)))
 		if err != nil {
 			return
 		}

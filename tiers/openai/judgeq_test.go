@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -113,7 +114,11 @@ func FuzzJudgeBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := (&JudgeQuestion{Model: "m", Request: r, Answer: answer, Salt: salt, Priority: nil}).Body(nil)
+		q := JudgeQuestion{Model: "m", Request: r, Answer: answer, Salt: salt}
+		if len(answer)%2 == 1 {
+			q.Set = []Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
+		}
+		out := q.Body(nil)
 		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
 		if err != nil {
 			t.Fatalf("%s: %v", out, err)
@@ -121,5 +126,30 @@ func FuzzJudgeBody(f *testing.F) {
 		if again.MaxTokens != 1 || again.N != 1 || again.Stop != nil || again.Temperature != 0 || again.Stream || again.Tools {
 			t.Fatalf("got %s", out)
 		}
+		if q.Set != nil && !bytes.HasSuffix(again.Raw(fields.Kwargs), []byte(`"enable_thinking":false}`)) {
+			t.Fatalf("it may think: %s", out)
+		}
 	})
+}
+
+func TestAJudgeIsToldNotToThinkWhateverTheClientWants(t *testing.T) {
+	for kwargs, want := range map[string]string{
+		``:                             `{"enable_thinking":false}`,
+		`,"chat_template_kwargs":{}`:   `{"enable_thinking":false}`,
+		`,"chat_template_kwargs":null`: `{"enable_thinking":false}`,
+		`,"chat_template_kwargs":{"enable_thinking":true}`:                                      `{"enable_thinking":false}`,
+		`,"chat_template_kwargs":{"thinking":true, "reasoning_effort" : "a\"b","x":[1,{}]}`:     `{"reasoning_effort":"a\"b","x":[1,{}],"enable_thinking":false}`,
+		`,"chat_template_kwargs":{"x":{"enable_thinking":true},"enable_thinking":true,"y":1.5}`: `{"x":{"enable_thinking":true},"y":1.5,"enable_thinking":false}`,
+	} {
+		lim := DefaultLimits()
+		lim.Allow = func(string) []string { return []string{fields.Kwargs + ".x", fields.Kwargs + ".y"} }
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"}]` + kwargs + `}`
+		r, err := Scan(Chat, []byte(body), lim)
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if got := string(r.KwargsWithoutThinking()); got != want {
+			t.Errorf("%s: %s, want %s", kwargs, got, want)
+		}
+	}
 }

@@ -112,14 +112,20 @@ func Detokenize(model string, ids []int32) []byte {
 	return append(b, "]}"...)
 }
 
+// DetokenizeAll is [Detokenize] with the text of special tokens, which SGLang leaves out by default.
+func DetokenizeAll(model string, ids []int32) []byte {
+	b := Detokenize(model, ids)
+	return append(b[:len(b)-1], `,"skip_special_tokens":false}`...)
+}
+
 // ParseText reads the answer to a Detokenize, or to an ApplyTemplate: vLLM's /detokenize and llama.cpp's /apply-template
-// call the text "prompt", llama.cpp's /detokenize "content".
+// call the text "prompt", llama.cpp's /detokenize "content", SGLang's "text".
 func ParseText(body []byte) (text []byte, err error) {
 	var in cursor
 	in.resetLenient(body)
 	found := false
 	for name := range in.object() {
-		is := (string(name) == "prompt" || string(name) == "content") && in.kind() == '"'
+		is := (string(name) == "prompt" || string(name) == "content" || string(name) == "text") && in.kind() == '"'
 		raw, _ := in.value()
 		if is && in.err == nil {
 			text, found = unquote(nil, raw), true

@@ -34,7 +34,7 @@ func TestAnEngineThatCannotScoreIsAskedForNoLongAnswer(t *testing.T) {
 
 // Its prompts' ids come with answers in one piece, as its /tokenize does not take chats; streams of chats tell none.
 func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
-	s := engine(t, vllmsim.Options{Seed: 3, SGLang: true})
+	s := engine(t, vllmsim.Options{Seed: 3, Engine: "sglang"})
 	was, is := probedAs(t, asker{url: s.URL(), model: "sim"}), probedAs(t, asker{url: s.URL(), model: "sim", engine: dialect.SGLang})
 	if is.Template == "" || is.Template != was.Template || is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring ||
 		is.SelfAgreement != was.SelfAgreement || !is.Continues || len(is.EOS) != 1 {

@@ -100,7 +100,8 @@ func (e *probeRun) thinksFirst(ctx context.Context) error {
 		return nil
 	}
 	e.found.Thinks = true
-	more, how := map[string]any{}, ""
+	more := map[string]any{}
+	var how string
 	switch e.dialect().Thinking {
 	case dialect.ThinkingTemplate:
 		more["chat_template_kwargs"], how = map[string]any{"enable_thinking": false}, "enable_thinking: false"
@@ -227,47 +228,46 @@ func (e *probeRun) generatesOn(ctx context.Context) error {
 		e.carried(HazardGeneratesOn, "it is busy with other requests")
 		return nil
 	}
-	left, err := e.leave(ctx)
-	if err != nil {
+	if err := e.leave(ctx); err != nil {
 		e.untold(HazardGeneratesOn, err.Error())
 		return ctx.Err()
 	}
-	e.watchIdle(ctx, left)
+	e.watchIdle(ctx)
 	return ctx.Err()
 }
 
-// leave begins a long answer and hangs up at its first bytes. It returns when.
-func (e *probeRun) leave(ctx context.Context) (time.Time, error) {
+// leave begins a long answer and hangs up at its first bytes.
+func (e *probeRun) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no chunk of a stream within %v", e.timeout))
 	defer cancel()
 	question := map[string]any{"messages": []message{{"user", long[e.variant%len(long)]}}, "max_tokens": leftTokens, "temperature": 0, "stream": true}
 	body, err := e.encode(question)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
 	req, err := e.request(ctx, http.MethodPost, "/v1/chat/completions", body)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
 	resp, err := e.transport.RoundTrip(req)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // with the request's end it hangs up
 	if resp.StatusCode != http.StatusOK {
-		return time.Time{}, &refusal{status: resp.StatusCode}
+		return &refusal{status: resp.StatusCode}
 	}
 	var first [64]byte
 	if _, err := io.ReadAtLeast(resp.Body, first[:], 1); err != nil {
-		return time.Time{}, err
+		return err
 	}
 	e.spent.Generated++
 	e.last = requestLine("/v1/chat/completions", map[string]any{"max_tokens": leftTokens, "stream_left": "after the first chunk"})
-	return time.Now(), nil
+	return nil
 }
 
 // watchIdle looks at the engine until it is idle or it is too late.
-func (e *probeRun) watchIdle(ctx context.Context, left time.Time) {
+func (e *probeRun) watchIdle(ctx context.Context) {
 	shown := e.last
 	defer func() { e.last = shown }()
 	late := time.NewTimer(idleWithin)

@@ -166,7 +166,11 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 		return nil
 	}
 	ids := e.ids[:min(len(e.ids), 16)]
-	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": ids})
+	q := map[string]any{"tokens": ids}
+	if e.dialect().Tokenize == dialect.TokenizeSGLang {
+		q["skip_special_tokens"] = false
+	}
+	body, err := e.post(ctx, "/detokenize", q)
 	switch {
 	case fails(err):
 		return err

@@ -108,8 +108,11 @@ func parseWords(body []byte, name string) bool {
 
 // wordsName is the member of an answer of /detokenize that has the text.
 func (e *probeRun) wordsName() string {
-	if e.dialect().Tokenize == dialect.TokenizeLlamaCpp {
+	switch e.dialect().Tokenize {
+	case dialect.TokenizeLlamaCpp:
 		return "content"
+	case dialect.TokenizeSGLang:
+		return "text"
 	}
 	return "prompt"
 }

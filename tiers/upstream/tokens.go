@@ -35,6 +35,11 @@ func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err e
 	switch e.Tokenize {
 	case dialect.TokenizeVLLM:
 		path, body = encodeVLLMTokens(call)
+	case dialect.TokenizeSGLang:
+		if c, ok := call.(*engine.Detokenize); ok {
+			return openai.DetokenizePath, openai.DetokenizeAll(c.Model, c.IDs), nil
+		}
+		path, body = encodeVLLMTokens(call)
 	case dialect.TokenizeLlamaCpp:
 		path, body = encodeLlamaTokens(call)
 	case dialect.TokenizeNone:

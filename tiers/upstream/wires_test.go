@@ -78,7 +78,9 @@ func TestIDsOfLlamaCppAreReadFromItsLogprobs(t *testing.T) {
 		}, `"text":%q`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, llamaStream(tc.part, "a", "", "aa", " ab", "!")...) })
+			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				say(w, llamaStream(tc.part, "a", "", "aa", " ab", "!")...)
+			})
 			s, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.LlamaCpp, url, tc.call(t)))
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +95,9 @@ func TestIDsOfLlamaCppAreReadFromItsLogprobs(t *testing.T) {
 
 // TestIDsInLogprobsAreNotReadOfOtherEngines: there, only token_ids are the engine's word.
 func TestIDsInLogprobsAreNotReadOfOtherEngines(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { say(w, llamaStream(`"delta":{"content":%q}`, "a", "b")...) })
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		say(w, llamaStream(`"delta":{"content":%q}`, "a", "b")...)
+	})
 	for _, kind := range []dialect.Kind{"", dialect.VLLM, dialect.Ollama, dialect.OpenAI} {
 		s, err := newClient(t, Options{}).Open(t.Context(), atA(kind, url, &engine.Draft{Request: scan(t, openai.Chat, aStream)}))
 		if err != nil {

@@ -210,12 +210,13 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 			*a.Call.(*engine.Judge).Into = odds
 			return nil
 		}
+		r.asker.Target.Capabilities.Thinks = pass
 		d := Draft{Text: []byte("an answer"), Tokens: 4}
 		res := r.said(t, d)
 		if res.Pass != pass || res.Score != accept.Nats(odds) || res.Warm != "" || res.Computed != r.asker.Body.PromptTokens+4 {
 			t.Errorf("odds of %g: %+v", odds, res)
 		}
-		if c := r.attempts[0].Call.(*engine.Judge); string(c.Answer) != "an answer" || c.Model != "big" {
+		if c := r.attempts[0].Call.(*engine.Judge); string(c.Answer) != "an answer" || c.Model != "big" || c.Thinks != pass {
 			t.Errorf("%+v", c)
 		}
 	}

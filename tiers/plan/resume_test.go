@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// engineOf is the card of an engine of a kind as the probe would find it.
+func engineOf(kind dialect.Kind) *probe.Capabilities {
+	c := able()
+	c.Engine = kind
+	if d := dialect.Of(kind); len(d.Scoring) == 0 {
+		c.Scoring, c.Tokenizer, c.Template = "", "t2", "c2"
+		c.Missing = []probe.MissingCapability{
+			{Name: probe.MissingContinue, Reason: "ids are not taken"}, {Name: probe.MissingPromptIDs, Reason: "not told"}, {Name: probe.MissingScoring, Reason: "no way"},
+		}
+	}
+	return c
+}
+
+// TestTheTableOfHowEachKindOfTargetGoesOn: a stream is released while it is drafted only if the target can continue it.
+func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
+	for _, row := range []struct {
+		kind dialect.Kind
+		more string
+		want [2]string // modes confidence and judge
+	}{
+		{dialect.VLLM, `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
+		{dialect.SGLang, `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
+		{dialect.LlamaCpp, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
+		{dialect.Ollama, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
+		{dialect.OpenAI, `,"stream":true`, [2]string{"doubt, judge, whole, afresh", "always, judge, whole, afresh"}},
+		{dialect.OpenAI, ``, [2]string{"doubt, judge, whole, afresh", "always, judge, whole, afresh"}},
+		{"", `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
+	} {
+		for i, mode := range []Mode{ModeConfidence, ModeJudge} {
+			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAlways, MaxPromptTokens: 1000}
+			f := Facts{Draft: engineOf(dialect.VLLM), Target: engineOf(row.kind)}
+			body := `{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0` + row.more + `}`
+			if got := planned(t, cfg, f, body); got != row.want[i] {
+				t.Errorf("%s%s, mode %s: %s, want %s", row.kind, row.more, mode, got, row.want[i])
+			}
+		}
+	}
+}
+
+// TestATextIsContinuedOnlyByEnginesThatDo: a completion by all, because its prompt just gets longer.
+func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
+	for _, row := range []struct {
+		kind             dialect.Kind
+		chat, completion bool
+	}{
+		{"", true, true}, {dialect.VLLM, true, true}, {dialect.SGLang, true, true}, {dialect.LlamaCpp, true, true}, {dialect.Ollama, true, true},
+		{dialect.OpenAI, false, true},
+	} {
+		for kind, want := range map[openai.Kind]bool{openai.Chat: row.chat, openai.Completion: row.completion} {
+			body := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+			if kind == openai.Completion {
+				body = `{"model":"m","prompt":"hi"}`
+			}
+			r, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := CanContinue(r, engineOf(row.kind)); got != want {
+				t.Errorf("%q, %v: %t", row.kind, kind, got)
+			}
+			if !CanContinue(r, nil) {
+				t.Errorf("%v: an engine that was not probed is not taken for vLLM", kind)
+			}
+		}
+	}
+}
