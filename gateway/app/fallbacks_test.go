@@ -19,8 +19,8 @@ import (
 type hostedServer struct {
 	*httptest.Server
 	mu     sync.Mutex
-	status int    // of the next answers; 0 is 200
-	cut    bool   // streams break off after their first chunk
+	status int  // of the next answers; 0 is 200
+	cut    bool // streams break off after their first chunk
 	paths  []string
 	heads  []http.Header
 	bodies []map[string]any
