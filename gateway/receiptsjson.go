@@ -27,9 +27,11 @@ type receiptJSON struct {
 	Error    string    `json:"error,omitempty"` // error code, as the client sees it
 	Trace    string    `json:"trace,omitempty"` // its id, if the trace is recorded
 
-	Tier       string `json:"tier,omitempty"`       // source of the answer: draft, target, mixed
+	Tier       string `json:"tier,omitempty"`       // source of the answer: draft, target, mixed, fallback
 	Finish     string `json:"finish,omitempty"`     // finish_reason
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; empty if the cascade was not called
+
+	FallbackUnused string `json:"fallback_unused,omitempty"` // why no fallback of the route answered after its own pools failed
 
 	Settings      *settingsJSON      `json:"settings,omitempty"`
 	Audit         *auditJSON         `json:"audit,omitempty"`  // modes risk and shadow: the evidence used
@@ -209,7 +211,7 @@ func (r *receiptSettings) json() *settingsJSON {
 
 // of fills in the cascade's receipt.
 func (v *receiptJSON) of(rc *receipt.Receipt) {
-	v.Tier, v.Finish = string(rc.Tier), rc.Finish
+	v.Tier, v.Finish, v.FallbackUnused = string(rc.Tier), rc.Finish, rc.Stayed
 	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {

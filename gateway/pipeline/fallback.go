@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/redis/lookup"
@@ -35,6 +34,7 @@ type leaving struct {
 	call    tiers.Request // as it was made to the cascade
 	to      cascadeCall
 	receipt *receipt.Receipt
+	own     error // how the own pools failed
 	facts   plan.FallbackFacts
 	stale   []bool // by fallback: its connection had been closed while it was idle, so it was tried again
 }
@@ -45,7 +45,7 @@ func (q *request) fallBack(ctx context.Context, call tiers.Request, to cascadeCa
 	if q.p.o.Outside == nil || len(q.Route.Fallbacks) == 0 || rc == nil {
 		return err
 	}
-	l := &leaving{request: q, call: call, to: to, receipt: rc, stale: make([]bool, len(q.Route.Fallbacks))}
+	l := &leaving{request: q, call: call, to: to, receipt: rc, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    tiers.FailureCauseOf(err, q.p.o.IsShed(err)),
 		External: q.Caller.Access.MayLeave(), Demanded: q.Tier != plan.Auto && q.Tier != "" || q.Demand != plan.DemandDefault,
@@ -86,9 +86,12 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 	}
 	spent := fb.Price.Bound(l.Body.Request) // unless the attempt says less
 	defer func() { dollars.settle(spent) }()
-	if l.to.leave != nil && !l.to.leave() { // another replica makes the answer
-		spent = 0
-		return true, cache.ErrFollows
+	if l.to.leave != nil {
+		if l.to.sink = l.to.leave(); l.to.sink == nil {
+			spent = 0
+			return true, l.own
+		}
+		l.to.leave = nil // it has left
 	}
 	before := l.receipt.USD
 	err = l.p.o.Outside.AnswerFallback(ctx, l.call, fb, l.receipt, l.to.sink)
@@ -96,7 +99,6 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 	if err == nil || l.receipt.First > 0 {
 		return true, err
 	}
-	l.to.leave = nil // it has left
 	f, failed := errors.AsType[*engine.Failure](err)
 	if failed && f.StaleConnection && !l.stale[i] {
 		l.stale[i] = true // nobody heard of it

@@ -22,10 +22,10 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	}()
 	l.Begin(cancel)
 	g := q.newGeneration()
-	_, shared := to.(discard)
+	alone, _ := to.(*leaderSink)
 	rc, err := q.runCascade(ctx, making, cascadeCall{
 		sink: to, observer: &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}, sentPrefix: l.Sent(), confirmation: g.awaits(),
-		shared: shared, leave: func() bool { return leaveAlone(l) },
+		leave: leaveAlone{l, alone}.begin,
 	})
 	if err != nil {
 		l.Fail(err, q.p.o.WouldFailAgain(err))
@@ -40,14 +40,20 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 	return nil
 }
 
-// leaveAlone ends a shared generation, because its leader goes on to a fallback: the others ask for themselves. It reports
-// false if another replica makes the answer.
-func leaveAlone(l *cache.Leader) bool {
-	if !l.Claim() {
-		return false
+// leaveAlone is a leader that may go on to a fallback.
+type leaveAlone struct {
+	leader *cache.Leader
+	client *leaderSink // nil: it leads for the clients of others, who have a part of another answer
+}
+
+// begin ends the shared generation: the others ask for themselves. It returns the sink of the leader's own client, nil if
+// another replica makes the answer, or if it leads for others.
+func (a leaveAlone) begin() tiers.Sink {
+	if a.client == nil || !a.leader.Claim() {
+		return nil
 	}
-	l.Fail(ErrNotShareable, true)
-	return true
+	a.leader.Fail(ErrNotShareable, true)
+	return &a.client.sink
 }
 
 // publisher records an answer and sends it to the subscribers.

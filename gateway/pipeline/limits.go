@@ -97,8 +97,9 @@ type cascadeCall struct {
 	sentPrefix   []byte             // the beginning of the answer, which clients have already
 	confirmation tiers.Confirmation // nil: the answer is not stored
 
-	shared bool        // clients that are not sink's own wait for the answer, so no fallback may make it
-	leave  func() bool // before the first fallback: nobody else gets its answer; false: the answer is made elsewhere
+	// leave is called before a fallback makes the answer. It returns the sink of the request's own client, to whom alone
+	// the answer goes; nil: no fallback may make it. A nil leave is that of a request that shares nothing.
+	leave func() tiers.Sink
 }
 
 // runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
@@ -131,7 +132,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	}
 	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
 	q.record.Receipt = rc
-	if err != nil && !c.shared && making.Err() == nil {
+	if err != nil && making.Err() == nil {
 		err = q.fallBack(ctx, a, c, rc, err)
 	}
 	return rc, err
