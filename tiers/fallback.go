@@ -16,17 +16,6 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Fallback is a hosted last resort of a route.
-type Fallback struct {
-	Pool           *pool.Pool
-	When           []plan.FailureCause
-	NanoUSDPerHour int64 // 1e-9 USD that all replicas together may spend on it per hour
-	Price          plan.TokenPrice
-	// Names are the routes that offer the same servers with the same model as their own. A tenant needs the right to one
-	// of them; none: to the route of the fallback only.
-	Names []string
-}
-
 // FailureCauseOf returns why the route's own pools gave no answer, by the error of [Cascade.Answer]. shed: it is
 // the error of a queue that refuses admission.
 func FailureCauseOf(err error, shed bool) plan.FailureCause {
@@ -77,29 +66,6 @@ func (c *Cascade) AnswerFallback(ctx context.Context, a Request, fb *Fallback, r
 	c.metrics.AddCost(plan.Fallback, usd)
 	c.metrics.countFallback(rc, fb.Pool.Name(), usd, err)
 	return err
-}
-
-// cost returns what an answer costs. A server that may have worked without telling its tokens is paid the bound.
-func (fb *Fallback) cost(r *openai.Request, rc *receipt.Receipt, tries []dispatch.Try, err error) float64 {
-	switch {
-	case err == nil && rc.PromptTokens > 0:
-		return fb.Price.Of(rc.PromptTokens, rc.TargetTokens)
-	case err != nil && !mayHaveWorked(tries):
-		return 0
-	}
-	return fb.Price.Bound(r)
-}
-
-// mayHaveWorked reports whether a server may have begun to answer.
-func mayHaveWorked(tries []dispatch.Try) bool {
-	for _, t := range tries {
-		switch t.Failed {
-		case engine.Refused, engine.Backpressure, engine.Rejected, engine.Unauthorized, engine.ServerError, engine.Exhausted:
-		default:
-			return true
-		}
-	}
-	return false
 }
 
 // boundedBody returns a request with a limit of tokens: its own, or [plan.FallbackAnswer].
