@@ -86,7 +86,7 @@ func sameName(a, b string) bool {
 	}
 	x, inA := stem(a)
 	y, inB := stem(b)
-	return x == y && x != "" && !(inA && inB)
+	return x == y && x != "" && (!inA || !inB)
 }
 
 // stem is the last element of a path without .gguf; path reports whether there was more.
