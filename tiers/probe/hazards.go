@@ -76,12 +76,16 @@ func (g growth) cut() bool {
 }
 
 const (
-	// tokensPerLine is about what tokenizers make of a line of longLines.
-	tokensPerLine = 18
+	// tokensPerLine is what tokenizers make of a line of longLines: 19 (Llama 3, Qwen) to 28 (the simulator's).
+	tokensPerLine = 24
 	// longKnown and longUnknown are the tokens of the longer prompt, about: where the engine tells the context length of a
 	// request, and where nothing does. Engines that cut without a word begin at 2,048 tokens (Ollama's default for years).
-	longKnown, longUnknown = 1000, 2400
+	longKnown, longUnknown = 1000, 2700
 )
+
+// fits reports whether the longer prompt is expected to fit into a context with room to spare; 0 is an unknown one. A
+// prompt that is refused as it should be says nothing of the promise.
+func (g growth) fits(window int) bool { return window == 0 || 10*(2*g.half-g.base) <= 9*window }
 
 // linesFor is how many lines the longer prompt has, an even number; 0: the context is too small for two prompts.
 func linesFor(window int) int {

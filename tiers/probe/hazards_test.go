@@ -63,7 +63,16 @@ func TestAPromptThatIsCutDoesNotGrowAsItsLines(t *testing.T) {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
-	for window, want := range map[int]int{0: longUnknown, 100: 0, 200: 150, 500: 375, 1 << 20: longKnown} {
+	for _, c := range []struct {
+		g      growth
+		window int
+		want   bool
+	}{{growth{base: 25, half: 500}, 1083, true}, {growth{base: 25, half: 500}, 1083 - 1, false}, {growth{base: 25, half: 500}, 0, true}, {growth{}, 100, true}} {
+		if got := c.g.fits(c.window); got != c.want {
+			t.Errorf("%+v fits %d: %v", c.g, c.window, got)
+		}
+	}
+	for window, want := range map[int]int{0: longUnknown, 100: 0, 300: 225, 500: 375, 1 << 20: longKnown} {
 		n := linesFor(window)
 		if want == 0 && n == 0 {
 			continue

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -59,12 +60,12 @@ func (e *probeRun) constantLogprobs(ctx context.Context) error {
 	}
 	why := fmt.Sprintf("the logprob is %g for %d of %d tokens, with no less likely alternative: the engine does not tell the true ones", value, n, len(a.chosen))
 	e.addHazard(HazardConstantLogprobs, why)
-	e.lacksLogprobs(why)
+	e.withdrawLogprobs(why)
 	return nil
 }
 
-// lacksLogprobs says that logprobs cannot be used, whatever was found out about them.
-func (e *probeRun) lacksLogprobs(why string) {
+// withdrawLogprobs says that logprobs cannot be used, whatever was found out about them.
+func (e *probeRun) withdrawLogprobs(why string) {
 	e.found.Unscored, e.found.RawLogprobs, e.found.Processed, e.found.Plain, e.found.TopLogprobs = true, false, false, false, 0
 	for _, what := range []string{MissingLogprobs, MissingTop, MissingRaw} {
 		e.missing[what] = why
@@ -85,8 +86,8 @@ func (e *probeRun) swappedModel() {
 	if e.hazards[HazardSwappedModel] == "" {
 		e.hazards[HazardSwappedModel] = why // its evidence was recorded when it answered
 	}
-	e.lacksLogprobs(why)
-	e.lacksScoring(why)
+	e.withdrawLogprobs(why)
+	e.withdrawScoring(why)
 	e.found.Continues = false
 	e.missing[MissingContinue] = why
 	e.show(MissingContinue, why)
@@ -161,7 +162,10 @@ func (e *probeRun) shortContext(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		g.half = a.prompts
+		if g.half = a.prompts; g.half == 0 || !g.fits(e.found.Window) {
+			e.untold(HazardShortContext, fmt.Sprintf("a prompt of %d lines has %d tokens, by usage", lines/2, g.half))
+			return nil
+		}
 		a, err = e.ask(ctx, "Count all these lines.\n"+longLines(from, lines), 1, nil)
 	}
 	g.full = a.prompts
@@ -169,12 +173,18 @@ func (e *probeRun) shortContext(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// tooLong reports whether a prompt was refused for its length, as the engines say that.
+func tooLong(err error) bool {
+	r, refused := errors.AsType[*refusal](err)
+	return refused && (r.status == http.StatusRequestEntityTooLarge || strings.Contains(r.message, "context") || strings.Contains(r.message, "too long"))
+}
+
 // measured draws the conclusions from two long prompts. err is the refusal of the one that was refused.
 func (e *probeRun) measured(g growth, err error) {
-	_, refused := errors.AsType[*refusal](err)
+	refused := tooLong(err)
 	about := g.lines * tokensPerLine
 	switch {
-	case err != nil && (!refused || fails(err)):
+	case err != nil && !refused:
 		e.untold(HazardShortContext, err.Error())
 	case refused && e.found.Window > 0:
 		e.addHazard(HazardShortContext, fmt.Sprintf("it refuses a prompt of about %d tokens, though it promises %d: %v", about, e.found.Window, err))

@@ -37,11 +37,11 @@ func (e *probeRun) scoring(ctx context.Context) {
 		return
 	}
 	// One that fails at its longest does not score.
-	e.lacksScoring(err.Error())
+	e.withdrawScoring(err.Error())
 }
 
-// lacksScoring says that the engine does not score, whatever was found out about its scores.
-func (e *probeRun) lacksScoring(why string) {
+// withdrawScoring says that the engine does not score, whatever was found out about its scores.
+func (e *probeRun) withdrawScoring(why string) {
 	e.found.Scoring, e.found.Reuse, e.found.SelfAgreement, e.found.SelfAgreementTol = "", false, 0, 0
 	e.missing[MissingScoring] = why
 	e.show(MissingScoring, why)

@@ -368,8 +368,13 @@ func TestAnEngineThatRefusesWhatItPromisesIsFound(t *testing.T) {
 	if why := e.hazards[HazardShortContext]; !strings.Contains(why, "though it promises 4096") || e.found.Window != 460 {
 		t.Errorf("%q, window %d", why, e.found.Window)
 	}
+	e = &probeRun{asker: &asker{}, missing: map[string]string{}, hazards: map[string]string{}, found: Capabilities{Window: 4096}}
+	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusBadRequest, message: "no such lines"})
+	if len(e.hazards) != 0 || e.found.Window != 4096 {
+		t.Errorf("one that refuses for another reason: %v, window %d", e.hazards, e.found.Window)
+	}
 	e = &probeRun{asker: &asker{}, missing: map[string]string{MissingWindow: "x"}, hazards: map[string]string{}}
-	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusBadRequest})
+	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusRequestEntityTooLarge})
 	if len(e.hazards) != 0 || e.found.Window != 460 || len(e.missing) != 0 {
 		t.Errorf("one that promised nothing: %v, window %d", e.hazards, e.found.Window)
 	}
