@@ -283,7 +283,7 @@ func TestAHangUpReachesARealEngine(t *testing.T) {
 	p.in(t, "speculation.mode", "off")
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true,"temperature":2,"max_tokens":900,"messages":[{"role":"user","content":"Tell a story."}]}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true,"ignore_eos":true,"max_tokens":900,"messages":[{"role":"user","content":"Tell a story."}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ export async function* generate(engine, slot, task, signal) {
             position += pending.length;
             pending = [id];
             slot.decoded++;
-            const ended = engine.ends(id), told = text.add(engine.bytes(id), ended);
+            const ended = engine.ends(id) && !task.endless, told = text.add(engine.bytes(id), ended);
             if (text.stopped) { // the stop string and its tokens are not told
                 finish = "stop";
                 if (told !== "") yield {id, text: told, law};

@@ -29,7 +29,7 @@ export function task(body, prompt, {window, pause, alternatives}) {
         temperature, topK: body.top_k ?? 40, topP: body.top_p ?? 0.95, minP: body.min_p ?? 0.05,
         seed: body.seed >= 0 ? body.seed : Math.floor(Math.random() * 2 ** 32),
     };
-    return {prompt, limit, temperature, sampling, stop, window, pause, alternatives};
+    return {prompt, limit, temperature, sampling, stop, window, pause, alternatives, endless: body.ignore_eos === true};
 }
 
 // chatAlternatives is n_probs of a chat: without top_logprobs 20, and with 0 there are no logprobs at all.
