@@ -32,9 +32,9 @@ func (llamaWire) routes(s *Server) map[string]route {
 	}
 }
 
-// The errors of its own.
-func llamaError(status int, kind, message string) *apiError {
-	return &apiError{status: status, kind: kind, message: message}
+// llamaError is an error of its own; its type follows from the status.
+func llamaError(status int, message string) *apiError {
+	return &apiError{status: status, message: message}
 }
 
 // take implements wire. The server has one model, and whoever asks for another is answered by this one.
@@ -44,17 +44,17 @@ func (llamaWire) take(s *Server, w *wireRequest, in intake) *apiError {
 	w.MaxCompletionTokens, w.MinTokens, w.StopTokenIDs, w.Echo, w.StreamOptions = nil, 0, nil, false, usageOption(w.StreamOptions)
 	w.llamaDefaults()
 	if w.N != nil && *w.N > s.profile.MaxSeqs {
-		return llamaError(http.StatusBadRequest, "", "n_cmpl cannot be greater than the number of slots, please increase -np")
+		return llamaError(http.StatusBadRequest, "n_cmpl cannot be greater than the number of slots, please increase -np")
 	}
 	if in.api != apiChat {
 		return w.llamaCompletion()
 	}
 	if len(w.Tools) > 0 && w.Stream && string(w.Logprobs) == "true" {
-		return llamaError(http.StatusBadRequest, "", "logprobs is not supported with tools + stream")
+		return llamaError(http.StatusBadRequest, "logprobs is not supported with tools + stream")
 	}
 	switch n := w.TopLogprobs; {
 	case string(w.Logprobs) != "true" && n != nil:
-		return llamaError(http.StatusBadRequest, "", "top_logprobs requires logprobs to be set to true")
+		return llamaError(http.StatusBadRequest, "top_logprobs requires logprobs to be set to true")
 	case string(w.Logprobs) == "true" && n == nil:
 		w.TopLogprobs = limited(20)
 	case n != nil && *n <= 0: // n_probs 0 asks for none at all
@@ -85,10 +85,10 @@ func (w *wireRequest) llamaPrefill(h Hazards) *apiError {
 		return nil
 	}
 	if before >= 0 && w.Messages[before].Role == "assistant" {
-		return llamaError(http.StatusBadRequest, "", "Cannot have 2 or more assistant messages at the end of the list.")
+		return llamaError(http.StatusBadRequest, "Cannot have 2 or more assistant messages at the end of the list.")
 	}
 	if h.has(HazardThinksFirst) && !w.quiet(engineLlamaCpp) {
-		return llamaError(http.StatusBadRequest, "", "Assistant response prefill is incompatible with enable_thinking.")
+		return llamaError(http.StatusBadRequest, "Assistant response prefill is incompatible with enable_thinking.")
 	}
 	return nil
 }
@@ -175,12 +175,12 @@ func llamaKind(err *apiError) string {
 
 // absent implements wire. A wrong method is a wrong path.
 func (f llamaWire) absent(w http.ResponseWriter, _ *http.Request, _ bool) {
-	writeJSON(w, http.StatusNotFound, f.fail(llamaError(http.StatusNotFound, "", "File Not Found")))
+	writeJSON(w, http.StatusNotFound, f.fail(llamaError(http.StatusNotFound, "File Not Found")))
 }
 
 func (s *Server) llamaHealth(w http.ResponseWriter, _ *http.Request) {
 	if s.life().dead() {
-		s.writeError(w, llamaError(http.StatusServiceUnavailable, "", "Loading model"))
+		s.writeError(w, llamaError(http.StatusServiceUnavailable, "Loading model"))
 		return
 	}
 	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
@@ -188,7 +188,7 @@ func (s *Server) llamaHealth(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) llamaMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.missingFeatures.metrics {
-		s.writeError(w, llamaError(http.StatusNotImplemented, "", "This server does not support metrics endpoint. Start it with `--metrics`"))
+		s.writeError(w, llamaError(http.StatusNotImplemented, "This server does not support metrics endpoint. Start it with `--metrics`"))
 		return
 	}
 	s.serveMetrics(w, r)

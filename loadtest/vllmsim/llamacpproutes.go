@@ -165,7 +165,7 @@ func (s *Server) llamaTemplate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.Messages == nil {
-		s.writeError(w, llamaError(http.StatusBadRequest, "", "'messages' is required"))
+		s.writeError(w, llamaError(http.StatusBadRequest, "'messages' is required"))
 		return
 	}
 	req := request{chat: true}
@@ -183,7 +183,7 @@ func (s *Server) llamaTemplate(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) llamaEmbeddings(w http.ResponseWriter, _ *http.Request) {
-	s.writeError(w, llamaError(http.StatusNotImplemented, "", "This server does not support embeddings. Start it with `--embeddings`"))
+	s.writeError(w, llamaError(http.StatusNotImplemented, "This server does not support embeddings. Start it with `--embeddings`"))
 }
 
 // appendSpecial appends the ids of a text in which the names of special tokens stand for these.

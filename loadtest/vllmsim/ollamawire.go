@@ -63,7 +63,7 @@ func newOllamaLogprob(lp *tokenLogprob) ollamaLogprob {
 	return out
 }
 
-// ollamaList leaves out the token that ends an answer.
+// ollamaListed leaves out the token that ends an answer.
 func ollamaListed(lps []*tokenLogprob, ended bool) *ollamaLogprobs {
 	if ended && len(lps) > 0 {
 		lps = lps[:len(lps)-1]
