@@ -98,13 +98,13 @@ func New(o Options) (*Cascade, error) {
 		return nil, err
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of,
+		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.contextWindow,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
 	c.services = &inflight.Services{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.windows.of, OnCheck: c.metrics.countCheck,
+		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Prices: c.pricesOf, Replicas: o.Replicas,
