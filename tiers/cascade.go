@@ -98,7 +98,7 @@ func New(o Options) (*Cascade, error) {
 		return nil, err
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.contextWindow,
+		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of, // what is possible at most
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
