@@ -14,15 +14,22 @@ func (c *Cascade) Modes(rt *Route) []plan.ModeState {
 		return nil
 	}
 	f := plan.Facts{Request: &openai.Request{}, HasDraft: true, SameTokenizer: rt.SameTokenizer, Draft: c.capabilities(rt.Draft.Name()), Target: c.capabilities(rt.Target.Name())}
-	all := []plan.ModeState{{Mode: plan.ModeConfidence}}
-	if f.Draft != nil && f.Draft.Unscored && rt.Config().OnMissingLogprobs == plan.MissingLogprobsEscalate {
-		all[0] = plan.ModeState{Mode: plan.ModeConfidence, Missing: "draft_without_logprobs", Reason: "pool " + rt.Draft.Name() + ": " + f.Draft.MissingReason(probe.MissingLogprobs)}
+	unscored := plan.ModeState{} // a draft without logprobs has no score
+	if f.Draft != nil && f.Draft.Unscored {
+		unscored = plan.ModeState{Missing: "draft_without_logprobs", Reason: "pool " + rt.Draft.Name() + ": " + f.Draft.MissingReason(probe.MissingLogprobs)}
 	}
-	audited := plan.ModeState{Mode: plan.ModeRisk}
-	if _, audited.Missing = plan.AuditorFor(rt.Config(), f); audited.Missing != "" {
-		audited.Reason = f.MissingReason(audited.Missing, rt.Target.Name())
+	audited := unscored
+	if audited.Missing == "" {
+		if _, audited.Missing = plan.AuditorFor(rt.Config(), f); audited.Missing != "" {
+			audited.Reason = f.MissingReason(audited.Missing, rt.Target.Name())
+		}
 	}
-	all = append(all, audited)
+	confident := unscored
+	if rt.Config().OnMissingLogprobs != plan.MissingLogprobsEscalate {
+		confident = plan.ModeState{}
+	}
+	confident.Mode, audited.Mode = plan.ModeConfidence, plan.ModeRisk
+	all := []plan.ModeState{confident, audited}
 	for _, m := range [...]plan.Mode{plan.ModeLenient, plan.ModeJudge, plan.ModeVerify} {
 		s := plan.ModeState{Mode: m}
 		if _, s.Missing = plan.ScorerFor(plan.Config{Mode: m}, f); s.Missing != "" {

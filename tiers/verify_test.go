@@ -294,6 +294,27 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestADraftWithoutLogprobsAllowsNoModeThatJudgesByItsScore(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Without: []string{"logprobs"}}, vllmsim.Options{})
+	r.cfg.OnMissingLogprobs = plan.MissingLogprobsEscalate
+	rt, err := r.cascade.Route("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.cascade.Modes(rt) {
+		want := map[plan.Mode]string{plan.ModeRisk: "draft_without_logprobs", plan.ModeConfidence: "draft_without_logprobs"}[s.Mode]
+		if s.Missing != want || (want == "") != (s.Reason == "") {
+			t.Errorf("mode %s lacks %q (%s), want %q", s.Mode, s.Missing, s.Reason, want)
+		}
+	}
+	r.cfg.OnMissingLogprobs = plan.MissingLogprobsCheck
+	for _, s := range r.cascade.Modes(rt) {
+		if want := s.Mode == plan.ModeRisk; want != (s.Missing != "") {
+			t.Errorf("where drafts without logprobs are checked, mode %s lacks %q", s.Mode, s.Missing)
+		}
+	}
+}
+
 func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
 	r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, 4, true

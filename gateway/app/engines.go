@@ -22,7 +22,8 @@ func (a *App) makeProber() (err error) {
 	return err
 }
 
-// probedPools returns the pools for the prober. Each means the pool that has its name when it is called.
+// probedPools returns the pools for the prober. Each means the pool that has its name when it is called. An engine is not
+// probed before it was asked for its kind: by the rules of another kind a slow engine would be busy for minutes in vain.
 func (a *App) probedPools(r *routing) []probe.Pool {
 	probed := map[string]bool{}
 	for _, def := range r.file.Routes {
@@ -41,7 +42,7 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 			all := p.Snapshot()
 			out := make([]probe.Backend, len(all))
 			for i, b := range all {
-				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: b.Asked && !b.Down && !b.Open && !b.Drained, Life: b.Life}
+				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: !b.Down && !b.Open && !b.Drained && !b.Unasked, Life: b.Life}
 			}
 			return out
 		}}

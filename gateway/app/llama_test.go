@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/internal/llamatest"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // realPair is a gateway in front of two real engines.
@@ -175,8 +176,11 @@ func TestARealEnginePairIsFoundOutByTheProbe(t *testing.T) {
 		if found == nil || found.Age < 0 || found.Failed != "" || found.Scoring != "" {
 			t.Fatalf("%s: %+v", pool, found)
 		}
-		for _, m := range found.Missing {
-			if m.Name == "logprobs" || m.Name == "top_logprobs" || m.Name == "raw_logprobs" || m.Name == "token_bytes" {
+		if kind := p.Pool(pool).Snapshot()[0].Engine; kind != dialect.LlamaCpp || !found.Continues {
+			t.Errorf("%s is %q, and continues from ids: %v", pool, kind, found.Continues)
+		}
+		for _, m := range found.Missing { // that it cannot score; it is probed as what it is at once
+			if !slices.Contains([]string{"prompt_token_ids", "reuse", "scoring", "self_agreement"}, m.Name) {
 				t.Errorf("%s lacks %s: %s", pool, m.Name, m.Reason)
 			}
 		}

@@ -37,8 +37,8 @@ const (
 // Kwargs is the field with the arguments of the chat template. Each member is allowed separately.
 const Kwargs = "chat_template_kwargs"
 
-// Table has every field that is not simply forwarded. One table is enough for all engines: an engine ignores
-// fields that it does not know, so removing a field of another engine loses nothing.
+// Table has every field that is not simply forwarded. One table is enough for the engines that it names: they ignore
+// fields that they do not know, so removing a field of another engine loses nothing. For others see [Portable].
 var Table = []Field{
 	// Decided by the gateway or the operator of an engine.
 	{Name: "priority", Verdict: Stripped, Engines: both, Effect: "decides the order of requests; the gateway sends its own"},

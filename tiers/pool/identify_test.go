@@ -16,18 +16,15 @@ import (
 func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	var i identity
-	if !i.isDue("", 0, now) {
+	if !i.isDue("", 0, now) || !i.isUnasked() {
 		t.Error("it was never asked")
 	}
 	if i.isDue(dialect.OpenAI, 0, now) {
 		t.Error("an outsider is asked")
 	}
-	if i.isSettled() {
-		t.Error("nobody waits for its kind")
-	}
 	i.failed(now)
-	if !i.isSettled() {
-		t.Error("its kind is awaited although it cannot be asked")
+	if i.isUnasked() {
+		t.Error("one that could not be asked counts as unasked: its probe would say nothing of the reason")
 	}
 	if i.isDue("", 0, now.Add(minIdentifyPause-1)) || !i.isDue("", 0, now.Add(minIdentifyPause)) {
 		t.Error("the pause after a failure is another one")

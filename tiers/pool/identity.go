@@ -33,6 +33,9 @@ func (i *identity) isDue(configured dialect.Kind, life uint64, now time.Time) bo
 	return configured != dialect.OpenAI && (!i.asked || i.life != life) && !now.Before(i.next)
 }
 
+// isUnasked reports whether the kind is not known because the engine was not asked yet.
+func (i *identity) isUnasked() bool { return i.kind == "" && !i.asked && i.fails == 0 }
+
 // failed notes that the engine could not be asked.
 func (i *identity) failed(now time.Time) {
 	i.fails++
@@ -47,10 +50,6 @@ func (i *identity) answered(f dialect.Finding, configured dialect.Kind, life uin
 		i.kind = f.Kind
 	}
 }
-
-// isSettled reports whether there is no need to wait for the kind: it is known, or the engine was asked, whether it could
-// answer or not.
-func (i *identity) isSettled() bool { return i.kind != "" || i.asked || i.fails > 0 }
 
 // contradiction returns how the answers contradict the configured kind; "" if they do not.
 func (i *identity) contradiction(pool string, configured dialect.Kind) string {

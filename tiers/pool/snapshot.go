@@ -14,8 +14,8 @@ import (
 type BackendState struct {
 	ID          string
 	URL         string
-	Engine      dialect.Kind     // "" is not known yet
-	Asked       bool             // its engine is known, or was asked for its kind
+	Engine      dialect.Kind     // "" is not known
+	Unasked     bool             // its engine was not asked yet what kind it is
 	Reading     pressure.Reading // the last one, however old
 	HasReading  bool             // Reading is younger than pressure.Config.UnknownAfter
 	KVUsage     float64          // aged and with our own tokens, 0..1; the pool's mean when HasReading is false
@@ -49,7 +49,8 @@ func (p *Pool) Snapshot() []BackendState {
 	for i, b := range r.backends {
 		s, c, all := &out[i], &r.cands[i], b.account.All()
 		s.ID, s.URL, s.Engine, s.Life = b.id, b.url, b.identity.kind, b.life
-		s.Asked, s.Reading = b.identity.isSettled(), b.reading
+		s.Unasked = b.identity.isUnasked()
+		s.Reading = b.reading
 		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens

@@ -32,6 +32,9 @@ type watch struct {
 	opens  time.Time // when it may be asked to score again
 }
 
+// firstLooks is how many times more often a pool is looked at before its first probe: the gateway starts with it.
+const firstLooks = 20
+
 // probedCapabilities is the card, unless it only says that a probe has failed.
 func (w *watch) probedCapabilities() *Capabilities {
 	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
@@ -51,7 +54,11 @@ func (w *watch) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		w.step(ctx)
-		timer.Reset(w.services.pace.look)
+		pause := w.services.pace.look
+		if w.lastBackend.ID == "" {
+			pause /= firstLooks
+		}
+		timer.Reset(pause)
 	}
 }
 
