@@ -215,3 +215,16 @@ func (c *Cascade) pricesOf(route string) (p economy.Prices) {
 	}
 	return p
 }
+
+// contextWindow returns the context length of a pool in tokens, 0 while it is unknown: what the engines tell, but no more
+// than the probe has found. Some engines tell it only to the probe, and some cut what is longer than they tell.
+func (c *Cascade) contextWindow(pool string) int {
+	read, probed := c.windows.of(pool), 0
+	if found := c.capabilities(pool); found != nil {
+		probed = found.Window
+	}
+	if read == 0 || probed == 0 {
+		return max(read, probed)
+	}
+	return min(read, probed)
+}
