@@ -98,13 +98,13 @@ func New(o Options) (*Cascade, error) {
 		return nil, err
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of,
+		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of, // what is possible at most
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
 	c.services = &inflight.Services{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.windows.of, OnCheck: c.metrics.countCheck,
+		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Prices: c.pricesOf, Replicas: o.Replicas,
@@ -214,4 +214,17 @@ func (c *Cascade) pricesOf(route string) (p economy.Prices) {
 		p = rt.Prices()
 	}
 	return p
+}
+
+// contextWindow returns the context length of a pool in tokens, 0 while it is unknown: what the engines tell, but no more
+// than the probe has found. Some engines tell it only to the probe, and some cut what is longer than they tell.
+func (c *Cascade) contextWindow(pool string) int {
+	read, probed := c.windows.of(pool), 0
+	if found := c.capabilities(pool); found != nil {
+		probed = found.Window
+	}
+	if read == 0 || probed == 0 {
+		return max(read, probed)
+	}
+	return min(read, probed)
 }

@@ -32,7 +32,7 @@ func TestAnEngineThatCannotScoreIsAskedForNoLongAnswer(t *testing.T) {
 	}
 }
 
-// Its prompts' ids come with answers in one piece, as its /tokenize does not take chats; streams of chats tell none.
+// Answers in one piece tell their ids, streams of chats do not.
 func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
 	s := engine(t, vllmsim.Options{Seed: 3, Engine: "sglang"})
 	was, is := probedAs(t, asker{url: s.URL(), model: "sim"}), probedAs(t, asker{url: s.URL(), model: "sim", engine: dialect.SGLang})
@@ -40,7 +40,7 @@ func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
 		is.SelfAgreement != was.SelfAgreement || !is.Continues || len(is.EOS) != 1 {
 		t.Errorf("was %+v, is %+v", was, is)
 	}
-	if whats(is) != MissingIDs+" "+MissingTokenize || is.TokenIDs {
+	if whats(is) != MissingPromptIDs+" "+MissingIDs || is.TokenIDs {
 		t.Errorf("missing %+v", is.Missing)
 	}
 }
