@@ -3,8 +3,6 @@ package openai
 import (
 	"bytes"
 	"math"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 // Limits bound one request.
@@ -86,15 +84,6 @@ func (r *Request) Clone() *Request {
 	c := *r
 	c.Body = bytes.Clone(r.Body)
 	return &c
-}
-
-// Rescan parses a changed body of a request that was accepted. It refuses nothing that [Scan] has accepted.
-func (r *Request) Rescan(body []byte) (*Request, error) {
-	const most = math.MaxInt32
-	return Scan(r.Kind, body, Limits{
-		Depth: most, Fields: most, Messages: most, N: most, Tokens: most, Stops: most, LogitBias: most, Grammar: most,
-		Allow: func(string) []string { return fields.Allowed() },
-	})
 }
 
 func (r *Request) has(name string) bool {
