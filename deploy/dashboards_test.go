@@ -308,7 +308,7 @@ func engineMetrics(t *testing.T, all map[string][]string) {
 var seldom = []string{
 	"foregate_settings_rejected", "foregate_settings_unknown", "foregate_log_lines_dropped_total", "foregate_upstream_failures_total",
 	"foregate_shed_total", "foregate_breaker_transitions_total", "foregate_file_last_reload_successful", "foregate_queue_wait_seconds_bucket",
-	"foregate_audits_dropped_total", "foregate_certificate_not_after_timestamp_seconds",
+	"foregate_audits_dropped_total", "foregate_certificate_not_after_timestamp_seconds", "foregate_fallbacks_total",
 }
 
 func TestTheDemonstrationShowsWhatDashboardsDraw(t *testing.T) {

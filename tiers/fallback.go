@@ -2,46 +2,15 @@ package tiers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
 )
-
-// FailureCauseOf returns why the route's own pools gave no answer, by the error of [Cascade.Answer]. shed: it is
-// the error of a queue that refuses admission.
-func FailureCauseOf(err error, shed bool) plan.FailureCause {
-	if _, broken := errors.AsType[*strategy.BrokenError](err); broken || err == nil {
-		return plan.CauseNone
-	}
-	if shed {
-		return plan.CauseShed
-	}
-	if e, ok := errors.AsType[*dispatch.ExhaustedError](err); ok {
-		switch {
-		case e.AllBusy:
-			return plan.CauseShed // they refused admission themselves
-		case e.Last.Kind == engine.Exhausted:
-			return plan.CauseNone // this replica has no connections left
-		}
-		return plan.CauseUnavailable
-	}
-	if e, ok := errors.AsType[*pool.NoBackendError](err); ok {
-		if e.Total > 0 && e.Full == e.Total {
-			return plan.CauseNone // the prompt is too long
-		}
-		return plan.CauseUnavailable
-	}
-	return plan.CauseNone
-}
 
 // AnswerFallback answers a request by a fallback, with one attempt. rc is the receipt of the request so far, whose
 // calls it keeps. Nothing of the gateway's is sent: no id, trace, salt or priority. The errors are as of

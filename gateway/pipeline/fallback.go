@@ -41,11 +41,11 @@ type leaving struct {
 
 // fallBack answers a request by a fallback of its route, after its own pools failed with err. ctx belongs to the client.
 // If no fallback answers, the error is err: how the own pools failed is what the client should know.
-func (q *request) fallBack(ctx context.Context, call tiers.Request, to cascadeCall, rc *receipt.Receipt, err error) error {
+func (q *request) fallBack(ctx context.Context, to cascadeCall, rc *receipt.Receipt, err error) error {
 	if q.p.o.Outside == nil || len(q.Route.Fallbacks) == 0 || rc == nil {
 		return err
 	}
-	l := &leaving{request: q, call: call, to: to, receipt: rc, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
+	l := &leaving{request: q, call: q.toCascade(&to), to: to, receipt: rc, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    tiers.FailureCauseOf(err, q.p.o.IsShed(err)),
 		External: q.Caller.Access.MayLeave(), Demanded: q.Tier != plan.Auto && q.Tier != "" || q.Demand != plan.DemandDefault,

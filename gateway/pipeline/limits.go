@@ -121,6 +121,16 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		}
 		grant.settle(need.used(rc), rc)
 	}()
+	rc, err = q.p.o.Cascade.Answer(making, q.toCascade(&c), c.sink)
+	q.record.Receipt = rc
+	if err != nil && making.Err() == nil {
+		err = q.fallBack(ctx, c, rc, err)
+	}
+	return rc, err
+}
+
+// toCascade returns the request as the cascade gets it.
+func (q *request) toCascade(c *cascadeCall) tiers.Request {
 	a := tiers.Request{
 		Body: q.Body.Request, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
@@ -130,12 +140,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	if !q.bypass {
 		a.Plan = &q.share.plan
 	}
-	rc, err = q.p.o.Cascade.Answer(making, a, c.sink)
-	q.record.Receipt = rc
-	if err != nil && making.Err() == nil {
-		err = q.fallBack(ctx, a, c, rc, err)
-	}
-	return rc, err
+	return a
 }
 
 // salt separates a tenant's prefixes in the engines' prefix caches, "" if it need not.

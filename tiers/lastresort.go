@@ -1,12 +1,15 @@
 package tiers
 
 import (
+	"errors"
+
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Fallback is a hosted last resort of a route.
@@ -18,6 +21,33 @@ type Fallback struct {
 	// Names are the routes that offer the same servers with the same model as their own. A tenant needs the right to one
 	// of them; none: to the route of the fallback only.
 	Names []string
+}
+
+// FailureCauseOf returns why the route's own pools gave no answer, by the error of [Cascade.Answer]. shed: it is
+// the error of a queue that refuses admission.
+func FailureCauseOf(err error, shed bool) plan.FailureCause {
+	if _, broken := errors.AsType[*strategy.BrokenError](err); broken || err == nil {
+		return plan.CauseNone
+	}
+	if shed {
+		return plan.CauseShed
+	}
+	if e, ok := errors.AsType[*dispatch.ExhaustedError](err); ok {
+		switch {
+		case e.AllBusy:
+			return plan.CauseShed // they refused admission themselves
+		case e.Last.Kind == engine.Exhausted:
+			return plan.CauseNone // this replica has no connections left
+		}
+		return plan.CauseUnavailable
+	}
+	if e, ok := errors.AsType[*pool.NoBackendError](err); ok {
+		if e.Total > 0 && e.Full == e.Total {
+			return plan.CauseNone // the prompt is too long
+		}
+		return plan.CauseUnavailable
+	}
+	return plan.CauseNone
 }
 
 // cost returns what an answer costs. A server that may have worked without telling its tokens is paid the bound.
