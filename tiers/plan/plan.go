@@ -11,16 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Resume says how the target can continue a part of a draft.
-type Resume uint8
-
-// The ways.
-const (
-	resumeNever Resume = iota // not at all
-	ResumeText                // by text: the accepted words as the start of the answer
-	ResumeIDs                 // by token ids: exact
-)
-
 // Plan says how a request is answered. It is decided once, before anything is sent.
 type Plan struct {
 	Tier          Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone

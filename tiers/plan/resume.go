@@ -6,6 +6,16 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
+// Resume says how the target can continue a part of a draft.
+type Resume uint8
+
+// The ways.
+const (
+	resumeNever Resume = iota // not at all
+	ResumeText                // by text: the accepted words as the start of the answer
+	ResumeIDs                 // by token ids: exact
+)
+
 // Sampling are the fields that a continuation by ids sends as the client sent them. Penalties are among them if the
 // client set them to none, because an engine may have other defaults.
 var Sampling = []string{
