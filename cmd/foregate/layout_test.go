@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 	"tiers/scoring":               {},
 	"tiers/strategy":              {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/transcript", "tiers/verify", "tiers/world"},
 	"tiers/transcript":            {},
-	"tiers/upstream":              {"internal/socket", "tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/upstream/http1"},
+	"tiers/upstream":              {"internal/socket", "tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/fields", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/upstream/http1"},
 	"tiers/upstream/http1":        {"panics"},
 	"tiers/verify":                {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":                 {},

@@ -12,17 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// The options of a stream.
-const (
-	usageStream   = `{"include_usage":true}`                               // the usage at its end
-	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
-)
-
 // errNoContinuation says that an engine of this kind does not continue the text of an assistant's message.
 var errNoContinuation = errors.New("this kind of engine does not continue a given text of an answer")
-
-// encoder writes calls for engines of a dialect.
-type encoder struct{ *dialect.Dialect }
 
 // encode returns the path and the body of a call, for engines of a dialect. The error says that such engines cannot be
 // asked for it.
@@ -78,34 +69,14 @@ func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err erro
 	return e.encodeTokens(call)
 }
 
-// set sets a member of a request to a JSON value.
-func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
-
-// The edits of every stream and of every draft, made once: they are only read.
+// The edits of every draft, made once: they are only read.
 var (
-	streamed    = set("stream", "true")
-	usageLast   = set("stream_options", usageStream)
-	usageSoFar  = set("stream_options", countedStream)
-	withIDs     = set("return_token_ids", "true")
 	draftChat   = logprobs(openai.Chat, draftTop)
 	draftPrompt = logprobs(openai.Completion, draftTop)
 )
 
 // draftTop is how many alternatives of each token are requested of a draft.
 const draftTop = 5
-
-// drop removes a member of a request.
-func drop(name string) openai.Edit { return openai.Edit{Name: name} }
-
-// number sets a member of a request to an integer.
-func number(name string, n int) openai.Edit {
-	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
-}
-
-// fraction sets a member of a request to a number.
-func fraction(name string, f float64) openai.Edit {
-	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
-}
 
 // relayBody passes a request on with the terms of the call.
 func (e encoder) relayBody(c *engine.Relay) openai.Pieces {

@@ -9,6 +9,39 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
+// The options of a stream.
+const (
+	usageStream   = `{"include_usage":true}`                               // the usage at its end
+	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
+)
+
+// encoder writes calls for engines of a dialect.
+type encoder struct{ *dialect.Dialect }
+
+// set sets a member of a request to a JSON value.
+func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
+
+// drop removes a member of a request.
+func drop(name string) openai.Edit { return openai.Edit{Name: name} }
+
+// number sets a member of a request to an integer.
+func number(name string, n int) openai.Edit {
+	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
+}
+
+// fraction sets a member of a request to a number.
+func fraction(name string, f float64) openai.Edit {
+	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
+}
+
+// The edits of every stream, made once: they are only read.
+var (
+	streamed   = set("stream", "true")
+	usageLast  = set("stream_options", usageStream)
+	usageSoFar = set("stream_options", countedStream)
+	withIDs    = set("return_token_ids", "true")
+)
+
 // termEdits are the edits for the terms of a call.
 func (e encoder) termEdits(r *openai.Request, t *engine.Terms) []openai.Edit {
 	return e.appendTermEdits(make([]openai.Edit, 0, 16), r, t)
