@@ -27,6 +27,8 @@ func (c *Cascade) AnswerFallback(ctx context.Context, a Request, fb *Fallback, r
 	r.Target = inflight.Pool{Pool: fb.Pool, Tier: plan.Fallback}
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, nil)
+	record.ClearVerdict() // no draft is part of this answer
+	record.RecordTally(receipt.Tally{})
 	tries := len(rc.Tries)
 	answer := strategy.New(strategy.Options{Request: r, Record: record, Sink: &headed{sink, rc}})
 	err = answer.Run(ctx)
