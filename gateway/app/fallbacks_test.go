@@ -120,11 +120,11 @@ func TestAFallbackAnswersOnlyTenantsThatMayLeave(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		before := len(hosted.asked())
 		member := fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)
-		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "shy")
+		status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "shy")
 		if status < 500 || len(hosted.asked()) != before {
 			t.Fatalf("stream %t: a tenant that may not leave: status %d, %v: %s", stream, status, hosted.asked(), body)
 		}
-		status, head, body = apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "acme")
+		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "acme")
 		if status != http.StatusOK || head.Get("X-Tier") != "fallback" || !strings.Contains(body, "outside") || strings.Contains(body, "theirs") {
 			t.Fatalf("stream %t: status %d, tier %q: %s", stream, status, head.Get("X-Tier"), body)
 		}
