@@ -26,17 +26,26 @@ type Status struct {
 	InFlight int          `json:"in_flight"`
 	Replicas []string     `json:"replicas,omitempty"` // live replicas, including this one
 
-	Redis    RedisView      `json:"redis"`
-	Warnings []string       `json:"warnings,omitempty"` // about gaps in the configuration, or settings that have no effect
-	Cache    *CacheTotals   `json:"cache,omitempty"`
-	Settings SettingsView   `json:"settings"`
-	Files    []FileView     `json:"files,omitempty"` // files that are reloaded when they change
-	Breakers []BreakerView  `json:"breakers"`        // breakers that are not closed
-	Pools    []PoolView     `json:"pools"`
-	Shedding []SheddingView `json:"shedding"`       // classes that are rejected now
-	Drafts   []DraftView    `json:"drafts"`         // how routes use their draft pools
-	Engines  []EngineView   `json:"engines"`        // capabilities of these pools' engines
-	Risk     []RiskSummary  `json:"risk,omitempty"` // of drafts that routes serve unverified
+	Redis     RedisView      `json:"redis"`
+	Warnings  []string       `json:"warnings,omitempty"` // about gaps in the configuration, or settings that have no effect
+	Cache     *CacheTotals   `json:"cache,omitempty"`
+	Settings  SettingsView   `json:"settings"`
+	Files     []FileView     `json:"files,omitempty"` // files that are reloaded when they change
+	Breakers  []BreakerView  `json:"breakers"`        // breakers that are not closed
+	Pools     []PoolView     `json:"pools"`
+	Shedding  []SheddingView `json:"shedding"`            // classes that are rejected now
+	Drafts    []DraftView    `json:"drafts"`              // how routes use their draft pools
+	Engines   []EngineView   `json:"engines"`             // capabilities of these pools' engines
+	Fallbacks []FallbackView `json:"fallbacks,omitempty"` // hosted last resorts of routes
+	Risk      []RiskSummary  `json:"risk,omitempty"`      // of drafts that routes serve unverified
+}
+
+// FallbackView is a hosted last resort of a route.
+type FallbackView struct {
+	Route string     `json:"route"`
+	Pool  string     `json:"pool"`
+	When  []string   `json:"when"` // why the route's own pools give no answer: unavailable, shed
+	Spent BudgetView `json:"spent"`
 }
 
 // RedisView is the shared state as this replica sees it.

@@ -30,6 +30,7 @@ type TenantView struct {
 	Concurrent                 int    `json:"concurrent"`
 	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
 	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
+	AllowExternal              bool   `json:"allow_external"` // its requests may go to hosted fallbacks
 
 	Models  []string     `json:"models,omitempty"`  // that it may use, as in the configuration; none: all
 	Budgets []BudgetView `json:"budgets,omitempty"` // over all replicas; none: no budget

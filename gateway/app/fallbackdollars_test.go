@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,6 +89,15 @@ func TestTheDollarsOfAFallbackHoldOverTwoReplicas(t *testing.T) {
 	}
 	if got := len(w.hosted.asked()); got != answered {
 		t.Errorf("the outsider was asked %d times, %d answers", got, answered)
+	}
+	for i, r := range w.replicas {
+		views := r.Status(t).Fallbacks
+		if len(views) != 1 || views[0].Route != "llama-3" || views[0].Pool != "hosted" || !slices.Equal(views[0].When, []string{"unavailable"}) {
+			t.Fatalf("replica %d shows %+v", i, views)
+		}
+		if s := views[0].Spent; !s.Shared || s.Limit != 0.15 || math.Abs(s.Used-float64(answered*hostedCost)/1e9) > 1e-9 {
+			t.Errorf("replica %d shows %+v spent by %d answers", i, s, answered)
+		}
 	}
 	page := w.replicas[0].Metrics(t) + w.replicas[1].Metrics(t)
 	if !strings.Contains(page, `foregate_fallbacks_total{outcome="spent",pool="hosted",route="llama-3"}`) ||

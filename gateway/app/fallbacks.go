@@ -1,11 +1,16 @@
 package app
 
 import (
+	"context"
 	"math"
 	"slices"
+	"time"
 
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -24,6 +29,42 @@ func (r *routing) fallbacks(def config.Route) []tiers.Fallback {
 			t.When = append(t.When, plan.FailureCause(w))
 		}
 		out = append(out, t)
+	}
+	return out
+}
+
+// fallbacksTime bounds how long the status waits for the dollars of fallbacks in Redis. What is not known by then is as
+// this replica knew it last.
+const fallbacksTime = 250 * time.Millisecond
+
+// fallbackViews returns the fallbacks of all routes, with their dollars of the hour.
+func (a *App) fallbackViews() []gateway.FallbackView {
+	var out []gateway.FallbackView
+	var queries []budgets.Query
+	for _, def := range a.file().Routes {
+		rt, err := a.cascade.Route(def.Model)
+		if err != nil {
+			continue
+		}
+		for i := range rt.Fallbacks {
+			fb := &rt.Fallbacks[i]
+			v := gateway.FallbackView{Route: def.Model, Pool: fb.Pool.Name()}
+			for _, cause := range fb.When {
+				v.When = append(v.When, string(cause))
+			}
+			out = append(out, v)
+			queries = append(queries, budgets.Query{Tenant: pipeline.FallbackOwner(v.Route, v.Pool), Budgets: pipeline.FallbackBudget(fb)})
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fallbacksTime)
+	defer cancel()
+	for i, states := range a.Budgets.States(ctx, queries) {
+		if len(states) > 0 {
+			out[i].Spent = budgetView(states[0])
+		}
 	}
 	return out
 }

@@ -31,6 +31,7 @@ func (i inspector) Status() gateway.Status {
 		})
 	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
+	s.Fallbacks = i.fallbackViews()
 	s.Risk = i.risks.Guarantees()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {

@@ -33,7 +33,7 @@ func (a *App) tenantViews() []gateway.TenantView {
 			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
 		}
 		if t.Access != nil {
-			v.Models = t.Access.Models
+			v.Models, v.AllowExternal = t.Access.Models, t.Access.MayLeave()
 		}
 		for _, s := range states[i] {
 			v.Budgets = append(v.Budgets, budgetView(s))

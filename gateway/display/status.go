@@ -54,7 +54,20 @@ func Status(w io.Writer, s gateway.Status) {
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
 	printGuarantees(w, s.Risk, s.Drafts)
+	printFallbacks(w, s.Fallbacks)
 	printPools(w, s.Pools)
+}
+
+func printFallbacks(w io.Writer, fallbacks []gateway.FallbackView) {
+	t := Table{MaxWidth: 36}
+	for _, f := range fallbacks {
+		text := fmt.Sprintf("pool %s when %s; %s of %s spent this hour", f.Pool, strings.Join(f.When, " or "), Dollars(f.Spent.Used+f.Spent.Reserved), Dollars(f.Spent.Limit))
+		if !f.Spent.Shared {
+			text += ", as this replica knew it last"
+		}
+		t.Add("fallback "+f.Route, text)
+	}
+	t.Write(w)
 }
 
 func redisText(r gateway.RedisView) string {

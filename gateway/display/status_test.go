@@ -39,6 +39,10 @@ func fullStatus() gateway.Status {
 				{ID: "a-backend-with-a-name-that-is-much-too-long-for-a-column-8000", State: "drained", Why: "maintenance"},
 			}},
 		},
+		Fallbacks: []gateway.FallbackView{
+			{Route: "llama-3", Pool: "hosted", When: []string{"unavailable", "shed"}, Spent: gateway.BudgetView{Limit: 20, Used: 3.2, Reserved: .05, Shared: true}},
+			{Route: "qwen", Pool: "hosted", When: []string{"unavailable"}, Spent: gateway.BudgetView{Limit: 1}},
+		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
 		Risk: []gateway.RiskSummary{
 			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Summary: risk.Advice{

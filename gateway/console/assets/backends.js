@@ -2,7 +2,7 @@
 
 import { get, onSession, poll, post, session } from './api.js';
 import { dialog, field, fill, h, select, table, toast } from './dom.js';
-import { many, number, percent, seconds } from './format.js';
+import { many, number, percent, seconds, usd } from './format.js';
 import { breakerOf, stateWords, taking, usable } from './standing.js';
 
 const spans = [
@@ -82,6 +82,13 @@ function refresh(body, pools, sample) {
 /** The kinds of engines of a pool, as far as they are known. */
 const enginesOf = (pool) => [...new Set(pool.backends.map((b) => b.engine).filter(Boolean))].map((kind) => ` · ${kind}`).join('');
 
+/** Whose last resort a pool is, and what that cost in this hour. */
+const fallbackOf = (pool, status) =>
+  (status?.fallbacks ?? [])
+    .filter((f) => f.pool === pool.pool)
+    .map((f) => ` · fallback of ${f.route}: ${usd(f.spent.used + f.spent.reserved)} of ${usd(f.spent.limit)} this hour`)
+    .join('');
+
 function poolPart(pool, status, sample, again) {
   const good = usable(pool, status).length;
   const shed = status?.shedding?.find((s) => s.pool === pool.pool);
@@ -101,7 +108,7 @@ function poolPart(pool, status, sample, again) {
       'h2',
       null,
       pool.pool,
-      h('small', null, `${good} of ${many(pool.backends.length, 'backend')} usable`, enginesOf(pool), shed && ` · shedding ${shed.priorities.join(', ')}`),
+      h('small', null, `${good} of ${many(pool.backends.length, 'backend')} usable`, enginesOf(pool), fallbackOf(pool, status), shed && ` · shedding ${shed.priorities.join(', ')}`),
     ),
     table(
       `Backends of ${pool.pool}`,
