@@ -17,7 +17,7 @@ func launchPair(t *testing.T, draft, target string, args ...string) *demoWorld {
 	t.Helper()
 	d := launchDemo(t, append([]string{"--draft", draft, "--target", target}, args...)...)
 	apptest.Within(t, startWait, "it has said how to operate it", func() bool {
-		return strings.Contains(d.log.String(), "Ctrl-C stops everything.")
+		return strings.Contains(d.log.String(), "Ctrl-C stops the gateway; your engines go on running.")
 	})
 	return d
 }

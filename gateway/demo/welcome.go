@@ -151,5 +151,9 @@ func (d *demo) printOperation() {
 	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
 	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(d.draftPool)[0])
 	say("  bin/foregate status --admin http://%s", d.admin())
-	say("\nCtrl-C stops everything.\n")
+	stops := "everything"
+	if d.Pair != nil {
+		stops = "the gateway; your engines go on running"
+	}
+	say("\nCtrl-C stops %s.\n", stops)
 }
