@@ -376,7 +376,7 @@ func TestBackendsAreListedByPool(t *testing.T) {
 	code, body := o.send(t, http.MethodGet, o.admin+"/admin/backends", "")
 	want := `{"pools":[
 {"pool":"big","backends":[
-{"id":"-fd00--1--8000","url":"http://[fd00::1]:8000","state":"down","why":"refused","kv_usage":null,"in_flight":0,"reading_age_seconds":null},
+{"id":"-fd00--1--8000","url":"http://[fd00::1]:8000","state":"down","why":"refused","kv_usage":null,"in_flight":0,"reading_age_seconds":0},
 {"id":"127.0.0.1-8000","url":"http://127.0.0.1:8000","state":"suspect","kv_usage":1,"in_flight":0,"reading_age_seconds":9},
 {"id":"h100","url":"http://h100","state":"up","kv_usage":0,"in_flight":0,"reading_age_seconds":0}]},
 {"pool":"small","backends":[

@@ -67,7 +67,7 @@ func TestAPromptThatIsCutDoesNotGrowAsItsLines(t *testing.T) {
 		g      growth
 		window int
 		want   bool
-	}{{growth{base: 25, half: 500}, 1083, true}, {growth{base: 25, half: 500}, 1083 - 1, false}, {growth{base: 25, half: 500}, 0, true}, {growth{}, 100, true}} {
+	}{{growth{base: 25, half: 500}, 1084, true}, {growth{base: 25, half: 500}, 1083, false}, {growth{base: 25, half: 500}, 0, true}, {growth{}, 100, true}} {
 		if got := c.g.fits(c.window); got != c.want {
 			t.Errorf("%+v fits %d: %v", c.g, c.window, got)
 		}
