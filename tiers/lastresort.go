@@ -50,9 +50,13 @@ func FailureCauseOf(err error, shed bool) plan.FailureCause {
 	return plan.CauseNone
 }
 
-// cost returns what an answer costs. A server that may have worked without telling its tokens is paid the bound.
+// cost returns what an answer costs. A server that may have worked without telling its tokens is paid the bound. Nobody
+// has worked behind a connection that had been closed while it was idle.
 func (fb *Fallback) cost(r *openai.Request, rc *receipt.Receipt, tries []dispatch.Try, err error) float64 {
+	f, failed := errors.AsType[*engine.Failure](err)
 	switch {
+	case failed && f.StaleConnection:
+		return 0
 	case err == nil && rc.PromptTokens > 0:
 		return fb.Price.Of(rc.PromptTokens, rc.TargetTokens)
 	case err != nil && !mayHaveWorked(tries):

@@ -21,6 +21,7 @@ type hostedServer struct {
 	mu     sync.Mutex
 	status int  // of the next answers; 0 is 200
 	cut    bool // streams break off after their first chunk
+	hangUp bool // the next connection is closed without an answer
 	paths  []string
 	heads  []http.Header
 	bodies []map[string]any
@@ -41,8 +42,12 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(raw, &body)
 	h.mu.Lock()
 	h.paths, h.heads, h.bodies = append(h.paths, r.URL.Path), append(h.heads, r.Header.Clone()), append(h.bodies, body)
-	status, cut := h.status, h.cut
+	status, cut, hangUp := h.status, h.cut, h.hangUp
+	h.hangUp = false
 	h.mu.Unlock()
+	if hangUp {
+		panic(http.ErrAbortHandler)
+	}
 	if status != 0 {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"x"}}`)
@@ -213,6 +218,25 @@ func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 		if _, kind, _ := errorOf(body); code < 500 || kind == "upstream_error" {
 			t.Errorf("all fail: status %d: %s: want the error of the own pools", code, body)
 		}
+	}
+}
+
+func TestAConnectionThatAnOutsiderHadClosedCostsNothing(t *testing.T) {
+	hosted := startHosted(t)
+	r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+	for i := range 2 {
+		if status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`, fmt.Sprintf(`"seed":%d`, i)), "X-Tenant-ID", "acme"); status != http.StatusOK {
+			t.Fatalf("status %d: %s", status, body)
+		}
+		hosted.mu.Lock()
+		hosted.hangUp = true
+		hosted.mu.Unlock()
+	}
+	if asked := hosted.asked(); len(asked) != 3 {
+		t.Fatalf("asked %v", asked)
+	}
+	if page := r.Metrics(t); !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.03`+"\n") {
+		t.Error(apptest.Lines(page, "foregate_fallback"))
 	}
 }
 

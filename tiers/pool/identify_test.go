@@ -151,6 +151,33 @@ func TestAnOutsiderIsAskedNothingAndComesBackByAConnection(t *testing.T) {
 	}
 }
 
+func TestAnOutsiderWhoseConnectionHungIsTriedAgainAtOnce(t *testing.T) {
+	s := owned(t, "vllm", "")
+	p := fixed(t, Options{Engine: dialect.OpenAI, Backends: []string{s.url()}})
+	b, now := (*p.set.Load())[0], time.Now()
+	b.identity.checked = now
+	p.noteUnanswered(b, now)
+	if pause := p.pause(b, true); pause != 0 {
+		t.Fatalf("looked at in %v", pause)
+	}
+	if p.checkAlive(t.Context(), b, now); b.health.HasPending() {
+		t.Error("nothing was tried, and the next look is at once: a loop that only burns the processor")
+	}
+}
+
+func TestABreakerOfAHostedServerIsTestedWithoutARequest(t *testing.T) {
+	s := owned(t, "vllm", "")
+	p := fixed(t, Options{Engine: dialect.OpenAI, External: true, Backends: []string{s.url()}})
+	b := (*p.set.Load())[0].id
+	if err := p.Probe(t.Context(), b); err != nil || s.asked.Load() != 0 {
+		t.Errorf("%v, asked %d times", err, s.asked.Load())
+	}
+	s.http.Close()
+	if p.Probe(t.Context(), b) == nil {
+		t.Error("nothing listens, and the probe succeeds")
+	}
+}
+
 func TestAnEngineWhoseUsageIsNotToldIsNotTakenForALiar(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := fixed(t, Options{Now: func() time.Time { return now }})

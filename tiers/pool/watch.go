@@ -183,12 +183,14 @@ func (p *Pool) show(b *backend) {
 }
 
 // checkAlive finds out whether an engine answers that tells no load. Connections to an outsider are tried only while it is
-// down, or has not answered yet: a replica would never be ready.
+// down, or has not answered yet: a replica would never be ready. One that hung is followed at once by the next, as
+// [Pool.pause] expects.
 func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool {
 	d, wanted := p.dialectOf(b), true
 	p.locked(func() {
 		if d.Health == "" {
-			wanted = (b.down != nil || b.reachability.Problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
+			due := (b.down != nil || b.reachability.Problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
+			wanted = due || b.health.HasPending()
 		}
 		if wanted {
 			b.identity.checked = asked
