@@ -132,6 +132,22 @@ func frameworkAbsent(w http.ResponseWriter, known bool) {
 	writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
 }
 
+// plainModel is a model of /v1/models with OpenAI's members alone.
+type plainModel struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// writePlainModel answers a list of one model.
+func (s *Server) writePlainModel(w http.ResponseWriter, m plainModel) {
+	s.writeFace(w, struct {
+		Object string       `json:"object"`
+		Data   []plainModel `json:"data"`
+	}{"list", []plainModel{m}})
+}
+
 // writeFace answers 200 with a value.
 func (s *Server) writeFace(w http.ResponseWriter, v any) {
 	writeJSON(w, http.StatusOK, s.face.encode(v))

@@ -181,16 +181,7 @@ func (s *Server) ollamaVersion(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) ollamaModels(w http.ResponseWriter, _ *http.Request) {
-	type card struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
-	s.writeFace(w, struct {
-		Object string `json:"object"`
-		Data   []card `json:"data"`
-	}{"list", []card{{tagged(s.opts.Model), "model", ollamaMade.Unix(), "library"}}})
+	s.writePlainModel(w, plainModel{tagged(s.opts.Model), "model", ollamaMade.Unix(), "library"})
 }
 
 // ollamaMade is when the model's files were written.

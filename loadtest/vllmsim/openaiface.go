@@ -98,16 +98,7 @@ func (f openaiWire) absent(w http.ResponseWriter, r *http.Request, known bool) {
 }
 
 func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) {
-	type card struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
-	s.writeFace(w, struct {
-		Object string `json:"object"`
-		Data   []card `json:"data"`
-	}{"list", []card{{s.shownModel(), "model", time.Now().Unix(), "organization-owner"}}})
+	s.writePlainModel(w, plainModel{s.shownModel(), "model", time.Now().Unix(), "organization-owner"})
 }
 
 type openaiAnswer struct {
