@@ -94,6 +94,9 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}
 	b.health.Begin(now)
+	if p.o.External {
+		b.reachability.MarkAnswered(now) // nobody asks it; requests show whether it answers
+	}
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
 		b.number = p.warm.Join(b.hash)

@@ -169,6 +169,9 @@ func TestABreakerOfAHostedServerIsTestedWithoutARequest(t *testing.T) {
 	s := owned(t, "vllm", "")
 	p := fixed(t, Options{Engine: dialect.OpenAI, External: true, Backends: []string{s.url()}})
 	b := (*p.set.Load())[0].id
+	if got := reasons(p)[0]; got != "" {
+		t.Errorf("it is bad before anybody has asked: %s", got)
+	}
 	if err := p.Probe(t.Context(), b); err != nil || s.asked.Load() != 0 {
 		t.Errorf("%v, asked %d times", err, s.asked.Load())
 	}

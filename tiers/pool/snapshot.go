@@ -63,7 +63,8 @@ func (p *Pool) Snapshot() []BackendState {
 	return out
 }
 
-// why returns why b gets no requests, or what is wrong with it; "" if neither. refusal is that of [Pool.refusal].
+// why returns why b gets no requests, or what is wrong with it; "" if neither. misfit is that of
+// [Pool.refusal] or [Pool.engineProblem].
 func (b *backend) why(now time.Time, age pressure.Config, misfit string) string {
 	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {
