@@ -8,6 +8,21 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
+// Engine returns the kind of the pool's engines, as configured or by the first backend that told it; "" is not known.
+func (p *Pool) Engine() (kind dialect.Kind) {
+	if kind = p.o.configuredEngine(); kind != "" {
+		return kind
+	}
+	p.locked(func() {
+		for _, b := range *p.set.Load() {
+			if kind = b.identity.kind; kind != "" {
+				return
+			}
+		}
+	})
+	return kind
+}
+
 // dialectOf returns the dialect of b's engine.
 func (p *Pool) dialectOf(b *backend) *dialect.Dialect {
 	var kind dialect.Kind

@@ -60,6 +60,20 @@ func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
 	}
 }
 
+func TestAPoolsKindIsAsConfiguredOrAsTheFirstThatTellsIt(t *testing.T) {
+	if got := fixed(t, Options{Engine: dialect.OpenAI}).Engine(); got != dialect.OpenAI {
+		t.Errorf("configured: %q", got)
+	}
+	p := fixed(t, Options{Engine: dialect.Auto})
+	if got := p.Engine(); got != "" {
+		t.Errorf("nobody has told it: %q", got)
+	}
+	p.identified((*p.set.Load())[1], dialect.Finding{Kind: dialect.Ollama, By: "x"}, 0)
+	if got := p.Engine(); got != dialect.Ollama {
+		t.Errorf("told: %q", got)
+	}
+}
+
 func TestAPoolOfDifferentEnginesSaysSoAtTheSecond(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	var log strings.Builder
