@@ -192,6 +192,23 @@ func TestABreakerOfAHostedServerIsTestedWithoutARequest(t *testing.T) {
 	}
 }
 
+func TestTheReadingOfAnEngineThatTellsNoLoadAnyMoreDoesNotAgeForEver(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
+	b := (*p.set.Load())[0]
+	p.give(0, pressure.Reading{KVUsage: 0.5})
+	p.show(b)
+	if n := testutil.CollectAndCount(p.metrics.age); n != 1 {
+		t.Fatalf("%d ages of a reading", n)
+	}
+	p.identified(b, dialect.Finding{Kind: dialect.Ollama, By: "x"}, 1)
+	now = now.Add(time.Minute)
+	p.show(b)
+	if ages, usages := testutil.CollectAndCount(p.metrics.age), testutil.CollectAndCount(p.metrics.kvUsage); ages+usages != 0 {
+		t.Errorf("%d ages and %d usages of what nobody tells: an alert that never ends", ages, usages)
+	}
+}
+
 func TestAnEngineWhoseUsageIsNotToldIsNotTakenForALiar(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := fixed(t, Options{Now: func() time.Time { return now }})

@@ -71,6 +71,9 @@ func (i *identity) readsMetrics(now time.Time) bool {
 	return dialect.Of(i.kind).Load.Reads() && (i.unmeasured.IsZero() || now.Sub(i.unmeasured) >= remeasureAfter)
 }
 
+// tellsLoad reports whether readings are due: the engine's kind has /metrics, and they were there when last asked for.
+func (i *identity) tellsLoad() bool { return dialect.Of(i.kind).Load.Reads() && i.unmeasured.IsZero() }
+
 // hint says how the engine could tell its load; "" if it does, or never can.
 func (i *identity) hint() string {
 	if i.unmeasured.IsZero() {

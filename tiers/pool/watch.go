@@ -174,10 +174,15 @@ func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
 	var condition health.Condition
-	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
+	tells := false
+	p.redrain(b, func() { at, condition, tells = b.reading.At, b.health.Condition(), b.identity.tellsLoad() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
 	p.showRefusal(b)
-	if !at.IsZero() {
+	switch {
+	case !tells: // no reading is due
+		p.metrics.age.DeleteLabelValues(p.o.Name, b.id)
+		p.forgetOld(b)
+	case !at.IsZero():
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}
 }
