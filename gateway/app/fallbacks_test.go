@@ -22,6 +22,7 @@ type hostedServer struct {
 	status int  // of the next answers; 0 is 200
 	cut    bool // streams break off after their first chunk
 	hangUp bool // the next connection is closed without an answer
+	mute   bool // answers come without usage
 	paths  []string
 	heads  []http.Header
 	bodies []map[string]any
@@ -42,7 +43,7 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(raw, &body)
 	h.mu.Lock()
 	h.paths, h.heads, h.bodies = append(h.paths, r.URL.Path), append(h.heads, r.Header.Clone()), append(h.bodies, body)
-	status, cut, hangUp := h.status, h.cut, h.hangUp
+	status, cut, hangUp, mute := h.status, h.cut, h.hangUp, h.mute
 	h.hangUp = false
 	h.mu.Unlock()
 	if hangUp {
@@ -55,7 +56,11 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if body["stream"] != true {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"theirs","choices":[{"index":0,"message":{"role":"assistant","content":"from outside"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`)
+		usage := `,"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`
+		if mute {
+			usage = ""
+		}
+		_, _ = io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"theirs","choices":[{"index":0,"message":{"role":"assistant","content":"from outside"},"finish_reason":"stop"}]`+usage+`}`)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -69,7 +74,9 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	chunk(`"choices":[{"index":0,"delta":{"content":"outside"},"finish_reason":null}]`)
 	chunk(`"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`)
-	chunk(`"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`)
+	if !mute {
+		chunk(`"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`)
+	}
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
 
@@ -237,6 +244,21 @@ func TestAConnectionThatAnOutsiderHadClosedCostsNothing(t *testing.T) {
 	}
 	if page := r.Metrics(t); !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.03`+"\n") {
 		t.Error(apptest.Lines(page, "foregate_fallback"))
+	}
+}
+
+func TestAnAnswerWhoseUsageNobodyTellsCostsTheMostThatItMay(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		hosted := startHosted(t)
+		hosted.mute = true
+		r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+		status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)), "X-Tenant-ID", "acme")
+		if status != http.StatusOK || !strings.Contains(body, "outside") {
+			t.Fatalf("status %d: %s", status, body)
+		}
+		if page := r.Metrics(t); !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.02`) { // 1 or more of prompt, 20 of the answer
+			t.Errorf("stream %t: %s", stream, apptest.Lines(page, "foregate_fallback_usd_total{"))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
@@ -27,6 +28,7 @@ type Facts struct {
 
 	EvidenceTenant string              // the tenant for which a promise of its own is kept; "": all tenants together
 	Draft, Target  *probe.Capabilities // what the pools' engines support; nil: unknown
+	TargetEngine   dialect.Kind        // of the target's engines until they are probed; "": not known
 }
 
 // sameTokens reports whether draft ids are valid for the target: as the engines were probed, and until then as the

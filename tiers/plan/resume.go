@@ -36,18 +36,26 @@ func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(Sampling, se
 
 // resumeOf returns how the target can continue a part of a draft.
 func resumeOf(f Facts) Resume {
-	r := f.Request
+	r, target := f.Request, f.targetDialect()
 	switch {
 	case r.Penalties || r.Structured || r.Tools:
 		// A continuation would count penalties from its own start, a grammar begins anew at the
 		// first generated token, and half a call is none: such answers are never switched.
 		return resumeNever
-	case dialectOf(f.Target).Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
+	case target.Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
 		return ResumeIDs
-	case !continuesText(r, f.Target):
+	case !continuesText(r, target):
 		return resumeNever
 	}
 	return ResumeText
+}
+
+// targetDialect returns the dialect of the target's engines, as they were probed, or until then by their kind.
+func (f Facts) targetDialect() *dialect.Dialect {
+	if f.Target == nil {
+		return dialect.Of(f.TargetEngine)
+	}
+	return dialectOf(f.Target)
 }
 
 // dialectOf returns the dialect of a pool's engines; until they are probed they are taken for vLLM.
@@ -60,14 +68,14 @@ func dialectOf(c *probe.Capabilities) *dialect.Dialect {
 
 // continuesText reports whether engines continue the text of an answer to a request: of a completion all do, it is a
 // longer prompt.
-func continuesText(r *openai.Request, c *probe.Capabilities) bool {
-	return r.Kind == openai.Completion || dialectOf(c).Continue != dialect.ContinueNot
+func continuesText(r *openai.Request, d *dialect.Dialect) bool {
+	return r.Kind == openai.Completion || d.Continue != dialect.ContinueNot
 }
 
 // CanContinue reports whether another backend of a pool with these capabilities can continue the answer from its text:
 // the engines do that, the answer is plain text, and no field counts from the answer's beginning or would restart at the
 // cut.
 func CanContinue(r *openai.Request, c *probe.Capabilities) bool {
-	return continuesText(r, c) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
+	return continuesText(r, dialectOf(c)) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)
 }

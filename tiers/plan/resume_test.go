@@ -48,6 +48,19 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 	}
 }
 
+func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
+	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.Ollama: ResumeText, dialect.OpenAI: resumeNever} {
+		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Make(Config{Mode: ModeConfidence, MaxPromptTokens: 1000}, Facts{Request: r, HasDraft: true, SameTokenizer: true, TargetEngine: kind})
+		if p.Resume != want || p.Whole != (want == resumeNever) {
+			t.Errorf("%q: %+v", kind, p)
+		}
+	}
+}
+
 // TestATextIsContinuedOnlyByEnginesThatDo: a completion by all, because its prompt just gets longer.
 func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 	for _, row := range []struct {

@@ -8,6 +8,21 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
+// Engine returns the kind of the pool's engines, as configured or by the first backend that told it; "" is not known.
+func (p *Pool) Engine() (kind dialect.Kind) {
+	if kind = p.o.configuredEngine(); kind != "" {
+		return kind
+	}
+	p.locked(func() {
+		for _, b := range *p.set.Load() {
+			if kind = b.identity.kind; kind != "" {
+				return
+			}
+		}
+	})
+	return kind
+}
+
 // dialectOf returns the dialect of b's engine.
 func (p *Pool) dialectOf(b *backend) *dialect.Dialect {
 	var kind dialect.Kind
@@ -20,7 +35,7 @@ func (p *Pool) identify(ctx context.Context, b *backend) {
 	now, due, life := p.o.Now(), false, uint64(0)
 	p.locked(func() {
 		life = b.life
-		due = b.down == nil && b.identity.isDue(p.o.configuredEngine(), life, now)
+		due = (b.down == nil || b.identity.doubted) && b.identity.isDue(p.o.configuredEngine(), life, now)
 	})
 	if !due {
 		return
@@ -46,7 +61,7 @@ func (p *Pool) identified(b *backend, found dialect.Finding, life uint64) {
 	var before, problem string
 	p.locked(func() {
 		was, before = b.identity.kind, p.engineProblem(b)
-		b.identity.answered(found, p.o.configuredEngine(), life)
+		b.identity.answered(answer{found, life, p.o.Now()}, p.o.configuredEngine())
 		is, problem = b.identity.kind, p.engineProblem(b)
 	})
 	p.metrics.engine(p.o.Name, b.id, is, problem != "")

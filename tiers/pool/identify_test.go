@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -35,19 +36,65 @@ func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 	if !i.isDue("", 0, now.Add(maxIdentifyPause)) {
 		t.Error("the pause grows without a bound")
 	}
-	i.answered(dialect.Finding{Kind: dialect.SGLang, By: "x"}, "", 0)
+	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang, By: "x"}, life: 0}, "")
 	if i.kind != dialect.SGLang || i.isDue("", 0, now.Add(time.Hour)) || !i.isDue("", 1, now) {
 		t.Errorf("%+v", i)
 	}
-	i.answered(dialect.Finding{}, "", 1)
+	i.answered(answer{found: dialect.Finding{}, life: 1}, "")
 	if i.kind != dialect.SGLang {
 		t.Error("answers that tell nothing took the kind away")
 	}
 }
 
+func TestABackendThatIsDownAndAnswersOtherwiseIsAskedAgain(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	i := identity{}
+	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama}}, "")
+	i.doubt(now)
+	if !i.isDue("", 0, now) || i.isDue(dialect.OpenAI, 0, now) {
+		t.Error("the doubt changes nothing, or an outsider is asked")
+	}
+	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama}, at: now}, "")
+	i.doubt(now)
+	if i.isDue("", 0, now.Add(maxIdentifyPause-1)) || !i.isDue("", 0, now.Add(maxIdentifyPause)) {
+		t.Error("a doubt without a reason is looked into again at once, or never")
+	}
+}
+
+func TestAnEngineThatStartsAfterTheGatewayComesUpWhateverItsKind(t *testing.T) {
+	for _, owner := range []string{"library", "llamacpp"} {
+		s := owned(t, owner, "")
+		if owner == "library" {
+			s.health.Store(http.StatusNotFound) // it has no /health
+		}
+		s.http.Close()
+		p, log := run(t, Options{}, s)
+		log.await(t, "backend is down")
+		s.up(s.addr)
+		log.await(t, "backend is up again")
+		eventually(t, "the kind is found", func() bool { b := p.Snapshot()[0]; return b.Engine != "" && !b.Down })
+	}
+}
+
+func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
+	s := owned(t, "library", "")
+	s.health.Store(http.StatusNotFound)
+	p, log := run(t, Options{}, s)
+	log.await(t, "found the kind of an engine")
+	s.http.Close()
+	log.await(t, "backend is down")
+	s.owner = "vllm"
+	s.metrics.Store("vllm:kv_cache_usage_perc 0\n")
+	s.version.Store(http.StatusNotFound)
+	s.health.Store(http.StatusOK)
+	s.up(s.addr)
+	log.await(t, "backend is up again")
+	eventually(t, "it is read as the other kind", func() bool { b := p.Snapshot()[0]; return b.Engine == dialect.VLLM && b.HasReading })
+}
+
 func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
 	i := identity{kind: dialect.VLLM}
-	i.answered(dialect.Finding{Kind: dialect.Ollama, By: `GET /v1/models has owned_by "library"`}, dialect.VLLM, 0)
+	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama, By: `GET /v1/models has owned_by "library"`}, life: 0}, dialect.VLLM)
 	const want = `pools.big.engine is vllm, but it answers as ollama: GET /v1/models has owned_by "library"`
 	if got := i.contradiction("big", dialect.VLLM); got != want || i.kind != dialect.VLLM {
 		t.Errorf("%s: %q", i.kind, got)
@@ -57,6 +104,20 @@ func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
 		if got := i.contradiction("big", configured); got != "" {
 			t.Errorf("%q configured, %q found: %s", configured, found, got)
 		}
+	}
+}
+
+func TestAPoolsKindIsAsConfiguredOrAsTheFirstThatTellsIt(t *testing.T) {
+	if got := fixed(t, Options{Engine: dialect.OpenAI}).Engine(); got != dialect.OpenAI {
+		t.Errorf("configured: %q", got)
+	}
+	p := fixed(t, Options{Engine: dialect.Auto})
+	if got := p.Engine(); got != "" {
+		t.Errorf("nobody has told it: %q", got)
+	}
+	p.identified((*p.set.Load())[1], dialect.Finding{Kind: dialect.Ollama, By: "x"}, 0)
+	if got := p.Engine(); got != dialect.Ollama {
+		t.Errorf("told: %q", got)
 	}
 }
 
@@ -178,6 +239,23 @@ func TestABreakerOfAHostedServerIsTestedWithoutARequest(t *testing.T) {
 	s.http.Close()
 	if p.Probe(t.Context(), b) == nil {
 		t.Error("nothing listens, and the probe succeeds")
+	}
+}
+
+func TestTheReadingOfAnEngineThatTellsNoLoadAnyMoreDoesNotAgeForEver(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
+	b := (*p.set.Load())[0]
+	p.give(0, pressure.Reading{KVUsage: 0.5})
+	p.show(b)
+	if n := testutil.CollectAndCount(p.metrics.age); n != 1 {
+		t.Fatalf("%d ages of a reading", n)
+	}
+	p.identified(b, dialect.Finding{Kind: dialect.Ollama, By: "x"}, 1)
+	now = now.Add(time.Minute)
+	p.show(b)
+	if ages, usages := testutil.CollectAndCount(p.metrics.age), testutil.CollectAndCount(p.metrics.kvUsage); ages+usages != 0 {
+		t.Errorf("%d ages and %d usages of what nobody tells: an alert that never ends", ages, usages)
 	}
 }
 

@@ -12,10 +12,11 @@ type identity struct {
 	kind  dialect.Kind    // in force: as configured, or else as it answered; "" is not known yet
 	found dialect.Finding // what its answers told
 
-	asked bool   // it has answered
-	life  uint64 // in which it did
-	fails int    // questions in a row that could not be asked
-	next  time.Time
+	asked   bool   // it has answered
+	life    uint64 // in which it did
+	doubted bool   // since then it was down, and answers otherwise than its kind
+	fails   int    // questions in a row that could not be asked
+	next    time.Time
 
 	unmeasured time.Time // when it last had no /metrics, though a flag could turn them on; zero: it has them
 	checked    time.Time // when an outsider's connections were last tried
@@ -27,10 +28,19 @@ const (
 	maxIdentifyPause = time.Minute
 )
 
-// isDue reports whether the engine must be asked for its kind: once in each of its lives. One that is configured as an
-// outsider is asked nothing.
+// isDue reports whether the engine must be asked for its kind: once in each of its lives, and while it is down only if
+// there is a doubt. One that is configured as an outsider is asked nothing.
 func (i *identity) isDue(configured dialect.Kind, life uint64, now time.Time) bool {
-	return configured != dialect.OpenAI && (!i.asked || i.life != life) && !now.Before(i.next)
+	return configured != dialect.OpenAI && (!i.asked || i.life != life || i.doubted) && !now.Before(i.next)
+}
+
+// doubt notes that a backend that is down answers, but has no health where its kind has it: another kind of engine may
+// have come.
+func (i *identity) doubt(now time.Time) {
+	if !i.doubted && i.fails > 0 {
+		i.fails, i.next = 0, now
+	}
+	i.doubted = true
 }
 
 // isUnasked reports whether the kind is not known because the engine was not asked yet.
@@ -42,10 +52,21 @@ func (i *identity) failed(now time.Time) {
 	i.next = now.Add(min(minIdentifyPause<<min(i.fails-1, 10), maxIdentifyPause))
 }
 
+// answer is what the answers of an engine told.
+type answer struct {
+	found dialect.Finding
+	life  uint64 // in which it was asked
+	at    time.Time
+}
+
 // answered notes what the engine's answers told. A configured kind stays in force. So does the last kind that was found,
-// if nothing is now.
-func (i *identity) answered(f dialect.Finding, configured dialect.Kind, life uint64) {
-	i.found, i.asked, i.life, i.fails, i.next = f, true, life, 0, time.Time{}
+// if nothing is now. A doubt that they did not confirm is not looked into again at once.
+func (i *identity) answered(a answer, configured dialect.Kind) {
+	f, next := a.found, time.Time{}
+	if i.doubted && (f.Kind == "" || f.Kind == i.kind) {
+		next = a.at.Add(maxIdentifyPause)
+	}
+	i.found, i.asked, i.life, i.doubted, i.fails, i.next = f, true, a.life, false, 0, next
 	if configured == "" && f.Kind != "" {
 		i.kind = f.Kind
 	}
@@ -70,6 +91,9 @@ const (
 func (i *identity) readsMetrics(now time.Time) bool {
 	return dialect.Of(i.kind).Load.Reads() && (i.unmeasured.IsZero() || now.Sub(i.unmeasured) >= remeasureAfter)
 }
+
+// tellsLoad reports whether readings are due: the engine's kind has /metrics, and they were there when last asked for.
+func (i *identity) tellsLoad() bool { return dialect.Of(i.kind).Load.Reads() && i.unmeasured.IsZero() }
 
 // hint says how the engine could tell its load; "" if it does, or never can.
 func (i *identity) hint() string {

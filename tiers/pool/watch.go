@@ -126,6 +126,8 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 		case !noRoute(err):
 			p.forgetOld(b)
 			return false
+		default:
+			p.locked(func() { b.identity.doubt(asked) })
 		}
 	}
 	shown := p.Credentials()
@@ -174,10 +176,15 @@ func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
 	var condition health.Condition
-	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
+	tells := false
+	p.redrain(b, func() { at, condition, tells = b.reading.At, b.health.Condition(), b.identity.tellsLoad() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
 	p.showRefusal(b)
-	if !at.IsZero() {
+	switch {
+	case !tells: // no reading is due
+		p.metrics.age.DeleteLabelValues(p.o.Name, b.id)
+		p.forgetOld(b)
+	case !at.IsZero():
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}
 }
@@ -212,6 +219,9 @@ func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool
 		p.setDown(b, err)
 	default:
 		p.noteAnswer(b, err)
+		if noRoute(err) {
+			p.locked(func() { b.identity.doubt(asked) })
+		}
 	}
 	return err == nil
 }

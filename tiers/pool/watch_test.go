@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type server struct {
 	frozen  atomic.Pointer[chan struct{}] // nothing is answered until it is closed; nil: it is
 	owner   string                        // of its models; "": it lists none
 	asked   atomic.Int32                  // requests
+	version atomic.Int32                  // status of /api/version; 0 is 200
 }
 
 func serve(t *testing.T, metrics string) *server {
@@ -71,6 +73,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.owner != "" {
 			_, _ = w.Write([]byte(`{"data":[{"id":"m","owned_by":"` + s.owner + `"}]}`))
 		}
+	case "/api/version":
+		w.WriteHeader(int(cmp.Or(s.version.Load(), http.StatusOK)))
 	case "/health":
 		w.WriteHeader(int(s.health.Load()))
 		s.probes.Add(1)

@@ -162,7 +162,12 @@ func parseSum(page []byte, names []string) (sum float64, there bool) {
 type load struct {
 	running   float64
 	generated float64 // tokens so far; −1: not told
+	prompts   float64 // tokens of the prompts that it has begun to answer; 0: not told
 }
+
+// othersCame reports whether an engine has begun to answer other requests between two looks: what it does says nothing of
+// the request that was left.
+func othersCame(first, last load) bool { return last.prompts > first.prompts }
 
 // wentOn reports whether an engine that was still busy at the last look has generated since the first. A gauge may be
 // stale where an engine writes it only while it generates; tokens are not.

@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dialect"
@@ -153,10 +157,10 @@ func TestAnEngineIsBusyWhileItGenerates(t *testing.T) {
 		first, last load
 		want        bool
 	}{
-		{"it generates", load{1, 10}, load{1, 20}, true},
-		{"its gauge is stale", load{1, 10}, load{1, 10}, false},
-		{"it tells no tokens", load{1, -1}, load{1, -1}, true},
-		{"idle", load{1, 10}, load{0, 20}, false},
+		{"it generates", load{running: 1, generated: 10}, load{running: 1, generated: 20}, true},
+		{"its gauge is stale", load{running: 1, generated: 10}, load{running: 1, generated: 10}, false},
+		{"it tells no tokens", load{running: 1, generated: -1}, load{running: 1, generated: -1}, true},
+		{"idle", load{running: 1, generated: 10}, load{generated: 20}, false},
 	} {
 		if got := wentOn(c.first, c.last); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
@@ -209,5 +213,27 @@ func TestWhatIsNotLookedForStaysAsItWas(t *testing.T) {
 	}
 	if (*Capabilities)(nil).HazardReason(HazardGeneratesOn) != "" {
 		t.Error("an engine that was not probed has a hazard")
+	}
+}
+
+// generating is an engine that shows one running request and makes 10 tokens between two looks. perLook are the tokens of
+// prompts that it begins meanwhile.
+type generating struct{ looks, perLook int }
+
+func (g *generating) RoundTrip(*http.Request) (*http.Response, error) {
+	g.looks++
+	page := fmt.Sprintf("vllm:num_requests_running 1\nvllm:generation_tokens_total %d\nvllm:prompt_tokens_total %d\n", 10*g.looks, 100+g.looks*g.perLook)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(page))}, nil
+}
+
+func TestAnEngineThatWorksForOthersIsNotSaidToGoOn(t *testing.T) {
+	for perLook, want := range map[int]bool{0: true, 7: false} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &probeRun{asker: &asker{transport: &generating{perLook: perLook}, timeout: time.Second, url: "http://e", model: "m", engine: dialect.VLLM}, hazards: map[string]string{}, shown: evidences{}}
+			e.watchIdle(t.Context())
+			if got := e.hazards[HazardGeneratesOn] != ""; got != want {
+				t.Errorf("%d tokens of other prompts at each look: %q, %v", perLook, e.hazards[HazardGeneratesOn], e.shown)
+			}
+		})
 	}
 }

@@ -305,9 +305,12 @@ func (e *probeRun) watchIdle(ctx context.Context) {
 			return
 		case <-late.C:
 		}
-		if wentOn(*first, now) {
+		switch {
+		case othersCame(*first, now):
+			e.carried(HazardGeneratesOn, "it is busy with other requests")
+		case wentOn(*first, now):
 			e.addHazard(HazardGeneratesOn, fmt.Sprintf("%v after the client of a stream was gone it was still generating", idleWithin))
-		} else {
+		default:
 			e.showf(HazardGeneratesOn, "cannot be told: it shows %g running, and generates nothing", now.running)
 		}
 		return
@@ -321,7 +324,7 @@ func (e *probeRun) look(ctx context.Context) (load, error) {
 		body, err := e.send(ctx, http.MethodGet, "/slots", nil)
 		if err == nil {
 			busy, err := parseBusy(body)
-			return load{busy, -1}, err
+			return load{running: busy, generated: -1}, err
 		}
 		if !absent(err) { // it may be turned off; then there may be metrics
 			return load{}, err
@@ -343,5 +346,9 @@ func (e *probeRun) look(ctx context.Context) (load, error) {
 	if !there || d.Kind == dialect.LlamaCpp { // llama.cpp counts an answer's tokens at its end
 		generated = -1
 	}
-	return load{running, generated}, nil
+	prompts := 0.0
+	if d.Kind == dialect.VLLM { // others count a prompt's tokens at its answer's end
+		prompts, _ = parseSum(page, d.Load.Metrics.PromptTokens)
+	}
+	return load{running, generated, prompts}, nil
 }
