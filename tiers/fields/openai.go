@@ -14,7 +14,7 @@ var ofOpenAI = setOf(
 // does not know them must refuse the request, not ignore them.
 var binding = setOf(
 	"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "regex", "ebnf", "structural_tag",
-	"continue_final_message", "add_generation_prompt", "prompt_embeds", "use_beam_search",
+	"continue_final_message", "add_generation_prompt", "prompt_embeds", "use_beam_search", "bad_words", "allowed_token_ids",
 )
 
 func setOf(names ...string) map[string]bool {
