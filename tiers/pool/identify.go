@@ -46,7 +46,8 @@ func (p *Pool) identify(ctx context.Context, b *backend) {
 		return
 	}
 	if err != nil {
-		p.locked(func() { b.identity.failed(p.o.Now()) })
+		ended := p.o.Now()
+		p.locked(func() { b.identity.failed(ended) })
 		if credentials.RefusalOf(err) != nil {
 			p.noteCredentials(b, ForScrapes, shown, err)
 		}
@@ -57,11 +58,12 @@ func (p *Pool) identify(ctx context.Context, b *backend) {
 
 // identified stores what b's answers told, and logs what is new.
 func (p *Pool) identified(b *backend, found dialect.Finding, life uint64) {
+	now := p.o.Now()
 	var was, is dialect.Kind
 	var before, problem string
 	p.locked(func() {
 		was, before = b.identity.kind, p.engineProblem(b)
-		b.identity.answered(answer{found, life, p.o.Now()}, p.o.configuredEngine())
+		b.identity.answered(answer{found, life, now}, p.o.configuredEngine())
 		is, problem = b.identity.kind, p.engineProblem(b)
 	})
 	p.metrics.engine(p.o.Name, b.id, is, problem != "")
