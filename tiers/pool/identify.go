@@ -81,14 +81,10 @@ func (p *Pool) engineProblem(b *backend) string {
 	if c := b.identity.contradiction(p.o.Name, p.o.configuredEngine()); c != "" {
 		return c
 	}
-	if b.identity.kind == "" {
-		return ""
-	}
+	own := b.identity.kind
 	for _, other := range *p.set.Load() {
-		if kind := other.identity.kind; other != b && kind != "" {
-			if other.at < b.at && kind != b.identity.kind {
-				return fmt.Sprintf("it is %s, but %s of the same pool is %s: make a pool for each kind of engine", b.identity.kind, other.id, kind)
-			}
+		if kind := other.identity.kind; other.at < b.at && own != "" && kind != "" && kind != own {
+			return fmt.Sprintf("it is %s, but %s of the same pool is %s: make a pool for each kind of engine", own, other.id, kind)
 		}
 	}
 	return ""

@@ -177,7 +177,7 @@ func (e encoder) idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prom
 	if salt := e.salt(t.Salt); salt != "" {
 		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)
 	}
-	if first := e.priority(t.Priority); first != nil {
+	if first := e.EnginePriority(t.Priority); first != nil {
 		b = strconv.AppendInt(append(b, `,"priority":`...), *first, 10)
 	}
 	for _, name := range plan.Sampling {

@@ -59,7 +59,7 @@ func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engi
 		values = openai.AppendQuote(values, salt)
 		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
 	}
-	if first := e.priority(t.Priority); first != nil {
+	if first := e.EnginePriority(t.Priority); first != nil {
 		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *first, 10)})
 	}
 	return edits
@@ -96,12 +96,9 @@ func (e encoder) salt(salt string) string {
 	return salt
 }
 
-// priority is a priority, lower is earlier, as the engine counts it; nil for engines without.
-func (e encoder) priority(p *int64) *int64 { return e.EnginePriority(p) }
-
 // question is a score's question with the members that the engine knows.
 func (e encoder) question(q openai.ScoreQuestion) *openai.ScoreQuestion {
-	q.Salt, q.Priority = e.salt(q.Salt), e.priority(q.Priority)
+	q.Salt, q.Priority = e.salt(q.Salt), e.EnginePriority(q.Priority)
 	return &q
 }
 
@@ -154,7 +151,7 @@ func (e encoder) unthinking(r *openai.Request) []openai.Edit {
 // judgeBody asks in words whether an answer is correct.
 func (e encoder) judgeBody(c *engine.Judge) []byte {
 	q := openai.JudgeQuestion{
-		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.priority(c.Priority), Plain: e.Members.Strict,
+		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict,
 	}
 	if c.Thinks {
 		q.Set = e.unthinking(c.Request)
