@@ -1,0 +1,47 @@
+// Package clientapi lets clients of other APIs use the cascade. A request of such an API becomes a body of
+// /v1/chat/completions, which is planned, cached, limited and answered like any chat completion; the chat
+// completion that the cascade writes becomes an answer in the API's form. So there is one internal form, and a
+// kept answer serves the clients of every API. Start at [API].
+//
+// The packages below it hold one API each. They are pure: no network, no clock, no logger.
+package clientapi
+
+import "github.com/foregate/foregate/tiers/openai"
+
+// API is one API of clients.
+type API interface {
+	// Translate reads a request's body. The error is an [*openai.RequestError] with the API's own field names.
+	Translate(body []byte) (*Request, error)
+	// ErrorBody appends the body of a refusal with an HTTP status; id is the request's.
+	ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte
+}
+
+// Request is a translated request.
+type Request struct {
+	Chat   []byte // a body of /v1/chat/completions; nil with EngineOnly
+	Stream bool   // the client wants server-sent events
+
+	// EngineOnly names the field that only an engine's own implementation of the API can serve: stored state,
+	// tools that the server runs. "" if the cascade can answer.
+	EngineOnly string
+
+	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. It may be called again
+	// for another attempt at writing the answer.
+	NewEncoder func(id string) Encoder
+	// Param returns the API's own name of a field of Chat that a refusal names; "" stays "".
+	Param func(chat string) string
+}
+
+// Encoder writes one answer in the API's form. An answer is either one [Encoder.Whole], or any number of
+// [Encoder.Part] and one [Encoder.End]. It is for one goroutine. Slices of what it is given are valid during the call.
+type Encoder interface {
+	// Whole appends an answer in one piece.
+	Whole(dst []byte, a *Part) ([]byte, error)
+	// Part appends the events of the next part of a stream.
+	Part(dst []byte, p *Part) ([]byte, error)
+	// End appends the events that end a whole stream.
+	End(dst []byte) ([]byte, error)
+	// Broken appends the event that tells why a stream ends in the middle. status is the HTTP status that a
+	// refusal for this reason has.
+	Broken(dst []byte, status int, e openai.ErrorBody) []byte
+}

@@ -1,0 +1,49 @@
+// Package messages is the Messages API: its requests as chat completions, and chat completions as its answers.
+// Start at [API].
+package messages
+
+import (
+	"net/http"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// API is the Messages API.
+type API struct{}
+
+var _ clientapi.API = API{}
+
+// ErrorBody implements [clientapi.API].
+func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte {
+	dst = append(dst, `{"type":"error","error":{"type":"`+errorType(status)+`","message":`...)
+	dst = openai.AppendQuote(dst, e.Message)
+	if e.Code != "" {
+		dst = openai.AppendQuote(append(dst, `,"code":`...), e.Code)
+	}
+	dst = openai.AppendQuote(append(dst, `},"request_id":`...), id)
+	return append(dst, '}')
+}
+
+// errorType is the API's type of an error with an HTTP status.
+func errorType(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "invalid_request_error"
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusServiceUnavailable:
+		return "overloaded_error"
+	case http.StatusGatewayTimeout:
+		return "timeout_error"
+	}
+	return "api_error"
+}

@@ -1,0 +1,115 @@
+package messages
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const minimal = `"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
+
+func TestARequestBecomesAChatCompletion(t *testing.T) {
+	const head = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":9`
+	for body, want := range map[string]string{
+		`{` + minimal + `}`:               head + `}`,
+		`{` + minimal + `,"stream":true}`: head + `,"stream":true,"stream_options":{"include_usage":true}}`,
+		`{` + minimal + `,"stop_sequences":["a"],"metadata":{"user_id":"u"},"thinking":{"type":"disabled"}}`: head + `,"stop":["a"],"user":"u"}`,
+		`{` + minimal + `,"tools":[{"name":"f","input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
+			`,"tools":[{"type":"function","function":{"name":"f","parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
+		`{"model":"m","max_tokens":1,"system":"s","messages":[{"role":"assistant","content":[{"type":"thinking"},{"type":"tool_use","id":"1","name":"f","input":{"x": 1e2}}]},` +
+			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"model":"m","messages":[{"role":"system","content":"s"},` +
+			`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1e2}"}}]},` +
+			`{"role":"tool","tool_call_id":"1","content":"r"},{"role":"user","content":"t"}],"max_tokens":1}`,
+	} {
+		r, err := API{}.Translate([]byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if string(r.Chat) != want {
+			t.Errorf("%s\n got %s\nwant %s", body, r.Chat, want)
+		}
+		if _, err := openai.Scan(openai.Chat, r.Chat, openai.DefaultLimits()); err != nil {
+			t.Errorf("%s: the chat completion is refused: %v", body, err)
+		}
+	}
+}
+
+func TestABadBodyIsRefusedByItsField(t *testing.T) {
+	for body, want := range map[string]string{
+		`[]`: "", `{"model":"m"}`: "messages", `{` + minimal + `,"messages":[]}`: "messages",
+		`{` + minimal + `,"temperature":1.5}`:                                                      "temperature",
+		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`:                 "max_tokens",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"},{"role":"tool"}]}`: "messages[1].role",
+		`{` + minimal + `,"tools":[{"name":"f"}]}`:                                                 "tools[0].input_schema",
+	} {
+		_, err := API{}.Translate([]byte(body))
+		refused, ok := errors.AsType[*openai.RequestError](err)
+		if !ok || refused.Param != want {
+			t.Errorf("%s: %v, want a refusal of %q", body, err, want)
+		}
+	}
+}
+
+func TestWhatOnlyAnEngineCanServeIsNamed(t *testing.T) {
+	for more, want := range map[string]string{
+		`"thinking":{"type":"enabled"}`: "thinking", `"container":"c"`: "container", `"Stream":true`: "Stream",
+		`"tools":[{"type":"web_search_20250305","name":"w"}]`: "tools[0].type",
+	} {
+		r, err := API{}.Translate([]byte(`{` + minimal + `,` + more + `}`))
+		if err != nil || r.EngineOnly != want || r.Chat != nil {
+			t.Errorf("%s: %+v, %v, want %q", more, r, err, want)
+		}
+	}
+}
+
+func TestInterleavedCallsAreBlocksInSequence(t *testing.T) {
+	e := &encoder{id: "1"}
+	var out []byte
+	for _, p := range []clientapi.Part{
+		{Model: "m", Text: "a"},
+		{Calls: []clientapi.CallPart{{ID: "x", Name: "f", Arguments: "{"}, {Index: 1, ID: "y", Name: "g", Arguments: "{"}}},
+		{Calls: []clientapi.CallPart{{Index: 1, Arguments: "}"}, {Arguments: "}"}}},
+		{Finish: "tool_calls"}, {Usage: &clientapi.Usage{Prompt: 5, Cached: 2, Completion: 3}},
+	} {
+		out, _ = e.Part(out, &p)
+	}
+	out, _ = e.End(out)
+	var got []string
+	for frame := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n\n") {
+		name, data, _ := strings.Cut(frame, "\ndata: ")
+		if !json.Valid([]byte(data)) {
+			t.Errorf("not JSON: %s", data)
+		}
+		got = append(got, strings.TrimPrefix(strings.TrimPrefix(name, "event: "), "content_block_")+";")
+	}
+	const want = "message_start; start; delta; stop; start; delta; delta; stop; start; delta; stop; message_delta; message_stop;" //nolint:dupword // events of one kind follow one another
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+	if !strings.Contains(string(out), `"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":3,"output_tokens":3,"cache_read_input_tokens":2`) {
+		t.Errorf("the end is %s", out)
+	}
+}
+
+func TestAWholeAnswerHasItsBlocks(t *testing.T) {
+	got, _ := (&encoder{id: "1"}).Whole(nil, &clientapi.Part{Model: "m", Text: "a", Reasoning: "r", Finish: "stop", Stop: "x"})
+	const want = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"r","signature":""},{"type":"text","text":"a"}],` +
+		`"stop_reason":"stop_sequence","stop_sequence":"x","usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	f.Add([]byte(`{` + minimal + `}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if r, err := (API{}).Translate(body); err == nil && r.EngineOnly == "" && !json.Valid(r.Chat) {
+			t.Errorf("%q becomes %q", body, r.Chat)
+		}
+	})
+}

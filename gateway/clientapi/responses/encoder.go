@@ -1,0 +1,222 @@
+package responses
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// encoder writes one answer. Text goes out at once; calls, whose parts may interleave, are kept until the end, so
+// that items come one after the other.
+type encoder struct {
+	id    string
+	echo  object
+	seq   int
+	began bool
+	all   clientapi.Part // the answer so far
+	open  *item          // the item that the stream is in
+	done  []map[string]any
+}
+
+// item is an output item of text.
+type item struct{ kind, id, text string }
+
+// Whole implements [clientapi.Encoder].
+func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
+	for i := range a.Calls {
+		a.Calls[i].Index = i // whole answers have none
+	}
+	var events []byte
+	events, err := e.Part(events, a)
+	if err == nil {
+		_, err = e.End(events)
+	}
+	if err != nil {
+		return dst, err
+	}
+	body, err := encode(e.response(e.status()))
+	return append(dst, body...), err
+}
+
+// Part implements [clientapi.Encoder].
+func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
+	dst = e.begin(dst, p)
+	dst = e.delta(dst, "reasoning_text", p.Reasoning)
+	dst = e.delta(dst, "output_text", p.Text)
+	dst = e.delta(dst, "refusal", p.Refusal)
+	for _, c := range p.Calls {
+		i := slices.IndexFunc(e.all.Calls, func(k clientapi.CallPart) bool { return k.Index == c.Index })
+		if i < 0 {
+			e.all.Calls = append(e.all.Calls, c)
+			continue
+		}
+		e.all.Calls[i].Arguments += c.Arguments
+	}
+	if p.Finish != "" {
+		e.all.Finish = p.Finish
+	}
+	if p.Usage != nil {
+		u := *p.Usage
+		e.all.Usage = &u
+	}
+	if len(p.Extra) > 0 {
+		e.all.Extra = slices.Clone(p.Extra)
+	}
+	return dst, nil
+}
+
+func (e *encoder) begin(dst []byte, p *clientapi.Part) []byte {
+	if e.began {
+		return dst
+	}
+	e.began, e.all.Created, e.all.Model = true, p.Created, p.Model
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		dst = e.event(dst, name, map[string]any{"response": e.response("in_progress")})
+	}
+	return dst
+}
+
+func (e *encoder) event(dst []byte, name string, m map[string]any) []byte {
+	m["type"], m["sequence_number"] = name, e.seq
+	e.seq++
+	data, _ := encode(m) // made of strings, numbers and JSON that was read
+	return fmt.Appendf(dst, "event: %s\ndata: %s\n\n", name, data)
+}
+
+// part is the content part of a text item.
+func (i *item) part() map[string]any {
+	m := map[string]any{"type": i.kind}
+	switch i.kind {
+	case "refusal":
+		m["refusal"] = i.text
+	case "output_text":
+		m["annotations"], m["logprobs"] = []any{}, []any{}
+		fallthrough
+	default:
+		m["text"] = i.text
+	}
+	return m
+}
+
+func (i *item) object(status string, content []any) map[string]any {
+	m := map[string]any{"id": i.id, "status": status, "content": content}
+	if i.kind == "reasoning_text" {
+		m["type"], m["summary"] = "reasoning", []any{}
+	} else {
+		m["type"], m["role"] = "message", "assistant"
+	}
+	return m
+}
+
+// delta appends text to the open item, or opens one of its kind.
+func (e *encoder) delta(dst []byte, kind, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	if e.open == nil || e.open.kind != kind {
+		dst = e.close(dst, "completed")
+		prefix := "msg_"
+		if kind == "reasoning_text" {
+			prefix = "rs_"
+		}
+		e.open = &item{kind: kind, id: fmt.Sprintf("%s%s_%d", prefix, e.id, len(e.done))}
+		dst = e.event(dst, "response.output_item.added", map[string]any{"output_index": len(e.done), "item": e.open.object("in_progress", []any{})})
+		dst = e.event(dst, "response.content_part.added", e.at(map[string]any{"part": e.open.part()}))
+	}
+	e.open.text += text
+	m := e.at(map[string]any{"delta": text})
+	if kind == "output_text" {
+		m["logprobs"] = []any{}
+	}
+	return e.event(dst, "response."+kind+".delta", m)
+}
+
+func (e *encoder) at(m map[string]any) map[string]any {
+	m["item_id"], m["output_index"], m["content_index"] = e.open.id, len(e.done), 0
+	return m
+}
+
+func (e *encoder) close(dst []byte, status string) []byte {
+	if e.open == nil {
+		return dst
+	}
+	part := e.open.part()
+	m := e.at(maps.Clone(part))
+	delete(m, "annotations")
+	dst = e.event(dst, "response."+e.open.kind+".done", m)
+	dst = e.event(dst, "response.content_part.done", e.at(map[string]any{"part": part}))
+	o := e.open.object(status, []any{part})
+	dst = e.event(dst, "response.output_item.done", map[string]any{"output_index": len(e.done), "item": o})
+	e.done, e.open = append(e.done, o), nil
+	return dst
+}
+
+func (e *encoder) status() string {
+	if e.all.Finish == "length" || e.all.Finish == "content_filter" {
+		return "incomplete"
+	}
+	return "completed"
+}
+
+// End implements [clientapi.Encoder].
+func (e *encoder) End(dst []byte) ([]byte, error) {
+	dst = e.begin(dst, &clientapi.Part{})
+	status := e.status()
+	dst = e.close(dst, status)
+	for _, c := range e.all.Calls {
+		o := map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%s_%d", e.id, len(e.done)), "call_id": c.ID, "name": c.Name, "arguments": "", "status": "in_progress"}
+		dst = e.event(dst, "response.output_item.added", map[string]any{"output_index": len(e.done), "item": o})
+		at := map[string]any{"item_id": o["id"], "output_index": len(e.done), "delta": c.Arguments}
+		dst = e.event(dst, "response.function_call_arguments.delta", at)
+		delete(at, "delta")
+		at["arguments"], at["name"] = c.Arguments, c.Name
+		dst = e.event(dst, "response.function_call_arguments.done", at)
+		o["arguments"], o["status"] = c.Arguments, status
+		dst = e.event(dst, "response.output_item.done", map[string]any{"output_index": len(e.done), "item": o})
+		e.done = append(e.done, o)
+	}
+	return e.event(dst, "response."+status, map[string]any{"response": e.response(status)}), nil
+}
+
+// Broken implements [clientapi.Encoder]. OpenAI's clients see an error by the member "error".
+func (e *encoder) Broken(dst []byte, _ int, b openai.ErrorBody) []byte {
+	return e.event(dst, "error", map[string]any{"code": b.Code, "message": b.Message, "param": b.Param,
+		"error": map[string]any{"message": b.Message, "type": b.Type, "code": b.Code}})
+}
+
+// defaults are the echoed fields, as they are when a request lacks them.
+var defaults = object{
+	"instructions": nil, "tools": json.RawMessage("[]"), "tool_choice": json.RawMessage(`"auto"`), "temperature": nil, "top_p": nil,
+	"max_output_tokens": nil, "parallel_tool_calls": json.RawMessage("true"), "text": json.RawMessage(`{"format":{"type":"text"}}`),
+	"metadata": json.RawMessage("{}"), "reasoning": nil, "truncation": json.RawMessage(`"disabled"`), "user": nil,
+}
+
+func (e *encoder) response(status string) map[string]any {
+	m := map[string]any{"id": "resp_" + e.id, "object": "response", "created_at": e.all.Created, "status": status, "error": nil,
+		"model": e.all.Model, "output": append([]map[string]any{}, e.done...), "store": false, "previous_response_id": nil, "incomplete_details": nil, "usage": nil}
+	for name, v := range defaults {
+		if !null(e.echo[name]) {
+			v = e.echo[name]
+		}
+		m[name] = v
+	}
+	if status == "incomplete" {
+		reason := "max_output_tokens"
+		if e.all.Finish == "content_filter" {
+			reason = "content_filter"
+		}
+		m["incomplete_details"] = map[string]any{"reason": reason}
+	}
+	if u := e.all.Usage; u != nil {
+		m["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": map[string]int{"cached_tokens": u.Cached}, "output_tokens": u.Completion,
+			"output_tokens_details": map[string]int{"reasoning_tokens": u.Reasoning}, "total_tokens": u.Prompt + u.Completion}
+	}
+	if len(e.all.Extra) > 0 {
+		m["foregate"] = e.all.Extra
+	}
+	return m
+}

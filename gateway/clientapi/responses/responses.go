@@ -1,0 +1,123 @@
+// Package responses is the Responses API: its requests as chat completions, and chat completions as its answers.
+// Start at [API].
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// API is the Responses API.
+type API struct{}
+
+var _ clientapi.API = API{}
+
+// object is a JSON object. Its names are compared exactly.
+type object map[string]json.RawMessage
+
+// ErrorBody implements [clientapi.API].
+func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { return e.Append(dst) }
+
+// Translate implements [clientapi.API].
+func (API) Translate(body []byte) (*clientapi.Request, error) {
+	in, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	t := translator{in: in, chat: map[string]any{}}
+	if err := t.run(); err != nil {
+		return nil, err
+	}
+	out := &clientapi.Request{Stream: t.stream, EngineOnly: t.engineOnly, Param: ownName}
+	if t.engineOnly != "" {
+		return out, nil
+	}
+	if out.Chat, err = encode(t.chat); err != nil {
+		return nil, err
+	}
+	out.NewEncoder = func(id string) clientapi.Encoder { return &encoder{id: id, echo: in} }
+	return out, nil
+}
+
+// parse reads the body's object; a name that comes twice in any object is refused.
+func parse(body []byte) (object, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return nil, bad("", "invalid_json", "The request body is not valid JSON.")
+	}
+	if err := unique(d); err != nil {
+		return nil, err
+	}
+	var in object
+	if err := json.Unmarshal(body, &in); err != nil || in == nil {
+		return nil, bad("", "invalid_type", "The request body must be an object.")
+	}
+	return in, nil
+}
+
+// unique reads one value and refuses a name that comes twice in one object.
+func unique(d *json.Decoder) error {
+	tok, err := d.Token()
+	if err != nil {
+		return bad("", "invalid_json", "The request body is not valid JSON: %v.", err)
+	}
+	open, _ := tok.(json.Delim)
+	if open == 0 {
+		return nil
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			tok, err := d.Token()
+			name, _ := tok.(string)
+			if err != nil || seen[name] {
+				return bad(clip(name), "duplicate_key", "The field %q comes twice.", clip(name))
+			}
+			seen[name] = true
+		}
+		if err := unique(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+func clip(s string) string { return fmt.Sprintf("%.64s", s) }
+
+func bad(param, code, format string, args ...any) error {
+	return &openai.RequestError{Status: http.StatusBadRequest, Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// encode writes v without escapes for HTML; the members of maps are sorted.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// ownName is the API's name of a field of the chat completion.
+func ownName(chat string) string {
+	switch chat {
+	case "messages":
+		return "input"
+	case "max_tokens":
+		return "max_output_tokens"
+	case "response_format":
+		return "text.format"
+	case "reasoning_effort":
+		return "reasoning.effort"
+	}
+	return chat
+}
