@@ -33,6 +33,7 @@ func (r reader) check(f *File) {
 	r.checkIdentity(f)
 	r.checkLimits(f.Limits)
 	r.checkTracing(&f.Tracing)
+	r.checkExport(&f.Export)
 }
 
 func (r reader) checkListeners(f *File) {
@@ -135,15 +136,11 @@ func (r reader) checkRoutes(f *File) {
 		} else if r.Sound(path + ".model") {
 			r.checkRouteName(path+".model", t.Model, seen, i)
 		}
-		if !r.Has(path + ".target") {
-			r.Fail(path+".target", "missing; name a pool (defined: %s)", poolNames(f))
-		} else {
-			r.checkPoolName(path+".target", t.Target, f)
-		}
+		r.checkTargets(path, f, t)
 		if r.Has(path + ".draft") {
 			r.checkPoolName(path+".draft", t.Draft, f)
 		}
-		if t.Draft != "" && t.Draft == t.Target {
+		if t.Draft != "" && t.Draft == t.Target && len(t.Targets) == 0 {
 			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
 		r.checkAllowed(path+".allow_fields", t.AllowFields)

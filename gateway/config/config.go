@@ -33,6 +33,7 @@ type File struct {
 	Limits  Limits
 	Drain   Drain
 	Tracing Tracing
+	Export  Export
 }
 
 // Redis configures the shared state. Do not log the URLs: log the [Endpoint] that [Redis.Endpoint] returns.
@@ -135,11 +136,12 @@ const (
 type Route struct {
 	Model         string // the name that clients send
 	Draft         string // pool; "" means that every request goes to the target
-	Target        string // pool
+	Target        string // pool; with Targets the first of them
 	SameTokenizer bool   // draft and target use the same token ids
 
-	AllowFields []string   // additional fields that its clients may send, of fields.Allowable
-	Fallbacks   []Fallback // hosted last resorts, in the order in which they are tried; at most 4
+	Targets     []WeightedTarget // several target pools by weight, the one in force first; none: Target alone
+	AllowFields []string         // additional fields that its clients may send, of fields.Allowable
+	Fallbacks   []Fallback       // hosted last resorts, in the order in which they are tried; at most 4
 }
 
 // Tenant is one customer of the gateway.

@@ -89,6 +89,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
+			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
@@ -101,6 +102,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			Connections: 5000, ConnectionsPerAddress: 100, Balancers: []string{"10.0.0.0/16", "2001:db8::/32"}},
 		Drain:   Drain{Delay: 0, Grace: 110 * time.Second},
 		Tracing: Tracing{OTLP: "http://collector:4318", Sample: 0.25, HeadersFile: "/run/secrets/otlp-headers"},
+		Export:  Export{OTLPLogs: "http://collector:4318", Share: 0.5, Content: ContentFull, HeadersFile: "/run/secrets/export-headers"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -121,7 +123,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	if got.Limits.BodyBytes != 4<<20 || got.Limits.ResponseBytes != 16<<20 || got.Limits.InFlight != 4096 ||
 		got.Limits.HeaderBytes != 16<<10 || got.Drain != (Drain{5 * time.Second, 25 * time.Second}) ||
-		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 6 {
+		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 5 {
 		t.Errorf("defaults moved: %+v", got)
 	}
 }

@@ -156,7 +156,7 @@ func (r reader) checkTokenPrices(path string, name string, f *File) {
 	}
 	for i, rt := range f.Routes {
 		for _, role := range []struct{ field, pool string }{{"draft", rt.Draft}, {"target", rt.Target}} {
-			if at := fmt.Sprintf("routes[%d].%s", i, role.field); role.pool == name && r.Sound(at) {
+			if at := fmt.Sprintf("routes[%d].%s", i, role.field); role.pool == name && r.Has(at) && r.Sound(at) {
 				r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
 			}
 		}

@@ -56,12 +56,12 @@ func defaults() *File {
 		Engines:  Engines{HTTPClient: HTTPClientOwn},
 		Pools:    map[string]Pool{},
 		Passthrough: []string{
-			"/v1/embeddings", "/v1/responses", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
+			"/v1/embeddings", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
 		},
 		Limits: Limits{BodyBytes: 4 << 20, ResponseBytes: 16 << 20, InFlight: 4096, HeaderBytes: 16 << 10},
 		Drain:  Drain{Delay: 5 * time.Second, Grace: 25 * time.Second},
 
-		Tracing: Tracing{Sample: defaultSample},
+		Tracing: Tracing{Sample: defaultSample}, Export: Export{Share: defaultShare, Content: ContentNone},
 	}
 }
 
@@ -89,6 +89,7 @@ func read(f *File, b *yamlfile.Fields) {
 	drain.At("grace").Duration(&f.Drain.Grace, 0, time.Hour)
 	drain.Done()
 	readTracing(&f.Tracing, b.At("tracing").Fields())
+	readExport(&f.Export, b.At("export").Fields())
 	b.Done()
 }
 
@@ -174,6 +175,12 @@ func readRoute(b *yamlfile.Fields) Route {
 	b.At("model").Text(&t.Model)
 	b.At("draft").Text(&t.Draft)
 	b.At("target").Text(&t.Target)
+	for _, v := range b.At("targets").Items() {
+		t.Targets = append(t.Targets, readWeightedTarget(v.Fields()))
+	}
+	if len(t.Targets) > 0 && t.Target == "" {
+		t.Target = t.Targets[0].Pool
+	}
 	b.At("same_tokenizer").Bool(&t.SameTokenizer)
 	b.At("allow_fields").Texts(&t.AllowFields)
 	for _, v := range b.At("fallbacks").Items() {

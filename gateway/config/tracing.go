@@ -29,7 +29,7 @@ func (r reader) checkTracing(t *Tracing) {
 	case !r.Has(otlp):
 		r.Fail(otlp, "missing; give the collector's URL, such as http://collector:4318, or remove tracing")
 	default:
-		clean, err := collectorURL(t.OTLP)
+		clean, err := collectorURL(t.OTLP, "/v1/traces")
 		if err != nil {
 			r.Fail(otlp, "%v", err)
 		}
@@ -37,10 +37,11 @@ func (r reader) checkTracing(t *Tracing) {
 	}
 }
 
-// collectorURL checks a collector's base URL and returns its canonical form. Errors never repeat it.
-func collectorURL(raw string) (string, error) {
+// collectorURL checks a collector's base URL and returns its canonical form; tail is the path that is added to it. Errors
+// never repeat it.
+func collectorURL(raw, tail string) (string, error) {
 	return server{
 		like: "http://collector:4318", secrets: "credentials do not belong in the URL; put the header that the collector wants into headers_file",
-		tail: "/v1/traces", adds: "the path",
+		tail: tail, adds: "the path",
 	}.url(raw)
 }
