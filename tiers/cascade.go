@@ -26,23 +26,6 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// Route maps a model name that clients ask for to its pools.
-type Route struct {
-	Model         string
-	Draft         *pool.Pool // nil: every request goes to the target
-	Target        *pool.Pool
-	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
-	Config        func() plan.Config // live
-
-	Prices func() economy.Prices // per token of its pools; nil: unknown
-	Serves Served                // what its pools serve, for keys of answers
-
-	Fallbacks []Fallback // hosted last resorts, in the order in which they are tried
-}
-
-// Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
-type Served struct{ Draft, Target string }
-
 // Options configure a [Cascade].
 type Options struct {
 	Routes   []Route          // at the start; [Cascade.SetRoutes] replaces them
@@ -161,16 +144,25 @@ func (c *Cascade) SetRoutes(routes []Route) error {
 		case next[rt.Model] != nil:
 			return fmt.Errorf("tiers: route %q is there twice", rt.Model)
 		}
+		if err := rt.checkVariants(); err != nil {
+			return err
+		}
 		next[rt.Model] = &rt
 	}
 	was := c.routes.Swap(&next)
 	if was == nil {
 		return nil
 	}
-	for model, rt := range *was { // what was read of a pool that was replaced may not hold for the new one
-		if now := next[model]; now == nil || now.Target != rt.Target {
-			c.windows.forget(rt.Target.Name())
-		}
+	kept := make(map[*pool.Pool]bool)
+	for _, rt := range next {
+		rt.targets(func(v *Route) { kept[v.Target] = true })
+	}
+	for _, rt := range *was { // what was read of a pool that was replaced may not hold for the new one
+		rt.targets(func(v *Route) {
+			if !kept[v.Target] {
+				c.windows.forget(v.Target.Name())
+			}
+		})
 	}
 	return nil
 }
@@ -213,7 +205,15 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 
 // pricesOf returns the token prices of a route's pools; zero if unknown.
 func (c *Cascade) pricesOf(route string) (p economy.Prices) {
-	if rt, err := c.Route(route); err == nil && rt.Prices != nil {
+	if rt, err := c.Route(route); err == nil {
+		p = rt.prices()
+	}
+	return p
+}
+
+// prices returns the token prices of the route's pools; zero if unknown.
+func (rt *Route) prices() (p economy.Prices) {
+	if rt.Prices != nil {
 		p = rt.Prices()
 	}
 	return p

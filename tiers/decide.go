@@ -29,7 +29,7 @@ func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Fact
 func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) bool {
 	draw := func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	w := plan.Weights{
-		Prices: c.pricesOf(rt.Model), Expected: c.costs.Expect(trafficClassOf(a.Body, r.Plan)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
+		Prices: rt.prices(), Expected: c.costs.Expect(trafficClassOf(a.Body, r.Plan)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
 	}
 	if !r.Config.Mode.Audited() {
 		r.Plan = r.Plan.Weigh(r.Config, a.Body, w)

@@ -13,9 +13,11 @@ func (c *Cascade) Run(ctx context.Context) error {
 	for {
 		wait := contextWindowInterval
 		for _, rt := range *c.routes.Load() {
-			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
-				wait = contextWindowRetry
-			}
+			rt.targets(func(v *Route) {
+				if err := c.readWindow(ctx, v.Target); err != nil && c.windows.of(v.Target.Name()) == 0 {
+					wait = contextWindowRetry
+				}
+			})
 		}
 		if c.services.World.Sleep(ctx, wait) != nil {
 			return nil

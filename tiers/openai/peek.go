@@ -16,6 +16,9 @@ type Envelope struct {
 	drops   bool // some member must not be forwarded
 }
 
+// Bytes is the length of the body.
+func (e Envelope) Bytes() int { return len(e.body) }
+
 // Peek reads the model of a JSON request to a path strictly and checks the rest like [Scan]: fields that
 // control an engine are removed. What is refused in a generation request is refused here, too, including
 // anything that a backend would fetch, because it could be an address inside the cluster. The error is always

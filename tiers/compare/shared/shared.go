@@ -1,0 +1,275 @@
+// Package shared keeps what [compare.Recorder] is told in Redis, summed over all replicas. Start at [Store].
+//
+// Each batch has an id that Redis remembers for an hour, so one whose reply was lost is sent again and counted once. A batch
+// that Redis did not confirm within 30 minutes is dropped.
+package shared
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed" // the script
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/compare"
+)
+
+// Keys in Redis: the pairs by the time of their last change, ids of batches, and a hash of sums per pair. They are deleted
+// 30 days after their last change.
+const (
+	keyPairs = "foregate:{fg}:compare:pairs"
+	keySent  = "foregate:{fg}:compare:sent"
+	keySums  = "foregate:{fg}:compare:sums:"
+)
+
+const (
+	// MaxPairs bounds the pairs in Redis, and those that a process holds; what is told of others is dropped.
+	MaxPairs  = 64
+	interval  = 5 * time.Second
+	timeout   = 2 * time.Second // of one round of writing
+	batchLife = 30 * time.Minute
+)
+
+//go:embed add.lua
+var source string
+
+// Mirror is what mirrored requests cost.
+type Mirror struct {
+	Made      float64 `json:"made"`
+	Skipped   float64 `json:"skipped"`
+	Generated float64 `json:"generated_tokens"`
+	Scored    float64 `json:"scored_tokens"`
+	USD       float64 `json:"usd"`
+}
+
+// Both is all that is known of a pair.
+type Both struct {
+	Incumbent, Candidate compare.Totals
+	Mirror               Mirror
+}
+
+// each calls f with each number and its field in Redis.
+func (b *Both) each(f func(name string, v *float64)) {
+	b.Incumbent.Each(func(name string, v *float64) { f("i|"+name, v) })
+	b.Candidate.Each(func(name string, v *float64) { f("c|"+name, v) })
+	m := &b.Mirror
+	f("m|made", &m.Made)
+	f("m|skipped", &m.Skipped)
+	f("m|generated", &m.Generated)
+	f("m|scored", &m.Scored)
+	f("m|usd", &m.USD)
+}
+
+func (b *Both) side(s compare.Side) *compare.Totals {
+	if s == compare.Candidate {
+		return &b.Candidate
+	}
+	return &b.Incumbent
+}
+
+// batch is on its way to Redis.
+type batch struct {
+	id    string
+	since time.Time
+	args  []any
+}
+
+// Store is a recorder that shares its sums. It is safe for concurrent use; one goroutine runs [Store.Run].
+type Store struct {
+	client redis.UniversalClient
+	runner *script.Runner
+	add    *script.Script
+
+	mu   sync.Mutex
+	sums map[compare.Pair]*Both // not in a batch
+
+	writing sync.Mutex
+	batches map[compare.Pair]*batch // of the holder of writing
+}
+
+var _ compare.Recorder = (*Store)(nil)
+
+// New returns a store; it sends nothing before [Store.Run] or [Store.Flush].
+func New(client redis.UniversalClient) *Store {
+	add := script.New(source)
+	return &Store{client: client, runner: script.NewRunner(client, add), add: add,
+		sums: map[compare.Pair]*Both{}, batches: map[compare.Pair]*batch{}}
+}
+
+// note changes the sums of a pair, if there are not too many pairs.
+func (s *Store) note(p compare.Pair, f func(*Both)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.sums[p]
+	if b == nil {
+		if len(s.sums) >= MaxPairs {
+			return
+		}
+		b = &Both{}
+		s.sums[compare.Pair{Route: strings.Clone(p.Route), Incumbent: strings.Clone(p.Incumbent), Candidate: strings.Clone(p.Candidate)}] = b
+	}
+	f(b)
+}
+
+// AddAnswer implements [compare.Recorder]. A bad number is dropped with its answer.
+func (s *Store) AddAnswer(p compare.Pair, a compare.Answer) {
+	s.note(p, func(b *Both) { _ = b.side(a.Side).Add(a) })
+}
+
+// AddFailure implements [compare.Recorder].
+func (s *Store) AddFailure(p compare.Pair, side compare.Side) {
+	s.note(p, func(b *Both) { b.side(side).AddFailure() })
+}
+
+// AddDraft implements [compare.Recorder].
+func (s *Store) AddDraft(p compare.Pair, side compare.Side, good bool) {
+	s.note(p, func(b *Both) { b.side(side).AddDraft(good) })
+}
+
+// AddOpinion implements [compare.Recorder].
+func (s *Store) AddOpinion(p compare.Pair, side compare.Side, good bool) {
+	s.note(p, func(b *Both) { b.side(side).AddOpinion(good) })
+}
+
+// AddMirror implements [compare.Recorder]. Negative numbers and a cost that is no number are dropped.
+func (s *Store) AddMirror(p compare.Pair, generated, scored int, usd float64, skipped string) {
+	if generated < 0 || scored < 0 || !(usd >= 0 && usd < 1e12) {
+		return
+	}
+	s.note(p, func(b *Both) {
+		m := &b.Mirror
+		if skipped != "" {
+			m.Skipped++
+		} else {
+			m.Made++
+		}
+		m.Generated += float64(generated)
+		m.Scored += float64(scored)
+		m.USD += usd
+	})
+}
+
+// Run writes every few seconds until ctx ends, and once more then.
+func (s *Store) Run(ctx context.Context) {
+	panics.KeepRunning(ctx, func(ctx context.Context) {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				_ = s.Flush(context.WithoutCancel(ctx))
+				return
+			case <-tick.C:
+				_ = s.Flush(ctx) // what was not confirmed is sent again
+			}
+		}
+	})
+}
+
+// Flush writes what Redis does not have, for at most 2 s. It returns the first error; what was not confirmed is kept.
+func (s *Store) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.take()
+	for p, b := range s.batches {
+		if time.Since(b.since) > batchLife {
+			delete(s.batches, p)
+			continue
+		}
+		name := member(p)
+		args := append([]any{name, b.id, MaxPairs}, b.args...)
+		if err := s.runner.Run(ctx, s.add, []string{keyPairs, keySent, keySums + name}, args...).Err(); err != nil {
+			return fmt.Errorf("comparison of %s: %w", p.Route, s.add.Explain(err))
+		}
+		delete(s.batches, p)
+	}
+	return nil
+}
+
+// take makes batches of the sums of pairs that have none on its way. s.writing is held.
+func (s *Store) take() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, sums := range s.sums {
+		if s.batches[p] != nil || len(s.batches) >= MaxPairs {
+			continue
+		}
+		b := &batch{id: rand.Text(), since: time.Now()}
+		sums.each(func(name string, v *float64) {
+			if *v != 0 {
+				b.args = append(b.args, name, strconv.FormatFloat(*v, 'g', 17, 64))
+			}
+		})
+		s.batches[p] = b
+		delete(s.sums, p)
+	}
+}
+
+// Read returns the pairs of a route, or of all where it is "". What is not a number of this package is an error.
+func (s *Store) Read(ctx context.Context, route string) (map[compare.Pair]*Both, error) {
+	members, err := s.client.ZRange(ctx, keyPairs, 0, MaxPairs-1).Result()
+	if err != nil {
+		return nil, err
+	}
+	out := map[compare.Pair]*Both{}
+	for _, m := range members {
+		var p compare.Pair
+		if err := json.Unmarshal([]byte(m), &p); err != nil {
+			return nil, fmt.Errorf("%s: member %.60q: %w", keyPairs, m, err)
+		}
+		if route != "" && p.Route != route {
+			continue
+		}
+		fields, err := s.client.HGetAll(ctx, keySums+m).Result()
+		if err != nil {
+			return nil, err
+		}
+		if out[p], err = parse(fields); err != nil {
+			return nil, fmt.Errorf("%s%s: %w", keySums, m, err)
+		}
+	}
+	return out, nil
+}
+
+// parse reads the fields of a pair. Fields that it does not know are those of a newer version.
+func parse(fields map[string]string) (*Both, error) {
+	b, err := &Both{}, error(nil)
+	b.each(func(name string, v *float64) {
+		text, ok := fields[name]
+		if !ok || err != nil {
+			return
+		}
+		x, bad := strconv.ParseFloat(text, 64)
+		if bad != nil || !(x >= 0 && x < 1e300) {
+			err = fmt.Errorf("field %s: %.40q is not a number from 0", name, text)
+			return
+		}
+		*v = x
+	})
+	return b, err
+}
+
+// Reset forgets what Redis has of a pair. Replicas may add what they have not written yet.
+func (s *Store) Reset(ctx context.Context, p compare.Pair) error {
+	m := member(p)
+	if err := s.client.Del(ctx, keySums+m).Err(); err != nil {
+		return err
+	}
+	return s.client.ZRem(ctx, keyPairs, m).Err()
+}
+
+// member is the pair's name in Redis.
+func member(p compare.Pair) string {
+	b, _ := json.Marshal(p) //nolint:errchkjson // three strings
+	return string(b)
+}

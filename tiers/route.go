@@ -1,0 +1,104 @@
+package tiers
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/prefix"
+)
+
+// Route maps a model name that clients ask for to its pools.
+type Route struct {
+	Model         string
+	Draft         *pool.Pool // nil: every request goes to the target
+	Target        *pool.Pool
+	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
+	Config        func() plan.Config // live
+
+	Prices func() economy.Prices // per token of its pools; nil: unknown
+	Serves Served                // what its pools serve, for keys of answers
+
+	Fallbacks []Fallback // hosted last resorts, in the order in which they are tried
+
+	Weight   float64   // of this target beside those of the variants; unused without variants
+	Variants []Variant // other targets that some conversations get, see [Route.For]
+}
+
+// Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
+type Served struct{ Draft, Target string }
+
+// Variant is another target of a route that some of its conversations get.
+type Variant struct {
+	Weight float64 // above 0, beside [Route.Weight] of the incumbent
+	Route  *Route  // of the same model, without variants of its own
+}
+
+// Conversation returns the number of a tenant's conversation. It is the same for every turn and on every replica, because
+// it is a hash of the tenant, the system prompt and the first message.
+func Conversation(tenant string, body *openai.Request) uint64 {
+	system, first := body.Head()
+	d := xxhash.New()
+	for _, piece := range [][]byte{[]byte(tenant), system, first} {
+		sum := xxhash.Sum64(piece) // of a fixed length, so that no two lists of pieces read alike
+		for shift := 0; shift < 64; shift += 8 {
+			_, _ = d.Write([]byte{byte(sum >> shift)})
+		}
+	}
+	return d.Sum64()
+}
+
+// For returns the variant of a conversation: rt itself, the incumbent, or one of its variants, by weighted rendezvous
+// hashing over the names of the target pools. A larger weight moves conversations only to that variant.
+func (rt *Route) For(conversation uint64) *Route {
+	if len(rt.Variants) == 0 {
+		return rt
+	}
+	chosen, best := rt, rendezvous(conversation, rt.Target.Name(), rt.Weight)
+	for _, v := range rt.Variants {
+		if score := rendezvous(conversation, v.Route.Target.Name(), v.Weight); score > best {
+			chosen, best = v.Route, score
+		}
+	}
+	return chosen
+}
+
+// rendezvous returns the score of a pool for a conversation, above 0. The largest score of some pools is of each with the
+// probability of its weight's share: -w/ln u.
+func rendezvous(conversation uint64, pool string, weight float64) float64 {
+	u := (float64(prefix.Rendezvous(prefix.Key(conversation), xxhash.Sum64String(pool))>>11) + 0.5) / (1 << 53)
+	return -weight / math.Log(u)
+}
+
+// targets calls each with the route and its variants.
+func (rt *Route) targets(each func(*Route)) {
+	each(rt)
+	for _, v := range rt.Variants {
+		each(v.Route)
+	}
+}
+
+// checkVariants returns what is wrong with the variants of a route.
+func (rt *Route) checkVariants() error {
+	if len(rt.Variants) > 0 && !(rt.Weight > 0) {
+		return fmt.Errorf("tiers: route %q has variants and no weight of its own", rt.Model)
+	}
+	seen := map[string]bool{rt.Target.Name(): true}
+	for i, v := range rt.Variants {
+		switch {
+		case !(v.Weight > 0) || math.IsInf(v.Weight, 0):
+			return fmt.Errorf("tiers: route %q: variant %d needs a weight above 0", rt.Model, i)
+		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0:
+			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and no variants", rt.Model, i)
+		case seen[v.Route.Target.Name()]:
+			return fmt.Errorf("tiers: route %q: variant %d has the target of another", rt.Model, i)
+		}
+		seen[v.Route.Target.Name()] = true
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package tiers
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+func canary(t *testing.T, weights ...float64) *Route {
+	t.Helper()
+	config := func() plan.Config { return testConfig() }
+	names := []string{"a", "b", "c"}
+	rt := &Route{Model: "m", Config: config, Weight: weights[0], Target: testPool(t, "a", "big", "http://127.0.0.1:9")}
+	for i, w := range weights[1:] {
+		rt.Variants = append(rt.Variants, Variant{w, &Route{Model: "m", Config: config, Target: testPool(t, names[i+1], "big", "http://127.0.0.1:9")}})
+	}
+	return rt
+}
+
+func TestConversationsAreSharedOutByWeight(t *testing.T) {
+	const n = 100_000
+	rt, random, counts := canary(t, 80, 15, 5), rand.New(rand.NewPCG(1, 2)), map[string]float64{}
+	for range n {
+		counts[rt.For(random.Uint64()).Target.Name()]++
+	}
+	for name, share := range map[string]float64{"a": 0.8, "b": 0.15, "c": 0.05} {
+		if got, bound := counts[name]/n, 4*math.Sqrt(share*(1-share)/n); math.Abs(got-share) > bound {
+			t.Errorf("%s has %.4f of the conversations, want %.4f ± %.4f", name, got, share, bound)
+		}
+	}
+}
+
+func TestALargerWeightMovesConversationsOnlyToItsTarget(t *testing.T) {
+	before, after, random, moved := canary(t, 80, 15, 5), canary(t, 80, 30, 5), rand.New(rand.NewPCG(3, 4)), 0
+	for range 100_000 {
+		h := random.Uint64()
+		was, is := before.For(h).Target.Name(), after.For(h).Target.Name()
+		if was != is {
+			moved++
+			if is != "b" {
+				t.Fatalf("a conversation moved from %s to %s", was, is)
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("no conversation moved")
+	}
+}
+
+func TestVariantsThatCannotServeAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*Route){
+		"no weight":         func(rt *Route) { rt.Weight = 0 },
+		"a variant without": func(rt *Route) { rt.Variants[0].Weight = 0 },
+		"not a number":      func(rt *Route) { rt.Variants[0].Weight = math.NaN() },
+		"another model":     func(rt *Route) { rt.Variants[0].Route.Model = "n" },
+		"no target":         func(rt *Route) { rt.Variants[0].Route.Target = nil },
+		"the same target":   func(rt *Route) { rt.Variants[0].Route.Target = rt.Target },
+	} {
+		rt := canary(t, 95, 5)
+		c := newTestCascade(t, *rt)
+		spoil(rt)
+		if err := c.SetRoutes([]Route{*rt}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
