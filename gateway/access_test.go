@@ -15,7 +15,7 @@ func TestAModelThatATenantMayNotUseIsRefusedOnEveryPath(t *testing.T) {
 	b := passing(t, s, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 1, Access: &identity.Access{Models: []string{"code-*"}}})
 	for path, members := range map[string]string{
 		"/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`, "/v1/completions": `"prompt":"hi"`,
-		"/v1/embeddings": `"input":"a"`, "/v1/responses": `"input":"a"`, "/v1/messages": `"messages":[]`, "/tokenize": `"prompt":"a"`,
+		"/v1/embeddings": `"input":"a"`, "/v1/responses": `"input":"a"`, "/v1/messages": `"max_tokens":9,"messages":[{"role":"user","content":"a"}]`, "/tokenize": `"prompt":"a"`,
 		"/v1/rerank": `"query":"a"`, "/v1/score": `"text_1":"a"`,
 	} {
 		for _, model := range []string{"llama-3", "no-such-model"} { // nobody learns which of them exists

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -36,7 +37,9 @@ type accessRecord struct {
 	code     int  // 0: as written
 	bodyRead bool // the whole body was read
 	out      *sink
-	trace    *Trace // nil where requests are not traced
+	api      clientapi.API // of its path; nil for OpenAI's completions and all paths that are forwarded
+	trace    *Trace        // nil where requests are not traced
+	content  ContentEntry  // nil where the content is not exported
 	err      error
 	quiet    bool // no line of the log is written
 
@@ -60,7 +63,7 @@ func accessRecordOf(r *http.Request) *accessRecord {
 // record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}}
+		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}, api: apiOf(r)}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
@@ -116,6 +119,9 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	g.countUsage(l)
 	if l.trace.recorded() {
 		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
+	}
+	if l.content != nil {
+		l.content.End(&ContentOutcome{summaryOf(l, r, took), l.trace, l.Entry})
 	}
 	if l.quiet || quiet(r.URL.Path) {
 		return

@@ -204,15 +204,20 @@ type ending struct {
 	err        error
 }
 
-func askCut(t *testing.T, client *http.Client, base, tier, id string) ending {
+// asking is how the clients of a test ask.
+type asking struct {
+	base, tier string
+	form       form
+}
+
+func (a asking) ask(t *testing.T, client *http.Client, id string) ending {
 	t.Helper()
-	body := `{"model":"m","stream":true,"max_tokens":100,"user":"` + id + `","messages":[{"role":"user","content":"` + id + `"}]}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.base+a.form.path, strings.NewReader(a.form.body(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Tier", tier)
+	req.Header.Set("X-Tier", a.tier)
 	resp, err := client.Do(req)
 	if err != nil {
 		return ending{err: err}
@@ -221,33 +226,12 @@ func askCut(t *testing.T, client *http.Client, base, tier, id string) ending {
 	raw, err := io.ReadAll(resp.Body)
 	e := ending{status: resp.StatusCode, err: err}
 	for _, event := range strings.Split(string(raw), "\n\n") {
-		e.read(event)
+		e.errorEvent = e.errorEvent || strings.HasPrefix(event, "event: error\n")
+		if _, data, ok := strings.Cut(event, "data: "); ok {
+			a.form.read(&e, data)
+		}
 	}
 	return e
-}
-
-func (e *ending) read(event string) {
-	e.errorEvent = e.errorEvent || strings.HasPrefix(event, "event: error\n")
-	data, ok := strings.CutPrefix(event, "data: ")
-	if !ok {
-		return
-	}
-	if data == "[DONE]" {
-		e.done = true
-		return
-	}
-	var c struct {
-		Choices []struct {
-			Delta  struct{ Content string }
-			Finish string `json:"finish_reason"`
-		}
-	}
-	if json.Unmarshal([]byte(data), &c) == nil {
-		for _, ch := range c.Choices {
-			e.text += ch.Delta.Content
-			e.finish += ch.Finish
-		}
-	}
 }
 
 // cutStep is how many bytes apart cuts are: every one, and in short runs a sample that each way of ending
@@ -261,7 +245,7 @@ func cutStep() int {
 
 // everyCut asks once for every cut (cutStep) and every way of ending, in
 // parallel but bounded.
-func everyCut(t *testing.T, base, tier string, bytes int, check func(id string, e ending)) {
+func everyCut(t *testing.T, a asking, bytes int, check func(id string, e ending)) {
 	t.Helper()
 	client := &http.Client{Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
@@ -273,7 +257,7 @@ func everyCut(t *testing.T, base, tier string, bytes int, check func(id string, 
 			wg.Go(func() {
 				defer func() { <-slots }()
 				id := fmt.Sprintf("%s-%d-x", mode, n)
-				check(id, askCut(t, client, base, tier, id))
+				check(id, a.ask(t, client, id))
 			})
 		}
 	}
@@ -289,11 +273,22 @@ func responseBytes(stream string) int { return len(stream) + 8*strings.Count(str
 // answer. What was cut is not kept.
 func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 	t.Parallel()
+	for _, f := range forms {
+		t.Run(f.path[1:], func(t *testing.T) {
+			t.Parallel()
+			relayedStreamCutAnywhere(t, f)
+		})
+	}
+}
+
+// relayedStreamCutAnywhere is the test for the clients of one API.
+func relayedStreamCutAnywhere(t *testing.T, f form) {
+	t.Helper()
 	k := newKept(t)
-	base := startCut(t, true, k)
+	a := asking{startCut(t, true, k), "target", f}
 	var mu sync.Mutex
 	seen := map[string]int{}
-	everyCut(t, base, "target", responseBytes(wholeTarget("", "")), func(id string, e ending) {
+	everyCut(t, a, responseBytes(wholeTarget("", "")), func(id string, e ending) {
 		kind := "broken"
 		switch {
 		case e.status != http.StatusOK && e.err == nil && e.status >= 500 && !e.done:
@@ -314,7 +309,7 @@ func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 	soon(t, "the whole answers are kept", func() bool { return len(k.answers()) >= seen["whole"] })
 	client := &http.Client{Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
-	askCut(t, client, base, "target", "fin-1000000-last") // is kept after all others
+	a.ask(t, client, "fin-1000000-last") // is kept after all others
 	soon(t, "the last answer is kept", func() bool { return len(k.answers()) > seen["whole"] })
 	if n := len(k.answers()) - 1; n != seen["whole"] {
 		t.Errorf("%d answers are kept, %d were whole", n, seen["whole"])
@@ -326,10 +321,21 @@ func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 // answers afresh, and every answer is whole.
 func TestADraftCutAnywhereGoesOnFromWhatWasDelivered(t *testing.T) {
 	t.Parallel()
-	base := startCut(t, false, nil)
+	for _, f := range forms {
+		t.Run(f.path[1:], func(t *testing.T) {
+			t.Parallel()
+			draftCutAnywhere(t, f)
+		})
+	}
+}
+
+// draftCutAnywhere is the test for the clients of one API.
+func draftCutAnywhere(t *testing.T, f form) {
+	t.Helper()
+	a := asking{startCut(t, false, nil), "auto", f}
 	var mu sync.Mutex
 	seen := map[string]int{}
-	everyCut(t, base, "auto", responseBytes(wholeDraft("", "")), func(id string, e ending) {
+	everyCut(t, a, responseBytes(wholeDraft("", "")), func(id string, e ending) {
 		kind := "continued"
 		at := strings.IndexByte(e.text, '<')
 		switch {

@@ -314,7 +314,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	_ = rc.SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
 	told := headers{to: w.Header()}
 	told.tell(&l.Record)
-	writeProblem(w, p)
+	writeProblemAs(w, p, l)
 }
 
 // wouldFailAgain reports whether an identical request would fail in the same way.
@@ -337,7 +337,24 @@ func wholeSeconds(d time.Duration) int {
 	return int(min(max((d+time.Second-1)/time.Second, 1), month))
 }
 
+// writeProblemAs refuses a request in the form of its API.
+func writeProblemAs(w http.ResponseWriter, p *problem, l *accessRecord) {
+	if l.api == nil {
+		writeProblem(w, p)
+		return
+	}
+	writeHead(w, p)
+	_, _ = w.Write(l.api.ErrorBody(nil, p.status, p.body, l.ID)) // the client may have disconnected
+}
+
+// writeProblem refuses a request in OpenAI's form.
 func writeProblem(w http.ResponseWriter, p *problem) {
+	writeHead(w, p)
+	_, _ = w.Write(p.body.Append(nil)) // the client may have disconnected
+}
+
+// writeHead writes the status and the headers of a refusal.
+func writeHead(w http.ResponseWriter, p *problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if p.retry > 0 {
@@ -354,5 +371,4 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 		h.Set(p.header[0], p.header[1])
 	}
 	w.WriteHeader(p.status)
-	_, _ = w.Write(p.body.Append(nil)) // the client may have disconnected
 }

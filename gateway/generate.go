@@ -93,30 +93,43 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return err
 		}
 		defer in.leave()
-		tier, err := demandedTier(r.Header)
+		asked, err := g.scan(kind, in.body, l, r)
 		if err != nil {
 			return err
 		}
-		stricter, err := demandedMode(r.Header)
-		if err != nil {
-			return err
-		}
-		if stricter != plan.DemandDefault && tier == plan.Draft {
-			tier = plan.Auto // a request for both gets the stricter one
-		}
-		body, err := g.pipeline.Scan(kind, l.Caller.Tenant, in.body, g.opts.Scan)
-		if err != nil {
-			return err
-		}
-		route, err := g.routeFor(&l.Caller, body.Model)
-		if err != nil {
-			return err
-		}
-		l.route = body.Model
-		return g.pipeline.Answer(r.Context(), pipeline.Request{
-			Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header), Retainer: in.reservation,
-		}, g.open(l, w, r, body.Stream), &l.Record)
+		asked.Retainer = in.reservation
+		return g.answer(r.Context(), asked, g.open(l, w, r, asked.Body.Stream), l)
 	}
+}
+
+// scan reads a request to the cascade: its headers and its body.
+func (g *Gateway) scan(kind openai.Kind, raw []byte, l *accessRecord, r *http.Request) (asked pipeline.Request, err error) {
+	tier, err := demandedTier(r.Header)
+	if err != nil {
+		return asked, err
+	}
+	stricter, err := demandedMode(r.Header)
+	if err != nil {
+		return asked, err
+	}
+	if stricter != plan.DemandDefault && tier == plan.Draft {
+		tier = plan.Auto // a request for both gets the stricter one
+	}
+	body, err := g.pipeline.Scan(kind, l.Caller.Tenant, raw, g.opts.Scan)
+	if err != nil {
+		return asked, err
+	}
+	route, err := g.routeFor(&l.Caller, body.Model)
+	if err != nil {
+		return asked, err
+	}
+	l.route = body.Model
+	if len(route.Variants) > 0 {
+		route = route.For(tiers.Conversation(l.Caller.Tenant, body.Request))
+	}
+	return pipeline.Request{
+		Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
+	}, nil
 }
 
 // forward passes an allowed path through to the target pool.
@@ -132,15 +145,20 @@ func (g *Gateway) forward(path string) handler {
 		if err != nil {
 			return err
 		}
-		route, err := g.routeFor(&l.Caller, env.Name)
-		if err != nil {
-			return err
-		}
-		l.route = env.Name
-		return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
-			Metadata: &l.Metadata, Path: path, Envelope: env, Bytes: len(in.body), Route: route,
-		}, g.open(l, w, r, false), &l.Record)
+		return g.forwardBody(path, env, l, w, r)
 	}
+}
+
+// forwardBody passes a request that was read through to the target pool.
+func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	route, err := g.routeFor(&l.Caller, env.Name)
+	if err != nil {
+		return err
+	}
+	l.route = env.Name
+	return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
+		Metadata: &l.Metadata, Path: path, Envelope: env, Route: route,
+	}, g.open(l, w, r, false), &l.Record)
 }
 
 // routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether a route has

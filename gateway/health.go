@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -125,32 +122,4 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text)) // the prober may have disconnected
-}
-
-// models lists the routes.
-func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	caller, err := g.identify(r)
-	if err != nil {
-		return err
-	}
-	l.Caller = caller
-	created := strconv.FormatInt(time.Now().Unix(), 10)
-	b := []byte(`{"object":"list","data":[`)
-	for _, m := range g.opts.Models() {
-		if !caller.Access.Allows(m.ID) {
-			continue
-		}
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
-		b = append(b, `{"id":`...)
-		b = append(b, openai.Quote(m.ID)...)
-		b = append(b, `,"object":"model","created":`+created+`,"owned_by":"foregate"}`...)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(b, "]}"...))
-	if err != nil {
-		l.code = statusGone
-	}
-	return nil
 }

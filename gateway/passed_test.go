@@ -121,15 +121,15 @@ var passedPaths = []struct {
 	{"embeddings", "/v1/embeddings", `"input":["a","b"]`, plainJSON, `{"data":[{"embedding":[0.1,0.2]}],"usage":{"prompt_tokens":700,"total_tokens":700,"completion_tokens":0}}`, 700, 0, true},
 	{"score", "/v1/score", `"text_1":"a","text_2":["b","c"]`, plainJSON, `{"data":[],"usage":{"prompt_tokens":600,"total_tokens":600}}`, 600, 0, true},
 	{"rerank", "/v1/rerank", `"query":"a"`, plainJSON, `{"results":[],"usage":{"total_tokens":500}}`, 500, 0, true},
-	{"a response", "/v1/responses", `"input":"hi","max_output_tokens":400`, plainJSON, `{"output":[],"usage":{"input_tokens":300,"output_tokens":400,"total_tokens":700}}`, 300, 400, true},
-	{"a response's stream", "/v1/responses", `"input":"hi","stream":true`, plainEvents,
+	{"a response", "/v1/responses", `"truncation":"auto","input":"hi","max_output_tokens":400`, plainJSON, `{"output":[],"usage":{"input_tokens":300,"output_tokens":400,"total_tokens":700}}`, 300, 400, true},
+	{"a response's stream", "/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents,
 		"event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n" + strings.Repeat("data: {\"delta\":\"a few words\"}\n\n", 20) +
 			"event: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":300,\"output_tokens\":410}}}\n\n", 300, 410, true},
-	{"a message", "/v1/messages", `"messages":[],"max_tokens":400`, plainJSON, `{"content":[],"usage":{"input_tokens":310,"output_tokens":400}}`, 310, 400, true},
-	{"a message's stream", "/v1/messages", `"messages":[],"max_tokens":400,"stream":true`, plainEvents,
+	{"a message", "/v1/messages", `"container":"c","messages":[],"max_tokens":400`, plainJSON, `{"content":[],"usage":{"input_tokens":310,"output_tokens":400}}`, 310, 400, true},
+	{"a message's stream", "/v1/messages", `"container":"c","messages":[],"max_tokens":400,"stream":true`, plainEvents,
 		"data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":320,\"output_tokens\":0}}}\n\n" + strings.Repeat("data: {\"delta\":{\"text\":\"a few words\"}}\n\n", 20) +
 			"data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":390}}\n\n", 320, 390, true},
-	{"a stream that tells nothing", "/v1/responses", `"input":"hi","stream":true`, plainEvents, strings.Repeat("data: {\"delta\":\"x\"}\n\n", 33), 0, 33, true},
+	{"a stream that tells nothing", "/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents, strings.Repeat("data: {\"delta\":\"x\"}\n\n", 33), 0, 33, true},
 	{"tokenize", "/tokenize", `"prompt":"hi"`, plainJSON, `{"count":1,"tokens":[300]}`, 0, 0, false},
 }
 
@@ -175,7 +175,11 @@ func TestATenantThatHasSpentItsTokensByWhatPassesThroughIsRefused(t *testing.T) 
 			sent++
 		}
 		kind, code, _ := r.says()
-		if r.status != http.StatusTooManyRequests || kind != "tokens" || code != "rate_limit_exceeded" || sent > 3 {
+		want := "tokens"
+		if c.path == messagesPath {
+			want = "rate_limit_error"
+		}
+		if r.status != http.StatusTooManyRequests || kind != want || code != "rate_limit_exceeded" || sent > 3 {
 			t.Errorf("%s: after %d answers of %d tokens, %d %s", c.name, sent, c.prompt+c.made, r.status, r.body)
 		}
 	}
@@ -185,7 +189,7 @@ func TestALimitOfTheAnswerIsPartOfWhatAPassedRequestMayNeed(t *testing.T) {
 	s := &scripted{kind: plainJSON, body: `{}`}
 	b := passing(t, s, identity.Tenant{ID: "acme", TPM: 1000})
 	for path, members := range map[string]string{
-		"/v1/responses": `"input":"hi","max_output_tokens":2000`, "/v1/messages": `"messages":[],"max_tokens":2000`,
+		"/v1/responses": `"truncation":"auto","input":"hi","max_output_tokens":2000`, "/v1/messages": `"container":"c","messages":[],"max_tokens":2000`,
 		"/v1/score": `"text_1":"` + strings.Repeat("q", 100) + `","text_2":[` + strings.Repeat(`"d",`, 99) + `"d"]`,
 	} {
 		if r := b.to(t, path, "acme", `{"model":"llama-3",`+members+`}`); r.status != http.StatusTooManyRequests || r.head.Get("X-Should-Retry") != "false" {
@@ -215,8 +219,8 @@ func TestABackendCannotBillMoreThanCanBe(t *testing.T) {
 			{"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"stream":true`, plainEvents, stream, 400},
 			{"/v1/completions", `"prompt":["hi","ho"],"n":3,"max_tokens":50`, plainJSON, chat, 300},
 			{"/v1/embeddings", `"input":"hi","max_tokens":50`, plainJSON, `{"usage":%s}`, 0},
-			{"/v1/responses", `"input":"hi","max_output_tokens":50`, plainJSON, `{"usage":%s}`, 50},
-			{"/v1/responses", `"input":"hi","stream":true`, plainEvents, "data: {\"response\":{\"usage\":%s}}\n\n", 400},
+			{"/v1/responses", `"truncation":"auto","input":"hi","max_output_tokens":50`, plainJSON, `{"usage":%s}`, 50},
+			{"/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents, "data: {\"response\":{\"usage\":%s}}\n\n", 400},
 		} {
 			b := passing(t, &scripted{kind: c.kind, body: fmt.Sprintf(c.answer, usage)}, identity.Tenant{ID: "acme", TPM: 100_000_000})
 			body := `{"model":"llama-3",` + c.members + `}`
@@ -252,7 +256,7 @@ func TestWhatPassesThroughIsJSONOrEventsAndNothingElse(t *testing.T) {
 			s.head.Set("Content-Encoding", c.coding)
 		}
 		b := passing(t, s, identity.Tenant{ID: "acme"})
-		r := b.to(t, "/v1/responses", "acme", `{"model":"llama-3","input":"hi"}`)
+		r := b.to(t, "/v1/responses", "acme", `{"model":"llama-3","truncation":"auto","input":"hi"}`)
 		if r.head.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%q: X-Content-Type-Options is %q", c.kind, r.head.Get("X-Content-Type-Options"))
 		}
@@ -289,7 +293,7 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 	const answer = `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`
 	s := &scripted{kind: plainJSON, body: answer}
 	b := passing(t, s, identity.Tenant{ID: "acme"}, identity.Tenant{ID: "emca"})
-	for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/embeddings"} {
 		for _, tenant := range []string{"acme", "emca"} {
 			r := b.to(t, path, tenant, `{"model":"llama-3","messages":[{"role":"user","content":"hi"}],"input":"hi"}`, "X-Request-ID", "order-7")
 			if r.status != http.StatusOK || r.head.Get("X-Request-ID") != "order-7" {

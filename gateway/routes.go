@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -13,11 +14,22 @@ import (
 
 // routes is the whole public surface. Every other path is 404 or 405.
 func (g *Gateway) routes() http.Handler {
-	posts := map[string]handler{"/v1/chat/completions": g.generate(openai.Chat), "/v1/completions": g.generate(openai.Completion)}
-	for _, path := range g.opts.Forward {
-		posts[path] = g.forward(path)
-	}
+	posts := g.posts()
 	return g.front(posts, g.withDeadlines(g.publicRoutes(posts)))
+}
+
+// posts are the handlers of POST by path.
+func (g *Gateway) posts() map[string]handler {
+	posts := map[string]handler{"/v1/chat/completions": g.generate(openai.Chat), "/v1/completions": g.generate(openai.Completion)}
+	for path, api := range clientAPIs {
+		posts[path] = g.generateAs(api, path)
+	}
+	for _, path := range g.opts.Forward {
+		if posts[path] == nil {
+			posts[path] = g.forward(path)
+		}
+	}
+	return posts
 }
 
 // publicRoutes routes the requests of the public surface by path and method.
@@ -28,7 +40,8 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	for path, h := range posts {
 		r.Post(path, g.handle(h))
 	}
-	r.Get("/v1/models", g.handle(g.models))
+	r.Get(modelsPath, g.handle(g.models))
+	r.Get(modelsPath+"/*", g.handle(g.model))
 	r.Get(publicDocumentPath, g.handle(g.showDocument))
 	r.Head(publicDocumentPath, g.handle(g.showDocument))
 	g.probes(r)
@@ -102,10 +115,12 @@ func (g *Gateway) probes(r chi.Router) {
 // models, POST for all others.
 func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	allow := http.MethodPost
-	switch r.URL.Path {
-	case "/livez", "/readyz", publicDocumentPath:
+	switch path := r.URL.Path; {
+	case strings.Contains(path, "/.."):
+		return errNotFound // nothing is below a model
+	case path == "/livez", path == "/readyz", path == publicDocumentPath:
 		allow = http.MethodGet + ", " + http.MethodHead
-	case "/v1/models":
+	case path == modelsPath, strings.HasPrefix(path, modelsPath+"/"):
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)

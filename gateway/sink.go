@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -24,7 +25,8 @@ type sink struct {
 	guard  *writeGuard   // nil for HTTP/1.1
 	first  time.Time     // time of the first byte
 
-	brokenOff bool // the client of a stream got the error event
+	brokenOff bool              // the client of a stream got the error event
+	encoder   clientapi.Encoder // of an answer in the form of another API; nil for OpenAI's completions
 
 	lines [maxSet]string // values of the answer's headers
 }
@@ -90,8 +92,16 @@ func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.r, err)) }
 func (s *sink) breakOff(p *problem) {
 	if s.stream && !s.brokenOff {
 		s.brokenOff = true
-		_ = s.Write(openai.ErrorEvent(nil, p.body))
+		_ = s.Write(s.errorEvent(p))
 	}
+}
+
+// errorEvent is the event that ends a broken stream.
+func (s *sink) errorEvent(p *problem) []byte {
+	if s.encoder != nil {
+		return s.encoder.Broken(nil, p.status, p.body)
+	}
+	return openai.ErrorEvent(nil, p.body)
 }
 
 // tell sets the headers of every answer, including errors: cache result and rate limits.

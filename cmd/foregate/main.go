@@ -1,4 +1,4 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, ready, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, compare, ready, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at assemble in replica.go.
@@ -29,6 +29,7 @@ type cli struct {
 	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it; fit calibrated scores."`
 	Cache    cacheCmd    `cmd:"" help:"Look at the cache of answers, and purge it."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
+	Compare  compareCmd  `cmd:"" help:"Tell how a new target pool does beside the one in force, with intervals."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 

@@ -30,8 +30,8 @@ var surfaces = []struct{ name, path, tier, stream string }{
 // passedThrough are paths that pass through, with what a request to each holds.
 var passedThrough = map[string]string{
 	"/v1/embeddings": `"input":"hi"`,
-	"/v1/responses":  `"input":"hi"`,
-	"/v1/messages":   `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`,
+	"/v1/responses":  `"truncation":"auto","input":"hi"`,
+	"/v1/messages":   `"container":"c","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`,
 	"/tokenize":      `"prompt":"hi"`,
 	"/detokenize":    `"tokens":[1]`,
 	"/v1/rerank":     `"query":"a","documents":["b"]`,
@@ -52,6 +52,12 @@ func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
 	refused := func(path, body, code string, headers ...string) {
 		t.Helper()
 		status, head, got := apptest.Send(t, "POST", g.URL+path, body, headers...)
+		if path == "/v1/messages" { // its errors have another shape
+			if status != http.StatusBadRequest || !strings.Contains(got, `"type":"invalid_request_error"`) || !strings.Contains(got, `"code":"`+code+`"`) {
+				t.Errorf("%s: status %d: %s: %s", path, status, got, body)
+			}
+			return
+		}
 		if status != http.StatusBadRequest {
 			t.Errorf("%s: status %d: %s: %s", path, status, got, body)
 			return
@@ -222,13 +228,14 @@ pools:
 routes:
   - {model: open, target: large, allow_fields: [image_url, prompt_logprobs, chat_template_kwargs.style]}
   - {model: shut, target: large}
+passthrough: [/v1/responses, /v1/embeddings, /v1/score]
 drain: {delay: 0s, grace: 2s}
 `, backend.url))
 	p.Ready(t)
 	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
 	for path, input := range map[string]string{
 		chat:             `"messages":[{"role":"user","content":[` + image + `]}]`,
-		"/v1/responses":  `"input":[{"role":"user","content":[` + image + `]}]`,
+		"/v1/responses":  `"truncation":"auto","messages":[{"role":"user","content":[` + image + `]}]`,
 		"/v1/embeddings": `"messages":[{"role":"user","content":[` + image + `]}]`,
 		"/v1/score":      `"data_1":"a","data_2":{"content":[` + image + `]}`,
 	} {

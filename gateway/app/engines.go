@@ -28,7 +28,10 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 	probed := map[string]bool{}
 	for _, def := range r.file.Routes {
 		if def.Draft != "" {
-			probed[def.Draft], probed[def.Target] = true, true
+			probed[def.Draft] = true
+			for _, name := range def.TargetPools() {
+				probed[name] = true
+			}
 		}
 	}
 	var pools []probe.Pool
@@ -117,7 +120,9 @@ func (a *App) engines() []gateway.EngineView {
 
 // drafts reports whether a route uses the pool for drafts.
 func (a *App) drafts(name string) bool {
-	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
+	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool {
+		return def.Draft != "" && (def.Draft == name || slices.Contains(def.TargetPools(), name))
+	})
 }
 
 // drafting returns how each route uses its draft pool.

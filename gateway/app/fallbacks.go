@@ -73,7 +73,7 @@ func (a *App) fallbackViews() []gateway.FallbackView {
 func namesOf(f *config.File, hosted config.Pool) []string {
 	var names []string
 	for _, rt := range f.Routes {
-		for _, name := range []string{rt.Draft, rt.Target} {
+		for _, name := range append(rt.TargetPools(), rt.Draft) {
 			p := f.Pools[name]
 			same := func(url string) bool { return slices.Contains(hosted.Backends, url) }
 			if p.Model == hosted.Model && slices.ContainsFunc(p.Backends, same) && !slices.Contains(names, rt.Model) {

@@ -44,8 +44,13 @@ func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 // EnginesKnown reports whether the engines of every pool that takes part in drafting have been probed.
 func (a *App) EnginesKnown() bool {
 	for _, def := range a.file().Routes {
-		if def.Draft != "" && (a.prober.Capabilities(def.Draft) == nil || a.prober.Capabilities(def.Target) == nil) {
-			return false
+		if def.Draft == "" {
+			continue
+		}
+		for _, name := range append(def.TargetPools(), def.Draft) {
+			if a.prober.Capabilities(name) == nil {
+				return false
+			}
 		}
 	}
 	return true

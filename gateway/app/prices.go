@@ -127,7 +127,7 @@ func unpriced(f *config.File, routes []config.Route) string {
 	var names, pools []string
 	for _, rt := range routes {
 		names = append(names, rt.Model)
-		pools = append(pools, rt.Draft, rt.Target)
+		pools = append(append(pools, rt.Draft), rt.TargetPools()...)
 	}
 	var order []string
 	lacking := map[string][]string{} // pools by their missing fields

@@ -153,13 +153,26 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 func (a *App) tierRoutes(r *routing) []tiers.Route {
 	var out []tiers.Route
 	for _, def := range r.file.Routes {
-		out = append(out, tiers.Route{
-			Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
-			Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
-			Prices: r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
-		})
+		rt := a.tierRoute(r, def)
+		if len(def.Targets) > 0 {
+			rt.Weight = def.Targets[0].Weight
+			for i, v := range def.Variants()[1:] {
+				other := a.tierRoute(r, v)
+				rt.Variants = append(rt.Variants, tiers.Variant{Weight: def.Targets[i+1].Weight, Route: &other})
+			}
+		}
+		out = append(out, rt)
 	}
 	return out
+}
+
+// tierRoute returns a route with the first of its targets.
+func (a *App) tierRoute(r *routing, def config.Route) tiers.Route {
+	return tiers.Route{
+		Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
+		Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
+		Prices: r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
+	}
 }
 
 // fleetPools returns the pools for the fleet.

@@ -14,7 +14,7 @@ func (a *App) makeTracer() error {
 	if t.OTLP == "" {
 		return nil
 	}
-	headers, err := traceHeaders(t.HeadersFile)
+	headers, err := collectorHeaders(t.HeadersFile)
 	if err != nil {
 		return fmt.Errorf("tracing.headers_file: %w", err)
 	}
@@ -26,8 +26,8 @@ func (a *App) makeTracer() error {
 	return err
 }
 
-// traceHeaders reads the collector's headers from the file at path; "" is none.
-func traceHeaders(path string) (map[string]string, error) {
+// collectorHeaders reads a collector's headers from the file at path; "" is none.
+func collectorHeaders(path string) (map[string]string, error) {
 	if path == "" {
 		return map[string]string{}, nil
 	}

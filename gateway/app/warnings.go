@@ -135,7 +135,7 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 func freePools(f *config.File) []string {
 	var free []string
 	for _, rt := range f.Routes {
-		for _, name := range []string{rt.Draft, rt.Target} {
+		for _, name := range append([]string{rt.Draft}, rt.TargetPools()...) {
 			if at := "pools." + name; name != "" && f.Pools[name].USDPerHour == 0 && !slices.Contains(free, at) {
 				free = append(free, at)
 			}

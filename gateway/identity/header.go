@@ -13,6 +13,7 @@ const (
 	HeaderRAGHash  = "X-RAG-Hash"
 
 	headerAuthorization = "Authorization"
+	headerAPIKey        = "X-Api-Key"
 )
 
 // Maximum lengths of values.

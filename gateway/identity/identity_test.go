@@ -79,6 +79,7 @@ func TestCallersAreToldApart(t *testing.T) {
 		{"open: an SDK's dummy key is no matter", Open, request(local, "Authorization: Bearer EMPTY"), Caller{Tenant: "default", Priority: Normal}},
 		{"keys: the key decides", Keys, request(outside, "Authorization: Bearer "+acmeKey), Caller{Tenant: "acme", Priority: Normal, RPM: 600, TPM: 200000}},
 		{"keys: an older key still counts", Keys, request(outside, "Authorization: bearer sk-old"), Caller{Tenant: "acme", Priority: Normal, RPM: 600, TPM: 200000}},
+		{"keys: a key where Anthropic's clients send it", Keys, request(outside, "X-Api-Key: "+acmeKey), Caller{Tenant: "acme", Priority: Normal, RPM: 600, TPM: 200000}},
 		{"keys: the header may lower", Keys, request(outside, "Authorization: Bearer "+acmeKey, "X-Priority: low"), Caller{Tenant: "acme", Priority: Low, RPM: 600, TPM: 200000}},
 		{"keys: the header may agree", Keys, request(outside, "Authorization: Bearer "+acmeKey, "X-Tenant-ID: acme", "X-Priority: high"),
 			Caller{Tenant: "acme", Priority: High, RPM: 600, TPM: 200000}},
@@ -126,7 +127,10 @@ func TestSpoofingFails(t *testing.T) {
 		{"14 an empty tenant", Open, request(local, "X-Tenant-ID: "), BadHeader, "X-Tenant-ID"},
 		{"15 a long RAG hash", Open, request(local, "X-RAG-Hash: "+strings.Repeat("a", 129)), BadHeader, "X-Rag-Hash"},
 		{"16 a key under another scheme", Keys, request(outside, "Authorization: Basic "+acmeKey), Unauthorized, "Authorization"},
-		{"17 a socket without an address", TrustedHeaders, request("@", "X-Tenant-ID: acme"), Forbidden, ""},
+		{"17 two keys in two headers", Keys, request(outside, acme, "X-Api-Key: "+betaKey), BadHeader, "X-Api-Key"},
+		{"18 two bare keys", Keys, request(outside, "X-Api-Key: "+acmeKey, "X-Api-Key: "+betaKey), BadHeader, "X-Api-Key"},
+		{"19 an empty bare key", Keys, request(outside, "X-Api-Key: "), Unauthorized, "Authorization"},
+		{"20 a socket without an address", TrustedHeaders, request("@", "X-Tenant-ID: acme"), Forbidden, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := resolver(t, tc.mode).Identify(tc.req)

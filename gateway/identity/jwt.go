@@ -145,10 +145,14 @@ func refused(reason string) *Error {
 	return &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: reason}
 }
 
-// bearer returns the key or token in the Authorization header.
+// bearer returns the key or token in the Authorization header, or in X-Api-Key, where Anthropic's clients send it.
 func bearer(h http.Header, longest int) (string, error) {
-	values := h[headerAuthorization]
+	values, bare := h[headerAuthorization], h[headerAPIKey]
 	switch {
+	case len(values) == 0 && len(bare) == 1 && bare[0] != "" && len(bare[0]) <= longest:
+		return bare[0], nil
+	case len(bare) > 1 || len(values) > 0 && len(bare) > 0:
+		return "", &Error{Kind: BadHeader, Header: headerAPIKey, Reason: "is given more than once, or beside Authorization"}
 	case len(values) == 0:
 		return "", refused("missing; send Bearer and a key or token")
 	case len(values) > 1:

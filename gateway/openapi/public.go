@@ -42,9 +42,37 @@ var publicOperations = []operation{
 		refusals: generationRefusals,
 	},
 	{
+		method: http.MethodPost, path: "/v1/responses", tag: "generation", kind: generates,
+		summary: "Answer a request of the Responses API.",
+		about: "It is answered as a chat. Nothing is stored: what needs stored state, or a tool that the server runs, is refused by name, or " +
+			"forwarded to the target if `passthrough` lists the path. With `stream: true` the answer is a stream of that API's events.",
+		body:     view("ResponsesRequest"),
+		answers:  generated("ResponsesAnswer"),
+		refusals: generationRefusals,
+	},
+	{
+		method: http.MethodPost, path: "/v1/messages", tag: "generation", kind: generates,
+		summary: "Answer a request of the Messages API.",
+		about: "It is answered as a chat. What needs a tool or a memory of the server is refused by name, or forwarded to the target if " +
+			"`passthrough` lists the path. With `stream: true` the answer is a stream of that API's events. A refusal has that API's form: " +
+			"`{\"type\": \"error\", \"error\": {\"type\", \"message\"}}`.",
+		body:     view("MessagesRequest"),
+		answers:  generated("MessagesAnswer"),
+		refusals: generationRefusals,
+	},
+	{
 		method: http.MethodGet, path: "/v1/models", tag: "generation",
 		summary: "List the models that the caller may use.",
+		about:   "With the header `Anthropic-Version` the list has the form of the Messages API.",
 		answers: ok("The models.", view("ModelList")),
+	},
+	{
+		method: http.MethodGet, path: "/v1/models/{model}", tag: "generation",
+		summary:    "Show one model.",
+		about:      "With the header `Anthropic-Version` it has the form of the Messages API.",
+		parameters: []parameter{{name: "model", in: "path", required: true, meaning: "A model of the list.", schema: text()}},
+		answers:    ok("The model.", view("Model")),
+		refusals:   []int{404},
 	},
 	liveness(http.MethodGet),
 	liveness(http.MethodHead),
@@ -127,7 +155,9 @@ func Public(t Tables) ([]byte, error) {
 	}
 	operations := slices.Clone(publicOperations)
 	for _, path := range t.Forward {
-		operations = append(operations, forwarded(path))
+		if !slices.ContainsFunc(operations, func(o operation) bool { return o.path == path }) {
+			operations = append(operations, forwarded(path))
+		}
 	}
 	d := &document{
 		tables: t, at: AtPublic, info: publicInfo, schemas: schemas, security: publicSecurity,

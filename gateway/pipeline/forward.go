@@ -14,7 +14,6 @@ type ForwardRequest struct {
 	*Metadata
 	Path     string          // the caller has checked that it is allowed
 	Envelope openai.Envelope // the body, as it was read
-	Bytes    int             // of the body
 	Route    *tiers.Route    // of its model
 }
 
@@ -32,7 +31,7 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 	}
 	defer func() { grant.settle(about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
-		Path: in.Path, Envelope: in.Envelope, Route: in.Route, Bytes: in.Bytes, Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
+		Path: in.Path, Envelope: in.Envelope, Route: in.Route, Bytes: in.Envelope.Bytes(), Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
 		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
 	}, &sink{to, record})
 	return err

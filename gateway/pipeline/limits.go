@@ -121,6 +121,9 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 		}
 		grant.settle(need.used(rc), rc)
 	}()
+	if q.Observe != nil {
+		c.observer = observeToo(c.observer, q.Observe())
+	}
 	rc, err = q.p.o.Cascade.Answer(making, q.toCascade(&c), c.sink)
 	q.record.Receipt = rc
 	if err != nil && making.Err() == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -158,7 +159,14 @@ type Request struct {
 	Demand       plan.Demand  // acceptance mode; overrides the route's
 	CacheControl CacheControl // cache directives
 	Retainer     BodyRetainer // of the body's memory; nil is none
+
+	// Observe returns what receives the content of an answer that is made for the request, from its beginning. It is
+	// called at each attempt at one; nil: nobody observes.
+	Observe func() Observer
 }
+
+// Observer receives the content of an answer.
+type Observer = strategy.Observer
 
 // BodyRetainer holds the memory of a request's body until it is answered.
 type BodyRetainer = tiers.BodyRetainer

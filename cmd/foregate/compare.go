@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/tiers/compare"
+	"github.com/foregate/foregate/tiers/compare/shared"
+)
+
+type compareCmd struct {
+	redisFlags
+	Route string `arg:"" optional:"" help:"Only this route." placeholder:"ROUTE"`
+	JSON  bool   `xor:"form" help:"As JSON, one value per pair of pools. Times are in seconds."`
+	Reset bool   `xor:"form" help:"Forget what is known of the pairs of ROUTE."`
+}
+
+// compared is what is known of a pair.
+type compared struct {
+	compare.Report
+	Mirror shared.Mirror `json:"mirror"`
+}
+
+// Run reads the sums of all replicas, and prints a table per pair, or forgets them.
+func (c *compareCmd) Run(e *env) error {
+	if c.Reset && c.Route == "" {
+		return errors.New("--reset: name the route whose comparisons are to be forgotten")
+	}
+	d, err := c.open(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	store := shared.New(d.client)
+	all, err := store.Read(d.ctx, c.Route)
+	if err != nil {
+		return err
+	}
+	pairs := slices.SortedFunc(maps.Keys(all), func(a, b compare.Pair) int {
+		return cmp.Or(cmp.Compare(a.Route, b.Route), cmp.Compare(a.Incumbent, b.Incumbent), cmp.Compare(a.Candidate, b.Candidate))
+	})
+	if len(pairs) == 0 && !c.JSON {
+		_, err = fmt.Fprintln(e.stdout, "nothing was compared yet: a route compares pools where it has targets or mirror")
+		return err
+	}
+	for _, p := range pairs {
+		b := all[p]
+		report := compared{compare.NewReport(p, &b.Incumbent, &b.Candidate), b.Mirror}
+		switch {
+		case c.Reset:
+			if err = store.Reset(d.ctx, p); err == nil {
+				_, err = fmt.Fprintf(e.stdout, "forgot %s\n", pairTitle(p))
+			}
+		case c.JSON:
+			err = writeLines(e.stdout, report)
+		default:
+			err = printComparison(e.stdout, &report)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pairTitle(p compare.Pair) string {
+	return fmt.Sprintf("%s: incumbent %s, candidate %s", display.Clip(p.Route, 60), display.Clip(p.Incumbent, 120), display.Clip(p.Candidate, 120))
+}
+
+// comparisonNotes says what a table can and cannot say.
+const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another.
+acceptance: how often each pool stands by the drafts that were audited. agreement: how often the pool in force stands by
+the answers of both; it says how alike they are to that pool, not which is right. Times leave mirrored answers out.
+`
+
+// printComparison prints a table. Times are in seconds.
+func printComparison(out io.Writer, r *compared) error {
+	_, _ = fmt.Fprintln(out, pairTitle(r.Pair))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "\tincumbent\tcandidate\tdifference\tverdict\tn")
+	for _, row := range r.Rows {
+		difference := "-"
+		if row.Difference != nil {
+			difference = fmt.Sprintf("%+.4g … %+.4g", row.Difference.Low, row.Difference.High)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%s\t%.0f, %.0f\n", row.Name, row.Incumbent.Value, row.Candidate.Value,
+			difference, row.Verdict, row.Incumbent.N, row.Candidate.N)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	m := &r.Mirror
+	_, err := fmt.Fprintf(out, "mirror: %.0f made, %.0f skipped, %.0f tokens generated, %.0f scored, %.4g USD\n%s\n",
+		m.Made, m.Skipped, m.Generated, m.Scored, m.USD, comparisonNotes)
+	return err
+}

@@ -1,0 +1,187 @@
+package app_test
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	collect "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// logCollector takes logs as OTLP over HTTP.
+type logCollector struct {
+	url  string
+	mu   sync.Mutex
+	all  []*logs.LogRecord
+	wire strings.Builder // all bodies, not compressed
+}
+
+func newLogCollector(t *testing.T) *logCollector {
+	t.Helper()
+	c := &logCollector{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil || r.URL.Path != "/v1/logs" {
+			http.Error(w, "not gzip for /v1/logs", http.StatusBadRequest)
+			return
+		}
+		body, err := io.ReadAll(z)
+		var m collect.ExportLogsServiceRequest
+		if err != nil || proto.Unmarshal(body, &m) != nil {
+			http.Error(w, "not OTLP", http.StatusBadRequest)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.wire.Write(body)
+		_ = r.Header.Write(&c.wire)
+		for _, resource := range m.ResourceLogs {
+			for _, scope := range resource.ScopeLogs {
+				c.all = append(c.all, scope.LogRecords...)
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	c.url = srv.URL
+	return c
+}
+
+// of waits for the record of a request.
+func (c *logCollector) of(t *testing.T, id string) (found *logs.LogRecord) {
+	t.Helper()
+	apptest.Eventually(t, "the record has come", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, r := range c.all {
+			if about(r.Attributes, "foregate.request_id") == id {
+				found = r
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// exporting serves a replica with the given section export.
+func exporting(t *testing.T, export string) *apptest.Replica {
+	t.Helper()
+	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Profile: "a10g-8b", Seed: simSeed, TimeScale: simScale})
+	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", Seed: simSeed, TimeScale: simScale})
+	store := miniredis.RunT(t)
+	store.HSet("foregate:settings", "cache.lookup_timeout", "1s", "speculation.mode@plain", "off")
+	r := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
+routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}, {model: plain, target: large}]
+drain: {delay: 0s, grace: 5s}
+%s
+`, store.Addr(), simDraft, draft.URL(), simTarget, target.URL(), export))
+	r.Ready(t)
+	return r
+}
+
+const asked = `{"model":%q,"stream":%t,"temperature":0,"max_tokens":6,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Why is the sky blue?"}]}`
+
+// exported sends a request, and returns the answer's request id and cache result.
+func exported(t *testing.T, r *apptest.Replica, body string, headers ...string) (id, cached string) {
+	t.Helper()
+	code, h, answer := apptest.Send(t, http.MethodPost, r.URL+chat, body, headers...)
+	if code != http.StatusOK {
+		t.Fatalf("status %d: %s", code, answer)
+	}
+	return h.Get("X-Request-Id"), h.Get("X-Cache")
+}
+
+func TestWholeStreamedAndCachedAnswersAreExportedAlike(t *testing.T) {
+	c := newLogCollector(t)
+	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: full}")
+	for _, model := range []string{"llama-3", "plain"} {
+		var first string
+		for i, stream := range []bool{false, true, false} {
+			headers := []string{"Cache-Control", "no-store"}
+			if i == 2 { // the first fills the cache, the second gets the answer out of it
+				headers = nil
+				exported(t, r, fmt.Sprintf(asked, model, stream))
+			}
+			id, cached := exported(t, r, fmt.Sprintf(asked, model, stream), headers...)
+			if hit := cached == "HIT"; hit != (i == 2) {
+				t.Errorf("%s %d: X-Cache %q", model, i, cached)
+			}
+			rec := c.of(t, id)
+			out := about(rec.Attributes, "gen_ai.output.messages")
+			if first == "" {
+				first = out
+			}
+			if rec.EventName != "gen_ai.client.inference.operation.details" || out != first || !strings.Contains(out, `"parts":[{"type":"text","content":"`) {
+				t.Errorf("%s %d: event %q, output %s, first %s", model, i, rec.EventName, out, first)
+			}
+			for key, want := range map[string]string{
+				"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.response.model": model, "foregate.tenant": "default", "foregate.truncated": "",
+				"gen_ai.input.messages":      `[{"role":"user","parts":[{"type":"text","content":"Why is the sky blue?"}]}]`,
+				"gen_ai.system_instructions": `[{"type":"text","content":"Be brief."}]`,
+				"gen_ai.usage.output_tokens": "6", "gen_ai.request.max_tokens": "6",
+			} {
+				if got := about(rec.Attributes, key); got != want {
+					t.Errorf("%s %d: %s is %q, want %q", model, i, key, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestContentLeavesOnlyAsFarAsItIsConfigured(t *testing.T) {
+	for _, level := range []string{"none", "input"} {
+		c := newLogCollector(t)
+		r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: "+level+"}")
+		id, _ := exported(t, r, fmt.Sprintf(asked, "plain", false))
+		rec := c.of(t, id)
+		if in := about(rec.Attributes, "gen_ai.input.messages"); (in != "") != (level == "input") || about(rec.Attributes, "gen_ai.output.messages") != "" {
+			t.Errorf("%s: %v", level, rec.Attributes)
+		}
+	}
+}
+
+func TestNoHeaderOfARequestIsExported(t *testing.T) {
+	const secret = "canary-4711"
+	c := newLogCollector(t)
+	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: full}")
+	id, _ := exported(t, r, fmt.Sprintf(asked, "plain", true), "Authorization", "Bearer "+secret, "X-Api-Key", secret, "Cookie", "k="+secret, "User-Agent", secret)
+	c.of(t, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wire := c.wire.String(); strings.Contains(wire, secret) || !strings.Contains(wire, "Why is the sky blue?") {
+		t.Errorf("the collector got %q", wire)
+	}
+}
+
+func TestARecordBelongsToTheTraceOfItsRequest(t *testing.T) {
+	c, traces := newLogCollector(t), newCollector(t)
+	r := exporting(t, "tracing: {otlp: "+traces.url+", sample: 0}\nexport: {otlp_logs: "+c.url+", share: 1}")
+	id, _ := exported(t, r, fmt.Sprintf(asked, "plain", false), "Traceparent", sampled)
+	if got := hex.EncodeToString(c.of(t, id).TraceId); got != traceID {
+		t.Errorf("trace %s", got)
+	}
+}
+
+func TestACollectorThatIsAwayCostsRecordsAlone(t *testing.T) {
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	r := exporting(t, "export: {otlp_logs: "+away.URL+", share: 1, content: full}")
+	exported(t, r, fmt.Sprintf(asked, "plain", false))
+	apptest.Eventually(t, "the record was dropped", func() bool {
+		return strings.Contains(r.Metrics(t), `foregate_export_records_total{result="refused"} 1`)
+	})
+}

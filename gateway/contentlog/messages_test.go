@@ -1,0 +1,112 @@
+package contentlog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+func scan(t testing.TB, body string) *openai.Request {
+	t.Helper()
+	r, err := openai.Scan(openai.Chat, []byte(body), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestMessagesHaveTheFormOfTheConventions(t *testing.T) {
+	system, rest := input(scan(t, `{"model":"m","messages":[
+		{"role":"system","content":"S"},
+		{"role":"user","content":[{"type":"text","text":"<look>"},{"type":"text","text":"here"}]},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},
+		{"role":"tool","tool_call_id":"c1","content":"42"}]}`))
+	text, cut := bounded(rest, maxContent)
+	const want = `[{"role":"user","parts":[{"type":"text","content":"<look>"},{"type":"text","content":"here"}]},` +
+		`{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{"a":1}}]},` +
+		`{"role":"tool","parts":[{"type":"tool_call_response","id":"c1","response":"42"}]}]`
+	if text != want || cut || string(encode(system)) != `[{"type":"text","content":"S"}]` {
+		t.Errorf("system %s, cut %t, rest %s", encode(system), cut, text)
+	}
+}
+
+func TestOfMediaOnlyTheTypeIsExported(t *testing.T) {
+	parts := contentOf([]byte(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`))
+	if got := string(encode(parts)); got != `[{"type":"image_url"}]` {
+		t.Error(got)
+	}
+}
+
+func TestOneSystemMessageInTheMiddleStaysAmongTheMessages(t *testing.T) {
+	system, rest := input(scan(t, `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`))
+	if len(system) != 0 || len(rest) != 2 {
+		t.Errorf("%v, %v", system, rest)
+	}
+}
+
+func TestLongContentIsCutAtTheBoundAndStaysJSON(t *testing.T) {
+	for _, unit := range []string{"a", "\x00", "é", "\"", "a\x01\x01"} {
+		long := []message{text("user", strings.Repeat(unit, maxContent)), text("user", "next")}
+		out, cut := bounded(long, maxContent)
+		var back []message
+		if err := json.Unmarshal([]byte(out), &back); err != nil || !cut || len(out) > maxContent || len(out) < maxContent-64 || len(back) != 1 {
+			t.Errorf("%q: %d bytes, cut %t, %d messages, %v", unit, len(out), cut, len(back), err)
+		}
+	}
+}
+
+func TestWhatFitsIsNotCut(t *testing.T) {
+	all := []message{text("user", "a"), text("assistant", "b")}
+	whole := string(encode(all))
+	if out, cut := bounded(all, len(whole)); out != whole || cut {
+		t.Errorf("%s, cut %t", out, cut)
+	}
+	if out, cut := bounded(all, len(whole)-1); !cut || len(out) >= len(whole) || !json.Valid([]byte(out)) {
+		t.Errorf("%s, cut %t", out, cut)
+	}
+}
+
+func TestTheShareDecidesByTheHash(t *testing.T) {
+	for _, c := range []struct {
+		hash  uint64
+		share float64
+		want  bool
+	}{{0, 0, false}, {^uint64(0), 0, false}, {0, 1, true}, {^uint64(0), 1, true}, {1 << 62, 0.3, true}, {1 << 63, 0.3, false}} {
+		if got := sampled(c.hash, c.share); got != c.want {
+			t.Errorf("hash %d in share %g: %t", c.hash, c.share, got)
+		}
+	}
+}
+
+func TestAnAnswerThatBrokeOffIsExportedAsFarAsItCame(t *testing.T) {
+	o := &observer{whole: openai.NewAssembler(openai.Chat, maxAnswer)}
+	o.Text([]byte("The sky"))
+	o.Text([]byte(" is"))
+	all, cut := o.messages()
+	if got, _ := bounded(all, maxContent); !cut || got != `[{"role":"assistant","parts":[{"type":"text","content":"The sky is"}],"finish_reason":"error"}]` {
+		t.Errorf("%s, cut %t", got, cut)
+	}
+}
+
+func text(role, content string) message {
+	return message{Role: role, Parts: []part{{Type: "text", Content: content}}}
+}
+
+// FuzzMessages exports any request that is accepted: always JSON, always within the bound.
+func FuzzMessages(f *testing.F) {
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), 64)
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\u0000x"}]},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{"}}]}]}`), 90)
+	f.Fuzz(func(t *testing.T, body []byte, room int) {
+		r, err := openai.Scan(openai.Chat, body, openai.DefaultLimits())
+		if err != nil {
+			return
+		}
+		room = max(2, min(room, maxContent))
+		_, rest := input(r)
+		if out, _ := bounded(rest, room); !json.Valid([]byte(out)) || len(out) > room {
+			t.Errorf("%d bytes for %d: %s", len(out), room, out)
+		}
+	})
+}

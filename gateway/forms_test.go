@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+// form is an API of clients: how one question is asked, and what an event of its streams says.
+type form struct {
+	path string
+	body func(text string) string
+	read func(e *ending, data string)
+}
+
+// forms are the APIs that the cascade answers as chats.
+var forms = []form{
+	{"/v1/chat/completions", func(text string) string {
+		return `{"model":"m","stream":true,"max_tokens":100,"user":"` + text + `","messages":[{"role":"user","content":"` + text + `"}]}`
+	}, readChatEvent},
+	{messagesPath, func(text string) string {
+		return `{"model":"m","stream":true,"max_tokens":100,"metadata":{"user_id":"` + text + `"},"messages":[{"role":"user","content":"` + text + `"}]}`
+	}, readMessagesEvent},
+	{responsesPath, func(text string) string {
+		return `{"model":"m","stream":true,"max_output_tokens":100,"user":"` + text + `","input":"` + text + `"}`
+	}, readResponsesEvent},
+}
+
+func readChatEvent(e *ending, data string) {
+	if data == "[DONE]" {
+		e.done = true
+		return
+	}
+	var c struct {
+		Choices []struct {
+			Delta  struct{ Content string }
+			Finish string `json:"finish_reason"`
+		}
+	}
+	if json.Unmarshal([]byte(data), &c) == nil {
+		for _, ch := range c.Choices {
+			e.text += ch.Delta.Content
+			e.finish += ch.Finish
+		}
+	}
+}
+
+func readMessagesEvent(e *ending, data string) {
+	var v struct {
+		Type  string
+		Delta struct {
+			Type, Text string
+			StopReason string `json:"stop_reason"`
+		}
+	}
+	if json.Unmarshal([]byte(data), &v) != nil {
+		return
+	}
+	switch v.Type {
+	case "content_block_delta":
+		e.text += v.Delta.Text
+	case "message_delta":
+		e.finish += map[string]string{"end_turn": "stop"}[v.Delta.StopReason]
+	case "message_stop":
+		e.done = true
+	}
+}
+
+func readResponsesEvent(e *ending, data string) {
+	var v struct {
+		Type     string
+		Delta    string
+		Response struct{ Status string }
+	}
+	if json.Unmarshal([]byte(data), &v) != nil {
+		return
+	}
+	switch v.Type {
+	case "response.output_text.delta":
+		e.text += v.Delta
+	case "response.completed":
+		e.done = true
+		e.finish += map[string]string{"completed": "stop"}[v.Response.Status]
+	}
+}
+
+// textOf is the text of a whole answer in any form.
+func textOf(t *testing.T, path, body string) string {
+	t.Helper()
+	var v struct {
+		Choices []struct{ Message struct{ Content string } }
+		Content []struct{ Type, Text string }
+		Output  []struct{ Content []struct{ Type, Text string } }
+	}
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%s: %s: %v", path, body, err)
+	}
+	var text strings.Builder
+	switch path {
+	case messagesPath:
+		for _, c := range v.Content {
+			text.WriteString(c.Text)
+		}
+	case responsesPath:
+		for _, item := range v.Output {
+			for _, c := range item.Content {
+				text.WriteString(c.Text)
+			}
+		}
+	default:
+		for _, c := range v.Choices {
+			text.WriteString(c.Message.Content)
+		}
+	}
+	return text.String()
+}
+
+// asked is a greedy question in each form.
+var asked = map[string]string{
+	"/v1/chat/completions": `{"model":"llama-3","temperature":0,"max_tokens":40,"messages":[{"role":"system","content":"be short"},{"role":"user","content":"tell me of %"}]}`,
+	messagesPath:           `{"model":"llama-3","temperature":0,"max_tokens":40,"system":"be short","messages":[{"role":"user","content":"tell me of %"}]}`,
+	responsesPath:          `{"model":"llama-3","temperature":0,"max_output_tokens":40,"instructions":"be short","input":"tell me of %"}`,
+}
+
+func TestAGreedyAnswerIsTheSameTextThroughAllAPIs(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
+	for _, topic := range []string{"ships", "snow"} {
+		texts := map[string]string{}
+		for path, body := range asked {
+			r := b.to(t, path, "acme", strings.ReplaceAll(body, "%", topic))
+			if r.status != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, r.status, r.body)
+			}
+			texts[path] = textOf(t, path, r.body)
+		}
+		want := texts["/v1/chat/completions"]
+		for path, text := range texts {
+			if text != want || text == "" {
+				t.Errorf("%s: %q, and as a chat %q", path, text, want)
+			}
+		}
+	}
+}
+
+// shapes is the first member that only an answer in the path's form has.
+var shapes = map[string]string{"/v1/chat/completions": "chat.completion", messagesPath: `"stop_sequence":`, responsesPath: `"object":"response"`}
+
+// inForm fails the test unless an answer has the form of its path and no other.
+func inForm(t *testing.T, path string, r reply) {
+	t.Helper()
+	for other, mark := range shapes {
+		if got := strings.Contains(strings.ReplaceAll(r.body, " ", ""), mark); got != (other == path) {
+			t.Errorf("%s has the mark of %s: %v, in %s", path, other, got, r.body)
+		}
+	}
+}
+
+func TestAKeptAnswerServesEveryAPIInItsOwnFormAndNoOtherTenant(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, trustTenants(t))
+	calls := int64(0)
+	for first := range asked {
+		ask := func(path, tenant, more string) reply {
+			body := strings.ReplaceAll(asked[path], "%", strings.ReplaceAll(first, "/", " "))
+			return b.to(t, path, tenant, strings.TrimSuffix(body, "}")+more+"}")
+		}
+		want := ask(first, "acme", "")
+		calls++
+		inForm(t, first, want)
+		soon(t, "the answer is kept", func() bool { return int64(len(k.answers())) == calls })
+		for path := range asked {
+			r := ask(path, "acme", "")
+			if r.status != http.StatusOK || r.head.Get("X-Cache") != "HIT" || textOf(t, path, r.body) != textOf(t, first, want.body) {
+				t.Errorf("%s behind %s: %d %s %s", path, first, r.status, r.head.Get("X-Cache"), r.body)
+			}
+			inForm(t, path, r)
+			stream := ask(path, "acme", `,"stream":true`)
+			var e ending
+			for _, f := range forms {
+				for event := range strings.SplitSeq(stream.body, "\n\n") {
+					if _, data, ok := strings.Cut(event, "data: "); ok && f.path == path {
+						f.read(&e, data)
+					}
+				}
+			}
+			if stream.head.Get("X-Cache") != "HIT" || !e.done || e.text != textOf(t, first, want.body) {
+				t.Errorf("the stream of %s behind %s: %+v, %s", path, first, e, stream.body)
+			}
+		}
+		if n := up.calls.Load(); n != calls {
+			t.Fatalf("%d calls of the engine, want %d", n, calls)
+		}
+		if r := ask(first, "other", ""); r.head.Get("X-Cache") != "MISS" {
+			t.Errorf("another tenant got %s", r.head.Get("X-Cache"))
+		}
+		calls++
+		soon(t, "the other tenant's answer is kept", func() bool { return int64(len(k.answers())) == calls })
+	}
+}

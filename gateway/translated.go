@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/gateway/clientapi/messages"
+	"github.com/foregate/foregate/gateway/clientapi/responses"
+	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// The paths of the other APIs that the cascade answers.
+const (
+	messagesPath  = "/v1/messages"
+	responsesPath = "/v1/responses"
+)
+
+// clientAPIs are the other APIs that the cascade answers, by path.
+var clientAPIs = map[string]clientapi.API{messagesPath: messages.API{}, responsesPath: responses.API{}}
+
+// apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Anthropic's clients send a header
+// of their own with every request.
+func apiOf(r *http.Request) clientapi.API {
+	if api := clientAPIs[r.URL.Path]; api != nil {
+		return api
+	}
+	if r.Header["Anthropic-Version"] != nil {
+		return clientAPIs[messagesPath]
+	}
+	return nil
+}
+
+// translatedClient is the client of another API: it gets what the cascade writes in the form of its API.
+type translatedClient struct {
+	*sink
+	encoder clientapi.Encoder
+	head    pipeline.ResponseHead // of an answer in one piece, until that is there
+	whole   []byte                // the chat completion so far
+	out     []byte
+}
+
+var _ pipeline.Client = (*translatedClient)(nil)
+
+// translate makes s the sink of an answer in the form of another API.
+func (s *sink) translate(r *clientapi.Request, id string) *translatedClient {
+	t := &translatedClient{sink: s, encoder: r.NewEncoder(id)}
+	s.encoder = t.encoder
+	return t
+}
+
+// Begin implements pipeline.Client. The head of an answer in one piece waits for its length.
+func (t *translatedClient) Begin(head pipeline.ResponseHead) error {
+	if head.Stream {
+		return t.sink.Begin(head)
+	}
+	t.head = head
+	return nil
+}
+
+// Write implements pipeline.Client.
+func (t *translatedClient) Write(p []byte) error {
+	if !t.began {
+		t.whole = append(t.whole, p...)
+		return nil
+	}
+	out, err := clientapi.Recode(t.out[:0], p, t.encoder)
+	if t.out = out[:0]; len(out) > 0 {
+		if failed := t.sink.Write(out); failed != nil {
+			return failed
+		}
+	}
+	return err
+}
+
+// Detach implements pipeline.Client.
+func (t *translatedClient) Detach() pipeline.AsyncClient {
+	return &translatedAsync{AsyncClient: t.sink.Detach(), client: t}
+}
+
+// finish sends an answer in one piece. It is called when the cascade has answered.
+func (t *translatedClient) finish() error {
+	if t.began {
+		return nil
+	}
+	p, err := clientapi.ParsePart(t.whole)
+	if err != nil {
+		return err
+	}
+	body, err := t.encoder.Whole(nil, p)
+	if err != nil {
+		return err
+	}
+	t.head.Length = int64(len(body))
+	if err := t.sink.Begin(t.head); err != nil {
+		return err
+	}
+	return t.sink.Write(body)
+}
+
+// translatedAsync is a [translatedClient] whose writes do not block.
+type translatedAsync struct {
+	pipeline.AsyncClient
+	client *translatedClient
+	err    error // of the encoder
+}
+
+// Write implements pipeline.AsyncClient.
+func (a *translatedAsync) Write(p []byte) {
+	if a.err != nil {
+		return
+	}
+	if !a.client.began {
+		a.client.whole = append(a.client.whole, p...)
+		return
+	}
+	var out []byte
+	if out, a.err = clientapi.Recode(nil, p, a.client.encoder); len(out) > 0 {
+		a.AsyncClient.Write(out)
+	}
+}
+
+// Close implements pipeline.AsyncClient.
+func (a *translatedAsync) Close() error {
+	if err := a.AsyncClient.Close(); err != nil {
+		return err
+	}
+	return a.err
+}
+
+// generateAs answers the requests of another API through the cascade. Requests that only an engine's own implementation
+// can serve are forwarded to the target if passthrough lists the path, and refused otherwise.
+func (g *Gateway) generateAs(api clientapi.API, path string) handler {
+	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+		g.trace(l, r)
+		in, err := g.enter(l, w, r)
+		if err != nil {
+			return err
+		}
+		defer in.leave()
+		env, err := openai.Peek(path, in.body, g.opts.Scan) // syntax, duplicate names, media: as for every path
+		if err != nil {
+			return err
+		}
+		translated, err := api.Translate(in.body)
+		if err != nil {
+			return err
+		}
+		if translated.EngineOnly != "" {
+			if !g.forwards(path) {
+				return engineOnly(path, translated.EngineOnly)
+			}
+			return g.forwardBody(path, env, l, w, r)
+		}
+		if err := in.reservation.Charge(int64(cap(in.body) + cap(translated.Chat))); err != nil {
+			return err
+		}
+		return g.answerTranslated(translated, &in, l, w, r)
+	}
+}
+
+// answerTranslated lets the cascade answer a translated request.
+func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	asked, err := g.scan(openai.Chat, t.Chat, l, r)
+	if err != nil {
+		return ownNames(err, t.Param)
+	}
+	to := g.open(l, w, r, t.Stream).translate(t, l.ID)
+	asked.Retainer = in.reservation
+	if err := g.answer(r.Context(), asked, to, l); err != nil {
+		return ownNames(err, t.Param)
+	}
+	return to.finish()
+}
+
+// ownNames puts the API's own field name into the refusal of a translated request.
+func ownNames(err error, param func(chat string) string) error {
+	refused, ok := errors.AsType[*openai.RequestError](err)
+	if !ok || refused.Param == "" {
+		return err
+	}
+	own := *refused
+	own.Param = param(refused.Param)
+	return &own
+}
+
+// engineOnly refuses a request that only an engine's own implementation of the API can serve.
+func engineOnly(path, field string) error {
+	return &openai.RequestError{
+		Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: field,
+		Message: field + " is not supported: this gateway keeps no state between requests and runs no tools. An operator can list " + path +
+			" under passthrough; requests with it then go to the target's engines.",
+	}
+}
+
+// forwards reports whether the configuration forwards a path to the target.
+func (g *Gateway) forwards(path string) bool { return slices.Contains(g.opts.Forward, path) }
