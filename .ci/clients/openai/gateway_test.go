@@ -1,4 +1,5 @@
-// Package openai tests that OpenAI's own Go library works with the gateway and with the simulator.
+// Package openai tests that OpenAI's own Go library works with the gateway and with the simulator, and Anthropic's with
+// the gateway.
 package openai
 
 import (
@@ -49,6 +50,7 @@ var ways = []struct{ route, tier, from string }{
 type world struct {
 	*programs.Gateway
 	target string // URL
+	redis  string // URL
 }
 
 func startWorld(t *testing.T) *world {
@@ -57,6 +59,7 @@ func startWorld(t *testing.T) *world {
 	first, second := programs.StartSimulator(t, draft...), programs.StartSimulator(t, draft...)
 	w := &world{target: programs.StartSimulator(t, "--model", targetModel, "--profile", "h100-70b-tp4", "--time-scale", "50")}
 	redis := programs.Redis(t)
+	w.redis = redis
 	w.Gateway = programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: %q}
