@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
@@ -43,6 +44,8 @@ type Options struct {
 	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
 	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
 	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
+
+	Compare compare.Recorder // of routes with variants or a mirror; nil: none
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -126,6 +129,9 @@ func (o *Options) defaults() {
 	}
 	if o.UnderPressure == nil {
 		o.UnderPressure = func(string, string, int8) bool { return false }
+	}
+	if o.Compare == nil {
+		o.Compare = compare.NoRecorder{}
 	}
 	if o.Random == nil {
 		o.Random = func(string, inflight.Purpose) float64 { return rand.Float64() }

@@ -28,6 +28,17 @@ type Route struct {
 
 	Weight   float64   // of this target beside those of the variants; unused without variants
 	Variants []Variant // other targets that some conversations get, see [Route.For]
+	Mirror   *Mirror   // a target that answers some requests in the background, for comparison; nil: none
+
+	incumbent *Route // of a variant: the route that it is a variant of; set by [Cascade.SetRoutes]
+}
+
+// Mirror is a target pool that is compared with a route's target, and whose answers no client gets.
+type Mirror struct {
+	Pool   *pool.Pool
+	Serves string                // model and revision, as in [Served]
+	Share  float64               // of the route's requests, above 0 … 1
+	Prices func() economy.Prices // its pool as the target, and the route's draft; nil: unknown
 }
 
 // Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
