@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
+	"github.com/foregate/foregate/tiers/trial"
 )
 
 // Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
@@ -39,24 +40,28 @@ func (s *headed) Begin(h strategy.Head) error { return s.Sink.Begin(Head{Head: h
 // ctx ends and all upstream calls are cancelled.
 func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
 	rc := receipt.New(a.Body.Model, c.now())
-	r, answer, err := c.newAnswer(&a, sink, rc)
+	r, answer, t, err := c.newAnswer(&a, sink, rc)
 	if err != nil {
 		return rc, err
 	}
 	err = answer.Run(ctx)
 	c.settle(r, answer, rc, err)
+	if t != nil {
+		o := answer.Outcome()
+		c.settleTrial(ctx, t, r, &o, rc, err)
+	}
 	if err == nil && a.Confirmation != nil {
 		c.keep(r, &a, answer.Outcome())
 	}
 	return rc, err
 }
 
-// newAnswer returns a request and its answer, which has not started. What it needs of the stack is free again when the answer
+// newAnswer returns a request and its answer, which has not started, with its trial; nil is none. What it needs of the stack is free again when the answer
 // waits for its engine.
-func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, error) {
+func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, *trial.Trial, error) {
 	rt, err := c.routeOf(a.Route, a.Body.Model)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	cfg := a.Config
 	if cfg == nil {
@@ -66,9 +71,13 @@ func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflig
 	r := c.newRequest(rt, cfg, a)
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
+	t, observer := c.newTrial(rt, r, a), a.Observer
+	if t != nil {
+		observer = t.Observer(observer)
+	}
 	return r, strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
-	}), nil
+		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
+	}), t, nil
 }
 
 // settle records the outcome of an answer.
@@ -83,7 +92,7 @@ func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.
 	if a.PerTenantEvidence {
 		f.EvidenceTenant = a.Tenant
 	}
-	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services}
+	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services, Prices: rt.Prices, Variant: rt.variant()}
 	r.Identity = dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans}
 	r.Demand = plan.DemandOf(a.Body, a.head())
 	r.Demand.Salt = a.Salt

@@ -24,6 +24,7 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/trial"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -63,6 +64,7 @@ type Cascade struct {
 	auditsAll     func(route string) bool
 	underPressure func(route, pool string, class int8) bool
 	audits        *audit.Auditor
+	trials        *trial.Trials
 	costs         *economy.Statistics
 	scores        *scoring.Limiter
 }
@@ -93,7 +95,10 @@ func New(o Options) (*Cascade, error) {
 		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
 	c.audits, err = audit.New(audit.Options{
-		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Prices: c.pricesOf, Replicas: o.Replicas,
+		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas,
+	})
+	c.trials = trial.New(trial.Options{
+		World: o.World, Recorder: o.Compare, Metrics: c.metrics, Capabilities: o.Capabilities, UnderPressure: o.UnderPressure,
 	})
 	return c, err
 }
@@ -153,6 +158,8 @@ func (c *Cascade) SetRoutes(routes []Route) error {
 		if err := rt.checkVariants(); err != nil {
 			return err
 		}
+		rt.Variants = rt.ownVariants()
+		comparisonsOf(&rt)
 		next[rt.Model] = &rt
 	}
 	was := c.routes.Swap(&next)
@@ -199,7 +206,7 @@ func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded p
 
 // facts returns the inputs of a plan for a request.
 func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
-	f := plan.Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
+	f := plan.Facts{Request: r, Variant: rt.variant(), Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
 		f.Draft, f.Target = c.capabilities(rt.Draft.Name()), c.capabilities(rt.Target.Name())
 		if f.Target == nil {
@@ -207,22 +214,6 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 		}
 	}
 	return f
-}
-
-// pricesOf returns the token prices of a route's pools; zero if unknown.
-func (c *Cascade) pricesOf(route string) (p economy.Prices) {
-	if rt, err := c.Route(route); err == nil {
-		p = rt.prices()
-	}
-	return p
-}
-
-// prices returns the token prices of the route's pools; zero if unknown.
-func (rt *Route) prices() (p economy.Prices) {
-	if rt.Prices != nil {
-		p = rt.Prices()
-	}
-	return p
 }
 
 // contextWindow returns the context length of a pool in tokens, 0 while it is unknown: what the engines tell, but no more

@@ -4,7 +4,6 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -29,7 +28,7 @@ func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Fact
 func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) bool {
 	draw := func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	w := plan.Weights{
-		Prices: rt.prices(), Expected: c.costs.Expect(trafficClassOf(a.Body, r.Plan)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
+		Prices: r.TokenPrices(), Expected: c.costs.Expect(trafficClassOf(r)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
 	}
 	if !r.Config.Mode.Audited() {
 		r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
@@ -59,8 +58,10 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 }
 
 // trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
-func trafficClassOf(r *openai.Request, p plan.Plan) economy.TrafficClass {
-	return economy.TrafficClassOf(r.Model, string(p.Mode), r.PromptTokens, p.Whole)
+func trafficClassOf(r *inflight.Request) economy.TrafficClass {
+	class := economy.TrafficClassOf(r.Body.Model, string(r.Plan.Mode), r.Body.PromptTokens, r.Plan.Whole)
+	class.Variant = r.Variant
+	return class
 }
 
 // selectScoreMap sets the calibrated score that risk.score_version names. It returns the reason if that is missing, else

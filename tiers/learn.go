@@ -33,7 +33,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record 
 	if !r.Body.Stream {
 		first = 0 // not comparable: a continuation's first token, or an answer without a stream
 	}
-	c.costs.Learn(trafficClassOf(r.Body, r.Plan), economy.Outcome{
+	c.costs.Learn(trafficClassOf(r), economy.Outcome{
 		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Cohort != accept.CohortPressure,
 		Prompt: o.Prompt, Output: o.Accepted + o.Target,
 		Holdback: o.Drafted, Salvaged: o.Accepted,
@@ -60,21 +60,27 @@ func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err err
 // recordCost counts what the request cost, and what the target alone would have cost, at the same token prices. The
 // receipt has the same numbers.
 func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome, record *receipt.Recorder) {
-	p := c.pricesOf(r.Route)
+	p := r.TokenPrices()
 	if !p.Complete() {
 		return
 	}
+	alone, spent := costOf(&p, o)
+	c.metrics.addCost(r.Route, alone, spent)
+	record.RecordComparison(alone, spent)
+}
+
+// costOf returns what the target alone would have cost, and what the request cost, in USD by the prices of tokens.
+func costOf(p *economy.Prices, o *strategy.Outcome) (alone, spent float64) {
 	prompt, output := float64(o.Prompt), float64(o.Accepted+o.Target)
-	alone := prompt*p.TargetPrefill + output*p.TargetDecode
-	spent := float64(o.Scored)*p.TargetPrefill + float64(o.Target)*p.TargetDecode
+	alone = prompt*p.TargetPrefill + output*p.TargetDecode
+	spent = float64(o.Scored)*p.TargetPrefill + float64(o.Target)*p.TargetDecode
 	if o.IsJudged() {
 		spent += prompt*p.DraftPrefill + float64(o.Drafted)*p.DraftDecode
 	}
 	if o.Target > 0 && o.Scored == 0 { // scored tokens are in the KV cache already
 		spent += (prompt + float64(o.Accepted)) * p.TargetPrefill
 	}
-	c.metrics.addCost(r.Route, alone, spent)
-	record.RecordComparison(alone, spent)
+	return alone, spent
 }
 
 // fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's
@@ -86,7 +92,7 @@ func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	}
 	t := o.Tally
 	t.Prompt = cmp.Or(t.Prompt, r.Body.PromptTokens)
-	c.audits.AddBudget(r.Route, &r.Config.Risk, receipt.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
+	c.audits.AddBudget(r, receipt.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
 	if r.AuditDecision != nil && o.Finish != "" {
 		c.audits.AddAnswer(r.AuditDecision.Own.Key, t, o.IsJudged())
 	}

@@ -30,14 +30,15 @@ type Route struct {
 	Variants []Variant // other targets that some conversations get, see [Route.For]
 	Mirror   *Mirror   // a target that answers some requests in the background, for comparison; nil: none
 
-	incumbent *Route // of a variant: the route that it is a variant of; set by [Cascade.SetRoutes]
+	incumbent *Route      // of a variant: the route that it is a variant of; set by [Cascade.SetRoutes], as is compared
+	compared  *comparison // how its target is compared with others; nil: it is not
 }
 
 // Mirror is a target pool that is compared with a route's target, and whose answers no client gets.
 type Mirror struct {
 	Pool   *pool.Pool
 	Serves string                // model and revision, as in [Served]
-	Share  float64               // of the route's requests, above 0 … 1
+	Share  float64               // of the requests that the route's own target gets, above 0 … 1
 	Prices func() economy.Prices // its pool as the target, and the route's draft; nil: unknown
 }
 
@@ -86,6 +87,24 @@ func rendezvous(conversation uint64, pool string, weight float64) float64 {
 	return -weight / math.Log(u)
 }
 
+// variant returns the name of the target pool of a variant, "" for the incumbent.
+func (rt *Route) variant() string {
+	if rt.incumbent == nil {
+		return ""
+	}
+	return rt.Target.Name()
+}
+
+// ownVariants returns a copy of the variants that the route alone has.
+func (rt *Route) ownVariants() []Variant {
+	var out []Variant
+	for _, v := range rt.Variants {
+		own := *v.Route
+		out = append(out, Variant{v.Weight, &own})
+	}
+	return out
+}
+
 // targets calls each with the route and its variants.
 func (rt *Route) targets(each func(*Route)) {
 	each(rt)
@@ -99,13 +118,16 @@ func (rt *Route) checkVariants() error {
 	if len(rt.Variants) > 0 && !(rt.Weight > 0) {
 		return fmt.Errorf("tiers: route %q has variants and no weight of its own", rt.Model)
 	}
+	if m := rt.Mirror; m != nil && (m.Pool == nil || !(m.Share > 0 && m.Share <= 1)) {
+		return fmt.Errorf("tiers: route %q: the mirror needs a pool and a share above 0, up to 1", rt.Model)
+	}
 	seen := map[string]bool{rt.Target.Name(): true}
 	for i, v := range rt.Variants {
 		switch {
 		case !(v.Weight > 0) || math.IsInf(v.Weight, 0):
 			return fmt.Errorf("tiers: route %q: variant %d needs a weight above 0", rt.Model, i)
-		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0:
-			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and no variants", rt.Model, i)
+		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0 || v.Route.Mirror != nil:
+			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and neither variants nor a mirror", rt.Model, i)
 		case seen[v.Route.Target.Name()]:
 			return fmt.Errorf("tiers: route %q: variant %d has the target of another", rt.Model, i)
 		}

@@ -38,7 +38,4 @@ func TestRoutesThatAreReplacedHoldForLaterRequestsAndABadListChangesNothing(t *t
 	if n := c.windows.of("targets"); n != 0 {
 		t.Errorf("the context length of other engines is %d, as that of the old ones", n)
 	}
-	if p := c.pricesOf("m"); p.Complete() {
-		t.Errorf("a route that was removed has prices: %+v", p)
-	}
 }

@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/background"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
@@ -84,9 +85,8 @@ type Options struct {
 	World     world.World
 	Evidence  Evidence // nil: [NoEvidence]
 	Metrics   Metrics
-	Prices    func(route string) economy.Prices // per token of the route's pools; nil: unknown
-	Replicas  func() int                        // replicas that share the evidence; nil: one
-	NewTicket func() string                     // returns a unique id; nil: crypto/rand
+	Replicas  func() int    // replicas that share the evidence; nil: one
+	NewTicket func() string // returns a unique id; nil: crypto/rand
 }
 
 const (
@@ -106,11 +106,9 @@ const (
 type Auditor struct {
 	Options
 
+	tasks *background.Tasks
+
 	mu      sync.Mutex
-	ctx     context.Context // of Begin; nil before and after
-	tasks   int             // background tasks
-	working int             // tasks that use a pool now
-	idle    world.Signal    // set when the last task ends; nil while nothing waits
 	rates   rates
 	budgets map[string]*budget // by route; routes come from the configuration
 
@@ -125,16 +123,14 @@ func New(o Options) (*Auditor, error) {
 	if o.Evidence == nil {
 		o.Evidence = NoEvidence{}
 	}
-	if o.Prices == nil {
-		o.Prices = func(string) economy.Prices { return economy.Prices{} }
-	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
 	if o.NewTicket == nil {
 		o.NewTicket = rand.Text
 	}
-	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
+	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: o.Metrics.CountAuditPanic})
+	return &Auditor{Options: o, tasks: tasks, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 
 // Views counts a request and returns what the evidence says of its traffic class, and the keys at the operating point in
@@ -159,18 +155,27 @@ func (a *Auditor) rate(k risk.Key, now time.Time) float64 {
 // MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit
 // is then not charged to the route's budget.
 func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
+	if r.MaxConcurrentAudits <= 0 || !a.tasks.Free() {
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.budgets[route]
-	return r.MaxConcurrentAudits > 0 && a.ctx != nil && a.tasks < maxAudits && (spare || r.AuditBudget == 0 || b == nil || b.balance >= 0)
+	return spare || r.AuditBudget == 0 || b == nil || b.balance >= 0
 }
 
-// AddBudget adds a share of the cost of a request's target tokens to the route's audit budget.
-func (a *Auditor) AddBudget(route string, r *plan.Risk, t receipt.Tally) {
-	cost, _ := TargetCost(t, a.Prices(route))
+// Begin allows audits until ctx ends. Call [Auditor.Wait] afterwards.
+func (a *Auditor) Begin(ctx context.Context) { a.tasks.Begin(ctx) }
+
+// Wait waits for the end of all audits. No new one starts, and the end of Begin's context has cancelled the running ones.
+func (a *Auditor) Wait() { a.tasks.Wait() }
+
+// AddBudget adds a share of the cost of target tokens for a request to the audit budget of its route.
+func (a *Auditor) AddBudget(r *inflight.Request, t receipt.Tally) {
+	cost, _ := TargetCost(t, r.TokenPrices())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.budget(route).earn(r.AuditBudget * cost)
+	a.budget(r.Route).earn(r.Config.Risk.AuditBudget * cost)
 }
 
 // charge subtracts the cost of an audit from the route's budget.

@@ -237,7 +237,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 
 func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 	play(t, func(r *rig) {
-		r.auditor.Prices = func(string) economy.Prices { return prices }
+		r.subject.Prices = func() economy.Prices { return prices }
 		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelRegenerate, plan.ScorerJudge
 		r.watched()
 		r.rests()
@@ -249,7 +249,7 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, false) || !r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, true) {
 			t.Error("what is spent may be spent again, or what is to spare may not")
 		}
-		r.auditor.Prices = func(string) economy.Prices { return economy.Prices{} }
+		r.subject.Prices = nil
 		r.usd, r.subject.Views.SpareCapacity = 0, true
 		before := *r.auditor.budgets["m"]
 		r.watched()

@@ -35,10 +35,10 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 	started := d.start(func(ctx context.Context) {
 		defer counted()
 		defer func() { d.settle(spare) }()
-		if !s.Auditor.enter(ctx, s.Config.Risk.MaxConcurrentAudits) {
+		if !s.Auditor.tasks.Enter(ctx, s.Config.Risk.MaxConcurrentAudits) {
 			return
 		}
-		defer s.Auditor.leave()
+		defer s.Auditor.tasks.Leave()
 		result = d.check(ctx)
 	})
 	if !started {

@@ -44,7 +44,7 @@ func (s RequestAuditor) newDraft() *Draft {
 func (s RequestAuditor) draft(a *draft.Audit) *Draft {
 	return &Draft{
 		Audit: a, RequestAuditor: s,
-		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: ignoreEvents{}},
+		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: dispatch.IgnoreEvents{}},
 		cost:   receipt.Tally{Prompt: s.Body.PromptTokens},
 	}
 }
@@ -65,7 +65,7 @@ func (d *Draft) start(task func(context.Context)) bool {
 	if d.RetainBody != nil {
 		released = d.RetainBody()
 	}
-	started := d.Auditor.start(d.Deadline(), func(ctx context.Context) {
+	started := d.Auditor.tasks.Start(max(d.Deadline(), auditTime), func(ctx context.Context) {
 		defer released()
 		task(ctx)
 	})
@@ -80,19 +80,24 @@ func (d *Draft) whole(firstByte time.Duration) time.Duration {
 	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
 }
 
-// newVerifier returns a verifier with the rule of the label. Nobody waits for an audit, and an audit without an answer counts
+// newVerifier returns a verifier for the label. Nobody waits for an audit, and an audit without an answer counts
 // as bad, so the target has longer than for a score that a client waits for.
 func (d *Draft) newVerifier() verify.Verifier {
+	return NewLabeler(d.caller, d.Plan.Auditor)
+}
+
+// NewLabeler returns a verifier with the rule of the label that is configured.
+func NewLabeler(c inflight.Caller, scorer plan.Scorer) verify.Verifier {
 	mode := plan.ModeLenient
-	if d.Config.Risk.Label == plan.LabelPrefix {
+	if c.Config.Risk.Label == plan.LabelPrefix {
 		mode = plan.ModeVerify
 	}
-	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature), Patience: auditWait}
+	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(mode, &c.Config, c.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
 func (d *Draft) settle(spare bool) {
-	cost, priced := TargetCost(d.cost, d.Auditor.Prices(d.Route))
+	cost, priced := TargetCost(d.cost, d.TokenPrices())
 	if !spare {
 		d.Auditor.charge(d.Route, cost)
 	}
@@ -104,11 +109,3 @@ func (d *Draft) settle(spare bool) {
 
 // countDropped counts an audit that ended without an outcome.
 func (d *Draft) countDropped(why string) { d.Auditor.Metrics.CountDroppedAudit(d.Route, why) }
-
-// ignoreEvents implements [dispatch.Events] and records nothing.
-type ignoreEvents struct{}
-
-func (ignoreEvents) Waited(time.Duration)              {}
-func (ignoreEvents) Tried(dispatch.Try, time.Time) int { return 0 }
-func (ignoreEvents) Settled(int, dispatch.Try)         {}
-func (ignoreEvents) Cost(plan.Tier, float64)           {}

@@ -14,7 +14,7 @@ import (
 // open begins a draft that the client may get, as the request does.
 func (r *rig) open() *dispatch.Exchange {
 	r.t.Helper()
-	c := r.subject.Caller(ignoreEvents{})
+	c := r.subject.Caller(dispatch.IgnoreEvents{})
 	x, err := c.Open(context.Background(), c.NewRequest(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
 	if err != nil {
 		r.t.Fatal(err)
@@ -147,6 +147,7 @@ func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
 	play(t, func(r *rig) {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		r.auditor.Wait()
+		r.ctx = ctx
 		r.auditor.Begin(ctx)
 		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
 			cancel()

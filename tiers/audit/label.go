@@ -30,11 +30,11 @@ func (d *Draft) audit(ctx context.Context) {
 		b.leaveBad(ctx)
 		return
 	}
-	if !d.Auditor.enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
+	if !d.Auditor.tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
 		d.countDropped("busy")
 		return
 	}
-	defer d.Auditor.leave()
+	defer d.Auditor.tasks.Leave()
 	if d.AuditDecision.Head.Audited {
 		b.tryHead(ctx)
 	}

@@ -40,7 +40,12 @@ func labelsOf(r *verify.Result, cfg *plan.Config, temperature float64, ids int) 
 
 // isGood reports whether the label in force calls the draft good, by a check with its rule.
 func (d *Draft) isGood(r *verify.Result) bool {
-	return r.Pass || d.Config.Risk.Label == plan.LabelPrefix && keepsPrefix(r.Check, &d.Config.Risk, len(d.Transcript().IDs()))
+	return IsGood(r, &d.Config.Risk, len(d.Transcript().IDs()))
+}
+
+// IsGood reports whether the label in force calls an answer of so many token ids good, by a check with its rule.
+func IsGood(r *verify.Result, cfg *plan.Risk, ids int) bool {
+	return r.Pass || cfg.Label == plan.LabelPrefix && keepsPrefix(r.Check, cfg, ids)
 }
 
 // keepsPrefix reports whether a rejected draft has enough of the target's first choices for the label greedy_prefix.

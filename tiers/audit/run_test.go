@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,7 @@ func TestNoMoreAuditsRunThanThereMay(t *testing.T) {
 	play(t, func(r *rig) {
 		hold, started := make(chan struct{}), 0
 		for range 3 * maxAudits {
-			if r.auditor.start(0, func(context.Context) { <-hold }) {
+			if r.auditor.tasks.Start(time.Hour, func(context.Context) { <-hold }) {
 				started++
 			}
 		}
@@ -30,50 +29,17 @@ func TestNoMoreAuditsRunThanThereMay(t *testing.T) {
 	})
 }
 
-func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
-	play(t, func(r *rig) {
-		for range 2 * maxAudits {
-			r.auditor.start(0, func(context.Context) { panic("of a test") })
-			r.rests()
-		}
-		if r.panicked != 2*maxAudits || r.auditor.tasks != 0 {
-			t.Errorf("%d panics were told, %d run", r.panicked, r.auditor.tasks)
-		}
-	})
-}
-
 func TestAnAuditHasAsLongAsItsRequestAndTenMinutesAtLeast(t *testing.T) {
-	for limit, want := range map[time.Duration]time.Duration{time.Second: auditTime, time.Hour: time.Hour} {
+	for total, want := range map[time.Duration]time.Duration{time.Second: auditTime, time.Hour: time.Hour} {
 		play(t, func(r *rig) {
+			r.subject.Config.Timeouts.Total = total
 			began := time.Now()
-			r.auditor.start(limit, func(ctx context.Context) { <-ctx.Done() })
+			r.subject.newDraft().start(func(ctx context.Context) { <-ctx.Done() })
 			if r.rests(); time.Since(began) != want {
-				t.Errorf("%s: ended after %s", limit, time.Since(began))
+				t.Errorf("%s: ended after %s", total, time.Since(began))
 			}
 		})
 	}
-}
-
-func TestAuditsWaitForAPlaceAtThePools(t *testing.T) {
-	play(t, func(r *rig) {
-		var at atomic.Int64 // most at once
-		for range 3 {
-			r.auditor.start(0, func(ctx context.Context) {
-				if r.auditor.enter(ctx, 1) {
-					defer r.auditor.leave()
-					if at.Add(1) > 1 {
-						t.Error("two are at the pools")
-					}
-					time.Sleep(45 * time.Second)
-					at.Add(-1)
-					r.note("done")
-				} else {
-					r.note("gave up")
-				}
-			})
-		}
-		r.happens("two of three in a minute", "done", "gave up", "done")
-	})
 }
 
 func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
@@ -83,12 +49,12 @@ func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 			t.Fatal(err)
 		}
 		never := func(context.Context) { t.Error("it runs") }
-		if a.start(0, never) || a.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
+		if a.tasks.Start(time.Hour, never) || a.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
 			t.Error("before it begins")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		a.Begin(ctx)
-		if cancel(); a.start(0, never) {
+		if cancel(); a.tasks.Start(time.Hour, never) {
 			t.Error("when its time is over")
 		}
 		a.Wait()

@@ -37,7 +37,7 @@ func (d *Draft) End() { d.startAudit(d.audit) }
 
 // TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
 func (d *Draft) TakeStream(x *dispatch.Exchange) {
-	x.HandOver(ignoreEvents{}, d.Tokens())
+	x.HandOver(dispatch.IgnoreEvents{}, d.Tokens())
 	started := d.startAudit(func(ctx context.Context) {
 		stop := d.World.OnCancel(ctx, x.Cancel)
 		defer stop()
@@ -74,7 +74,7 @@ func (d *Draft) read(x *dispatch.Exchange) bool {
 
 // shadow makes a draft and audits it.
 func (d *Draft) shadow(ctx context.Context) {
-	if !d.Auditor.enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
+	if !d.Auditor.tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
 		d.countDropped("busy")
 		return
 	}
@@ -85,7 +85,7 @@ func (d *Draft) shadow(ctx context.Context) {
 
 // madeAtPlace makes the draft within a pool slot.
 func (d *Draft) madeAtPlace(ctx context.Context) bool {
-	defer d.Auditor.leave()
+	defer d.Auditor.tasks.Leave()
 	return d.made(ctx)
 }
 

@@ -68,6 +68,21 @@ type Events interface {
 	Cost(tier plan.Tier, usd float64)
 }
 
+// IgnoreEvents implements [Events] and does nothing: of calls that belong to no record.
+type IgnoreEvents struct{}
+
+// Waited implements [Events].
+func (IgnoreEvents) Waited(time.Duration) {}
+
+// Tried implements [Events].
+func (IgnoreEvents) Tried(Try, time.Time) int { return 0 }
+
+// Settled implements [Events].
+func (IgnoreEvents) Settled(int, Try) {}
+
+// Cost implements [Events].
+func (IgnoreEvents) Cost(plan.Tier, float64) {}
+
 // Ticket describes a request to the admission queue.
 type Ticket struct {
 	Route, Pool string

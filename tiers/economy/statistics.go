@@ -57,10 +57,11 @@ func (l Length) String() string {
 
 // TrafficClass is a group of requests with common statistics.
 type TrafficClass struct {
-	Route  string
-	Mode   string // by which drafts are judged
-	Prompt Length
-	Whole  bool // nothing is released before the whole draft was judged
+	Route   string
+	Variant string // target pool of the request, if it is not the route's pool in force; "" otherwise
+	Mode    string // by which drafts are judged
+	Prompt  Length
+	Whole   bool // nothing is released before the whole draft was judged
 }
 
 // TrafficClassOf returns the class of a request to a route with a prompt of so many tokens.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -25,9 +26,11 @@ type Request struct {
 	AuditDecision *plan.AuditDecision // how its draft is judged in an audited mode; nil in others
 	Views         plan.Views          // the evidence used for it
 
-	Route  string // the model that clients ask for
-	Draft  Pool   // none where its Pool is nil
-	Target Pool
+	Route   string // the model that clients ask for
+	Variant string // the target pool's name, if it is not the route's pool in force; "" otherwise
+	Draft   Pool   // none where its Pool is nil
+	Target  Pool
+	Prices  func() economy.Prices // per token of these pools; nil: unknown
 
 	dispatch.Identity
 	Tenant string
@@ -36,6 +39,14 @@ type Request struct {
 	Demand pool.Demand
 
 	*Services
+}
+
+// TokenPrices returns the prices of tokens at the request's pools; zero if unknown.
+func (r *Request) TokenPrices() (p economy.Prices) {
+	if r.Prices != nil {
+		p = r.Prices()
+	}
+	return p
 }
 
 // RandomFor returns a random number from [0, 1) for one purpose.
@@ -57,6 +68,7 @@ const (
 	DrawAudit                  // whether a draft is audited
 	DrawSample                 // rejection sampling
 	DrawJudge                  // whether an audit asks the judge, too
+	DrawTrial                  // whether targets are compared by the request
 )
 
 // Services are shared by all requests of a cascade.

@@ -82,6 +82,9 @@ func rulesOf(cfg Config, f Facts) string {
 			_, _ = fmt.Fprintf(h, "%q %q %q\n", c.Model, c.Tokenizer, c.Template) // a hash never fails
 		}
 	}
+	if f.Variant != "" {
+		_, _ = fmt.Fprintf(h, "variant %q\n", f.Variant)
+	}
 	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
 	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor, cfg.Strictness,

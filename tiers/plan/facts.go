@@ -22,6 +22,7 @@ const (
 // Facts are the inputs of a plan.
 type Facts struct {
 	Request       *openai.Request
+	Variant       string // the target pool, if it is not the route's pool in force; "" otherwise
 	Demanded      Tier
 	HasDraft      bool // the route has a draft pool
 	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
