@@ -37,7 +37,7 @@ func (c *compareCmd) Run(e *env) error {
 		return err
 	}
 	defer d.close()
-	store := shared.New(d.client)
+	store := shared.New(shared.Options{Client: d.client})
 	all, err := store.Read(d.ctx, c.Route)
 	if err != nil {
 		return err
@@ -75,8 +75,9 @@ func pairTitle(p compare.Pair) string {
 
 // comparisonNotes says what a table can and cannot say.
 const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another.
-acceptance: how often each pool stands by the drafts that were audited. agreement: how often the pool in force stands by
-the answers of both; it says how alike they are to that pool, not which is right. Times leave mirrored answers out.
+acceptance: how many of the judged drafts were served; with a mirror, how often each pool stands by the drafts that were
+served. agreement: how often the pool in force stands by the answers of both; it says how alike they are to that pool, not
+which is right. Times leave mirrored answers out; mirrored_total compares with them, which had the lowest priority.
 `
 
 // printComparison prints a table. Times are in seconds.

@@ -13,7 +13,7 @@ import (
 func TestTheCompareCommandSaysThatACandidateIsWorseAndForgets(t *testing.T) {
 	t.Setenv("FOREGATE_REDIS", "")
 	s := redistest.Start(t)
-	store := shared.New(s.Client)
+	store := shared.New(shared.Options{Client: s.Client})
 	pair := compare.Pair{Route: "chat", Incumbent: "old", Candidate: "new"}
 	for i := range 300 {
 		store.AddOpinion(pair, compare.Incumbent, i%20 != 0)

@@ -33,6 +33,7 @@ import (
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
@@ -88,6 +89,7 @@ type App struct {
 	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	content     *contentlog.Log // nil without export
+	comparisons *shared.Store   // of targets
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver

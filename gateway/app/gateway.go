@@ -80,6 +80,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "limits", Run: a.Limiter.Run},
 		{Name: "budgets", Run: a.Budgets.Run},
 		{Name: "usage", Run: a.Usage.Run},
+		{Name: "comparisons", Run: a.comparisons.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 		{Name: "requests under way", Run: a.Generations.Run},

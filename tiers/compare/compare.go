@@ -37,7 +37,8 @@ type Recorder interface {
 	AddAnswer(p Pair, a Answer)
 	// AddFailure adds a request that one side did not answer.
 	AddFailure(p Pair, s Side)
-	// AddDraft adds the opinion of a side's target of a draft that was audited: whether it stands by it.
+	// AddDraft adds a judged draft: whether it was served. In a comparison with a mirror it is whether the side's target
+	// stands by a draft that was served.
 	AddDraft(p Pair, s Side, good bool)
 	// AddOpinion adds the incumbent's opinion of an answer that the target of a side wrote: whether it stands by it.
 	AddOpinion(p Pair, s Side, good bool)

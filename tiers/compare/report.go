@@ -51,17 +51,21 @@ func NewReport(p Pair, incumbent, candidate *Totals) Report {
 	}{{&total.Incumbent, a}, {&total.Candidate, b}} {
 		side.v.P50, side.v.P95 = side.s.Latency.Quantile(0.5), side.s.Latency.Quantile(0.95)
 	}
+	rows := []Row{
+		rateRow("acceptance", a.Drafts, b.Drafts, true),
+		rateRow("agreement", a.Opinions, b.Opinions, true),
+		rateRow("failures", failures(a), failures(b), false),
+		meanRow("first_token", a.FirstToken, b.FirstToken),
+		total,
+		meanRow("per_token", a.PerToken, b.PerToken),
+		meanRow("usd_per_answer", a.USD, b.USD),
+	}
+	if b.Mirrored > 0 {
+		rows = append(rows, meanRow("mirrored_total", a.Total, b.MirroredTotal))
+	}
 	return Report{
-		Pair: p,
-		Rows: []Row{
-			rateRow("acceptance", a.Drafts, b.Drafts, true),
-			rateRow("agreement", a.Opinions, b.Opinions, true),
-			rateRow("failures", failures(a), failures(b), false),
-			meanRow("first_token", a.FirstToken, b.FirstToken),
-			total,
-			meanRow("per_token", a.PerToken, b.PerToken),
-			meanRow("usd_per_answer", a.USD, b.USD),
-		},
+		Pair:     p,
+		Rows:     rows,
 		Thousand: [2]float64{thousand(a), thousand(b)},
 		Mirrored: [2]float64{a.Mirrored, b.Mirrored},
 	}

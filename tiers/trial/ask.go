@@ -2,15 +2,11 @@ package trial
 
 import (
 	"context"
-	"errors"
-	"net/http"
 
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/verify"
 )
 
@@ -115,13 +111,4 @@ func (t *Trial) caller(p inflight.Pool) inflight.Caller {
 	r := *t.request
 	r.Class, r.Target, r.Plan.Calls = 0, p, false
 	return inflight.Caller{Request: &r, Identity: r.Untraced(), Events: dispatch.IgnoreEvents{}}
-}
-
-// isClientsFault reports whether a request failed because of what it is, at every target.
-func isClientsFault(err error) bool {
-	if none, ok := errors.AsType[*pool.NoBackendError](err); ok && none.Total > 0 && none.Full == none.Total {
-		return true // the prompt is too long
-	}
-	f, ok := errors.AsType[*engine.Failure](err)
-	return ok && (f.Kind == engine.ClientGone || f.Kind == engine.Rejected && f.Status != http.StatusNotFound)
 }

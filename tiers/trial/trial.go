@@ -120,44 +120,7 @@ type Done struct {
 	Left    bool // the client disconnected
 }
 
-// Settle records the request and starts the background work.
-func (t *Trial) Settle(d Done) {
-	switch {
-	case d.Left:
-	case d.Err != nil:
-		t.recordFailure(d.Err)
-	case d.Outcome.Finish != "" || d.Outcome.Tier != "":
-		t.record(&d)
-		t.startOpinion(&d)
-		t.startMirror(&d)
-	}
-}
-
-// recordFailure records a request without an answer, unless the request itself is at fault.
-func (t *Trial) recordFailure(err error) {
-	if isClientsFault(err) {
-		return
-	}
-	for _, p := range t.setup.Pairs {
-		t.trials.Recorder.AddFailure(p, t.setup.Side)
-	}
-	if t.mirrors {
-		t.trials.Recorder.AddFailure(t.setup.Mirror.Pair, compare.Incumbent)
-	}
-}
-
-// record records an answer for the pairs of which a client gets both sides.
-func (t *Trial) record(d *Done) {
-	a := answerOf(d, d.USD, t.request.Body.Stream)
-	a.Side = t.setup.Side
-	for _, p := range t.setup.Pairs {
-		t.trials.Recorder.AddAnswer(p, a)
-		if d.Outcome.IsJudged() {
-			t.trials.Recorder.AddDraft(p, t.setup.Side, writerOf(d.Outcome) == plan.Draft)
-		}
-	}
-}
-
+// answerOf returns the answer of a request at a price in USD.
 func answerOf(d *Done, usd float64, stream bool) compare.Answer {
 	a := compare.Answer{Total: d.Total, Tokens: d.Outcome.Accepted + d.Outcome.Target, USD: usd}
 	if stream {

@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/panics"
@@ -82,11 +84,21 @@ type batch struct {
 	args  []any
 }
 
+// Options configure a [Store].
+type Options struct {
+	Client     redis.UniversalClient
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
 // Store is a recorder that shares its sums. It is safe for concurrent use; one goroutine runs [Store.Run].
 type Store struct {
 	client redis.UniversalClient
+	logger zerolog.Logger
 	runner *script.Runner
 	add    *script.Script
+	lost   prometheus.Counter
+	away   bool // the last flush failed; of Run's goroutine
 
 	mu   sync.Mutex
 	sums map[compare.Pair]*Both // not in a batch
@@ -98,10 +110,20 @@ type Store struct {
 var _ compare.Recorder = (*Store)(nil)
 
 // New returns a store; it sends nothing before [Store.Run] or [Store.Flush].
-func New(client redis.UniversalClient) *Store {
+func New(o Options) *Store {
 	add := script.New(source)
-	return &Store{client: client, runner: script.NewRunner(client, add), add: add,
-		sums: map[compare.Pair]*Both{}, batches: map[compare.Pair]*batch{}}
+	s := &Store{
+		client: o.Client, logger: o.Logger, runner: script.NewRunner(o.Client, add), add: add,
+		sums: map[compare.Pair]*Both{}, batches: map[compare.Pair]*batch{},
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_comparisons_lost_total",
+			Help: "Numbers of comparisons of targets that were dropped: there are too many pairs of targets, or Redis did not take them for 30 minutes.",
+		}),
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(s.lost)
+	}
+	return s
 }
 
 // note changes the sums of a pair, if there are not too many pairs.
@@ -111,6 +133,7 @@ func (s *Store) note(p compare.Pair, f func(*Both)) {
 	b := s.sums[p]
 	if b == nil {
 		if len(s.sums) >= MaxPairs {
+			s.lost.Inc()
 			return
 		}
 		b = &Both{}
@@ -157,21 +180,33 @@ func (s *Store) AddMirror(p compare.Pair, generated, scored int, usd float64, sk
 	})
 }
 
-// Run writes every few seconds until ctx ends, and once more then.
-func (s *Store) Run(ctx context.Context) {
+// Run writes every few seconds until ctx ends, and once more then. It returns nil.
+func (s *Store) Run(ctx context.Context) error {
 	panics.KeepRunning(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
-				_ = s.Flush(context.WithoutCancel(ctx))
+				s.tell(s.Flush(context.WithoutCancel(ctx)))
 				return
 			case <-tick.C:
-				_ = s.Flush(ctx) // what was not confirmed is sent again
+				s.tell(s.Flush(ctx)) // what was not confirmed is sent again
 			}
 		}
 	})
+	return nil
+}
+
+// tell logs when Redis stops taking the sums, and when it takes them again.
+func (s *Store) tell(err error) {
+	switch {
+	case err != nil && !s.away:
+		s.logger.Warn().Err(err).Msg("comparisons of targets are kept by this replica: Redis does not take them")
+	case err == nil && s.away:
+		s.logger.Info().Msg("comparisons of targets are in Redis again")
+	}
+	s.away = err != nil
 }
 
 // Flush writes what Redis does not have, for at most 2 s. It returns the first error; what was not confirmed is kept.
@@ -183,13 +218,18 @@ func (s *Store) Flush(ctx context.Context) error {
 	s.take()
 	for p, b := range s.batches {
 		if time.Since(b.since) > batchLife {
+			s.lost.Add(float64(len(b.args) / 2))
 			delete(s.batches, p)
 			continue
 		}
 		name := member(p)
 		args := append([]any{name, b.id, MaxPairs}, b.args...)
-		if err := s.runner.Run(ctx, s.add, []string{keyPairs, keySent, keySums + name}, args...).Err(); err != nil {
+		added, err := s.runner.Run(ctx, s.add, []string{keyPairs, keySent, keySums + name}, args...).Int()
+		if err != nil {
 			return fmt.Errorf("comparison of %s: %w", p.Route, s.add.Explain(err))
+		}
+		if added < 0 { // there are too many pairs
+			s.lost.Add(float64(len(b.args) / 2))
 		}
 		delete(s.batches, p)
 	}

@@ -40,7 +40,7 @@ func TestReplicasAddUpAndALostReplyIsCountedOnce(t *testing.T) {
 		hook := &lossy{}
 		other := redistest.Client(t, redistest.Background(addr))
 		other.AddHook(hook)
-		one, two := New(c), New(other)
+		one, two := New(Options{Client: c}), New(Options{Client: other})
 		for _, s := range []*Store{one, two} {
 			s.AddAnswer(pair, compare.Answer{Side: compare.Candidate, Total: time.Second, Tokens: 3, USD: 0.25})
 			s.AddOpinion(pair, compare.Incumbent, true)
@@ -79,7 +79,7 @@ func TestReplicasAddUpAndALostReplyIsCountedOnce(t *testing.T) {
 func TestPairsAreBounded(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
 		for i := range 2 {
-			s := New(c)
+			s := New(Options{Client: c})
 			for j := range MaxPairs + 5 {
 				s.AddFailure(compare.Pair{Route: fmt.Sprint(i, j)}, compare.Candidate)
 			}
@@ -87,7 +87,7 @@ func TestPairsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if all, err := New(c).Read(t.Context(), ""); err != nil || len(all) != MaxPairs {
+		if all, err := New(Options{Client: c}).Read(t.Context(), ""); err != nil || len(all) != MaxPairs {
 			t.Errorf("%d pairs, %v", len(all), err)
 		}
 	})

@@ -1,0 +1,58 @@
+package trial
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/foregate/foregate/tiers/compare"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// Settle records the request and starts the background work.
+func (t *Trial) Settle(d Done) {
+	switch {
+	case d.Left:
+	case d.Err != nil:
+		t.recordFailure(d.Err)
+	case d.Outcome.Finish != "" || d.Outcome.Tier != "":
+		t.record(&d)
+		t.startOpinion(&d)
+		t.startMirror(&d)
+	}
+}
+
+// recordFailure records a request without an answer, unless the request itself is at fault.
+func (t *Trial) recordFailure(err error) {
+	if isClientsFault(err) {
+		return
+	}
+	for _, p := range t.setup.Pairs {
+		t.trials.Recorder.AddFailure(p, t.setup.Side)
+	}
+	if t.mirrors {
+		t.trials.Recorder.AddFailure(t.setup.Mirror.Pair, compare.Incumbent)
+	}
+}
+
+// record records an answer for the pairs of which a client gets both sides.
+func (t *Trial) record(d *Done) {
+	a := answerOf(d, d.USD, t.request.Body.Stream)
+	a.Side = t.setup.Side
+	for _, p := range t.setup.Pairs {
+		t.trials.Recorder.AddAnswer(p, a)
+		if d.Outcome.IsJudged() {
+			t.trials.Recorder.AddDraft(p, t.setup.Side, writerOf(d.Outcome) == plan.Draft)
+		}
+	}
+}
+
+// isClientsFault reports whether a request failed because of what it is, at every target.
+func isClientsFault(err error) bool {
+	if none, ok := errors.AsType[*pool.NoBackendError](err); ok && none.Total > 0 && none.Full == none.Total {
+		return true // the prompt is too long
+	}
+	f, ok := errors.AsType[*engine.Failure](err)
+	return ok && (f.Kind == engine.ClientGone || f.Kind == engine.Rejected && f.Status != http.StatusNotFound)
+}
