@@ -8,6 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Settle records the request and starts the background work.
@@ -15,7 +16,7 @@ func (t *Trial) Settle(d Done) {
 	switch {
 	case d.Left:
 	case d.Err != nil:
-		t.recordFailure(d.Err)
+		t.recordFailure(&d)
 	case d.Outcome.Finish != "" || d.Outcome.Tier != "":
 		t.record(&d)
 		t.startOpinion(&d)
@@ -23,9 +24,9 @@ func (t *Trial) Settle(d Done) {
 	}
 }
 
-// recordFailure records a request without an answer, unless the request itself is at fault.
-func (t *Trial) recordFailure(err error) {
-	if isClientsFault(err) {
+// recordFailure records a request without a whole answer, unless the request or its client is at fault.
+func (t *Trial) recordFailure(d *Done) {
+	if isClientsFault(d.Err) || d.Outcome.First > 0 && !isBroken(d.Err) {
 		return
 	}
 	for _, p := range t.setup.Pairs {
@@ -46,6 +47,12 @@ func (t *Trial) record(d *Done) {
 			t.trials.Recorder.AddDraft(p, t.setup.Side, writerOf(d.Outcome) == plan.Draft)
 		}
 	}
+}
+
+// isBroken reports whether an answer broke off by a fault of the engines. Another error after the first byte is the client's.
+func isBroken(err error) bool {
+	_, ok := errors.AsType[*strategy.BrokenError](err)
+	return ok
 }
 
 // isClientsFault reports whether a request failed because of what it is, at every target.
