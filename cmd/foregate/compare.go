@@ -80,6 +80,14 @@ served. agreement: how often the pool in force stands by the answers of both; it
 which is right. Times leave mirrored answers out; mirrored_total compares with them, which had the lowest priority.
 `
 
+// valueText formats one side of a row, "-" without values.
+func valueText(v *compare.Value) string {
+	if v.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", v.Value)
+}
+
 // printComparison prints a table. Times are in seconds.
 func printComparison(out io.Writer, r *compared) error {
 	_, _ = fmt.Fprintln(out, pairTitle(r.Pair))
@@ -87,17 +95,19 @@ func printComparison(out io.Writer, r *compared) error {
 	_, _ = fmt.Fprintln(w, "\tincumbent\tcandidate\tdifference\tverdict\tn")
 	for _, row := range r.Rows {
 		difference := "-"
-		if row.Difference != nil {
+		if row.Difference != nil && row.Incumbent.N > 0 && row.Candidate.N > 0 {
 			difference = fmt.Sprintf("%+.4g … %+.4g", row.Difference.Low, row.Difference.High)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%s\t%.0f, %.0f\n", row.Name, row.Incumbent.Value, row.Candidate.Value,
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.0f, %.0f\n", row.Name, valueText(&row.Incumbent), valueText(&row.Candidate),
 			difference, row.Verdict, row.Incumbent.N, row.Candidate.N)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	m := &r.Mirror
-	_, err := fmt.Fprintf(out, "mirror: %.0f made, %.0f skipped, %.0f tokens generated, %.0f scored, %.4g USD\n%s\n",
-		m.Made, m.Skipped, m.Generated, m.Scored, m.USD, comparisonNotes)
+	if m := &r.Mirror; m.Made+m.Skipped > 0 {
+		_, _ = fmt.Fprintf(out, "mirror: %.0f made, %.0f skipped, %.0f tokens generated, %.0f scored, %.4g USD\n",
+			m.Made, m.Skipped, m.Generated, m.Scored, m.USD)
+	}
+	_, err := fmt.Fprintf(out, "%s\n", comparisonNotes)
 	return err
 }

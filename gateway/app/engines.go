@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// makeProber makes the prober of engine capabilities, for all pools that take part in drafting.
+// makeProber makes the prober of engine capabilities, for all pools that draft or are compared.
 func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
 		Pools: a.probedPools(a.routing.Load()), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
@@ -27,11 +27,8 @@ func (a *App) makeProber() (err error) {
 func (a *App) probedPools(r *routing) []probe.Pool {
 	probed := map[string]bool{}
 	for _, def := range r.file.Routes {
-		if def.Draft != "" {
-			probed[def.Draft] = true
-			for _, name := range def.TargetPools() {
-				probed[name] = true
-			}
+		for _, name := range def.ProbedPools() {
+			probed[name] = true
 		}
 	}
 	var pools []probe.Pool
@@ -118,10 +115,10 @@ func (a *App) engines() []gateway.EngineView {
 	return out
 }
 
-// drafts reports whether a route uses the pool for drafts.
+// drafts reports whether a route uses the pool for drafts or comparisons.
 func (a *App) drafts(name string) bool {
 	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool {
-		return def.Draft != "" && (def.Draft == name || slices.Contains(def.TargetPools(), name))
+		return slices.Contains(def.ProbedPools(), name)
 	})
 }
 

@@ -41,13 +41,10 @@ func (a *App) Addr() net.Addr { return a.gateway.Addr() }
 // AdminAddr is the address of the admin listener, after Start; nil without one.
 func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 
-// EnginesKnown reports whether the engines of every pool that takes part in drafting have been probed.
+// EnginesKnown reports whether the engines of every pool that drafts or is compared have been probed.
 func (a *App) EnginesKnown() bool {
 	for _, def := range a.file().Routes {
-		if def.Draft == "" {
-			continue
-		}
-		for _, name := range append(def.TargetPools(), def.Draft) {
+		for _, name := range def.ProbedPools() {
 			if a.prober.Capabilities(name) == nil {
 				return false
 			}

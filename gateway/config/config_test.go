@@ -90,7 +90,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
 			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
-			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
+			{Model: "llama-3:large", Target: "llama-70b-h100", Mirror: Mirror{Pool: "llama-8b-a10g", Share: 0.02}, AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
 			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, Models: []string{"llama-3", "code-*"},

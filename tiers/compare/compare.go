@@ -28,7 +28,7 @@ type Answer struct {
 	FirstToken time.Duration // from the request; 0 for an answer that was not streamed
 	Total      time.Duration // from the request
 	Tokens     int           // of the answer
-	USD        float64       // 0 without prices
+	USD        float64       // 0: the prices are unknown
 }
 
 // Recorder is told what happened. Calls do not block.

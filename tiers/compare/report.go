@@ -74,10 +74,10 @@ func NewReport(p Pair, incumbent, candidate *Totals) Report {
 func failures(s *Totals) Rate { return Rate{s.Answers + s.Failures, s.Failures} }
 
 func thousand(s *Totals) float64 {
-	if s.Tokens == 0 {
+	if s.PricedTokens == 0 {
 		return 0
 	}
-	return s.USD.Sum / s.Tokens * 1000
+	return s.USD.Sum / s.PricedTokens * 1000
 }
 
 func rateRow(name string, a, b Rate, moreIsBetter bool) Row {

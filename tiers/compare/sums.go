@@ -84,8 +84,9 @@ type Totals struct {
 	Answers, Mirrored, Failures float64
 	Drafts, Opinions            Rate
 	FirstToken, Total, PerToken Moments // seconds, of answers that a client waited for
-	USD                         Moments // per answer
+	USD                         Moments // per answer whose cost is known
 	Tokens                      float64 // of all answers
+	PricedTokens                float64 // of those whose cost is known
 	Latency                     Histogram
 	MirroredTotal               Moments // seconds, of answers that nobody waited for
 }
@@ -98,7 +99,10 @@ func (s *Totals) Add(a Answer) error {
 	}
 	s.Answers++
 	s.Tokens += float64(a.Tokens)
-	_ = s.USD.Add(a.USD) // checked above
+	if a.USD > 0 {
+		_ = s.USD.Add(a.USD) // checked above
+		s.PricedTokens += float64(a.Tokens)
+	}
 	total := a.Total.Seconds()
 	if a.Mirrored {
 		s.Mirrored++
@@ -138,6 +142,7 @@ func (s *Totals) Each(f func(name string, v *float64)) {
 	f("mirrored", &s.Mirrored)
 	f("failures", &s.Failures)
 	f("tokens", &s.Tokens)
+	f("priced", &s.PricedTokens)
 	for name, r := range map[string]*Rate{"drafts": &s.Drafts, "opinions": &s.Opinions} {
 		f(name+".n", &r.N)
 		f(name+".good", &r.Good)
