@@ -3,7 +3,6 @@ package tiers
 import (
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,50 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// sums is a recorder of one pair.
-type sums struct {
-	mu    sync.Mutex
-	pairs map[compare.Pair]bool
-	sides [2]compare.Totals
-
-	mirrors, generated, scored int
-	usd                        float64
-	skipped                    []string
-}
-
-func (s *sums) of(p compare.Pair, side compare.Side, f func(*compare.Totals)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pairs[p] = true
-	f(&s.sides[side])
-}
-
-func (s *sums) AddAnswer(p compare.Pair, a compare.Answer) {
-	s.of(p, a.Side, func(t *compare.Totals) { _ = t.Add(a) })
-}
-func (s *sums) AddFailure(p compare.Pair, side compare.Side) {
-	s.of(p, side, (*compare.Totals).AddFailure)
-}
-func (s *sums) AddDraft(p compare.Pair, side compare.Side, good bool) {
-	s.of(p, side, func(t *compare.Totals) { t.AddDraft(good) })
-}
-func (s *sums) AddOpinion(p compare.Pair, side compare.Side, good bool) {
-	s.of(p, side, func(t *compare.Totals) { t.AddOpinion(good) })
-}
-func (s *sums) AddMirror(p compare.Pair, generated, scored int, usd float64, skipped string) {
-	s.of(p, compare.Candidate, func(*compare.Totals) {
-		s.mirrors, s.generated, s.scored, s.usd = s.mirrors+1, s.generated+generated, s.scored+scored, s.usd+usd
-		if skipped != "" {
-			s.skipped = append(s.skipped, skipped)
-		}
-	})
-}
-
 // trialRig is a rig with a second target, which serves the same model with a divergence from the first one.
 type trialRig struct {
 	*rig
 	other *vllmsim.Server
-	sums  *sums
+	sums  compare.Memory
 }
 
 // trialPrices are the prices of tokens at every pool of a trialRig, in USD.
@@ -70,7 +30,7 @@ var trialPrices = economy.Prices{DraftPrefill: 1e-6, DraftDecode: 4e-6, TargetPr
 // newTrialRig makes a trialRig whose drafts are served or not as the mode says. compared adds the second target to the route.
 func newTrialRig(t *testing.T, mode plan.Mode, divergence float64, compared func(rt *Route, other *pool.Pool)) *trialRig {
 	t.Helper()
-	r := &trialRig{rig: &rig{t: t, cfg: testConfig()}, sums: &sums{pairs: map[compare.Pair]bool{}}}
+	r := &trialRig{rig: &rig{t: t, cfg: testConfig()}}
 	r.cfg.Mode = mode
 	r.cfg.Scoring = scoring.Config{MaxTokens: 8192, MaxConcurrent: 4, Timeout: 10 * time.Second}
 	r.cfg.Risk = plan.Risk{Label: plan.LabelLenient, MaxConcurrentAudits: 4}
@@ -88,7 +48,7 @@ func newTrialRig(t *testing.T, mode plan.Mode, divergence float64, compared func
 	}
 	compared(&rt, others)
 	o := testOptions(t)
-	o.Routes, o.Compare, o.Capabilities = []Route{rt}, r.sums, probed(t, drafts, targets, others).Capabilities
+	o.Routes, o.Compare, o.Capabilities = []Route{rt}, &r.sums, probed(t, drafts, targets, others).Capabilities
 	var err error
 	if r.cascade, err = New(o); err != nil {
 		t.Fatal(err)
@@ -129,6 +89,22 @@ func (r *trialRig) answer(t *testing.T, n int, members string) {
 	}
 }
 
+// totals returns what was recorded, of one pair.
+func (r *trialRig) totals(t *testing.T) *compare.Both {
+	t.Helper()
+	all := r.sums.Take()
+	b := all[compare.Pair{Route: "m", Incumbent: "bigs (big@1)", Candidate: "news (new@2)"}]
+	if len(all) != 1 || b == nil {
+		t.Fatalf("%v was recorded", all)
+	}
+	return b
+}
+
+// counted returns how often a mirror had a result.
+func (r *trialRig) counted(result string) float64 {
+	return testutil.ToFloat64(r.cascade.metrics.trials.WithLabelValues("m", "mirror", result))
+}
+
 const greedy = `,"temperature":0,"max_tokens":40`
 
 func TestTheIncumbentsOpinionTellsAWorseCandidateFromAnEqualOne(t *testing.T) {
@@ -142,7 +118,8 @@ func TestTheIncumbentsOpinionTellsAWorseCandidateFromAnEqualOne(t *testing.T) {
 			}
 			const n = 160
 			r.answer(t, n, members)
-			a, b := &r.sums.sides[0], &r.sums.sides[1]
+			both := r.totals(t)
+			a, b := &both.Incumbent, &both.Candidate
 			report := compare.NewReport(compare.Pair{}, a, b)
 			for _, row := range report.Rows {
 				if row.Name == "agreement" && row.Verdict != want {
@@ -151,9 +128,6 @@ func TestTheIncumbentsOpinionTellsAWorseCandidateFromAnEqualOne(t *testing.T) {
 			}
 			if int(a.Answers+b.Answers) != n || a.Opinions.N > a.Answers || b.Opinions.N > b.Answers || a.Opinions.N == 0 || a.Failures+b.Failures+a.Drafts.N+b.Drafts.N != 0 {
 				t.Errorf("divergence %g: incumbent %+v, candidate %+v", divergence, *a, *b)
-			}
-			if pair := (compare.Pair{Route: "m", Incumbent: "bigs (big@1)", Candidate: "news (new@2)"}); len(r.sums.pairs) != 1 || !r.sums.pairs[pair] {
-				t.Errorf("%v", r.sums.pairs)
 			}
 			if (a.FirstToken.N > 0) != (members != greedy) || a.USD.Sum <= 0 {
 				t.Errorf("%+v", *a)
@@ -204,22 +178,20 @@ func TestAMirrorAnswersInTheBackgroundAndCostsWhatItSays(t *testing.T) {
 	const n = 60
 	before := r.other.State().GeneratedTokens
 	r.answer(t, n, greedy+`,"stream":true`)
-	s, a, b := r.sums, &r.sums.sides[0], &r.sums.sides[1]
-	if s.mirrors != n || len(s.skipped) != 0 || int(a.Answers) != n || int(b.Answers) != n || int(b.Mirrored) != n || int(b.Opinions.N) != n {
-		t.Errorf("%d mirrored, skipped %v, incumbent %+v, candidate %+v", s.mirrors, s.skipped, *a, *b)
+	both := r.totals(t)
+	s, a, b := both.Mirror, &both.Incumbent, &both.Candidate
+	if s.Made != n || s.Skipped != 0 || int(a.Answers) != n || int(b.Answers) != n || int(b.Mirrored) != n || int(b.Opinions.N) != n {
+		t.Errorf("%+v, incumbent %+v, candidate %+v", s, *a, *b)
 	}
 	if a.Opinions.Good != n || b.Opinions.Good > 0.8*n {
 		t.Errorf("the incumbent stands by %g of its own answers and by %g of the other's, of %d", a.Opinions.Good, b.Opinions.Good, n)
 	}
 	told := r.other.State().GeneratedTokens - before
-	if float64(s.generated) != b.Tokens || s.generated != told {
-		t.Errorf("%d tokens generated, answers of %g, and the engine tells %d", s.generated, b.Tokens, told)
+	if s.Generated != b.Tokens || int(s.Generated) != told {
+		t.Errorf("%g tokens generated, answers of %g, and the engine tells %d", s.Generated, b.Tokens, told)
 	}
-	if s.usd <= b.USD.Sum || b.USD.Sum <= 0 || s.scored == 0 {
-		t.Errorf("%g USD, of which %g for answers; %d tokens scored", s.usd, b.USD.Sum, s.scored)
-	}
-	if made := testutil.ToFloat64(r.cascade.metrics.trials.WithLabelValues("m", "mirror", "made")); made != n {
-		t.Errorf("%g counted", made)
+	if s.USD <= b.USD.Sum || b.USD.Sum <= 0 || s.Scored == 0 || r.counted("made") != n {
+		t.Errorf("%+v, of which %g USD for answers; %g counted", s, b.USD.Sum, r.counted("made"))
 	}
 }
 
@@ -229,9 +201,10 @@ func TestOfAServedDraftBothTargetsTellTheirOpinionAndTheMirrorWritesNothing(t *t
 	r.cfg.Accept.Threshold = -100 // every draft is served
 	r.run(t)
 	r.answer(t, 30, greedy)
-	a, b := &r.sums.sides[0], &r.sums.sides[1]
-	if a.Drafts.N != 30 || b.Drafts.N != 30 || a.Drafts.Good <= b.Drafts.Good || a.Answers+b.Answers != 0 || r.sums.generated != 0 || r.sums.scored == 0 {
-		t.Errorf("incumbent %+v, candidate %+v; %d generated, %d scored", *a, *b, r.sums.generated, r.sums.scored)
+	both := r.totals(t)
+	a, b := &both.Incumbent, &both.Candidate
+	if a.Drafts.N != 30 || b.Drafts.N != 30 || a.Drafts.Good <= b.Drafts.Good || a.Answers+b.Answers != 0 || both.Mirror.Generated != 0 || both.Mirror.Scored == 0 {
+		t.Errorf("%+v", *both)
 	}
 }
 
@@ -242,8 +215,8 @@ func TestUnderPressureNothingIsCompared(t *testing.T) {
 		r.cascade.trials.UnderPressure = func(route, pool string, class int8) bool { return route == "m" && pool == short && class == 0 }
 		r.run(t)
 		r.answer(t, 4, greedy)
-		if len(r.sums.skipped) != 4 || r.sums.skipped[0] != "pressure" || r.sums.generated+r.sums.scored != 0 {
-			t.Errorf("%s is short of memory: %v", short, r.sums.skipped)
+		if both := r.totals(t); both.Mirror != (compare.MirrorCost{Skipped: 4}) || r.counted("pressure") != 4 {
+			t.Errorf("%s is short of memory: %+v", short, both.Mirror)
 		}
 	}
 }
@@ -254,9 +227,10 @@ func TestAMirrorThatIsDeadFailsForItselfOnly(t *testing.T) {
 	r.other.Close()
 	r.run(t)
 	r.answer(t, 4, greedy)
-	a, b := &r.sums.sides[0], &r.sums.sides[1]
-	if a.Answers != 4 || b.Failures != 4 || a.Failures != 0 || r.sums.skipped[0] != "failed" {
-		t.Errorf("incumbent %+v, candidate %+v, %v", *a, *b, r.sums.skipped)
+	both := r.totals(t)
+	a, b := &both.Incumbent, &both.Candidate
+	if a.Answers != 4 || b.Failures != 4 || a.Failures != 0 || r.counted("failed") != 4 {
+		t.Errorf("%+v", *both)
 	}
 }
 
@@ -275,13 +249,13 @@ func TestABodyIsKeptUntilItsTrialIsOver(t *testing.T) {
 		}
 	}
 	ask() // nothing runs in the background yet
-	if kept.Load() != 1 || released.Load() != 1 || r.sums.skipped[0] != "busy" {
-		t.Errorf("kept %d times, released %d times, %v", kept.Load(), released.Load(), r.sums.skipped)
+	if kept.Load() != 1 || released.Load() != 1 || r.counted("busy") != 1 {
+		t.Errorf("kept %d times, released %d times", kept.Load(), released.Load())
 	}
 	r.run(t)
 	ask()
 	r.cascade.trials.Wait()
-	if kept.Load() != 2 || released.Load() != 2 || r.sums.generated == 0 {
+	if kept.Load() != 2 || released.Load() != 2 || r.counted("made") != 1 {
 		t.Errorf("kept %d times, released %d times", kept.Load(), released.Load())
 	}
 }

@@ -24,7 +24,7 @@ type compareCmd struct {
 // compared is what is known of a pair.
 type compared struct {
 	compare.Report
-	Mirror shared.Mirror `json:"mirror"`
+	Mirror compare.MirrorCost `json:"mirror"`
 }
 
 // Run reads the sums of all replicas, and prints a table per pair, or forgets them.

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,23 +42,8 @@ const (
 //go:embed add.lua
 var source string
 
-// Mirror is what mirrored requests cost.
-type Mirror struct {
-	Made      float64 `json:"made"`
-	Skipped   float64 `json:"skipped"`
-	Generated float64 `json:"generated_tokens"`
-	Scored    float64 `json:"scored_tokens"`
-	USD       float64 `json:"usd"`
-}
-
-// Both is all that is known of a pair.
-type Both struct {
-	Incumbent, Candidate compare.Totals
-	Mirror               Mirror
-}
-
-// each calls f with each number and its field in Redis.
-func (b *Both) each(f func(name string, v *float64)) {
+// each calls f with each number of a pair and its field in Redis.
+func each(b *compare.Both, f func(name string, v *float64)) {
 	b.Incumbent.Each(func(name string, v *float64) { f("i|"+name, v) })
 	b.Candidate.Each(func(name string, v *float64) { f("c|"+name, v) })
 	m := &b.Mirror
@@ -68,13 +52,6 @@ func (b *Both) each(f func(name string, v *float64)) {
 	f("m|generated", &m.Generated)
 	f("m|scored", &m.Scored)
 	f("m|usd", &m.USD)
-}
-
-func (b *Both) side(s compare.Side) *compare.Totals {
-	if s == compare.Candidate {
-		return &b.Candidate
-	}
-	return &b.Incumbent
 }
 
 // batch is on its way to Redis.
@@ -100,8 +77,7 @@ type Store struct {
 	lost   prometheus.Counter
 	away   bool // the last flush failed; of Run's goroutine
 
-	mu   sync.Mutex
-	sums map[compare.Pair]*Both // not in a batch
+	compare.Memory // not in a batch
 
 	writing sync.Mutex
 	batches map[compare.Pair]*batch // of the holder of writing
@@ -114,70 +90,17 @@ func New(o Options) *Store {
 	add := script.New(source)
 	s := &Store{
 		client: o.Client, logger: o.Logger, runner: script.NewRunner(o.Client, add), add: add,
-		sums: map[compare.Pair]*Both{}, batches: map[compare.Pair]*batch{},
+		batches: map[compare.Pair]*batch{},
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_comparisons_lost_total",
 			Help: "Numbers of comparisons of targets that were dropped: there are too many pairs of targets, or Redis did not take them for 30 minutes.",
 		}),
 	}
+	s.Max, s.Lost = MaxPairs, s.lost.Inc
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.lost)
 	}
 	return s
-}
-
-// note changes the sums of a pair, if there are not too many pairs.
-func (s *Store) note(p compare.Pair, f func(*Both)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.sums[p]
-	if b == nil {
-		if len(s.sums) >= MaxPairs {
-			s.lost.Inc()
-			return
-		}
-		b = &Both{}
-		s.sums[compare.Pair{Route: strings.Clone(p.Route), Incumbent: strings.Clone(p.Incumbent), Candidate: strings.Clone(p.Candidate)}] = b
-	}
-	f(b)
-}
-
-// AddAnswer implements [compare.Recorder]. A bad number is dropped with its answer.
-func (s *Store) AddAnswer(p compare.Pair, a compare.Answer) {
-	s.note(p, func(b *Both) { _ = b.side(a.Side).Add(a) })
-}
-
-// AddFailure implements [compare.Recorder].
-func (s *Store) AddFailure(p compare.Pair, side compare.Side) {
-	s.note(p, func(b *Both) { b.side(side).AddFailure() })
-}
-
-// AddDraft implements [compare.Recorder].
-func (s *Store) AddDraft(p compare.Pair, side compare.Side, good bool) {
-	s.note(p, func(b *Both) { b.side(side).AddDraft(good) })
-}
-
-// AddOpinion implements [compare.Recorder].
-func (s *Store) AddOpinion(p compare.Pair, side compare.Side, good bool) {
-	s.note(p, func(b *Both) { b.side(side).AddOpinion(good) })
-}
-
-// AddMirror implements [compare.Recorder]. Negative numbers and a cost that is no number are dropped.
-func (s *Store) AddMirror(p compare.Pair, generated, scored int, usd float64, skipped string) {
-	if generated < 0 || scored < 0 || !(usd >= 0 && usd < 1e12) {
-		return
-	}
-	s.note(p, func(b *Both) {
-		m := &b.Mirror
-		if skipped != "" {
-			m.Skipped++
-		} else {
-			m.Made++
-		}
-		m.Generated += float64(generated)
-		m.Scored += float64(scored)
-		m.USD += usd
-	})
 }
 
 // Run writes every few seconds until ctx ends, and once more then. It returns nil.
@@ -236,32 +159,30 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// take makes batches of the sums of pairs that have none on its way. s.writing is held.
+// take makes batches of the sums of pairs that have none on its way, and keeps the others. s.writing is held.
 func (s *Store) take() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for p, sums := range s.sums {
+	for p, sums := range s.Take() {
 		if s.batches[p] != nil || len(s.batches) >= MaxPairs {
+			s.Merge(p, sums)
 			continue
 		}
 		b := &batch{id: rand.Text(), since: time.Now()}
-		sums.each(func(name string, v *float64) {
+		each(sums, func(name string, v *float64) {
 			if *v != 0 {
 				b.args = append(b.args, name, strconv.FormatFloat(*v, 'g', 17, 64))
 			}
 		})
 		s.batches[p] = b
-		delete(s.sums, p)
 	}
 }
 
 // Read returns the pairs of a route, or of all where it is "". What is not a number of this package is an error.
-func (s *Store) Read(ctx context.Context, route string) (map[compare.Pair]*Both, error) {
+func (s *Store) Read(ctx context.Context, route string) (map[compare.Pair]*compare.Both, error) {
 	members, err := s.client.ZRange(ctx, keyPairs, 0, MaxPairs-1).Result()
 	if err != nil {
 		return nil, err
 	}
-	out := map[compare.Pair]*Both{}
+	out := map[compare.Pair]*compare.Both{}
 	for _, m := range members {
 		var p compare.Pair
 		if err := json.Unmarshal([]byte(m), &p); err != nil {
@@ -282,9 +203,9 @@ func (s *Store) Read(ctx context.Context, route string) (map[compare.Pair]*Both,
 }
 
 // parse reads the fields of a pair. Fields that it does not know are those of a newer version.
-func parse(fields map[string]string) (*Both, error) {
-	b, err := &Both{}, error(nil)
-	b.each(func(name string, v *float64) {
+func parse(fields map[string]string) (*compare.Both, error) {
+	b, err := &compare.Both{}, error(nil)
+	each(b, func(name string, v *float64) {
 		text, ok := fields[name]
 		if !ok || err != nil {
 			return

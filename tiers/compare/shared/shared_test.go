@@ -64,7 +64,7 @@ func TestReplicasAddUpAndALostReplyIsCountedOnce(t *testing.T) {
 		all, err := one.Read(ctx, "chat")
 		b := all[pair]
 		if err != nil || b == nil || b.Candidate.Answers != 2 || b.Candidate.USD.Sum != 0.5 || b.Incumbent.Opinions.Good != 2 ||
-			b.Incumbent.Failures != 1 || b.Mirror != (Mirror{Made: 2, Generated: 14, Scored: 16, USD: 1}) {
+			b.Incumbent.Failures != 1 || b.Mirror != (compare.MirrorCost{Made: 2, Generated: 14, Scored: 16, USD: 1}) {
 			t.Fatalf("%v: %+v", err, b)
 		}
 		if err := one.Reset(ctx, pair); err != nil {
@@ -101,7 +101,7 @@ func FuzzFieldsOfRedis(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b.each(func(name string, v *float64) {
+		each(b, func(name string, v *float64) {
 			if !(*v >= 0) {
 				t.Errorf("%s is %v", name, *v)
 			}
