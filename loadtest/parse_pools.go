@@ -37,6 +37,29 @@ func (r *reading) target(p yamlfile.Value, c *Case) {
 	readPool(p, &c.Target)
 }
 
+// rival lays the target that is compared over a case's; none takes it away.
+func (r *reading) rival(p yamlfile.Value, c *Case) {
+	if !p.IsSet() {
+		return
+	}
+	if p.IsScalar() {
+		if word, _ := p.Scalar("none"); word != "none" {
+			p.Fail("want fields (name: value) or none")
+		}
+		c.Rival = nil
+		return
+	}
+	rival := Rival{Pool: freshPool("rival")}
+	if c.Rival != nil {
+		rival = *c.Rival
+	}
+	b := p.Fields()
+	b.At("canary").Number(&rival.Canary, 0, 1)
+	b.At("mirror").Number(&rival.Mirror, 0, 1)
+	poolFields(b, &rival.Pool)
+	c.Rival = &rival
+}
+
 func freshPool(model string) Pool {
 	return Pool{Model: model, Count: 1, Policy: "fcfs", Metrics: "v1", Restart: time.Minute}
 }
@@ -46,7 +69,11 @@ func readPool(p yamlfile.Value, to *Pool) {
 	if !p.IsSet() {
 		return
 	}
-	b := p.Fields()
+	poolFields(p.Fields(), to)
+}
+
+// poolFields reads a pool from fields of which others were read before.
+func poolFields(b *yamlfile.Fields, to *Pool) {
 	profile := b.At("profile")
 	readID(profile, &to.Profile)
 	if b.Opened() && to.Profile == "" && !profile.IsSet() {

@@ -48,7 +48,7 @@ func (r *replica) exchange() time.Duration {
 // replica reads a backend for all; the others read it themselves while they hear
 // nothing of it.
 func (r *replica) watch() {
-	for _, name := range []string{"draft", "target"} {
+	for _, name := range poolNames {
 		p := r.pools[name]
 		if p == nil {
 			continue

@@ -54,23 +54,31 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.pools[name] = own; name == "draft" {
+		switch r.pools[name] = own; name {
+		case "draft":
 			r.route.Draft = own
-		} else {
+		case "target":
 			r.route.Target = own
 		}
+	}
+	if rival := r.pools[rivalPool]; rival != nil {
+		r.compares(rival)
 	}
 	var err error
 	r.cascade, err = tiers.New(tiers.Options{
 		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
 		Random:       func(string, inflight.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen,
+		Compare:   &l.compared,
 		ScoreMaps: l.refits.scoreMap, AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
 		ContextWindow: func(_ context.Context, url, _ string, _ *credentials.Credentials) (int, error) {
 			return l.fleet.Backend(url).Context(), nil
 		},
 	})
 	if err != nil {
+		return nil, err
+	}
+	if r.route, err = r.cascade.Route(route); err != nil {
 		return nil, err
 	}
 	o := pipeline.Options{
@@ -148,8 +156,8 @@ func (l *lab) card(pool string) *probe.Capabilities {
 func (l *lab) prices() (p economy.Prices) {
 	if draft := l.pools["draft"]; draft != nil {
 		p.DraftPrefill, p.DraftDecode = draft.Prices()
-		p.TargetPrefill, p.TargetDecode = l.pools["target"].Prices()
 	}
+	p.TargetPrefill, p.TargetDecode = l.pools["target"].Prices()
 	return p
 }
 

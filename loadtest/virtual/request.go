@@ -57,6 +57,7 @@ func (l *lab) send(q *loadtest.Request) string {
 	_ = l.clock.Sleep(ctx, hop) // on the way to the gateway; who leaves meanwhile is told next
 	r.era = l.era
 	own, tier := to.routeOf(r)
+	own = variantOf(own, q.Tenant, r.body)
 	err := to.pipeline.Answer(ctx, pipeline.Request{
 		Metadata: &pipeline.Metadata{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},

@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -35,6 +36,9 @@ const (
 	route = "lab"
 )
 
+// poolNames are the pools that a run may have.
+var poolNames = []string{"draft", "target", rivalPool}
+
 // lab is one run.
 type lab struct {
 	clock       *eventloop.Loop
@@ -46,6 +50,8 @@ type lab struct {
 	policy      choose.Policy // of a case whose route.policy is the lab's own; else nil
 	prompts     *prompts
 	judge       *quality.Judge
+	rival       *quality.Judge // of the target that is compared; nil without one
+	compared    compare.Memory // how targets compare
 	recorder    *loadtest.Recorder
 	fleet       *engines.Fleet
 	pools       map[string]*engines.Pool
@@ -101,7 +107,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
 	}
 	l.fleet = engines.New(engines.Options{
-		Loop: l.clock, Seed: seed, Score: l.judge.Choices,
+		Loop: l.clock, Seed: seed, Score: l.score,
 		Find: func(r *openai.Request) *engines.Request { return &l.requests[r].Request },
 	})
 	if err := l.addPools(); err != nil {
@@ -127,6 +133,12 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 func (l *lab) addPools() (err error) {
 	if l.pools["target"], err = l.fleet.Add("target", &l.spec.Target, 0); err != nil {
 		return err
+	}
+	if r := l.spec.Rival; r != nil && err == nil {
+		l.rival = quality.OfRival(l.seed, r)
+		if l.pools[rivalPool], err = l.fleet.Add(rivalPool, &r.Pool, r.Divergence); err != nil {
+			return err
+		}
 	}
 	if l.spec.Draft != nil {
 		l.pools["draft"], err = l.fleet.Add("draft", l.spec.Draft, l.spec.Draft.Divergence)
@@ -172,7 +184,7 @@ func (l *lab) begin() {
 
 // each does something for each pool that there is.
 func (l *lab) each(do func(*engines.Pool)) {
-	for _, name := range []string{"draft", "target"} {
+	for _, name := range poolNames {
 		if p := l.pools[name]; p != nil {
 			do(p)
 		}

@@ -20,6 +20,8 @@ func (a *attempt) prepare() error {
 			a.form = plain
 		}
 		return a.generate(c.Terms, c.Request, nil, nil, c.Request.Limit())
+	case *engine.Answer:
+		return a.generate(c.Terms, c.Request, nil, nil, c.Request.Limit())
 	case *engine.Draft:
 		a.form = judged
 		a.drafts(c.Request)
@@ -126,6 +128,8 @@ func (a *attempt) finish() {
 	switch c := a.call.(type) {
 	case *engine.Relay:
 		*c.Into = a.whole(tok.Decode(a.ids, true))
+	case *engine.Answer:
+		*c.Into = openai.DraftAnswer{Choices: 1, Plain: true, Text: []byte(tok.Decode(a.ids, true)), IDs: a.ids, Finish: a.writer.Finish(), Usage: a.used()}
 	case *engine.FirstBlock:
 		*c.Into = a.block()
 	case *engine.NextBlock:
@@ -165,7 +169,7 @@ func (a *attempt) block() engine.Block {
 func (a *attempt) scores(q *openai.ScoreQuestion) openai.Scores {
 	f := a.backend.fleet
 	out := openai.Scores{Tokens: make([]openai.Scored, 0, len(q.Draft)), Cached: a.seq.Cached}
-	for _, c := range f.Score(q.Prompt, q.Draft) {
+	for _, c := range f.Score(a.backend.pool, q.Prompt, q.Draft) {
 		out.Tokens = append(out.Tokens, openai.Scored{
 			Logprob: float64(c.Logprob), TopID: c.ID, Top: float64(c.Top), Tops: c.Tops, Alike: c.Alike,
 		})
