@@ -37,8 +37,8 @@ func (r *reading) target(p yamlfile.Value, c *Case) {
 	readPool(p, &c.Target)
 }
 
-// rival lays the target that is compared over a case's; none takes it away.
-func (r *reading) rival(p yamlfile.Value, c *Case) {
+// candidate lays the target that is compared over a case's; none takes it away.
+func (r *reading) candidate(p yamlfile.Value, c *Case) {
 	if !p.IsSet() {
 		return
 	}
@@ -46,18 +46,18 @@ func (r *reading) rival(p yamlfile.Value, c *Case) {
 		if word, _ := p.Scalar("none"); word != "none" {
 			p.Fail("want fields (name: value) or none")
 		}
-		c.Rival = nil
+		c.Candidate = nil
 		return
 	}
-	rival := Rival{Pool: freshPool("rival")}
-	if c.Rival != nil {
-		rival = *c.Rival
+	candidate := Candidate{Pool: freshPool("candidate")}
+	if c.Candidate != nil {
+		candidate = *c.Candidate
 	}
 	b := p.Fields()
-	b.At("canary").Number(&rival.Canary, 0, 1)
-	b.At("mirror").Number(&rival.Mirror, 0, 1)
-	poolFields(b, &rival.Pool)
-	c.Rival = &rival
+	b.At("canary").Number(&candidate.Canary, 0, 1)
+	b.At("mirror").Number(&candidate.Mirror, 0, 1)
+	poolFields(b, &candidate.Pool)
+	c.Candidate = &candidate
 }
 
 func freshPool(model string) Pool {

@@ -37,8 +37,8 @@ func NewJudge(seed uint64, c *loadtest.Case) *Judge {
 	return j
 }
 
-// OfRival returns the judge whose target is the one that is compared with it.
-func OfRival(seed uint64, r *loadtest.Rival) *Judge {
+// OfCandidate returns the judge whose target is the one that is compared with it.
+func OfCandidate(seed uint64, r *loadtest.Candidate) *Judge {
 	return &Judge{tok: vllmsim.DefaultTokenizer(), target: voice{r.Model, vllmsim.NewDraft(seed, r.Divergence, r.Blind)}}
 }
 

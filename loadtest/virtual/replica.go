@@ -61,8 +61,8 @@ func (l *lab) newReplica(index int) (*replica, error) {
 			r.route.Target = own
 		}
 	}
-	if rival := r.pools[rivalPool]; rival != nil {
-		r.compares(rival)
+	if candidate := r.pools[candidatePool]; candidate != nil {
+		r.compares(candidate)
 	}
 	var err error
 	r.cascade, err = tiers.New(tiers.Options{

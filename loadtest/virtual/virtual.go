@@ -37,7 +37,7 @@ const (
 )
 
 // poolNames are the pools that a run may have.
-var poolNames = []string{"draft", "target", rivalPool}
+var poolNames = []string{"draft", "target", candidatePool}
 
 // lab is one run.
 type lab struct {
@@ -50,7 +50,7 @@ type lab struct {
 	policy      choose.Policy // of a case whose route.policy is the lab's own; else nil
 	prompts     *prompts
 	judge       *quality.Judge
-	rival       *quality.Judge // of the target that is compared; nil without one
+	candidate   *quality.Judge // of the target that is compared; nil without one
 	compared    compare.Memory // how targets compare
 	recorder    *loadtest.Recorder
 	fleet       *engines.Fleet
@@ -134,9 +134,9 @@ func (l *lab) addPools() (err error) {
 	if l.pools["target"], err = l.fleet.Add("target", &l.spec.Target, 0); err != nil {
 		return err
 	}
-	if r := l.spec.Rival; r != nil && err == nil {
-		l.rival = quality.OfRival(l.seed, r)
-		if l.pools[rivalPool], err = l.fleet.Add(rivalPool, &r.Pool, r.Divergence); err != nil {
+	if r := l.spec.Candidate; r != nil && err == nil {
+		l.candidate = quality.OfCandidate(l.seed, r)
+		if l.pools[candidatePool], err = l.fleet.Add(candidatePool, &r.Pool, r.Divergence); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func NewReport(p Pair, incumbent, candidate *Totals) Report {
 		meanRow("usd_per_answer", a.USD, b.USD),
 	}
 	if b.Mirrored > 0 {
-		rows = append(rows, meanRow("mirrored_total", a.Total, b.MirroredTotal))
+		rows = append(rows, meanRow("mirrored_total", a.Total.plus(a.MirroredTotal), b.MirroredTotal))
 	}
 	return Report{
 		Pair:     p,

@@ -23,9 +23,9 @@ const (
 	skippedFailed    = "failed"     // the mirror did not answer
 )
 
-// startOpinion asks the target in force in the background about an answer that a target wrote.
+// startOpinion asks the target in force in the background about an answer that a target wrote, or carried on.
 func (t *Trial) startOpinion(d *Done) {
-	if !t.asks || writerOf(d.Outcome) != plan.Target {
+	if !t.asks || writerOf(d.Outcome) == plan.Draft {
 		return
 	}
 	result := t.unfit(t.setup.Incumbent)

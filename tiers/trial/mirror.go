@@ -8,6 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -19,14 +20,12 @@ func (t *Trial) startMirror(d *Done) {
 	if !t.mirrors {
 		return
 	}
-	m := &mirrored{Trial: t, Mirror: t.setup.Mirror}
-	writer := writerOf(d.Outcome)
-	m.incumbent = answerOf(d, d.Alone, t.request.Body.Stream)
-	if reason := m.mayRun(writer); reason != "" {
+	m := &mirrored{Trial: t, Mirror: t.setup.Mirror, writer: writerOf(d.Outcome), served: answerOf(d, d.Alone, t.request.Body.Stream)}
+	if reason := m.mayRun(); reason != "" {
 		m.finish(reason)
 		return
 	}
-	if !t.start(func(ctx context.Context) { m.finish(m.run(ctx, writer)) }) {
+	if !t.start(func(ctx context.Context) { m.finish(m.run(ctx)) }) {
 		m.finish(skippedBusy)
 	}
 }
@@ -35,15 +34,21 @@ func (t *Trial) startMirror(d *Done) {
 type mirrored struct {
 	*Trial
 	*Mirror
-	incumbent compare.Answer // by the target in force, if that wrote it alone
+	writer plan.Tier      // that wrote the whole answer, "" if both have a part in it
+	served compare.Answer // with the cost at the target alone
 
-	generated, prompt int // tokens of the mirror's answer, and of its prompt
-	own, other        int // tokens that were computed for opinions, by the target in force and by the mirror
+	cost mirrorCost
+}
+
+// mirrorCost is what one mirrored request cost.
+type mirrorCost struct {
+	generated, scored int // tokens
+	usd               float64
 }
 
 // mayRun returns why the request is not used, "" if it is.
-func (m *mirrored) mayRun(writer plan.Tier) string {
-	if writer == "" || !m.request.Body.SinglePlain {
+func (m *mirrored) mayRun() string {
+	if !m.request.Body.SinglePlain {
 		return skippedShape
 	}
 	if reason := m.unfit(m.setup.Incumbent); reason != "" {
@@ -53,26 +58,31 @@ func (m *mirrored) mayRun(writer plan.Tier) string {
 }
 
 // run compares both targets. It returns the result.
-func (m *mirrored) run(ctx context.Context, writer plan.Tier) string {
-	draft, ok := m.answer.draft(m.request.Body.IncludeStop)
+func (m *mirrored) run(ctx context.Context) string {
+	served, ok := m.answer.draft(m.request.Body.IncludeStop)
 	switch {
 	case !ok:
 		return skippedShape
-	case writer == plan.Draft:
-		return m.compareDraft(ctx, draft)
+	case m.writer == plan.Draft:
+		return m.compareDraft(ctx, served)
+	case m.writer == plan.Target:
+		m.trials.Recorder.AddAnswer(m.Pair, m.served)
+		return m.compareAnswers(ctx, served)
 	}
-	return m.compareAnswers(ctx, draft)
+	own, result := m.write(ctx, compare.Incumbent)
+	if result != made {
+		return result
+	}
+	return m.compareAnswers(ctx, own)
 }
 
 // compareDraft asks both targets about the draft that was served.
-func (m *mirrored) compareDraft(ctx context.Context, draft verify.Draft) string {
-	a := m.ask(ctx, m.setup.Incumbent, draft)
-	m.own += a.computed
+func (m *mirrored) compareDraft(ctx context.Context, served verify.Draft) string {
+	a := m.askOf(ctx, compare.Incumbent, served)
 	if !a.answered {
 		return skippedNoOpinion
 	}
-	b := m.ask(ctx, m.Pool, draft)
-	m.other += b.computed
+	b := m.askOf(ctx, compare.Candidate, served)
 	if !b.answered {
 		return skippedNoOpinion
 	}
@@ -82,29 +92,16 @@ func (m *mirrored) compareDraft(ctx context.Context, draft verify.Draft) string 
 }
 
 // compareAnswers has the mirror answer, too, and asks the target in force about both answers.
-func (m *mirrored) compareAnswers(ctx context.Context, draft verify.Draft) string {
-	whole, candidate, err := m.generate(ctx)
-	switch {
-	case isFull(err):
-		return skippedBusy
-	case err != nil:
-		m.trials.Recorder.AddAnswer(m.Pair, m.incumbent)
-		m.trials.Recorder.AddFailure(m.Pair, compare.Candidate)
-		return skippedFailed
+func (m *mirrored) compareAnswers(ctx context.Context, own verify.Draft) string {
+	theirs, result := m.write(ctx, compare.Candidate)
+	if result != made {
+		return result
 	}
-	m.trials.Recorder.AddAnswer(m.Pair, m.incumbent)
-	m.trials.Recorder.AddAnswer(m.Pair, candidate)
-	theirs, ok := questionOf(whole, m.request.Body.IncludeStop)
-	if !ok {
-		return skippedShape
-	}
-	a := m.ask(ctx, m.setup.Incumbent, draft)
-	m.own += a.computed
+	a := m.askOf(ctx, compare.Incumbent, own)
 	if !a.answered {
 		return skippedNoOpinion
 	}
-	b := m.ask(ctx, m.setup.Incumbent, theirs)
-	m.own += b.computed
+	b := m.askOf(ctx, compare.Incumbent, theirs)
 	if !b.answered {
 		return skippedNoOpinion
 	}
@@ -113,48 +110,78 @@ func (m *mirrored) compareAnswers(ctx context.Context, draft verify.Draft) strin
 	return made
 }
 
+// poolOf returns the pool of a side, and its prices of tokens; zero if unknown.
+func (m *mirrored) poolOf(s compare.Side) (inflight.Pool, economy.Prices) {
+	if s == compare.Incumbent {
+		return m.setup.Incumbent, m.request.TokenPrices()
+	}
+	if m.Prices == nil {
+		return m.Pool, economy.Prices{}
+	}
+	return m.Pool, m.Prices()
+}
+
+// askOf asks the pool of a side about an answer, and counts the cost.
+func (m *mirrored) askOf(ctx context.Context, s compare.Side, d verify.Draft) opinion {
+	p, prices := m.poolOf(s)
+	o := m.ask(ctx, p, d)
+	m.cost.scored += o.computed
+	m.cost.usd += float64(o.computed) * prices.TargetPrefill
+	return o
+}
+
+// write has a side's pool answer, and records the answer. The result is made, or why there is none.
+func (m *mirrored) write(ctx context.Context, s compare.Side) (verify.Draft, string) {
+	p, prices := m.poolOf(s)
+	began := m.trials.World.Now()
+	whole, err := m.generate(ctx, p)
+	switch {
+	case isFull(err):
+		return verify.Draft{}, skippedBusy
+	case err != nil:
+		m.trials.Recorder.AddFailure(m.Pair, s)
+		return verify.Draft{}, skippedFailed
+	}
+	u := whole.Usage
+	usd := float64(u.Prompt)*prices.TargetPrefill + float64(u.Completion)*prices.TargetDecode
+	m.cost.generated += u.Completion
+	m.cost.usd += usd
+	m.trials.Recorder.AddAnswer(m.Pair, compare.Answer{
+		Side: s, Mirrored: true, Total: m.trials.World.Now().Sub(began), Tokens: u.Completion, USD: usd,
+	})
+	d, ok := questionOf(whole, m.request.Body.IncludeStop)
+	if !ok {
+		return d, skippedShape
+	}
+	return d, made
+}
+
 // isFull reports whether the mirror had no capacity.
 func isFull(err error) bool {
+	if err == nil {
+		return false
+	}
 	tried, ok := errors.AsType[*dispatch.ExhaustedError](err)
 	return errors.Is(err, pool.ErrFull) || ok && tried.AllBusy
 }
 
-// generate has the mirror answer, at the lowest priority.
-func (m *mirrored) generate(ctx context.Context) (*openai.DraftAnswer, compare.Answer, error) {
+// generate has a pool answer, at the lowest priority.
+func (m *mirrored) generate(ctx context.Context, p inflight.Pool) (*openai.DraftAnswer, error) {
 	var whole openai.DraftAnswer
-	caller := m.caller(m.Pool)
-	o := caller.NewRequest(m.Pool, &engine.Answer{Terms: caller.Terms(m.Pool), Request: caller.Body, Into: &whole})
+	caller := m.caller(p)
+	o := caller.NewRequest(p, &engine.Answer{Terms: caller.Terms(p), Request: caller.Body, Into: &whole})
 	o.Ticket.NoWait, o.Demand.Whole = true, true
 	o.FirstByteTimeout = caller.Config.Timeouts.WholeAnswer(caller.FirstByteTimeout(caller.Config.Timeouts.TargetFirstToken), caller.Body)
-	began := m.trials.World.Now()
-	if _, err := caller.Do(ctx, o); err != nil {
-		return nil, compare.Answer{}, err
-	}
-	m.generated, m.prompt = whole.Usage.Completion, whole.Usage.Prompt
-	p := m.prices()
-	return &whole, compare.Answer{
-		Side: compare.Candidate, Mirrored: true, Total: m.trials.World.Now().Sub(began), Tokens: m.generated,
-		USD: float64(m.prompt)*p.TargetPrefill + float64(m.generated)*p.TargetDecode,
-	}, nil
-}
-
-// prices returns the prices of tokens at the mirror; zero if unknown.
-func (m *mirrored) prices() (p economy.Prices) {
-	if m.Prices != nil {
-		p = m.Prices()
-	}
-	return p
+	_, err := caller.Do(ctx, o)
+	return &whole, err
 }
 
 // finish records what the request cost, and the result.
 func (m *mirrored) finish(result string) {
-	p := m.prices()
-	usd := float64(m.prompt+m.other)*p.TargetPrefill + float64(m.generated)*p.TargetDecode +
-		float64(m.own)*m.request.TokenPrices().TargetPrefill
 	skipped := result
 	if result == made {
 		skipped = ""
 	}
-	m.trials.Recorder.AddMirror(m.Pair, m.generated, m.own+m.other, usd, skipped)
+	m.trials.Recorder.AddMirror(m.Pair, m.cost.generated, m.cost.scored, m.cost.usd, skipped)
 	m.count(kindMirror, result)
 }
