@@ -20,7 +20,7 @@ type missing struct {
 func newMissing(t testing.TB, padding int) *missing {
 	t.Helper()
 	body := strings.Replace(straightQuestion, "How many", "1000000 "+strings.Repeat("How many ", padding/9)+"How many", 1)
-	m := &missing{straight: straight{conn: startStraight(t, redistest.Start(t).Addr), request: straightRequest("", body)}}
+	m := &missing{straight: straight{conn: startStraight(t, redistest.Start(t).Addr, ""), request: straightRequest("", body)}}
 	at := bytes.Index(m.request, []byte("1000000"))
 	m.number = m.request[at : at+7]
 	for range 300 {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strconv"
@@ -41,10 +42,11 @@ const straightAnswer = `{"id":"chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516","objec
 	`"stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d",` +
 	`"usage":{"prompt_tokens":31,"total_tokens":41,"completion_tokens":10,"prompt_tokens_details":null},"prompt_logprobs":null}`
 
-// newStraight starts all three, without a Redis. The client has sent its first requests, which forbid to store the answers.
-func newStraight(t testing.TB) *straight {
+// newStraight starts all three, without a Redis, and with more lines of the configuration. The client has sent its first
+// requests, which forbid to store the answers.
+func newStraight(t testing.TB, more string) *straight {
 	t.Helper()
-	s := &straight{conn: startStraight(t, ""), request: straightRequest("Cache-Control: no-store\r\n", straightQuestion)}
+	s := &straight{conn: startStraight(t, "", more), request: straightRequest("Cache-Control: no-store\r\n", straightQuestion)}
 	for range 200 {
 		s.ask(t)
 	}
@@ -60,7 +62,7 @@ func straightRequest(field, body string) []byte {
 
 // startStraight starts the replica and the engine, and returns a connection to the replica. With an address, the replica has
 // that Redis.
-func startStraight(t testing.TB, redis string) net.Conn {
+func startStraight(t testing.TB, redis, more string) net.Conn {
 	t.Helper()
 	if redis != "" {
 		redis = "redis: {url: \"redis://" + redis + "\"}"
@@ -72,7 +74,8 @@ pools: {t: {model: t, backends: ["http://%s"]}}
 routes: [{model: m, target: t}]
 drain: {delay: 0s, grace: 1s}
 %s
-`, bareEngine(t), redis))
+%s
+`, bareEngine(t), redis, more))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +215,7 @@ func answerBarely(c net.Conn) {
 
 // BenchmarkStraight is a chat of 200 bytes through a whole replica that neither drafts nor stores answers.
 func BenchmarkStraight(b *testing.B) {
-	s := newStraight(b)
+	s := newStraight(b, "")
 	b.ReportAllocs()
 	for b.Loop() {
 		s.ask(b)
@@ -244,10 +247,47 @@ func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const requests = 2000
-	s := newStraight(t)
+	s := newStraight(t, "")
 	least := minAllocs(requests, func() { s.ask(t) })
 	t.Logf("%.1f allocations for a straight answer", least)
 	if least > maxStraightAllocs {
 		t.Errorf("a straight answer makes %.1f allocations, want at most %d", least, maxStraightAllocs)
+	}
+}
+
+// exportOf is an export to a collector that takes everything.
+func exportOf(t testing.TB, share string) string {
+	t.Helper()
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(collector.Close)
+	return fmt.Sprintf("export: {otlp_logs: %q, share: %s, content: full}", collector.URL, share)
+}
+
+// BenchmarkExport is BenchmarkStraight without an export, with one of no request, and with one of each request.
+func BenchmarkExport(b *testing.B) {
+	for _, c := range []struct{ name, share string }{{"none", ""}, {"share=0", "0"}, {"share=1", "1"}} {
+		b.Run(c.name, func(b *testing.B) {
+			more := ""
+			if c.share != "" {
+				more = exportOf(b, c.share)
+			}
+			s := newStraight(b, more)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.ask(b)
+			}
+		})
+	}
+}
+
+func TestARequestThatIsNotExportedAllocatesNothingForIt(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
+	const requests = 2000
+	none, off := newStraight(t, ""), newStraight(t, exportOf(t, "0"))
+	without, with := minAllocs(requests, func() { none.ask(t) }), minAllocs(requests, func() { off.ask(t) })
+	if with > without+0.5 {
+		t.Errorf("%.2f allocations with an export of no request, %.2f without an export", with, without)
 	}
 }
