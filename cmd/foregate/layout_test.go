@@ -32,7 +32,8 @@ var arrows = map[string][]string{
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
 	"gateway/conns":               {"gateway/peer", "internal/socket"},
 	"gateway/console":             {"internal/uplot"},
-	"gateway/contentlog":          {"gateway", "gateway/pipeline", "tiers/openai"},
+	"gateway/collector":           {},
+	"gateway/contentlog":          {"gateway", "gateway/collector", "gateway/pipeline", "tiers/openai"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/stores", "loadtest/vllmsim"},
 	"gateway/display":             {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":            {"gateway/peer"},
@@ -50,7 +51,7 @@ var arrows = map[string][]string{
 	"gateway/secrets":             {},
 	"gateway/settings":            {"breaker/machine", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":              {"cache", "gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
-	"gateway/tracing":             {"gateway", "tiers/dispatch", "tiers/receipt"},
+	"gateway/tracing":             {"gateway", "gateway/collector", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":              {},
 	"gateway/usage":               {"internal/redis/script"},
 	"gateway/certificates":        {},
@@ -151,7 +152,7 @@ var walls = map[string][]string{
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"loadtest/vllmsim", "tiers/kvevents"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
-	"go.opentelemetry.io":                  {"gateway/contentlog", "gateway/tracing"},
+	"go.opentelemetry.io":                  {"gateway/collector", "gateway/contentlog", "gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {}, // tests only
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only

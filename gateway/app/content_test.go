@@ -185,3 +185,52 @@ func TestACollectorThatIsAwayCostsRecordsAlone(t *testing.T) {
 		return strings.Contains(r.Metrics(t), `foregate_export_records_total{result="refused"} 1`)
 	})
 }
+
+// TestEveryAPIExportsTheSameRecord asks the same, which the cache answers from the second time on, and once without the cache.
+func TestEveryAPIExportsTheSameRecord(t *testing.T) {
+	c := newLogCollector(t)
+	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: full}")
+	var first string
+	for _, stream := range []bool{false, true} {
+		for path, body := range map[string]string{
+			chat:            asked,
+			"/v1/responses": `{"model":%q,"stream":%t,"store":false,"temperature":0,"max_output_tokens":6,"instructions":"Be brief.","input":"Why is the sky blue?"}`,
+			"/v1/messages":  `{"model":%q,"stream":%t,"temperature":0,"max_tokens":6,"system":"Be brief.","messages":[{"role":"user","content":"Why is the sky blue?"}]}`,
+		} {
+			for _, headers := range [][]string{{"Cache-Control", "no-store"}, nil} {
+				code, h, answer := apptest.Send(t, http.MethodPost, r.URL+path, fmt.Sprintf(body, "plain", stream), headers...)
+				if code != http.StatusOK {
+					t.Fatalf("%s: status %d: %s", path, code, answer)
+				}
+				rec := c.of(t, h.Get("X-Request-Id"))
+				var told []string
+				for _, key := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.usage.output_tokens"} {
+					told = append(told, about(rec.Attributes, key))
+				}
+				all := strings.Join(told, "\n")
+				if first == "" {
+					first = all
+				}
+				if all != first || !strings.Contains(all, "Why is the sky blue?") || told[4] == "" {
+					t.Errorf("%s, stream %t, %v:\n%s\nthe first:\n%s", path, stream, headers, all, first)
+				}
+			}
+		}
+	}
+}
+
+func TestARefusedRequestIsExportedWithItsError(t *testing.T) {
+	c := newLogCollector(t)
+	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: full}")
+	for path, body := range map[string]string{
+		chat:            `{"model":"plain","max_tokens":500000,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/messages":  `{"model":"plain","max_tokens":500000,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/responses": `{"model":"plain","store":false,"max_output_tokens":500000,"input":"hi"}`,
+	} {
+		code, h, answer := apptest.Send(t, http.MethodPost, r.URL+path, body)
+		rec := c.of(t, h.Get("X-Request-Id"))
+		if code != http.StatusBadRequest || about(rec.Attributes, "error.type") == "" || about(rec.Attributes, "gen_ai.output.messages") != "" {
+			t.Errorf("%s: status %d %s: %v", path, code, answer, rec.Attributes)
+		}
+	}
+}

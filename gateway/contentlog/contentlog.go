@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/log"
 	sdk "go.opentelemetry.io/otel/sdk/log"
-	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/collector"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -28,7 +26,6 @@ const (
 	batchSize       = 16                     // records in one message
 	batchDelay      = 500 * time.Millisecond // how long a record waits for others
 	sendTimeout     = 10 * time.Second       // for a message, with all tries
-	tryTimeout      = 5 * time.Second        // for one of them
 	lastSendTimeout = 2 * time.Second        // for the rest when the gateway stops
 )
 
@@ -60,11 +57,7 @@ var _ gateway.ContentLog = (*Log)(nil)
 // New makes a log. It connects only when it has something to send.
 func New(o Options) (*Log, error) {
 	ctx := context.Background()
-	about := []attribute.KeyValue{semconv.ServiceName("foregate")}
-	if o.Version != "" {
-		about = append(about, semconv.ServiceVersion(o.Version))
-	}
-	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(about...), resource.WithFromEnv())
+	res, err := collector.NewResource(o.Version)
 	if err != nil {
 		return nil, fmt.Errorf("contentlog: %w", err)
 	}
@@ -72,8 +65,8 @@ func New(o Options) (*Log, error) {
 		otlploghttp.WithEndpointURL(strings.TrimRight(o.URL, "/")+"/v1/logs"),
 		otlploghttp.WithHeaders(o.Headers), // ignore headers in the environment
 		otlploghttp.WithCompression(otlploghttp.GzipCompression),
-		otlploghttp.WithHTTPClient(newClient()),
-		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTimeout}),
+		otlploghttp.WithHTTPClient(collector.NewClient()),
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: collector.TryTimeout}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("contentlog: %w", err)
@@ -84,16 +77,6 @@ func New(o Options) (*Log, error) {
 	l.provider = sdk.NewLoggerProvider(sdk.WithResource(res), sdk.WithProcessor(batches))
 	l.logger = l.provider.Logger("github.com/foregate/foregate", log.WithInstrumentationVersion(o.Version), log.WithSchemaURL(semconv.SchemaURL))
 	return l, nil
-}
-
-// newClient makes the HTTP client for the collector. Redirects are not followed, because they would get the content and
-// the headers, too.
-func newClient() *http.Client {
-	return &http.Client{
-		Timeout:       tryTimeout,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // Begin implements [gateway.ContentLog].

@@ -11,15 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/collector"
 )
 
 const (
@@ -27,7 +26,6 @@ const (
 	batchSize       = 64                     // requests in one message
 	batchDelay      = 500 * time.Millisecond // how long a request waits for others
 	sendTimeout     = 10 * time.Second       // for a message, with all tries
-	tryTimeout      = 5 * time.Second        // for one of them
 	lastSendTimeout = 2 * time.Second        // for the rest when the gateway stops
 	maxState        = 512                    // bytes of a tracestate that is passed on: the minimum by the W3C
 	maxDetail       = 300                    // bytes of an error in the log
@@ -72,11 +70,7 @@ func New(o Options) (*Tracer, error) {
 		o.Model = func(string) string { return "" }
 	}
 	ctx := context.Background()
-	about := []attribute.KeyValue{semconv.ServiceName("foregate")}
-	if o.Version != "" {
-		about = append(about, semconv.ServiceVersion(o.Version))
-	}
-	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(about...), resource.WithFromEnv())
+	res, err := collector.NewResource(o.Version)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -84,8 +78,8 @@ func New(o Options) (*Tracer, error) {
 		otlptracehttp.WithEndpointURL(strings.TrimRight(o.URL, "/")+"/v1/traces"),
 		otlptracehttp.WithHeaders(o.Headers), // ignore headers in the environment
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
-		otlptracehttp.WithHTTPClient(newClient()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTimeout}),
+		otlptracehttp.WithHTTPClient(collector.NewClient()),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: collector.TryTimeout}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
@@ -98,16 +92,6 @@ func New(o Options) (*Tracer, error) {
 		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(presetIDs{}), sdk.WithSpanProcessor(&t.made),
 	).Tracer("github.com/foregate/foregate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return t, nil
-}
-
-// newClient makes the HTTP client for the collector. Redirects are not followed, because they would get the
-// headers, too.
-func newClient() *http.Client {
-	return &http.Client{
-		Timeout:       tryTimeout,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
 
 // Begin implements gateway.Tracer. The sender of a traceparent decides about recording; other requests are
