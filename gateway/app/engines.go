@@ -29,7 +29,7 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 	for _, def := range r.file.Routes {
 		if def.Draft != "" {
 			probed[def.Draft] = true
-			for _, name := range def.TargetPools() {
+			for _, name := range def.ComparedPools() {
 				probed[name] = true
 			}
 		}
@@ -121,7 +121,7 @@ func (a *App) engines() []gateway.EngineView {
 // drafts reports whether a route uses the pool for drafts.
 func (a *App) drafts(name string) bool {
 	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool {
-		return def.Draft != "" && (def.Draft == name || slices.Contains(def.TargetPools(), name))
+		return def.Draft != "" && (def.Draft == name || slices.Contains(def.ComparedPools(), name))
 	})
 }
 

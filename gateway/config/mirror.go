@@ -1,0 +1,58 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/foregate/foregate/internal/yamlfile"
+)
+
+// Mirror is a target pool that answers a share of a route's requests in the background, for comparison.
+type Mirror struct {
+	Pool  string  // "": none
+	Share float64 // of the route's requests, above 0 … 1
+}
+
+const minMirrorShare = 0.000_001
+
+// ComparedPools returns the names of the pools that answer as a target: the target pools, the one in force first, and the
+// mirror's.
+func (t Route) ComparedPools() []string {
+	names := t.TargetPools()
+	if t.Mirror.Pool != "" {
+		names = append(names, t.Mirror.Pool)
+	}
+	return names
+}
+
+func readMirror(b *yamlfile.Fields) Mirror {
+	var m Mirror
+	b.At("pool").Text(&m.Pool)
+	b.At("share").Number(&m.Share, minMirrorShare, 1)
+	b.Done()
+	return m
+}
+
+// checkMirror checks the mirror of a route, whose pool has no other use there.
+func (r reader) checkMirror(path string, f *File, t Route) {
+	if !r.Has(path) || !r.Sound(path) {
+		return
+	}
+	if !r.Has(path + ".share") {
+		r.Fail(path+".share", "missing; give the share of the route's requests, such as 0.02")
+	}
+	name := path + ".pool"
+	if !r.Has(name) {
+		r.Fail(name, "missing; name a pool (defined: %s)", poolNames(f))
+		return
+	}
+	r.checkPoolName(name, t.Mirror.Pool, f)
+	switch {
+	case !r.Sound(name):
+	case t.Mirror.Pool == t.Draft:
+		r.Fail(name, "is the draft as well; name another pool")
+	case slices.Contains(t.TargetPools(), t.Mirror.Pool):
+		r.Fail(name, "is a target of the route as well; name another pool")
+	case f.Pools[t.Mirror.Pool].PaidByToken():
+		r.Fail(name, "pool %s is paid by the token, as only fallbacks are; define a second pool without these prices", t.Mirror.Pool)
+	}
+}
