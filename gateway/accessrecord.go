@@ -37,8 +37,8 @@ type accessRecord struct {
 	route    string
 	variant  *tiers.Route // that answers, on a route with variants; nil on others, and for what is passed through
 	diverted string       // the target pool that would have answered, had it taken requests; "" for none
-	code     int  // 0: as written
-	bodyRead bool // the whole body was read
+	code     int          // 0: as written
+	bodyRead bool         // the whole body was read
 	out      *sink
 	api      clientapi.API // of its path; nil for OpenAI's completions and all paths that are forwarded
 	trace    *Trace        // nil where requests are not traced
