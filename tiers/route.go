@@ -92,7 +92,11 @@ func (rt *Route) Assign(conversation uint64) (chosen, diverted *Route) {
 // PassesOver reports whether rt, the incumbent, answers the conversations of a variant of it now: the variant's target has no
 // backend that is up, answers in time and has a closed breaker, and that of rt has one.
 func (rt *Route) PassesOver(variant *Route) bool {
-	return variant.Target.OptionalReadiness() != pool.Ready && rt.Target.Readiness() == pool.Ready
+	return passesOver(variant.Target.OptionalReadiness(), rt.Target.Readiness())
+}
+
+func passesOver(variant, incumbent pool.Readiness) bool {
+	return variant != pool.Ready && incumbent == pool.Ready
 }
 
 // rendezvous returns the score of a pool for a conversation, above 0. The largest score of some pools is of each with the
