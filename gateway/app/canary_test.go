@@ -29,10 +29,10 @@ const (
 type namedEngine struct {
 	*httptest.Server
 	name  string
-	broke atomic.Bool   // chats are answered with 500
-	held  atomic.Int64  // chats that wait for gate
-	asked atomic.Int64  // chats
-	gate  chan struct{} // nil: chats do not wait
+	broke atomic.Bool                   // every POST is answered with 500
+	held  atomic.Int64                  // requests that wait for gate
+	asked atomic.Int64                  // chats and embeddings
+	gate  atomic.Pointer[chan struct{}] // nil: requests do not wait
 }
 
 func startNamed(t *testing.T, name string) *namedEngine {
@@ -48,6 +48,10 @@ func (e *namedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/health" {
 		return
 	}
+	if r.Method == http.MethodPost && e.broke.Load() {
+		http.Error(w, `{"error":{"message":"broken"}}`, http.StatusInternalServerError)
+		return
+	}
 	if r.URL.Path != chat && r.URL.Path != embeddings {
 		http.NotFound(w, r)
 		return
@@ -56,13 +60,11 @@ func (e *namedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Stream bool }
 	raw, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(raw, &body)
-	if e.gate != nil {
+	if gate := e.gate.Load(); gate != nil {
 		e.held.Add(1)
-		<-e.gate
+		<-*gate
 	}
 	switch {
-	case e.broke.Load():
-		http.Error(w, `{"error":{"message":"broken"}}`, http.StatusInternalServerError)
 	case r.URL.Path == embeddings:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"object":"list","by":%q,"data":[],"usage":{"prompt_tokens":3,"total_tokens":3}}`, e.name)
@@ -295,7 +297,7 @@ func TestARequestDoesNotWaitForTheOtherTargetsAnswer(t *testing.T) {
 	w := startCanary(t, targets(50, 50), fmt.Sprintf("redis: {url: \"redis://%s/0\"}\n", redis.Addr))
 	body := turn(w.of(t, poolNew, 0), 1, `"temperature":0`)
 	gate := make(chan struct{})
-	w.new.gate = gate
+	w.new.gate.Store(&gate)
 	ended := make(chan string, 2)
 	for range cap(ended) { // they share one generation
 		go func() { ended <- answerer(t, w.Replica, body) }()
