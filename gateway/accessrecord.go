@@ -14,6 +14,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -34,8 +35,10 @@ type accessRecord struct {
 
 	client   string // X-Request-ID as the client sent it, "" where it sent none
 	route    string
-	code     int  // 0: as written
-	bodyRead bool // the whole body was read
+	variant  *tiers.Route // that answers, on a route with variants; nil on others, and for what is passed through
+	diverted string       // the target pool that would have answered, had it taken requests; "" for none
+	code     int          // 0: as written
+	bodyRead bool         // the whole body was read
 	out      *sink
 	api      clientapi.API // of its path; nil for OpenAI's completions and all paths that are forwarded
 	trace    *Trace        // nil where requests are not traced

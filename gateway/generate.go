@@ -125,11 +125,22 @@ func (g *Gateway) scan(kind openai.Kind, raw []byte, l *accessRecord, r *http.Re
 	}
 	l.route = body.Model
 	if len(route.Variants) > 0 {
-		route = route.For(tiers.Conversation(l.Caller.Tenant, body.Request))
+		route = g.assign(route, l, body.Request)
 	}
 	return pipeline.Request{
 		Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
 	}, nil
+}
+
+// assign returns the variant of a route that answers a request.
+func (g *Gateway) assign(route *tiers.Route, l *accessRecord, body *openai.Request) *tiers.Route {
+	chosen, diverted := route.Assign(tiers.Conversation(l.Caller.Tenant, body))
+	if diverted != nil {
+		l.diverted = diverted.Target.Name()
+		g.metrics.diverted.WithLabelValues(route.Model, l.diverted).Inc()
+	}
+	l.variant = chosen
+	return chosen
 }
 
 // forward passes an allowed path through to the target pool.
@@ -149,7 +160,8 @@ func (g *Gateway) forward(path string) handler {
 	}
 }
 
-// forwardBody passes a request that was read through to the target pool.
+// forwardBody passes a request that was read through to the target pool, on a route with variants that of the incumbent:
+// embeddings of two models cannot be mixed, and state that an engine keeps is in one pool.
 func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	route, err := g.routeFor(&l.Caller, env.Name)
 	if err != nil {

@@ -13,6 +13,7 @@ type metrics struct {
 	duration  *prometheus.HistogramVec
 	firstByte *prometheus.HistogramVec
 	shed      *prometheus.CounterVec
+	diverted  *prometheus.CounterVec
 	inFlight  prometheus.Gauge
 	panics    prometheus.Counter
 }
@@ -37,6 +38,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_shed_total", Help: "Requests shed with 503 because a pool had no capacity, by reason.",
 		}, []string{"priority", "pool", "reason"}),
+		diverted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_canary_diverted_total", Help: "Requests of routes with several targets that the first of them answered, because the pool of their conversation took none.",
+		}, []string{"route", "pool"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_requests_in_flight", Help: "Requests in flight.",
 		}),
@@ -45,7 +49,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.inFlight, m.panics)
+		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.diverted, m.inFlight, m.panics)
 	}
 	return m
 }

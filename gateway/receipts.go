@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -39,6 +40,8 @@ type keptReceipt struct {
 	code       int           // as in the access record
 	cache      cache.Result  // "" where it was not asked
 	problem    string        // code of the error, "" for none
+	target     string        // pool of the variant that answers; "" on routes without variants, and for what is passed through
+	diverted   string        // pool of the variant that was passed over; "" for none
 	rules      receiptSettings
 	prices     pricesJSON       // zero if the route's prices are not known
 	receipt    *receipt.Receipt // nil if the cascade was not called
@@ -81,6 +84,10 @@ func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 	}
 	if l.trace.recorded() {
 		f.trace = l.trace.ID
+	}
+	f.diverted = l.diverted
+	if l.variant != nil {
+		f.target = l.variant.Target.Name()
 	}
 	if l.Config != nil {
 		f.rules = settingsOf(l.Config)
@@ -144,7 +151,7 @@ func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 		return
 	}
 	f := receiptOf(l, took)
-	if rt, err := g.opts.Cascade.Route(l.route); err == nil && rt.Prices != nil {
+	if rt := g.answering(l); rt != nil && rt.Prices != nil {
 		p := rt.Prices()
 		f.prices = pricesJSON{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
 	}
@@ -153,6 +160,18 @@ func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 		logged := f // encode keeps it: a copy of the few that are logged
 		g.log.Info().RawJSON("receipt", logged.encode()).Msg("receipt")
 	}
+}
+
+// answering returns the route that a request was answered by, with its own variant; nil if it has been removed.
+func (g *Gateway) answering(l *accessRecord) *tiers.Route {
+	if l.variant != nil {
+		return l.variant
+	}
+	rt, err := g.opts.Cascade.Route(l.route)
+	if err != nil {
+		return nil
+	}
+	return rt
 }
 
 // receiptRoutes are the routes of the receipts.

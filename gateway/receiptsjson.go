@@ -27,6 +27,9 @@ type receiptJSON struct {
 	Error    string    `json:"error,omitempty"` // error code, as the client sees it
 	Trace    string    `json:"trace,omitempty"` // its id, if the trace is recorded
 
+	TargetPool   string `json:"target_pool,omitempty"`   // of the conversation, on routes with several targets
+	DivertedFrom string `json:"diverted_from,omitempty"` // target pool of the conversation, if it took no requests and target_pool answered
+
 	Tier       string `json:"tier,omitempty"`       // source of the answer: draft, target, mixed, fallback
 	Finish     string `json:"finish,omitempty"`     // finish_reason
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; empty if the cascade was not called
@@ -178,6 +181,7 @@ func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
+		TargetPool: f.target, DivertedFrom: f.diverted,
 		Tier: f.cached.tier, Finish: f.cached.finish, CacheSaved: finite(f.cached.usd),
 		Tokens: tokensJSON{Prompt: f.cached.prompt, Accepted: f.cached.accepted, Target: f.cached.target},
 	}

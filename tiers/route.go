@@ -81,6 +81,26 @@ func (rt *Route) For(conversation uint64) *Route {
 	return chosen
 }
 
+// Assign returns the route that answers a conversation: that of [Route.For]; or rt, the incumbent, if that
+// passes over the variant. diverted is then the variant that was passed over, otherwise nil.
+func (rt *Route) Assign(conversation uint64) (chosen, diverted *Route) {
+	chosen = rt.For(conversation)
+	if chosen != rt && rt.PassesOver(chosen) {
+		return rt, chosen
+	}
+	return chosen, nil
+}
+
+// PassesOver reports whether rt, the incumbent, answers the conversations of a variant of it now: the variant's target has no
+// backend that is up, answers in time and has a closed breaker, and that of rt has one.
+func (rt *Route) PassesOver(variant *Route) bool {
+	return passesOver(variant.Target.OptionalReadiness(), rt.Target.Readiness())
+}
+
+func passesOver(variant, incumbent pool.Readiness) bool {
+	return variant != pool.Ready && incumbent == pool.Ready
+}
+
 // rendezvous returns the score of a pool for a conversation, above 0. The largest score of some pools is of each with the
 // probability of its weight's share: -w/ln u.
 func rendezvous(conversation uint64, pool string, weight float64) float64 {

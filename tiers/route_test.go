@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 func canary(t *testing.T, weights ...float64) *Route {
@@ -46,6 +47,28 @@ func TestALargerWeightMovesConversationsOnlyToItsTarget(t *testing.T) {
 	}
 	if moved == 0 {
 		t.Error("no conversation moved")
+	}
+}
+
+func TestOnlyAReadyIncumbentAnswersForAVariantThatIsNot(t *testing.T) {
+	for _, variant := range []pool.Readiness{pool.Down, pool.Unknown, pool.Ready} {
+		for _, incumbent := range []pool.Readiness{pool.Down, pool.Unknown, pool.Ready} {
+			want := variant != pool.Ready && incumbent == pool.Ready
+			if got := passesOver(variant, incumbent); got != want {
+				t.Errorf("variant %d, incumbent %d: passed over is %v", variant, incumbent, got)
+			}
+		}
+	}
+}
+
+// TestAConversationIsAssignedAsLongAsNobodyIsKnownToBeAway has pools that have not answered yet.
+func TestAConversationIsAssignedAsLongAsNobodyIsKnownToBeAway(t *testing.T) {
+	rt, random := canary(t, 50, 50), rand.New(rand.NewPCG(5, 6))
+	for range 1000 {
+		h := random.Uint64()
+		if chosen, diverted := rt.Assign(h); chosen != rt.For(h) || diverted != nil {
+			t.Fatalf("conversation %x is assigned to %s", h, chosen.Target.Name())
+		}
 	}
 }
 

@@ -77,11 +77,14 @@ func economyWarnings(f *config.File) []string {
 			continue
 		}
 		p := configuredPrices(f, rt)
+		for _, v := range rt.Variants()[1:] { // whose prices are known; others are in unpriced
+			if p := configuredPrices(f, v); p.Complete() {
+				out = append(out, losingRoute(v, p)...)
+			}
+		}
 		switch {
 		case p.Complete():
-			if w := losingRequests(rt, p); w != "" {
-				out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
-			}
+			out = append(out, losingRoute(rt, p)...)
 		case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
 			free = append(free, rt)
 		default:
@@ -95,6 +98,14 @@ func economyWarnings(f *config.File) []string {
 		out = append(out, unpriced(f, learned)+": whether drafts pay is judged by the speeds that are learned, and not before they are")
 	}
 	return out
+}
+
+// losingRoute returns the warning about a route whose drafts cannot pay, none if they can.
+func losingRoute(rt config.Route, p economy.Prices) []string {
+	if w := losingRequests(rt, p); w != "" {
+		return []string{fmt.Sprintf("route %s: %s", rt.Model, w)}
+	}
+	return nil
 }
 
 // losingRequests names the requests for which a route's drafts cannot pay, "" if there are none.

@@ -94,16 +94,25 @@ func samePool(a, b config.Pool) bool {
 	return a.Model == b.Model && a.Discover == b.Discover && a.Engine == b.Engine && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS && a.PaidByToken() == b.PaidByToken()
 }
 
-// replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of its role on a
-// route.
+// replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of one that has
+// lost its role on a route.
 func (r *routing) replaces(was *routing, name string) bool {
-	hasBackends := func(old *pool.Pool) bool { return old != nil && len(old.Snapshot()) > 0 }
 	if hasBackends(was.pool(name)) {
 		return true
 	}
 	for model, rt := range r.routes {
-		before, known := was.routes[model]
-		if known && (slices.Contains(rt.TargetPools(), name) && hasBackends(was.pool(before.Target)) || rt.Draft == name && hasBackends(was.pool(before.Draft))) {
+		if before, known := was.routes[model]; known && was.succeeds(rolesOf(before), rolesOf(rt), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// succeeds reports whether a pool has a role that one of r's pools with backends had before, and has no longer.
+func (r *routing) succeeds(before, now [][]string, name string) bool {
+	for i, names := range now {
+		gone := func(old string) bool { return !slices.Contains(names, old) && hasBackends(r.pool(old)) }
+		if slices.Contains(names, name) && slices.ContainsFunc(before[i], gone) {
 			return true
 		}
 	}
@@ -173,8 +182,10 @@ func (r *routing) mirror(def config.Route) *tiers.Mirror {
 		return nil
 	}
 	as := def
-	as.Target = def.Mirror.Pool
-	return &tiers.Mirror{Pool: r.pool(as.Target), Serves: served(r.file, as).Target, Share: def.Mirror.Share, Prices: r.prices(as)}
+	as.Target, as.Targets = def.Mirror.Pool, nil
+	return &tiers.Mirror{
+		Pool: r.pool(as.Target), Serves: served(r.file, as).Target, Share: def.Mirror.Share, Prices: r.prices(as),
+	}
 }
 
 // tierRoute returns a route with the first of its targets.

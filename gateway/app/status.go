@@ -31,6 +31,7 @@ func (i inspector) Status() gateway.Status {
 		})
 	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
+	s.Targets = i.targetViews()
 	s.Fallbacks = i.fallbackViews()
 	s.Risk = i.risks.Guarantees()
 	s.Breakers = []gateway.BreakerView{}

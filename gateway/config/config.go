@@ -140,7 +140,7 @@ type Route struct {
 	SameTokenizer bool   // draft and target use the same token ids
 
 	Targets     []WeightedTarget // several target pools by weight, the one in force first; none: Target alone
-	Mirror      Mirror           // a pool that is compared in the background
+	Mirror      Mirror           // another pool that is compared with the target in the background
 	AllowFields []string         // additional fields that its clients may send, of fields.Allowable
 	Fallbacks   []Fallback       // hosted last resorts, in the order in which they are tried; at most 4
 }

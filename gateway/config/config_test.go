@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,8 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
 			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
-			{Model: "llama-3:large", Target: "llama-70b-h100", Mirror: Mirror{Pool: "llama-8b-a10g", Share: 0.02}, AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
+			{Model: "llama-3:mirrored", Target: "llama-70b-h100", Mirror: Mirror{"llama-8b-a10g", 0.02}},
+			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
 			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, Models: []string{"llama-3", "code-*"},
@@ -217,7 +219,8 @@ func checkPromises(t *testing.T, f *File) {
 	for _, r := range f.Routes {
 		_, target := f.Pools[r.Target]
 		_, draft := f.Pools[r.Draft]
-		if !target || (r.Draft != "" && !draft) || r.Model == "" || r.Draft == r.Target {
+		if !target || (r.Draft != "" && !draft) || r.Model == "" || r.Draft == r.Target ||
+			r.Mirror != (Mirror{}) && (f.Pools[r.Mirror.Pool].Model == "" || !(r.Mirror.Share > 0 && r.Mirror.Share <= 1) || r.Mirror.Pool == r.Draft || slices.Contains(r.TargetPools(), r.Mirror.Pool)) {
 			t.Errorf("accepted route %+v", r)
 		}
 	}

@@ -181,7 +181,7 @@ func readRoute(b *yamlfile.Fields) Route {
 	if len(t.Targets) > 0 && t.Target == "" {
 		t.Target = t.Targets[0].Pool
 	}
-	readMirror(&t.Mirror, b.At("mirror").Fields())
+	t.Mirror = readMirror(b.At("mirror").Fields())
 	b.At("same_tokenizer").Bool(&t.SameTokenizer)
 	b.At("allow_fields").Texts(&t.AllowFields)
 	for _, v := range b.At("fallbacks").Items() {

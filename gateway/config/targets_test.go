@@ -22,32 +22,6 @@ func TestTargetsThatCannotServeAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestAMirrorThatCannotServeIsRefusedWithItsLine(t *testing.T) {
-	for route, want := range map[string]string{
-		"mirror: {pool: b}":                       "f:7: routes[0].mirror.share: missing",
-		"mirror: {share: 0.1}":                    "f:7: routes[0].mirror.pool: missing",
-		"mirror: {pool: b, share: 0}":             "f:7: routes[0].mirror.share",
-		"mirror: {pool: b, share: 1.5}":           "f:7: routes[0].mirror.share",
-		"mirror: {pool: a, share: 0.1}":           "f:7: routes[0].mirror.pool: is a target of this route as well",
-		"mirror: {pool: c, share: 0.1}":           `f:7: routes[0].mirror.pool: pool "c" is not defined`,
-		"draft: b, mirror: {pool: b, share: 0.1}": "f:7: routes[0].mirror.pool: is the draft as well",
-		"mirror: {pool: paid, share: 0.1}":        "f:7: routes[0].mirror.pool: pool paid is paid by the token",
-		"mirror: {pool: b, share: 0.1, x: 1}":     "f:7: routes[0].mirror.x: unknown field",
-	} {
-		_, err := Parse("f", []byte(`pools:
-  a: {model: m, backends: ["http://127.0.0.1:1"]}
-  b: {model: n, backends: ["http://127.0.0.1:2"]}
-  paid: {model: n, backends: ["http://127.0.0.1:3"], usd_per_million_input: 1, usd_per_million_output: 1}
-tenants: [{id: t, keys_sha256: [0000000000000000000000000000000000000000000000000000000000000000]}]
-routes:
-  - {model: x, target: a, `+route+`}
-`))
-		if got := message(err); !strings.Contains(got, want) {
-			t.Errorf("%s: %s\nwant %s", route, got, want)
-		}
-	}
-}
-
 func TestThePoolsOfARouteThatDraftsOrComparesAreProbed(t *testing.T) {
 	two := []WeightedTarget{{"b", 1}, {"c", 1}}
 	for _, c := range []struct {

@@ -54,6 +54,7 @@ func Status(w io.Writer, s gateway.Status) {
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
 	printGuarantees(w, s.Risk, s.Drafts)
+	printTargets(w, s.Targets)
 	printFallbacks(w, s.Fallbacks)
 	printPools(w, s.Pools)
 }

@@ -43,6 +43,10 @@ func fullStatus() gateway.Status {
 			{Route: "llama-3", Pool: "hosted", When: []string{"unavailable", "shed"}, Spent: gateway.BudgetView{Limit: 20, Used: 3.2, Reserved: .05, Shared: true}},
 			{Route: "qwen", Pool: "hosted", When: []string{"unavailable"}, Spent: gateway.BudgetView{Limit: 1}},
 		},
+		Targets: []gateway.TargetsView{
+			{Route: "llama-3", Targets: []gateway.TargetView{{Pool: "large", Share: .95}, {Pool: "new", Share: .05, Diverted: true, UnavailableModes: []gateway.UnavailableView{{Name: "verify", Reason: "pool new: no prompt_logprobs"}}}}},
+			{Route: "qwen", Targets: []gateway.TargetView{{Pool: "large", Share: 1}}, Mirror: &gateway.TargetView{Pool: "new", Share: .02}},
+		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
 		Risk: []gateway.RiskSummary{
 			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Summary: risk.Advice{

@@ -255,7 +255,7 @@ export function mount(root, { live, ready }) {
     const said = troubled(status);
     if (said !== told) fill(top, troubles(status));
     told = said;
-    fill(routes, routeTable(status));
+    fill(routes, routeTable(status), targetTable(status));
     update();
   };
   const ends = [
@@ -279,6 +279,26 @@ export function mount(root, { live, ready }) {
     for (const end of ends) end();
     for (const c of charts) c.destroy();
   };
+}
+
+/** One row per target of routes that have several or a mirror. */
+function targetTable(status) {
+  const rows = (status.targets ?? []).flatMap((v) => [
+    ...v.targets.map((t) => targetRow(v.route, t, t.diverted ? 'takes no requests; the first target answers' : 'answers its conversations')),
+    ...(v.mirror ? [targetRow(v.route, v.mirror, 'mirror: answers in the background')] : []),
+  ]);
+  if (!rows.length) return null;
+  return h(
+    'section.block',
+    null,
+    h('h2', null, 'Targets'),
+    table('Targets of routes', [{ label: 'Route' }, { label: 'Pool' }, { label: 'Share', number: true }, { label: 'State' }], rows),
+  );
+}
+
+/** A target with its share. */
+function targetRow(route, target, state) {
+  return h('tr', null, h('th', { scope: 'row' }, route), h('td', null, target.pool), h('td.number', null, percent(target.share)), h('td', null, state));
 }
 
 /** One row per route: how it uses drafts. */

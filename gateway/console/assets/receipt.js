@@ -73,6 +73,7 @@ function head(r) {
     ['Total time', millis(r.ms.total)],
     ['Cost', usd(r.usd)],
   ];
+  if (r.target_pool) facts.push(['Target pool', r.diverted_from ? `${r.target_pool}, instead of ${r.diverted_from}` : r.target_pool]);
   if (r.client_request_id) facts.push(['X-Request-ID', r.client_request_id]);
   if (r.trace) facts.push(['Trace', r.trace]);
   return h('header.receipthead', null, h('h1', null, 'Receipt ', h('span.mono', null, r.id)), list(facts));

@@ -1,0 +1,244 @@
+package app_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// canaryLoad asks conversations in turn, and keeps who answered each of them.
+type canaryLoad struct {
+	stop     atomic.Bool
+	asked    atomic.Int64
+	answered [60][]string // by conversation, in order; each belongs to one worker
+	all      sync.WaitGroup
+}
+
+// startLoad begins to ask.
+func (w *canaryWorld) startLoad(t *testing.T) *canaryLoad {
+	t.Helper()
+	l := &canaryLoad{}
+	const workers = 6
+	for worker := range workers {
+		l.all.Go(func() {
+			for n := 0; !l.stop.Load(); n++ {
+				for c := worker; c < len(l.answered); c += workers {
+					l.answered[c] = append(l.answered[c], answerer(t, w.Replica, turn(c, n%3, fmt.Sprintf(`"stream":%t`, n%2 == 0))))
+					l.asked.Add(1)
+				}
+			}
+		})
+	}
+	l.more(t)
+	return l
+}
+
+// more waits until every conversation had another turn.
+func (l *canaryLoad) more(t *testing.T) {
+	t.Helper()
+	until := l.asked.Load() + 3*int64(len(l.answered))
+	apptest.Eventually(t, "conversations go on", func() bool { return l.asked.Load() >= until })
+}
+
+// end stops asking, and fails if a request was not answered.
+func (l *canaryLoad) end(t *testing.T) {
+	t.Helper()
+	l.stop.Store(true)
+	l.all.Wait()
+	for c, all := range l.answered {
+		if slices.Contains(all, "") {
+			t.Errorf("conversation %d was not answered each time: %q", c, all)
+		}
+	}
+	t.Logf("%d requests were answered", l.asked.Load())
+}
+
+func TestALargerWeightMovesConversationsOnlyToTheCanaryUnderLoad(t *testing.T) {
+	w := startCanary(t, targets(90, 10), "")
+	l := w.startLoad(t)
+	w.change(t, w.file(targets(50, 50)), "routes.chat: changed")
+	l.more(t)
+	l.end(t)
+	moved := 0
+	for c, all := range l.answered {
+		at := max(slices.Index(all, poolNew), 0)
+		if slices.Contains(all[at:], poolOld) && slices.Contains(all[at:], poolNew) {
+			t.Errorf("conversation %d went back: %q", c, all)
+		}
+		if all[0] == poolOld && all[len(all)-1] == poolNew {
+			moved++
+		}
+	}
+	if moved < 10 || moved > 40 { // of 60, 40 % are expected
+		t.Errorf("%d conversations moved", moved)
+	}
+}
+
+func TestACanaryThatIsRemovedOrPromotedUnderLoadLosesNoRequest(t *testing.T) {
+	for route, last := range map[string]string{"target: old": poolOld, "target: new": poolNew} {
+		w := startCanary(t, targets(50, 50), "")
+		l := w.startLoad(t)
+		w.change(t, w.file(route), "routes.chat: changed")
+		l.more(t)
+		l.end(t)
+		for c, all := range l.answered {
+			if got := all[len(all)-1]; got != last {
+				t.Errorf("%s: %s answers conversation %d", route, got, c)
+			}
+		}
+	}
+}
+
+func TestAWeightOfZeroIsRefusedAndTheOldWeightsStay(t *testing.T) {
+	w := startCanary(t, targets(50, 50), "")
+	fresh := w.of(t, poolNew, 0)
+	rotateFile(t, w.path, w.file(targets(100, 0)))
+	_, r := w.reload(t, "")
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "routes[0].targets[1].weight: out of range; want 0.001 …") || len(r.Changes) > 0 {
+		t.Errorf("the reload says %+v", r)
+	}
+	if got := answerer(t, w.Replica, turn(fresh, 1)); got != poolNew {
+		t.Errorf("%s answers a conversation of the canary", got)
+	}
+}
+
+// diverted is the count of requests that the incumbent answered for the canary.
+func diverted(t *testing.T, r *apptest.Replica) (n int) {
+	t.Helper()
+	_, _ = fmt.Sscanf(apptest.Lines(r.Metrics(t), `foregate_canary_diverted_total{`), `foregate_canary_diverted_total{pool="new",route="chat"} %d`, &n)
+	return n
+}
+
+// isDiverted reports whether the status shows that the canary takes no requests.
+func isDiverted(t *testing.T, r *apptest.Replica) bool {
+	t.Helper()
+	return slices.ContainsFunc(r.Status(t).Targets[0].Targets, func(v gateway.TargetView) bool { return v.Pool == poolNew && v.Diverted })
+}
+
+// shows fails if a diverted request cannot be told from others.
+func (w *canaryWorld) showsDiversion(t *testing.T, conversation int) {
+	t.Helper()
+	before := diverted(t, w.Replica)
+	_, head := apptest.Post(t, w.URL+chat, turn(conversation, 2))
+	var r struct {
+		TargetPool   string `json:"target_pool"`
+		DivertedFrom string `json:"diverted_from"`
+		Attempts     []struct{ Pool string }
+	}
+	w.Read(t, "/admin/receipts/"+head.Get("X-Request-Id"), &r)
+	if r.TargetPool != poolOld || r.DivertedFrom != poolNew || len(r.Attempts) != 1 || r.Attempts[0].Pool != poolOld {
+		t.Errorf("the receipt of a diverted request is %+v", r)
+	}
+	if got := diverted(t, w.Replica); got != before+1 {
+		t.Errorf("%d requests are counted as diverted, before there were %d", got, before)
+	}
+}
+
+// TestADeadCanaryIsNoOutage kills the engine of the canary, and starts it again at the same address.
+func TestADeadCanaryIsNoOutage(t *testing.T) {
+	w := startCanary(t, targets(50, 50), "")
+	fresh := w.of(t, poolNew, 0)
+	address := w.new.Listener.Addr().String()
+	w.new.CloseClientConnections()
+	w.new.Close()
+	failed, began := 0, time.Now()
+	apptest.Eventually(t, "the incumbent answers", func() bool {
+		got := answerer(t, w.Replica, turn(fresh, 1))
+		if got == "" {
+			failed++
+		}
+		return got == poolOld
+	})
+	t.Logf("%d requests failed in the %v before the dead canary was noticed", failed, time.Since(began))
+	for c := range 200 {
+		if got := answerer(t, w.Replica, turn(c, 1, fmt.Sprintf(`"stream":%t`, c%2 == 0))); got != poolOld {
+			t.Fatalf("%q answers conversation %d", got, c)
+		}
+	}
+	w.showsDiversion(t, fresh)
+	if !isDiverted(t, w.Replica) {
+		t.Error("the status does not show it")
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skipf("somebody else has %s now: %v", address, err)
+	}
+	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: w.new}}
+	again.Start()
+	t.Cleanup(again.Close)
+	apptest.Eventually(t, "the canary answers again", func() bool { return answerer(t, w.Replica, turn(fresh, 3)) == poolNew })
+}
+
+// TestACanaryThatFailsEachRequestIsPassedOver has the only backend of the canary answer with 500.
+func TestACanaryThatFailsEachRequestIsPassedOver(t *testing.T) {
+	w := startCanary(t, targets(50, 50), "")
+	fresh := w.of(t, poolNew, 0)
+	w.new.broke.Store(true)
+	failed := 0
+	apptest.Eventually(t, "the incumbent answers", func() bool {
+		got := answerer(t, w.Replica, turn(fresh, 1))
+		if got == "" {
+			failed++
+		}
+		return got == poolOld
+	})
+	t.Logf("%d requests failed before the breaker opened", failed)
+	w.showsDiversion(t, fresh)
+	w.new.broke.Store(false)
+	apptest.Within(t, 30*time.Second, "the canary answers again", func() bool { return answerer(t, w.Replica, turn(fresh, 3)) == poolNew })
+}
+
+// TestAFrozenCanaryIsPassedOver has the canary's process hang: it accepts connections and answers nothing.
+func TestAFrozenCanaryIsPassedOver(t *testing.T) {
+	old, frozen := startNamed(t, poolOld), vllmsim.Start(t, vllmsim.Options{Model: "new-model", Seed: simSeed, TimeScale: simScale})
+	r := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+drain: {delay: 0s, grace: 1s}
+pools:
+  old: {model: old-model, backends: [%q]}
+  new: {model: new-model, backends: [%q]}
+routes:
+  - {model: chat, targets: [{pool: old, weight: 50}, {pool: new, weight: 50}]}
+`, old.URL, frozen.URL()))
+	apptest.Eventually(t, "the canary takes requests", func() bool { return !isDiverted(t, r) && frozen.State().Requests["/metrics"] > 1 })
+	if err := frozen.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	apptest.Eventually(t, "the canary is passed over", func() bool { return isDiverted(t, r) })
+	t.Logf("a frozen canary is passed over after %v", time.Since(began))
+	for c := range 100 {
+		if got := answerer(t, r, turn(c, 0)); got != poolOld {
+			t.Fatalf("%q answers conversation %d", got, c)
+		}
+	}
+	if err := frozen.SetFault(vllmsim.Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, 30*time.Second, "the canary takes requests again", func() bool { return !isDiverted(t, r) })
+}
+
+// TestWithoutAnIncumbentACanaryKeepsItsConversations kills the engine of the incumbent: nobody is diverted to it.
+func TestWithoutAnIncumbentACanaryKeepsItsConversations(t *testing.T) {
+	w := startCanary(t, targets(50, 50), "")
+	fresh := w.of(t, poolNew, 0)
+	w.old.Close()
+	apptest.Eventually(t, "the replica is not ready", func() bool {
+		status, _ := apptest.Get(t, w.URL+"/readyz")
+		return status == http.StatusServiceUnavailable
+	})
+	if got := answerer(t, w.Replica, turn(fresh, 1)); got != poolNew {
+		t.Errorf("%q answers a conversation of the canary", got)
+	}
+}

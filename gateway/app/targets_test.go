@@ -1,0 +1,84 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// routed is a routing of the route m, whose pools each have a backend.
+func routed(t *testing.T, rt config.Route) *routing {
+	t.Helper()
+	rt.Model = "m"
+	r := &routing{routes: map[string]config.Route{"m": rt}, pools: map[string]*servedPool{}}
+	for _, name := range append(rt.ComparedPools(), rt.Draft) {
+		p, err := pool.New(pool.Options{Name: name, Model: "m", Backends: []string{"http://127.0.0.1:9"}, Pressure: pressure.DefaultConfig})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.pools[name] = &servedPool{Pool: p}
+	}
+	return r
+}
+
+func TestAPoolReplacesTheOneThatHadItsRole(t *testing.T) {
+	both := func(a, b string) config.Route {
+		return config.Route{Target: a, Targets: []config.WeightedTarget{{Pool: a, Weight: 1}, {Pool: b, Weight: 1}}, Draft: "d"}
+	}
+	mirrored := func(m string) config.Route {
+		return config.Route{Target: "a", Draft: "d", Mirror: config.Mirror{Pool: m, Share: 1}}
+	}
+	for name, c := range map[string]struct {
+		was, is config.Route
+		pool    string
+		want    bool
+	}{
+		"a canary beside the target":  {config.Route{Target: "a", Draft: "d"}, both("a", "b"), "b", false},
+		"a new target before the old": {config.Route{Target: "a", Draft: "d"}, both("b", "a"), "b", true},
+		"another canary":              {both("a", "b"), both("a", "c"), "c", true},
+		"another draft":               {config.Route{Target: "a", Draft: "d"}, config.Route{Target: "a", Draft: "e"}, "e", true},
+		"a mirror":                    {config.Route{Target: "a", Draft: "d"}, mirrored("b"), "b", false},
+		"another mirror":              {mirrored("b"), mirrored("c"), "c", true},
+	} {
+		if got := routed(t, c.is).replaces(routed(t, c.was), c.pool); got != c.want {
+			t.Errorf("%s: pool %s replaces one: %v", name, c.pool, got)
+		}
+	}
+}
+
+func TestPoolsThatCannotBeComparedAreWarnedOf(t *testing.T) {
+	const file = `listen: 127.0.0.1:0
+pools:
+  d: {model: d, backends: ["http://127.0.0.1:1"], usd_per_hour: 1, prefill_tokens_per_s: 10000, decode_tokens_per_s: 1000}
+  a: {model: m, backends: ["http://127.0.0.1:2"], usd_per_hour: 10, prefill_tokens_per_s: 10000, decode_tokens_per_s: 100}
+  b: {model: m, backends: ["http://127.0.0.1:3"]}
+  cheap: {model: n, backends: ["http://127.0.0.1:4"], usd_per_hour: 0.1, prefill_tokens_per_s: 100000, decode_tokens_per_s: 10000}
+routes:
+`
+	const unequal, shared = "pools.b has no usd_per_hour and other targets have one", "pools.b has the model and revision of another target"
+	for route, want := range map[string][]string{
+		"target: a": nil,
+		"targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]":           nil,
+		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {unequal, shared},
+		"target: a, mirror: {pool: b, share: 1}":                              {unequal},
+		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"drafts cannot pay"},
+	} {
+		f, err := config.Parse("f", []byte(file+"  - {model: x, "+route+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := warnings(f, nil)
+		if len(got) != len(want) {
+			t.Errorf("%s: %q", route, got)
+			continue
+		}
+		for i, w := range want {
+			if !strings.Contains(got[i], w) || !strings.HasPrefix(got[i], "route x: ") {
+				t.Errorf("%s: warning %q, want %q", route, got[i], w)
+			}
+		}
+	}
+}
