@@ -47,7 +47,9 @@ func TestAMirrorsPoolIsKnownLikeATargets(t *testing.T) {
 	if got := s.Targets; len(got) != 1 || got[0].Route != want.Route || len(got[0].Targets) != 1 || got[0].Targets[0].Pool != "large" || got[0].Mirror == nil || got[0].Mirror.Pool != want.Mirror.Pool || got[0].Mirror.Share != want.Mirror.Share {
 		t.Errorf("the status shows %+v", got)
 	}
-	if !slices.ContainsFunc(s.Pools, func(p gateway.PoolView) bool { return p.Pool == "next" && len(p.Backends) == 1 && p.Backends[0].State == "up" }) {
+	if !slices.ContainsFunc(s.Pools, func(p gateway.PoolView) bool {
+		return p.Pool == "next" && len(p.Backends) == 1 && p.Backends[0].State == "up"
+	}) {
 		t.Errorf("the status shows the pools %+v", s.Pools)
 	}
 	if !slices.ContainsFunc(s.Warnings, func(text string) bool {
