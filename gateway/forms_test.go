@@ -200,3 +200,15 @@ func TestAKeptAnswerServesEveryAPIInItsOwnFormAndNoOtherTenant(t *testing.T) {
 		soon(t, "the other tenant's answer is kept", func() bool { return int64(len(k.answers())) == calls })
 	}
 }
+
+func TestANameThatComesTwiceIsRefusedInEveryAPI(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
+	for path, body := range asked {
+		for _, more := range []string{`,"temperature":1}`, `,"metadata":{"user_id":"a","user_id":"b"}}`} {
+			r := b.to(t, path, "acme", strings.TrimSuffix(strings.ReplaceAll(body, "%", "x"), "}")+more)
+			if r.status != http.StatusBadRequest || !strings.Contains(r.body, "duplicate") {
+				t.Errorf("%s %s: %d %s", path, more, r.status, r.body)
+			}
+		}
+	}
+}

@@ -15,8 +15,9 @@ type encoder struct {
 	started bool
 	blocks  int    // that were begun
 	open    string // the type of the open block; "" for none
-	calls   []clientapi.CallPart
-	late    string // text after the first call: the block of the call must end first
+	calls   clientapi.Calls
+	late    clientapi.Part // text and reasoning after the first call: the blocks of the calls must end first
+	called  bool           // tools are called
 	refused bool
 	last    clientapi.Part // Finish, Stop, Usage and Extra so far
 }
@@ -25,7 +26,7 @@ var _ clientapi.Encoder = (*encoder)(nil)
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
-	e.model, e.calls = a.Model, a.Calls
+	e.model = a.Model
 	e.note(a)
 	dst = e.head(dst)
 	comma := ""
@@ -82,6 +83,7 @@ func (e *encoder) note(p *clientapi.Part) {
 	if len(p.Extra) > 0 {
 		e.last.Extra = append(json.RawMessage(nil), p.Extra...)
 	}
+	e.called = e.called || len(p.Calls) > 0
 	e.refused = e.refused || p.Refusal != ""
 }
 
@@ -95,7 +97,7 @@ func (e *encoder) reason(dst []byte) []byte {
 		why = "max_tokens"
 	case e.last.Stop != "":
 		why = "stop_sequence"
-	case len(e.calls) > 0:
+	case e.called:
 		why = "tool_use"
 	}
 	dst = append(dst, `"stop_reason":"`+why+`","stop_sequence":`...)

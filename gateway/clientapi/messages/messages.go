@@ -4,6 +4,7 @@ package messages
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -17,7 +18,11 @@ var _ clientapi.API = API{}
 // ErrorBody implements [clientapi.API].
 func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`+errorType(status)+`","message":`...)
-	dst = openai.AppendQuote(dst, e.Message)
+	message := e.Message
+	if e.Param != "" && !strings.Contains(message, e.Param) { // the API has no member for it
+		message += " (" + e.Param + ")"
+	}
+	dst = openai.AppendQuote(dst, message)
 	if e.Code != "" {
 		dst = openai.AppendQuote(append(dst, `,"code":`...), e.Code)
 	}
@@ -28,8 +33,6 @@ func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []by
 // errorType is the API's type of an error with an HTTP status.
 func errorType(status int) string {
 	switch status {
-	case http.StatusBadRequest:
-		return "invalid_request_error"
 	case http.StatusUnauthorized:
 		return "authentication_error"
 	case http.StatusForbidden:
@@ -44,6 +47,9 @@ func errorType(status int) string {
 		return "overloaded_error"
 	case http.StatusGatewayTimeout:
 		return "timeout_error"
+	}
+	if status < http.StatusInternalServerError {
+		return "invalid_request_error"
 	}
 	return "api_error"
 }

@@ -113,3 +113,18 @@ func FuzzTranslate(f *testing.F) {
 		}
 	})
 }
+
+func TestARefusalHasTheAPIsTypeAndNamesItsField(t *testing.T) {
+	for status, want := range map[int]string{
+		400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 405: "invalid_request_error",
+		408: "invalid_request_error", 411: "invalid_request_error", 413: "request_too_large", 415: "invalid_request_error", 421: "invalid_request_error",
+		429: "rate_limit_error", 431: "invalid_request_error", 500: "api_error", 502: "api_error", 503: "overloaded_error", 504: "timeout_error",
+	} {
+		for message, field := range map[string]string{"It is wrong.": " (max_tokens)", "max_tokens is wrong.": ""} {
+			got := string(API{}.ErrorBody(nil, status, openai.ErrorBody{Message: message, Param: "max_tokens"}, "r1"))
+			if body := `{"type":"error","error":{"type":"` + want + `","message":"` + message + field + `"},"request_id":"r1"}`; got != body {
+				t.Errorf("%d: %s, want %s", status, got, body)
+			}
+		}
+	}
+}

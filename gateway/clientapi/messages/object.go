@@ -21,32 +21,17 @@ func refuse(at, why string) error {
 	return &openai.RequestError{Status: http.StatusBadRequest, Message: message, Param: at, Code: "invalid_value"}
 }
 
-// readObject reads valid JSON. at is the object's own name; "" is the body.
+// readObject reads a part of a body that [openai.Peek] has read: it is valid JSON, without a name that comes twice. at is the
+// object's own name; "" is the body.
 func readObject(raw json.RawMessage, at string) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		if at == "" {
-			return nil, refuse("", "The body is not a JSON object.")
-		}
-		return nil, refuse(at, "is not an object.")
+	var o object
+	if json.Unmarshal(raw, &o) == nil && o != nil {
+		return o, nil
 	}
-	o := object{}
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return nil, refuse(at, "is not valid JSON.")
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, refuse(at, "is not valid JSON.")
-		}
-		if _, twice := o[name]; twice {
-			return nil, refuse(under(at, name), "is given twice.")
-		}
-		o[name] = value
+	if at == "" {
+		return nil, refuse("", "The body is not a JSON object.")
 	}
-	return o, nil
+	return nil, refuse(at, "is not an object.")
 }
 
 // under is the name of a member of the object at.

@@ -1,28 +1,31 @@
 package messages
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Part implements [clientapi.Encoder]. Blocks follow each other: the first call is written as it comes, and what belongs
-// behind it is kept until the end.
+// Part implements [clientapi.Encoder]. Blocks follow each other: a call ends when the next one begins. Text and reasoning that
+// come behind a call are kept until the end.
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.start(dst, p.Model)
 	e.note(p)
-	if len(e.calls) > 0 {
-		e.late += p.Text + p.Refusal
+	if e.calls.Any() {
+		e.late.Text += p.Text + p.Refusal
+		e.late.Reasoning += p.Reasoning
 	} else {
 		dst = e.text(dst, "thinking", p.Reasoning)
 		dst = e.text(dst, "text", p.Text+p.Refusal)
 	}
+	w := callWriter{e, dst}
 	for i := range p.Calls {
-		dst = e.call(dst, &p.Calls[i])
+		if err := e.calls.Add(&p.Calls[i], &w); err != nil {
+			return w.dst, err
+		}
 	}
-	return dst, nil
+	return w.dst, nil
 }
 
 // start appends the first event, once.
@@ -82,36 +85,31 @@ func (e *encoder) text(dst []byte, kind, s string) []byte {
 	return e.delta(dst, kind+"_delta", kind, s)
 }
 
-// call appends a part of the first call, and keeps those of the others.
-func (e *encoder) call(dst []byte, c *clientapi.CallPart) []byte {
-	i := slices.IndexFunc(e.calls, func(k clientapi.CallPart) bool { return k.Index == c.Index })
-	switch {
-	case i > 0:
-		e.calls[i].Arguments += c.Arguments
-		return dst
-	case i < 0:
-		e.calls = append(e.calls, *c)
-		if len(e.calls) > 1 {
-			return dst
-		}
-		dst = e.beginCall(dst, c)
-	}
-	return e.delta(dst, "input_json_delta", "partial_json", c.Arguments)
+// callWriter writes calls as blocks behind dst.
+type callWriter struct {
+	*encoder
+	dst []byte
 }
 
-// beginCall begins the block of a call.
-func (e *encoder) beginCall(dst []byte, c *clientapi.CallPart) []byte {
-	return e.begin(dst, "tool_use", append(appendCall(nil, c), `,"input":{}}`...))
+// BeginCall implements [clientapi.CallWriter].
+func (w *callWriter) BeginCall(c *clientapi.CallPart) {
+	w.dst = w.begin(w.dst, "tool_use", append(appendCall(nil, c), `,"input":{}}`...))
 }
+
+// MoreOfCall implements [clientapi.CallWriter].
+func (w *callWriter) MoreOfCall(arguments string) {
+	w.dst = w.delta(w.dst, "input_json_delta", "partial_json", arguments)
+}
+
+// EndCall implements [clientapi.CallWriter].
+func (w *callWriter) EndCall(*clientapi.CallPart) { w.dst = w.stop(w.dst) }
 
 // End implements [clientapi.Encoder].
 func (e *encoder) End(dst []byte) ([]byte, error) {
-	dst = e.start(dst, e.model)
-	for i := 1; i < len(e.calls); i++ {
-		dst = e.beginCall(dst, &e.calls[i])
-		dst = e.delta(dst, "input_json_delta", "partial_json", e.calls[i].Arguments)
-	}
-	dst = e.stop(e.text(dst, "text", e.late))
+	w := callWriter{e, e.start(dst, e.model)}
+	e.calls.End(&w)
+	dst = e.text(w.dst, "thinking", e.late.Reasoning)
+	dst = e.stop(e.text(dst, "text", e.late.Text))
 	dst = e.reason(append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...))
 	dst = e.extra(e.usage(append(dst, "},"...)))
 	return append(dst, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil

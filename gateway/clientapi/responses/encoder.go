@@ -10,15 +10,17 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// encoder writes one answer. Text goes out at once; calls, whose parts may interleave, are kept until the end, so
-// that items come one after the other.
+// encoder writes one answer. Items come one after the other: a call ends when the next one begins. Text and reasoning that
+// come behind a call are kept until the end.
 type encoder struct {
 	id    string
 	echo  object
 	seq   int
 	began bool
-	all   clientapi.Part // the answer so far
-	open  *item          // the item that the stream is in
+	all   clientapi.Part // the answer so far, without its text and calls
+	late  clientapi.Part // what comes behind a call
+	open  *item          // the item of text that the stream is in
+	calls clientapi.Calls
 	done  []map[string]any
 }
 
@@ -45,17 +47,20 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 // Part implements [clientapi.Encoder].
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.begin(dst, p)
-	dst = e.delta(dst, "reasoning_text", p.Reasoning)
-	dst = e.delta(dst, "output_text", p.Text)
-	dst = e.delta(dst, "refusal", p.Refusal)
-	for _, c := range p.Calls {
-		i := slices.IndexFunc(e.all.Calls, func(k clientapi.CallPart) bool { return k.Index == c.Index })
-		if i < 0 {
-			e.all.Calls = append(e.all.Calls, c)
-			continue
-		}
-		e.all.Calls[i].Arguments += c.Arguments
+	if e.calls.Any() {
+		e.late.Reasoning += p.Reasoning
+		e.late.Text += p.Text
+		e.late.Refusal += p.Refusal
+	} else {
+		dst = e.texts(dst, p)
 	}
+	w := callWriter{e, dst, "completed"}
+	for i := range p.Calls {
+		if err := e.calls.Add(&p.Calls[i], &w); err != nil {
+			return w.dst, err
+		}
+	}
+	dst = w.dst
 	if p.Finish != "" {
 		e.all.Finish = p.Finish
 	}
@@ -67,6 +72,55 @@ func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 		e.all.Extra = slices.Clone(p.Extra)
 	}
 	return dst, nil
+}
+
+// texts appends what a part says in text.
+func (e *encoder) texts(dst []byte, p *clientapi.Part) []byte {
+	dst = e.delta(dst, "reasoning_text", p.Reasoning)
+	dst = e.delta(dst, "output_text", p.Text)
+	return e.delta(dst, "refusal", p.Refusal)
+}
+
+// callWriter writes calls as items behind dst.
+type callWriter struct {
+	*encoder
+	dst    []byte
+	status string // of an item that ends
+}
+
+// BeginCall implements [clientapi.CallWriter].
+func (w *callWriter) BeginCall(c *clientapi.CallPart) {
+	w.dst = w.close(w.dst, "completed")
+	w.dst = w.event(w.dst, "response.output_item.added", map[string]any{"output_index": len(w.done), "item": w.item(c, "in_progress")})
+}
+
+// item is the item of a call.
+func (w *callWriter) item(c *clientapi.CallPart, status string) map[string]any {
+	arguments := c.Arguments
+	if status == "in_progress" {
+		arguments = ""
+	}
+	return map[string]any{"type": "function_call", "id": w.itemID(), "call_id": c.ID, "name": c.Name, "arguments": arguments, "status": status}
+}
+
+// itemID is the id of the item that is written.
+func (w *callWriter) itemID() string { return fmt.Sprintf("fc_%s_%d", w.id, len(w.done)) }
+
+// MoreOfCall implements [clientapi.CallWriter].
+func (w *callWriter) MoreOfCall(arguments string) {
+	w.dst = w.event(w.dst, "response.function_call_arguments.delta", map[string]any{
+		"item_id": w.itemID(), "output_index": len(w.done), "delta": arguments,
+	})
+}
+
+// EndCall implements [clientapi.CallWriter].
+func (w *callWriter) EndCall(c *clientapi.CallPart) {
+	w.dst = w.event(w.dst, "response.function_call_arguments.done", map[string]any{
+		"item_id": w.itemID(), "output_index": len(w.done), "arguments": c.Arguments, "name": c.Name,
+	})
+	o := w.item(c, w.status)
+	w.dst = w.event(w.dst, "response.output_item.done", map[string]any{"output_index": len(w.done), "item": o})
+	w.done = append(w.done, o)
 }
 
 func (e *encoder) begin(dst []byte, p *clientapi.Part) []byte {
@@ -166,19 +220,9 @@ func (e *encoder) status() string {
 func (e *encoder) End(dst []byte) ([]byte, error) {
 	dst = e.begin(dst, &clientapi.Part{})
 	status := e.status()
-	dst = e.close(dst, status)
-	for _, c := range e.all.Calls {
-		o := map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%s_%d", e.id, len(e.done)), "call_id": c.ID, "name": c.Name, "arguments": "", "status": "in_progress"}
-		dst = e.event(dst, "response.output_item.added", map[string]any{"output_index": len(e.done), "item": o})
-		at := map[string]any{"item_id": o["id"], "output_index": len(e.done), "delta": c.Arguments}
-		dst = e.event(dst, "response.function_call_arguments.delta", at)
-		delete(at, "delta")
-		at["arguments"], at["name"] = c.Arguments, c.Name
-		dst = e.event(dst, "response.function_call_arguments.done", at)
-		o["arguments"], o["status"] = c.Arguments, status
-		dst = e.event(dst, "response.output_item.done", map[string]any{"output_index": len(e.done), "item": o})
-		e.done = append(e.done, o)
-	}
+	w := callWriter{e, dst, status}
+	e.calls.End(&w)
+	dst = e.close(e.texts(w.dst, &e.late), status)
 	return e.event(dst, "response."+status, map[string]any{"response": e.response(status)}), nil
 }
 

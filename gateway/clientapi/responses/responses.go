@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -45,49 +44,13 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	return out, nil
 }
 
-// parse reads the body's object; a name that comes twice in any object is refused.
+// parse reads the object of a body that [openai.Peek] has read: it is valid JSON, without a name that comes twice.
 func parse(body []byte) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if !utf8.Valid(body) || !json.Valid(body) {
-		return nil, bad("", "invalid_json", "The request body is not valid JSON.")
-	}
-	if err := unique(d); err != nil {
-		return nil, err
-	}
 	var in object
 	if err := json.Unmarshal(body, &in); err != nil || in == nil {
 		return nil, bad("", "invalid_type", "The request body must be an object.")
 	}
 	return in, nil
-}
-
-// unique reads one value and refuses a name that comes twice in one object.
-func unique(d *json.Decoder) error {
-	tok, err := d.Token()
-	if err != nil {
-		return bad("", "invalid_json", "The request body is not valid JSON: %v.", err)
-	}
-	open, _ := tok.(json.Delim)
-	if open == 0 {
-		return nil
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if open == '{' {
-			tok, err := d.Token()
-			name, _ := tok.(string)
-			if err != nil || seen[name] {
-				return bad(clip(name), "duplicate_key", "The field %q comes twice.", clip(name))
-			}
-			seen[name] = true
-		}
-		if err := unique(d); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token()
-	return err
 }
 
 func clip(s string) string { return fmt.Sprintf("%.64s", s) }
