@@ -45,3 +45,11 @@ type Encoder interface {
 	// refusal for this reason has.
 	Broken(dst []byte, status int, e openai.ErrorBody) []byte
 }
+
+// FieldName returns the name of a client's field for [Request.EngineOnly]: never "", which JSON allows as a name.
+func FieldName(name string) string {
+	if name == "" {
+		return `""`
+	}
+	return name
+}

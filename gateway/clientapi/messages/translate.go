@@ -71,7 +71,7 @@ func param(chat string) string {
 func chat(o object, stream bool) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(known, name) {
-			return nil, engineOnly(name) // an engine may know it
+			return nil, engineOnly(clientapi.FieldName(name)) // an engine may know it
 		}
 	}
 	for _, name := range []string{"container", "mcp_servers"} {

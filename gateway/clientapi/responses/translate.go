@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/foregate/foregate/gateway/clientapi"
 )
 
 // translator makes one chat completion of one request.
@@ -52,7 +54,7 @@ func (t *translator) run() error {
 		case slices.Contains(stateful, name) && !null(v) && string(v) != "false":
 			t.onlyEngine(name)
 		case !ok && !slices.Contains(stateful, name) && !slices.Contains(ignored, name):
-			t.onlyEngine(clip(name)) // an engine may know it
+			t.onlyEngine(clientapi.FieldName(clip(name))) // an engine may know it
 		}
 	}
 	if t.engineOnly != "" {
