@@ -64,6 +64,7 @@ type Receipt struct {
 		Prompt    int `json:"prompt"`
 		Drafted   int `json:"drafted"`
 		Accepted  int `json:"accepted"`
+		Scored    int `json:"scored"`
 		Target    int `json:"target"`
 		Committed int `json:"committed"`
 	} `json:"tokens"`
@@ -183,7 +184,7 @@ func (r *Receipt) check() error {
 	if r.ID == "" || r.Route == "" {
 		return errors.New("no receipt: id or route is missing")
 	}
-	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Target, r.Tokens.Committed} {
+	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Scored, r.Tokens.Target, r.Tokens.Committed} {
 		if n < 0 || n > maxTokens {
 			return fmt.Errorf("%d tokens", n)
 		}

@@ -1,0 +1,95 @@
+package pair
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// cutter is a proxy on the loopback in front of an engine. While it is armed it breaks every stream of an answer off, each at
+// another place, as an engine does that dies.
+type cutter struct {
+	url    string
+	armed  atomic.Bool
+	cuts   atomic.Int64 // streams that were broken off
+	server *http.Server
+	ended  chan struct{} // closed when the server has ended
+
+	first, last int64 // events after which a stream is broken off
+}
+
+const (
+	headerTimeout = 10 * time.Second // for the head of a request; it is this process' own
+	cutStep       = 7                // events between two places where streams are broken off
+)
+
+// startCutter starts a proxy in front of an engine. Streams are broken off after first … last events.
+func startCutter(ctx context.Context, engine string, first, last int) (*cutter, error) {
+	to, err := url.Parse(engine)
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &cutter{url: "http://" + l.Addr().String(), ended: make(chan struct{}), first: int64(first), last: int64(last)}
+	silent := log.New(io.Discard, "", 0) // it would tell of every stream that was broken off
+	c.server = &http.Server{ReadHeaderTimeout: headerTimeout, ErrorLog: silent, Handler: &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ModifyResponse: c.modify, ErrorLog: silent,
+	}}
+	go func() {
+		defer close(c.ended)
+		_ = c.server.Serve(l) // it ends with stop
+	}()
+	return c, nil
+}
+
+// stop ends the proxy and its connections.
+func (c *cutter) stop() {
+	_ = c.server.Close() // only connections are lost
+	<-c.ended
+}
+
+// modify has a stream broken off.
+func (c *cutter) modify(r *http.Response) error {
+	if c.armed.Load() && strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		n := c.cuts.Add(1) - 1
+		r.Body = &cutBody{ReadCloser: r.Body, left: int(c.first + n*cutStep%(c.last-c.first+1))}
+	}
+	return nil
+}
+
+// cutBody is a stream that ends with an error after some events.
+type cutBody struct {
+	io.ReadCloser
+	left int // events
+}
+
+// Read implements io.Reader.
+func (b *cutBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := b.ReadCloser.Read(p)
+	for at := 0; ; {
+		i := bytes.Index(p[at:n], []byte("\n\n"))
+		if i < 0 {
+			return n, err
+		}
+		at += i + len("\n\n")
+		if b.left--; b.left == 0 {
+			return at, nil
+		}
+	}
+}
