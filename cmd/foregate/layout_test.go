@@ -19,7 +19,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "panics", "tiers/calibrate", "tiers/compare", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
-	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
+	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/live", "loadtest/pair", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
@@ -120,6 +120,7 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/replay", "tiers/calibrate"},
 	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},

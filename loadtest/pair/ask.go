@@ -52,6 +52,19 @@ type sample struct {
 	err     error
 }
 
+// reason is what the gateway said of the draft, or why there was none; "" without a gateway.
+func (s *sample) reason() string {
+	switch rc := s.receipt; {
+	case rc == nil:
+		return ""
+	case rc.Verdict != nil:
+		return rc.Verdict.Reason
+	case rc.Plan != nil:
+		return rc.Plan.Reason
+	}
+	return ""
+}
+
 // tokens are those of the answer: as the engine counted them, otherwise the pieces of the stream.
 func (s *sample) tokens() int {
 	if s.usage != nil {

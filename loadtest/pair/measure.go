@@ -40,6 +40,8 @@ type Way struct {
 	Exact      int `json:"exact"`       // of these equal, byte for byte
 	MixedExact int `json:"mixed_exact"` // of the mixed ones
 
+	Reasons map[string]int `json:"reasons,omitempty"` // what the gateway said of the drafts, or why there was none
+
 	TTFT50 float64 `json:"ttft_p50_ms"`
 	TTFT95 float64 `json:"ttft_p95_ms"`
 	E2E50  float64 `json:"e2e_p50_ms"`
@@ -128,6 +130,12 @@ func rowOf(name string, samples, alone []sample) Way {
 
 // count takes up who gave an answer, and whether it is the target's own; own is nil if that is not known.
 func (w *Way) count(s, own *sample) {
+	if why := s.reason(); why != "" {
+		if w.Reasons == nil {
+			w.Reasons = map[string]int{}
+		}
+		w.Reasons[why]++
+	}
 	switch s.tier {
 	case poolTarget:
 		w.Target++
@@ -156,26 +164,38 @@ type judged struct {
 	classes []string
 }
 
-// judgedBy returns the drafts that the target was asked about as a whole.
-func judgedBy(label string, samples []sample) (j judged) {
-	j.label = label
+// The reasons of checks that say something of the draft. A judge, for one, may answer neither yes nor no.
+const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
+
+// judgedBy returns the drafts that the target was asked about as a whole, and said something of.
+func judgedBy(samples []sample) (j judged) {
 	for i := range samples {
 		rc := samples[i].receipt
 		if rc == nil || rc.Verdict == nil || len(rc.Checks) == 0 {
 			continue
 		}
-		if last := rc.Checks[len(rc.Checks)-1]; last.Tokens == rc.Verdict.Tokens {
+		last := rc.Checks[len(rc.Checks)-1]
+		if last.Tokens == rc.Verdict.Tokens && (last.Reason == reasonAgrees || last.Reason == reasonDisagrees) {
+			j.label = labelOf(last.Scorer)
 			j.scores, j.good, j.classes = append(j.scores, rc.Verdict.Score), append(j.good, last.Pass), append(j.classes, samples[i].class)
 		}
 	}
 	return j
 }
 
+// labelOf is the label of a check: scorers other than the judge look at the target's logprobs of the draft's tokens.
+func labelOf(scorer string) string {
+	if scorer == wayJudge {
+		return wayJudge
+	}
+	return wayLenient
+}
+
 // judged returns the drafts with the target's label: that its tokens are plausible to the target, or where it cannot score a
 // given text, that the target says in words that it is right.
 func (m *run) judged() judged {
 	for _, mode := range []string{wayLenient, wayJudge} {
-		if j := judgedBy(mode, m.ways[mode]); len(j.scores) > 0 {
+		if j := judgedBy(m.ways[mode]); len(j.scores) > 0 {
 			return j
 		}
 	}
@@ -211,7 +231,7 @@ func (m *run) measure() {
 		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
 		share("acceptance of mode risk, from its first request on", risk.Draft, risk.Answers, orOver(risk.Why)),
 	}
-	m.report.Measures = append(m.report.Measures, m.judged().measures(orOver(m.way(wayLenient).Why))...)
+	m.report.Measures = append(m.report.Measures, m.judged().measures(orElse(m.way(wayJudge).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
 	m.report.Measures = append(m.report.Measures, m.costs()...)
 }
 
@@ -263,29 +283,26 @@ func (j judged) measures(why string) []Measure {
 	return append(all, area)
 }
 
-// costs are the dollars of each mode beside the target alone, for the questions that both answered.
+// costs are the dollars of each mode beside the target alone.
 func (m *run) costs() (all []Measure) {
-	var alone *float64
-	for _, w := range m.report.Ways {
+	alone := m.way(wayAlone)
+	if alone.USD == nil || *alone.USD == 0 || alone.Failed > 0 || alone.Why != "" {
+		return []Measure{{Name: "cost of the modes beside the target alone", Why: "no prices were given (--target-usd-per-million and --draft-usd-per-million), " +
+			"or the target did not answer all questions; tokens are below"}}
+	}
+	for _, name := range []string{wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify} {
+		w := m.way(name)
+		one := Measure{Name: "cost of mode " + name + " beside the target alone, without audits"}
 		switch {
-		case w.Name == wayAlone && w.Failed == 0 && w.Why == "":
-			alone = w.USD
-		case w.Name == wayAlone, w.Name == wayAgain, w.Name == wayDraft, w.Name == waySeams:
+		case w.USD == nil:
+			one.Why = orOver(w.Why)
+		case w.Failed > 0 || w.Why != "":
+			one.Why = "not all questions were answered"
 		default:
-			one := Measure{Name: "cost of mode " + w.Name + " beside the target alone, without audits"}
-			switch {
-			case w.Answers == 0:
-				one.Why = orOver(w.Why)
-			case w.Failed > 0 || w.Why != "":
-				one.Why = "not all questions were answered"
-			case w.USD == nil || alone == nil || *alone == 0:
-				one.Why = "no prices were given, or the target alone was not measured; the tokens are in the table"
-			default:
-				ratio := *w.USD / *alone
-				one.Value, one.Of = &ratio, w.Answers
-			}
-			all = append(all, one)
+			ratio := *w.USD / *alone.USD
+			one.Value, one.Of = &ratio, w.Answers
 		}
+		all = append(all, one)
 	}
 	return all
 }

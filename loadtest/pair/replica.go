@@ -106,10 +106,6 @@ func (r *replica) start(ctx context.Context, o *Options) error {
 		r.stopStores = func() {}
 		return err
 	}
-	// Engines that are broken off on purpose stay in use.
-	if err := r.stores.Control.HSet(ctx, "foregate:settings", "breaker.max_failures", "1000", "breaker.window", "1s").Err(); err != nil {
-		return err
-	}
 	if r.app, err = app.New(ctx, app.Options{File: file, Stores: r.stores, Admin: "127.0.0.1:0", Version: "proof-live"}); err != nil {
 		return err
 	}

@@ -1,8 +1,11 @@
 package pair
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -147,6 +150,17 @@ func (r *Report) measureTable() table {
 	return t
 }
 
+// reasons are what the gateway said of the drafts, the most frequent first.
+func (w *Way) reasons() string {
+	names := slices.SortedFunc(maps.Keys(w.Reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.Reasons[b], w.Reasons[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", w.Reasons[name], name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func (r *Report) wayTable() table {
 	t := table{
 		title: "Each way to answer",
@@ -162,7 +176,7 @@ func (r *Report) wayTable() table {
 			t.rows = append(t.rows, row)
 			continue
 		}
-		usd, remarks := "", w.Why
+		usd, remarks := "", strings.TrimSpace(w.Why+" "+w.reasons())
 		if w.USD != nil {
 			usd = strconv.FormatFloat(*w.USD, 'g', 4, 64)
 		}

@@ -170,7 +170,7 @@ func nats(v float64) string {
 	if err != nil {
 		panic(err) // it was just formatted
 	}
-	return strconv.FormatFloat(short, 'g', -1, 64)
+	return strconv.FormatFloat(short+0, 'g', -1, 64) // 0 instead of -0
 }
 
 // add puts the samples of a way into the report.

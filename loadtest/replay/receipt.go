@@ -56,11 +56,8 @@ type Receipt struct {
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
 	ScoreSeries [][2]float64 `json:"score_by_token"`
-	Checks      []struct {
-		Tokens int  `json:"tokens"`
-		Pass   bool `json:"pass"`
-	} `json:"checks"`
-	Tokens struct {
+	Checks      []Check      `json:"checks"`
+	Tokens      struct {
 		Prompt    int `json:"prompt"`
 		Drafted   int `json:"drafted"`
 		Accepted  int `json:"accepted"`
@@ -73,6 +70,14 @@ type Receipt struct {
 		Verify float64 `json:"verify"`
 		First  float64 `json:"first_byte"`
 	} `json:"ms"`
+}
+
+// Check is the target's of a part of the draft.
+type Check struct {
+	Scorer string `json:"scorer"`
+	Tokens int    `json:"tokens"`
+	Pass   bool   `json:"pass"`
+	Reason string `json:"reason"`
 }
 
 // Estimate are those of the receipt's plan.
