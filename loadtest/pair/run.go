@@ -149,7 +149,11 @@ func (m *run) askGateway(ctx context.Context, name, route string, settings map[s
 	}
 	m.Say("%s: %d questions", name, len(m.list))
 	gate := asker{client: m.client, url: m.base, model: route, tokens: m.MaxTokens}
-	samples := gate.askAll(ctx, m.list, m.Clients)
+	clients := m.Clients
+	if name == waySeams {
+		clients = 1 // the cutter counts on it
+	}
+	samples := gate.askAll(ctx, m.list, clients)
 	for i := range samples {
 		s := &samples[i]
 		if s.err == nil {

@@ -1,0 +1,160 @@
+// Package scale tells what a fleet asks of its Redis, and up to what size a topology carries it. It starts small fleets that
+// differ in one thing each (replicas, pools, backends, requests), with real replicas, a real Redis and simulated engines, and
+// asks Redis what each took. From the differences it computes what one of each costs ([Fit]), and from that what any fleet
+// takes ([Model.Predict]). A last fleet, as large as the machine carries, is measured and compared with what was predicted.
+//
+// Nothing in the arithmetic is typed in: intervals, sizes of keys and messages are in what Redis has counted. It is linear, as
+// the package comments of tiers/fleet and breaker say that the loops are. It leaves out that a fuller round trip costs Redis
+// less for each command, so large fleets are predicted as too expensive rather than as too cheap. Start at [Run].
+package scale
+
+// Fleet is the size of a fleet and of its load.
+type Fleet struct {
+	Replicas int     `json:"replicas"`
+	Pools    int     `json:"pools"`
+	Backends int     `json:"backends"` // of all pools together
+	Requests float64 `json:"requests_per_second"`
+
+	Limited bool `json:"limited"` // tenants have limits per minute
+	Cached  bool `json:"cached"`  // answers are kept; no request finds one, which costs most
+}
+
+// Cost is what Redis did for something, a second.
+type Cost struct {
+	Commands float64 `json:"commands"`     // executed, those inside scripts included
+	Scripts  float64 `json:"scripts"`      // calls of scripts
+	In       float64 `json:"bytes_in"`     // received
+	Out      float64 `json:"bytes_out"`    // sent
+	Busy     float64 `json:"busy_seconds"` // CPU time of the process, in all its threads
+}
+
+// combine applies a function to both costs' figures.
+func (c Cost) combine(d Cost, f func(a, b float64) float64) Cost {
+	return Cost{f(c.Commands, d.Commands), f(c.Scripts, d.Scripts), f(c.In, d.In), f(c.Out, d.Out), f(c.Busy, d.Busy)}
+}
+
+func (c Cost) plus(d Cost) Cost  { return c.combine(d, func(a, b float64) float64 { return a + b }) }
+func (c Cost) minus(d Cost) Cost { return c.combine(d, func(a, b float64) float64 { return a - b }) }
+
+// times scales a cost.
+func (c Cost) times(k float64) Cost { return c.combine(c, func(a, _ float64) float64 { return a * k }) }
+
+// atLeastZero replaces what the noise of a measurement made negative.
+func (c Cost) atLeastZero() Cost {
+	return c.combine(c, func(a, _ float64) float64 { return max(a, 0) })
+}
+
+// Model is what one of each costs Redis.
+type Model struct {
+	Replica        Cost `json:"per_replica"`
+	ReplicaPool    Cost `json:"per_replica_and_pool"`
+	ReplicaBackend Cost `json:"per_replica_and_backend"` // readings that are handed out, breakers that are compared
+	Backend        Cost `json:"per_backend"`             // readings that are told
+	Request        Cost `json:"per_request"`             // without limits and cache
+	Limit          Cost `json:"per_limited_request"`     // beside Request
+	Cache          Cost `json:"per_cached_request"`      // beside Request
+}
+
+// Measured is a fleet and what Redis did for it.
+type Measured struct {
+	Fleet Fleet `json:"fleet"`
+	Cost  Cost  `json:"cost"`
+}
+
+// The fleets of a fit. Each of the first three after the base differs from it in one thing; the last three have requests, as
+// many for each replica and backend as in a large fleet (50 replicas, 500 backends, 20,000 requests/s: 0.8 a second).
+const (
+	fitBase = iota
+	fitReplicas
+	fitPools
+	fitBackends
+	fitRequests
+	fitLimits
+	fitCache
+	fits
+)
+
+// plans are the fleets that a fit needs.
+func plans() [fits]Fleet {
+	base := Fleet{Replicas: 2, Pools: 1, Backends: 10}
+	p := [fits]Fleet{base, base, base, base, base, base, base}
+	p[fitReplicas].Replicas, p[fitPools].Pools, p[fitBackends].Backends = 4, 5, 40
+	for i := fitRequests; i < fits; i++ {
+		p[i].Backends, p[i].Requests = 40, 64
+	}
+	p[fitLimits].Limited, p[fitCache].Cached = true, true
+	return p
+}
+
+// Fit computes what one of each costs, from the costs of the fleets of a fit, in their order. For a fleet without requests,
+// cost = replicas·(Replica + pools·ReplicaPool + backends·ReplicaBackend) + backends·Backend.
+func Fit(costs [fits]Cost) Model {
+	p := plans()
+	base := p[fitBase]
+	perReplica := costs[fitReplicas].minus(costs[fitBase]).times(1 / float64(p[fitReplicas].Replicas-base.Replicas))
+	var m Model
+	m.ReplicaPool = costs[fitPools].minus(costs[fitBase]).times(1 / float64(base.Replicas*(p[fitPools].Pools-base.Pools))).atLeastZero()
+	m.Backend = costs[fitBase].minus(perReplica.times(float64(base.Replicas))).times(1 / float64(base.Backends)).atLeastZero()
+	more := float64(p[fitBackends].Backends - base.Backends)
+	m.ReplicaBackend = costs[fitBackends].minus(costs[fitBase]).minus(m.Backend.times(more)).times(1 / (more * float64(base.Replicas))).atLeastZero()
+	m.Replica = perReplica.minus(m.ReplicaPool.times(float64(base.Pools))).minus(m.ReplicaBackend.times(float64(base.Backends))).atLeastZero()
+	perSecond := 1 / p[fitRequests].Requests
+	m.Request = costs[fitRequests].minus(costs[fitBackends]).times(perSecond).atLeastZero()
+	m.Limit = costs[fitLimits].minus(costs[fitRequests]).times(perSecond).atLeastZero()
+	m.Cache = costs[fitCache].minus(costs[fitRequests]).times(perSecond).atLeastZero()
+	return m
+}
+
+// Parts is what a fleet asks of Redis, by what could be kept in a Redis of its own.
+type Parts struct {
+	Control Cost `json:"control"` // state of the fleet, breakers, settings, evidence
+	Limits  Cost `json:"limits"`
+	Answers Cost `json:"answers"` // cached answers; redis.cache_url may name another Redis, or a cluster
+}
+
+// Total is all of it.
+func (p Parts) Total() Cost { return p.Control.plus(p.Limits).plus(p.Answers) }
+
+// Predict computes what a fleet asks of Redis.
+func (m Model) Predict(f Fleet) Parts {
+	r, b := float64(f.Replicas), float64(f.Backends)
+	each := m.Replica.plus(m.ReplicaPool.times(float64(f.Pools))).plus(m.ReplicaBackend.times(b))
+	p := Parts{Control: each.times(r).plus(m.Backend.times(b)).plus(m.Request.times(f.Requests))}
+	if f.Limited {
+		p.Limits = m.Limit.times(f.Requests)
+	}
+	if f.Cached {
+		p.Answers = m.Cache.times(f.Requests)
+	}
+	return p
+}
+
+// maxBusy is the share of a core that Redis should be busy at most: it executes commands in one thread, and requests wait for
+// some of them.
+const maxBusy = 0.6
+
+// The topologies, from the simplest on.
+const (
+	OneRedis      = "one Redis"
+	TwoRedis      = "redis.url and a Redis of its own for answers (redis.cache_url)"
+	ClusterCache  = "redis.url, and a cluster of %d for answers (redis.cache_url)"
+	BeyondControl = "none: the keys of the fleet ({fg}) are in one slot, so one Redis has to carry them"
+)
+
+// Topology returns the simplest topology that carries the parts, and the number of masters of a cluster for answers.
+func (p Parts) Topology() (name string, masters int) {
+	control, answers := p.Control.plus(p.Limits).Busy, p.Answers.Busy
+	switch {
+	case control+answers <= maxBusy:
+		return OneRedis, 0
+	case control > maxBusy:
+		return BeyondControl, 0
+	case answers <= maxBusy:
+		return TwoRedis, 0
+	}
+	masters = 3 // a cluster has at least three
+	for answers/float64(masters) > maxBusy {
+		masters++
+	}
+	return ClusterCache, masters
+}
