@@ -115,9 +115,13 @@ agree: build redis ## Live runs and virtual time are the same experiment (five s
 
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live
-proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS=): a table, bin/proof-live/proof-live.md and .json.
+proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS=): a table, and a page and JSON in bin/proof-live.
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081'; exit 2; }
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
+
+.PHONY: scale
+scale: build redis ## What growing fleets ask of Redis, up to 50 replicas, 500 backends and 20,000 requests/s: small real fleets, arithmetic, a comparison; two minutes.
+	@bin/loadtest scale
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update

@@ -5,7 +5,8 @@
 //
 // Nothing in the arithmetic is typed in: intervals, sizes of keys and messages are in what Redis has counted. It is linear, as
 // the package comments of tiers/fleet and breaker say that the loops are. It leaves out that a fuller round trip costs Redis
-// less for each command, so large fleets are predicted as too expensive rather than as too cheap. Start at [Run].
+// less for each command, so large fleets are predicted as too expensive rather than as too cheap. The share of the predicted CPU
+// time that the last fleet needs says how much ([Check.Share]). Start at [Run].
 package scale
 
 // Fleet is the size of a fleet and of its load.
@@ -25,12 +26,13 @@ type Cost struct {
 	Scripts  float64 `json:"scripts"`      // calls of scripts
 	In       float64 `json:"bytes_in"`     // received
 	Out      float64 `json:"bytes_out"`    // sent
-	Busy     float64 `json:"busy_seconds"` // CPU time of the process, in all its threads
+	Busy     float64 `json:"busy_seconds"` // CPU time of the process in all its threads; at a low rate every command wakes it
+	Exec     float64 `json:"exec_seconds"` // in scripts alone
 }
 
 // combine applies a function to both costs' figures.
 func (c Cost) combine(d Cost, f func(a, b float64) float64) Cost {
-	return Cost{f(c.Commands, d.Commands), f(c.Scripts, d.Scripts), f(c.In, d.In), f(c.Out, d.Out), f(c.Busy, d.Busy)}
+	return Cost{f(c.Commands, d.Commands), f(c.Scripts, d.Scripts), f(c.In, d.In), f(c.Out, d.Out), f(c.Busy, d.Busy), f(c.Exec, d.Exec)}
 }
 
 func (c Cost) plus(d Cost) Cost  { return c.combine(d, func(a, b float64) float64 { return a + b }) }
@@ -53,6 +55,8 @@ type Model struct {
 	Request        Cost `json:"per_request"`             // without limits and cache
 	Limit          Cost `json:"per_limited_request"`     // beside Request
 	Cache          Cost `json:"per_cached_request"`      // beside Request
+	// CacheReplica comes with each kept answer for every replica: Redis tells all of them that the key has changed.
+	CacheReplica Cost `json:"per_cached_request_and_replica"`
 }
 
 // Measured is a fleet and what Redis did for it.
@@ -61,8 +65,9 @@ type Measured struct {
 	Cost  Cost  `json:"cost"`
 }
 
-// The fleets of a fit. Each of the first three after the base differs from it in one thing; the last three have requests, as
-// many for each replica and backend as in a large fleet (50 replicas, 500 backends, 20,000 requests/s: 0.8 a second).
+// The fleets of a fit. Each of the first three after the base differs from it in one thing. The others have requests: as many
+// for each replica and backend as in a large fleet (50 replicas, 500 backends, 20,000 requests/s: 0.8 a second), and in the
+// last two, which differ in the cache alone, from more replicas.
 const (
 	fitBase = iota
 	fitReplicas
@@ -71,18 +76,24 @@ const (
 	fitRequests
 	fitLimits
 	fitCache
+	fitWide
+	fitWideCache
 	fits
 )
 
 // plans are the fleets that a fit needs.
 func plans() [fits]Fleet {
 	base := Fleet{Replicas: 2, Pools: 1, Backends: 10}
-	p := [fits]Fleet{base, base, base, base, base, base, base}
+	var p [fits]Fleet
+	for i := range p {
+		p[i] = base
+	}
 	p[fitReplicas].Replicas, p[fitPools].Pools, p[fitBackends].Backends = 4, 5, 40
 	for i := fitRequests; i < fits; i++ {
 		p[i].Backends, p[i].Requests = 40, 64
 	}
-	p[fitLimits].Limited, p[fitCache].Cached = true, true
+	p[fitLimits].Limited, p[fitCache].Cached, p[fitWideCache].Cached = true, true, true
+	p[fitWide].Replicas, p[fitWideCache].Replicas = 6, 6
 	return p
 }
 
@@ -101,7 +112,10 @@ func Fit(costs [fits]Cost) Model {
 	perSecond := 1 / p[fitRequests].Requests
 	m.Request = costs[fitRequests].minus(costs[fitBackends]).times(perSecond).atLeastZero()
 	m.Limit = costs[fitLimits].minus(costs[fitRequests]).times(perSecond).atLeastZero()
-	m.Cache = costs[fitCache].minus(costs[fitRequests]).times(perSecond).atLeastZero()
+	narrow := costs[fitCache].minus(costs[fitRequests]).times(perSecond)
+	wide := costs[fitWideCache].minus(costs[fitWide]).times(perSecond)
+	m.CacheReplica = wide.minus(narrow).times(1 / float64(p[fitWide].Replicas-base.Replicas)).atLeastZero()
+	m.Cache = narrow.minus(m.CacheReplica.times(float64(base.Replicas))).atLeastZero()
 	return m
 }
 
@@ -124,7 +138,7 @@ func (m Model) Predict(f Fleet) Parts {
 		p.Limits = m.Limit.times(f.Requests)
 	}
 	if f.Cached {
-		p.Answers = m.Cache.times(f.Requests)
+		p.Answers = m.Cache.plus(m.CacheReplica.times(r)).times(f.Requests)
 	}
 	return p
 }
@@ -136,25 +150,23 @@ const maxBusy = 0.6
 // The topologies, from the simplest on.
 const (
 	OneRedis      = "one Redis"
-	TwoRedis      = "redis.url and a Redis of its own for answers (redis.cache_url)"
-	ClusterCache  = "redis.url, and a cluster of %d for answers (redis.cache_url)"
-	BeyondControl = "none: the keys of the fleet ({fg}) are in one slot, so one Redis has to carry them"
+	TwoRedis      = "a Redis of its own for answers"
+	ClusterCache  = "a cluster for answers"
+	BeyondControl = "none"
 )
 
-// Topology returns the simplest topology that carries the parts, and the number of masters of a cluster for answers.
-func (p Parts) Topology() (name string, masters int) {
-	control, answers := p.Control.plus(p.Limits).Busy, p.Answers.Busy
+// Topology returns the simplest topology that carries the parts if Redis needs this share of their CPU time. The keys of the
+// fleet and of limits have one hash tag, so they need one Redis whatever the topology; [BeyondControl] says that it does not
+// suffice.
+func (p Parts) Topology(share float64) string {
+	control, answers := share*p.Control.plus(p.Limits).Busy, share*p.Answers.Busy
 	switch {
 	case control+answers <= maxBusy:
-		return OneRedis, 0
+		return OneRedis
 	case control > maxBusy:
-		return BeyondControl, 0
+		return BeyondControl
 	case answers <= maxBusy:
-		return TwoRedis, 0
+		return TwoRedis
 	}
-	masters = 3 // a cluster has at least three
-	for answers/float64(masters) > maxBusy {
-		masters++
-	}
-	return ClusterCache, masters
+	return ClusterCache
 }
