@@ -202,6 +202,16 @@ func (m *run) judged() judged {
 	return judged{}
 }
 
+// scoresOf are the scores of the drafts that were judged, by whatever.
+func scoresOf(samples []sample) (scores []float64) {
+	for i := range samples {
+		if rc := samples[i].receipt; rc != nil && rc.Verdict != nil {
+			scores = append(scores, rc.Verdict.Score)
+		}
+	}
+	return scores
+}
+
 // Measure is one figure.
 type Measure struct {
 	Name  string   `json:"name"`
@@ -265,7 +275,10 @@ func (j judged) measures(why string) []Measure {
 		}
 		byClass[j.classes[i]] = c
 	}
-	name := "drafts that the target stands by (label " + orElse(j.label, "unknown") + ")"
+	name := "drafts that the target stands by"
+	if j.label != "" {
+		name += " (label " + j.label + ")"
+	}
 	all := []Measure{share(name, goods, len(j.good), why)}
 	for _, class := range []string{classChat, classCode} {
 		all = append(all, share(name+", "+class, byClass[class][0], byClass[class][1], why))

@@ -106,8 +106,11 @@ func (m *run) askModes(ctx context.Context) {
 	for _, mode := range []string{wayRisk, wayLenient, wayJudge} {
 		m.askGateway(ctx, mode, routePair, nil)
 	}
-	judged := m.judged()
-	m.askGateway(ctx, wayConfidence, routePair, map[string]string{"speculation.threshold_nats": nats(median(judged.scores))})
+	var scores []float64
+	for _, mode := range []string{wayRisk, wayLenient, wayJudge} {
+		scores = append(scores, scoresOf(m.ways[mode])...)
+	}
+	m.askGateway(ctx, wayConfidence, routePair, map[string]string{"speculation.threshold_nats": nats(median(scores))})
 	m.askGateway(ctx, wayVerify, routePair, nil)
 }
 

@@ -170,3 +170,32 @@ func (p Parts) Topology(share float64) string {
 	}
 	return ClusterCache
 }
+
+// largest is the fleet of the greatest size: 50 replicas, 500 backends, 20,000 requests/s.
+var largest = Fleet{Replicas: 50, Pools: 10, Backends: 500, Requests: 20_000, Limited: true, Cached: true}
+
+// End is the largest fleet that a topology carries, in the proportions of the largest.
+type End struct {
+	Topology string `json:"topology"`
+	Fleet    Fleet  `json:"fleet"`
+}
+
+// Ends returns the largest fleets that a topology carries if Redis needs this share of the predicted CPU time, from the simplest
+// topology on, in steps of one replica, with ten pools. A topology that carries no more than a simpler one is left out.
+func (m Model) Ends(share float64) (ends []End) {
+	for replicas := 1; replicas <= largest.Replicas; replicas++ {
+		f := largest
+		f.Replicas, f.Backends = replicas, largest.Backends*replicas/largest.Replicas
+		f.Requests = largest.Requests * float64(replicas) / float64(largest.Replicas)
+		name := m.Predict(f).Topology(share)
+		if name == BeyondControl {
+			break
+		}
+		if n := len(ends); n > 0 && ends[n-1].Topology == name {
+			ends[n-1].Fleet = f
+			continue
+		}
+		ends = append(ends, End{name, f})
+	}
+	return ends
+}

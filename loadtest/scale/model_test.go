@@ -2,6 +2,7 @@ package scale
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -126,5 +127,25 @@ func TestScrapesGrowWithBackendsAlone(t *testing.T) {
 	s := Scrape{Interval: .5, Bytes: 1000}
 	if n, bytes := s.PerSecond(Fleet{Replicas: 50, Backends: 500}); n != 1000 || bytes != 1e6 {
 		t.Errorf("%v, %v", n, bytes)
+	}
+}
+
+func TestAFleetGrowsUntilOneRedisCannotCarryItsState(t *testing.T) {
+	// A request costs 100 µs for its limit and 100 µs for its answer, a replica 1 ms.
+	m := Model{Replica: Cost{Busy: 1e-3}, Limit: Cost{Busy: 1e-4}, Cache: Cost{Busy: 1e-4}}
+	var got []string
+	for _, e := range m.Ends(1) {
+		got = append(got, e.Topology+": "+e.Fleet.String())
+	}
+	// A replica has 400 requests/s: 0.041 of a core with both, and 0.081 with the answers.
+	want := []string{OneRedis + ": 7 replicas, 10 pools, 70 backends, 2800 requests/s", TwoRedis + ": 14 replicas, 10 pools, 140 backends, 5600 requests/s"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if ends := (Model{}).Ends(1); len(ends) != 1 || ends[0].Fleet != largest {
+		t.Errorf("%+v, want the largest of a model without costs", ends)
+	}
+	if ends := (Model{Replica: Cost{Busy: 1}}).Ends(1); ends != nil {
+		t.Errorf("%+v, want none", ends)
 	}
 }

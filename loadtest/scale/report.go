@@ -47,19 +47,38 @@ func (r *Report) Text() string {
 		row(c.Change, strconv.Itoa(c.Rounds), fmt.Sprintf("%.2f", c.Median), fmt.Sprintf("%.2f", c.Worst))
 	}
 
-	fmt.Fprintf(&b, "\nScrapes every %g s, %d bytes a page. Tenants have limits, every answer is kept and none is found.\n\n", r.Scrape.Interval, r.Scrape.Bytes)
+	fmt.Fprintf(&b, "\nScrapes every %g s, %d bytes a page. With limits every request is of a tenant that has one; with the cache every answer is kept and none is found.\n\n", r.Scrape.Interval, r.Scrape.Bytes)
 	share := r.Check.Share()
 	cores := func(c Cost) string { return fmt.Sprintf("%.2f–%.2f", min(share, 1)*c.Busy, max(share, 1)*c.Busy) }
-	row("replicas", "pools", "backends", "requests/s", "commands/s", "MB/s in", "MB/s out", "cores: fleet", "limits", "answers",
+	row("replicas", "pools", "backends", "requests/s", "with", "commands/s", "MB/s in", "MB/s out", "cores: fleet", "limits", "answers",
 		"scrapes/s", "MB/s scraped", "carried by", "at worst")
-	line(14)
+	line(15)
 	for _, c := range r.Forecasts {
 		f := c.Fleet
-		row(strconv.Itoa(f.Replicas), strconv.Itoa(f.Pools), strconv.Itoa(f.Backends), number(f.Requests), count(c.Total.Commands),
+		row(strconv.Itoa(f.Replicas), strconv.Itoa(f.Pools), strconv.Itoa(f.Backends), number(f.Requests), with(f), count(c.Total.Commands),
 			fmt.Sprintf("%.2f", c.Total.In/1e6), fmt.Sprintf("%.2f", c.Total.Out/1e6), cores(c.Parts.Control), cores(c.Parts.Limits), cores(c.Parts.Answers),
 			number(c.Scrapes), fmt.Sprintf("%.1f", c.Scraped/1e6), c.ByCheck, c.ByFits)
 	}
+	b.WriteString("\nIn these proportions, with limits and cache:\n\n")
+	row("carried by", "up to")
+	line(2)
+	for _, e := range r.Ends {
+		row(e.Topology, e.Fleet.String())
+	}
 	return b.String()
+}
+
+// with says what requests use.
+func with(f Fleet) string {
+	switch {
+	case f.Limited && f.Cached:
+		return "limits, cache"
+	case f.Limited:
+		return "limits"
+	case f.Cached:
+		return "cache"
+	}
+	return "neither"
 }
 
 // String says how large a fleet is.

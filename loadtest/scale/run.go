@@ -27,6 +27,7 @@ type Report struct {
 	Scrape    Scrape      `json:"scrape"`
 	Failures  []Converged `json:"convergence"`
 	Forecasts []Forecast  `json:"forecasts"`
+	Ends      []End       `json:"ends"`
 }
 
 // Check compares the arithmetic with a fleet that is larger than those it comes from.
@@ -62,12 +63,18 @@ type Forecast struct {
 	Scraped float64 `json:"scraped_bytes_per_second"`
 }
 
-// growing are the fleets that are forecast, up to 50 replicas, 500 backends and 20,000 requests a second.
+// growing are the fleets that are forecast, up to the largest, which comes last without limits, without the cache and without
+// both.
 func growing() []Fleet {
 	f := func(replicas, pools, backends int, requests float64) Fleet {
 		return Fleet{Replicas: replicas, Pools: pools, Backends: backends, Requests: requests, Limited: true, Cached: true}
 	}
-	return []Fleet{f(2, 2, 8, 200), f(3, 2, 20, 500), f(5, 4, 50, 1500), f(10, 4, 100, 4000), f(20, 6, 200, 8000), f(35, 8, 350, 14000), f(50, 10, 500, 20000)}
+	limited, cached, neither := largest, largest, largest
+	limited.Cached, cached.Limited, neither.Limited, neither.Cached = false, false, false, false
+	return []Fleet{
+		f(2, 2, 8, 200), f(3, 2, 20, 500), f(5, 4, 50, 1500), f(10, 4, 100, 4000), f(20, 6, 200, 8000), f(35, 8, 350, 14_000),
+		largest, limited, cached, neither,
+	}
 }
 
 // Run measures the fleets of a fit and the one of the check, and forecasts growing fleets. It needs redis-server in PATH.
@@ -92,6 +99,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for _, f := range growing() {
 		r.Forecasts = append(r.Forecasts, r.forecast(f))
 	}
+	r.Ends = r.Model.Ends(r.Check.Share())
 	return r, nil
 }
 

@@ -98,7 +98,7 @@ func TestTheTextHasARowOfEachForecast(t *testing.T) {
 		r.Forecasts = append(r.Forecasts, r.forecast(f))
 	}
 	text := r.Text()
-	for _, want := range []string{"Compared with 8 replicas, 3 pools, 80 backends, 100 requests/s", "It took 0.50 of the CPU time", "| 50 | 10 | 500 | 20000 |", "| 1000 | 45.0 |"} {
+	for _, want := range []string{"Compared with 8 replicas, 3 pools, 80 backends, 100 requests/s", "It took 0.50 of the CPU time", "| 50 | 10 | 500 | 20000 | limits, cache |", "| 50 | 10 | 500 | 20000 | neither |", "| 1000 | 45.0 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
