@@ -93,7 +93,10 @@ func plans() [fits]Fleet {
 		p[i].Backends, p[i].Requests = 40, 64
 	}
 	p[fitLimits].Limited, p[fitCache].Cached, p[fitWideCache].Cached = true, true, true
-	p[fitWide].Replicas, p[fitWideCache].Replicas = 6, 6
+	for _, i := range []int{fitWide, fitWideCache} {
+		p[i].Requests *= float64(p[i].Replicas+4) / float64(p[i].Replicas)
+		p[i].Replicas += 4
+	}
 	return p
 }
 
@@ -113,8 +116,9 @@ func Fit(costs [fits]Cost) Model {
 	m.Request = costs[fitRequests].minus(costs[fitBackends]).times(perSecond).atLeastZero()
 	m.Limit = costs[fitLimits].minus(costs[fitRequests]).times(perSecond).atLeastZero()
 	narrow := costs[fitCache].minus(costs[fitRequests]).times(perSecond)
-	wide := costs[fitWideCache].minus(costs[fitWide]).times(perSecond)
-	m.CacheReplica = wide.minus(narrow).times(1 / float64(p[fitWide].Replicas-base.Replicas)).atLeastZero()
+	wide := costs[fitWideCache].minus(costs[fitWide]).times(1 / p[fitWide].Requests)
+	told := wide.minus(narrow).times(1 / float64(p[fitWide].Replicas-base.Replicas)).atLeastZero()
+	m.CacheReplica = Cost{Out: told.Out, Busy: told.Busy} // what Redis tells by itself is no command, and nothing comes in
 	m.Cache = narrow.minus(m.CacheReplica.times(float64(base.Replicas))).atLeastZero()
 	return m
 }

@@ -13,7 +13,7 @@ func flat(v float64) Cost { return Cost{v, v, v, v, v, v} }
 // known is a model that costs are made of.
 var known = Model{
 	Replica: flat(5), ReplicaPool: flat(2), ReplicaBackend: flat(.5), Backend: flat(3),
-	Request: flat(.25), Limit: flat(.75), Cache: flat(1.5), CacheReplica: flat(.125),
+	Request: flat(.25), Limit: flat(.75), Cache: flat(1.5), CacheReplica: Cost{Out: .125, Busy: .0625},
 }
 
 // costs are what the fleets of a fit cost by a model.
@@ -65,7 +65,7 @@ func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 		t.Errorf("%v commands, want %v", plain.Total().Commands, want)
 	}
 	f.Limited, f.Cached = true, true
-	if p := known.Predict(f); p.Limits.Commands != 75 || p.Answers.Commands != 100*(1.5+4*.125) || p.Control != plain.Control {
+	if p := known.Predict(f); p.Limits.Commands != 75 || p.Answers.Commands != 150 || p.Answers.Out != 100*(1.5+4*.125) || p.Control != plain.Control {
 		t.Errorf("%+v", p)
 	}
 }
@@ -137,7 +137,7 @@ func TestAFleetGrowsUntilOneRedisCannotCarryItsState(t *testing.T) {
 	for _, e := range m.Ends(1) {
 		got = append(got, e.Topology+": "+e.Fleet.String())
 	}
-	// A replica has 400 requests/s: 0.041 of a core with both, and 0.081 with the answers.
+	// A replica has 400 requests/s: 0.081 of a core with all, and 0.041 without the answers.
 	want := []string{OneRedis + ": 7 replicas, 10 pools, 70 backends, 2800 requests/s", TwoRedis + ": 14 replicas, 10 pools, 140 backends, 5600 requests/s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
