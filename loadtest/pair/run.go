@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/foregate/foregate/gateway"
@@ -69,7 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &m.report, nil
 }
 
-// askEngines asks the target twice without the gateway, and the draft once.
+// askEngines asks the target twice without the gateway, the second time in the opposite order, and the draft once.
 func (m *run) askEngines(ctx context.Context) error {
 	for _, w := range []struct {
 		name, tier string
@@ -80,9 +81,17 @@ func (m *run) askEngines(ctx context.Context) error {
 			return err
 		}
 		m.Say("%s: %d questions", w.name, len(m.list))
-		samples := engine.askAll(ctx, m.list, m.Clients)
+		list := slices.Clone(m.list)
+		if w.name == wayAgain {
+			slices.Reverse(list) // an engine that reuses what it has computed rounds otherwise after other questions
+		}
+		samples := engine.askAll(ctx, list, m.Clients)
 		for i := range samples {
-			samples[i].tier = w.tier
+			s := &samples[i]
+			s.tier = w.tier
+			if w.name == wayAgain {
+				s.prompt = len(list) - 1 - s.prompt
+			}
 		}
 		if w.name == wayAlone {
 			m.alone = samples
