@@ -137,6 +137,20 @@ func TestEnginesThatDoNotAnswerInTimeAreAnError(t *testing.T) {
 	}
 }
 
+func TestARunWhoseTimeIsOverSaysWhatItDidNotReach(t *testing.T) {
+	draft, target := simulated(t, vllmsim.Options{Model: "small", Divergence: .3}), simulated(t, vllmsim.Options{Model: "large"})
+	r := measured(t, draft, target, func(o *Options) { o.Requests, o.MaxTokens, o.Limit = MaxRequests, 256, 4*time.Second })
+	if alone := row(t, r, wayAlone); alone.Answers == 0 || alone.Failed > 0 {
+		t.Errorf("%+v, want what was reached", alone)
+	}
+	if m := figure(t, r, "exactness"); m.Value != nil || !strings.Contains(m.Why, errOver.Error()) {
+		t.Errorf("%+v, want that the time was over", m)
+	}
+	if cut := row(t, r, waySeams); cut.Answers > 0 || !strings.Contains(cut.Why, errOver.Error()) {
+		t.Errorf("%+v", cut)
+	}
+}
+
 func TestMistakesInOptionsNameTheFlag(t *testing.T) {
 	good := Options{Requests: 1, MaxTokens: 16, Clients: 1, Limit: time.Second}
 	if err := good.Check(); err != nil {

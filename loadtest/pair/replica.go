@@ -237,9 +237,9 @@ func (r *replica) read(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// receipt returns the receipt of a request. It is kept a moment after the last byte of the answer.
+// receipt returns the receipt of a request, also after ctx has ended. It is kept a moment after the last byte of the answer.
 func (r *replica) receipt(ctx context.Context, id string) (*replay.Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminTimeout)
 	defer cancel()
 	var found replay.Receipt
 	last := errors.New("it was not looked for")
