@@ -12,7 +12,7 @@ STAMP    = -s -w -X main.stampedVersion=$(shell git describe --tags --always --d
 .PHONY: help build run test test-long unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness thinning
 
 help: ## List the targets.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## Build foregate, vllmsim and loadtest into bin/.
 	$(GO) build -trimpath -ldflags '$(STAMP)' -o bin/ ./cmd/foregate ./cmd/vllmsim ./cmd/loadtest
@@ -112,6 +112,16 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
+
+# The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
+.PHONY: proof-live
+proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS=): a table, and a page and JSON in bin/proof-live.
+	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081'; exit 2; }
+	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
+
+.PHONY: scale
+scale: build redis ## What growing fleets ask of Redis, up to 50 replicas, 500 backends and 20,000 requests/s: small real fleets, arithmetic, a comparison; two minutes.
+	@bin/loadtest scale
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update

@@ -30,6 +30,9 @@ type cli struct {
 	Operate operateCmd `cmd:"" help:"Restart, upgrade, drain and lose machines under load as operators and clouds do, and account for every request."`
 	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
+	ProofLive proofLiveCmd `cmd:"" help:"Measure the gateway in front of a pair of engines that run already: acceptance, exactness, seams, cost."`
+	Scale     scaleCmd     `cmd:"" help:"Tell what growing fleets ask of their Redis, by measuring small ones, and which topology carries them."`
+
 	Replay replayCmd `cmd:"" help:"Tell by receipts what other settings would have made of requests that are over."`
 }
 

@@ -24,7 +24,7 @@ const beParent = "FOREGATE_TEST_BE_PARENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beParent) != "" {
-		p, _, err := startRedis(context.Background(), os.TempDir())
+		p, _, err := StartRedis(context.Background(), os.TempDir())
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)

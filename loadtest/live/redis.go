@@ -17,8 +17,8 @@ const (
 	undoTimeout = 30 * time.Second // for the settings of the case to be taken back
 )
 
-// startRedis runs a Redis that keeps nothing, on a port of its own.
-func startRedis(ctx context.Context, dir string) (p *process.Process, url string, err error) {
+// StartRedis runs a Redis that keeps nothing, on a port of its own.
+func StartRedis(ctx context.Context, dir string) (p *process.Process, url string, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, "", errors.New("redis-server is not in PATH: install redis-server, or use --redis URL")

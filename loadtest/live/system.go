@@ -128,7 +128,7 @@ func (s *system) startPool(tier string, spec *loadtest.Pool) error {
 // startSettings finds or starts the Redis, and writes the case's settings into it.
 func (s *system) startSettings(ctx context.Context) (err error) {
 	if s.redisURL = s.opts.Redis; s.redisURL == "" {
-		if s.redis, s.redisURL, err = startRedis(ctx, s.dir); err != nil {
+		if s.redis, s.redisURL, err = StartRedis(ctx, s.dir); err != nil {
 			return err
 		}
 		s.watch(s.redis)

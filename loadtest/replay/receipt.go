@@ -56,14 +56,12 @@ type Receipt struct {
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
 	ScoreSeries [][2]float64 `json:"score_by_token"`
-	Checks      []struct {
-		Tokens int  `json:"tokens"`
-		Pass   bool `json:"pass"`
-	} `json:"checks"`
-	Tokens struct {
+	Checks      []Check      `json:"checks"`
+	Tokens      struct {
 		Prompt    int `json:"prompt"`
 		Drafted   int `json:"drafted"`
 		Accepted  int `json:"accepted"`
+		Scored    int `json:"scored"`
 		Target    int `json:"target"`
 		Committed int `json:"committed"`
 	} `json:"tokens"`
@@ -72,6 +70,14 @@ type Receipt struct {
 		Verify float64 `json:"verify"`
 		First  float64 `json:"first_byte"`
 	} `json:"ms"`
+}
+
+// Check is the target's of a part of the draft.
+type Check struct {
+	Scorer string `json:"scorer"`
+	Tokens int    `json:"tokens"`
+	Pass   bool   `json:"pass"`
+	Reason string `json:"reason"`
 }
 
 // Estimate are those of the receipt's plan.
@@ -183,7 +189,7 @@ func (r *Receipt) check() error {
 	if r.ID == "" || r.Route == "" {
 		return errors.New("no receipt: id or route is missing")
 	}
-	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Target, r.Tokens.Committed} {
+	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Scored, r.Tokens.Target, r.Tokens.Committed} {
 		if n < 0 || n > maxTokens {
 			return fmt.Errorf("%d tokens", n)
 		}

@@ -66,10 +66,7 @@ func (s *story) run(w rulesOf) *Receipt {
 	}
 	said := func() {
 		pass := s.passes(c.Tokens())
-		r.Checks = append(r.Checks, struct {
-			Tokens int  `json:"tokens"`
-			Pass   bool `json:"pass"`
-		}{c.Tokens(), pass})
+		r.Checks = append(r.Checks, Check{Tokens: c.Tokens(), Pass: pass})
 		check := accept.Check{Pass: pass, Reason: accept.ReasonTargetAgrees}
 		if !pass {
 			check.Reason = accept.ReasonTargetDisagrees

@@ -40,7 +40,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 		t.Skip("other processors round the last digit differently (fused multiply-add)")
 	}
 	for _, name := range []string{
-		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "everything", "everything-live", "first-hour",
+		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "churn", "everything", "everything-live", "first-hour",
 		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,164 @@
+package pair
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/gateway/demo"
+	"github.com/foregate/foregate/loadtest/answer"
+	"github.com/foregate/foregate/loadtest/replay"
+)
+
+// asker is where questions are put to: the gateway or an engine.
+type asker struct {
+	client *http.Client
+	url    string
+	model  string
+	key    string // "": none
+	tokens int    // of an answer at most
+}
+
+// engineAsker asks an engine without the gateway.
+func engineAsker(e demo.Engine, client *http.Client, tokens int) (asker, error) {
+	a := asker{client: client, url: e.URL, model: e.Model, tokens: tokens}
+	if e.KeyFile == "" {
+		return a, nil
+	}
+	key, err := os.ReadFile(e.KeyFile)
+	a.key = strings.TrimSpace(string(key))
+	return a, err
+}
+
+// sample is one question and what came of it.
+type sample struct {
+	prompt  int // its index
+	class   string
+	text    string
+	id      string          // of the request, of the gateway alone
+	usage   *answer.Usage   // nil: not told
+	pieces  int             // of text
+	first   time.Duration   // until the first piece of text; 0: there was none
+	whole   time.Duration   // until the end
+	receipt *replay.Receipt // of the gateway alone
+	tier    string          // where the answer came from
+	err     error
+}
+
+// reason is what the gateway said of the draft, or why there was none; "" without a gateway.
+func (s *sample) reason() string {
+	switch rc := s.receipt; {
+	case rc == nil:
+		return ""
+	case rc.Verdict != nil:
+		return rc.Verdict.Reason
+	case rc.Plan != nil:
+		return rc.Plan.Reason
+	}
+	return ""
+}
+
+// tokens are those of the answer: as the engine counted them, otherwise the pieces of the stream.
+func (s *sample) tokens() int {
+	if s.usage != nil {
+		return s.usage.Completion
+	}
+	return s.pieces
+}
+
+// promptTokens are those of the prompt; 0 if nobody told.
+func (s *sample) promptTokens() int {
+	if s.usage != nil {
+		return s.usage.Prompt
+	}
+	return 0
+}
+
+// ask puts one question at temperature 0 and reads the stream.
+func (a asker) ask(ctx context.Context, question string) (s sample) {
+	body, err := json.Marshal(map[string]any{
+		"model": a.model, "messages": []map[string]string{{"role": "user", "content": question}},
+		"temperature": 0, "max_tokens": a.tokens, "stream": true, "stream_options": map[string]bool{"include_usage": true},
+	})
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		s.err = err
+		return s
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if a.key != "" {
+		req.Header.Set("Authorization", "Bearer "+a.key)
+	}
+	began := time.Now()
+	resp, err := a.client.Do(req)
+	if err != nil {
+		s.err = err
+		return s
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	s.id = resp.Header.Get("X-Request-Id")
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300)) // what it says is shown as far as it came
+		s.err = fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(text))
+		return s
+	}
+	got := answer.Answer{OnText: func(piece int) {
+		if piece == 1 {
+			s.first = time.Since(began)
+		}
+	}}
+	s.err = got.Stream(resp.Body)
+	s.whole, s.text, s.usage, s.pieces = time.Since(began), got.Text.String(), got.Usage, got.Pieces
+	switch {
+	case s.err != nil:
+	case got.Failed != "":
+		s.err = fmt.Errorf("the stream ends with %s", got.Failed)
+	case got.Dones == 0:
+		s.err = io.ErrUnexpectedEOF
+	}
+	return s
+}
+
+// askAll puts all questions, a number of them at a time, and returns what came, in the order of the questions. When ctx ends,
+// the rest is left out.
+func (a asker) askAll(ctx context.Context, list []prompt, clients int) []sample {
+	found := make([]*sample, len(list))
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for i := range next {
+				s := a.ask(ctx, list[i].text)
+				s.prompt, s.class = i, list[i].class
+				if ctx.Err() == nil {
+					found[i] = &s
+				}
+			}
+		})
+	}
+	for i := range list {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	samples := make([]sample, 0, len(list))
+	for _, s := range found {
+		if s != nil {
+			samples = append(samples, *s)
+		}
+	}
+	return samples
+}

@@ -1,0 +1,333 @@
+package pair
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/calibrate"
+)
+
+// The ways in which questions are answered. Those of the modes have the names of the modes.
+const (
+	wayAlone      = "target alone"
+	wayAgain      = "target alone, again"
+	wayDraft      = "draft alone"
+	wayRisk       = "risk"
+	wayConfidence = "confidence"
+	wayLenient    = "lenient"
+	wayJudge      = "judge"
+	wayVerify     = "verify"
+	waySeams      = "target drafts for itself, and is cut off"
+)
+
+// tierMixed is the source of an answer that the draft began and the target continued; the other two are named as the pools.
+const tierMixed = "mixed"
+
+// Way is what came of all questions, answered in one way.
+type Way struct {
+	Name    string `json:"name"`
+	Why     string `json:"why,omitempty"` // why it was not measured, or not all of it
+	Answers int    `json:"answers"`
+	Failed  int    `json:"failed"`
+	Failure string `json:"failure,omitempty"` // the first
+
+	Draft  int `json:"draft"`  // answers that the draft gave whole
+	Mixed  int `json:"mixed"`  // that the target continued
+	Target int `json:"target"` // that the target gave whole
+
+	Compared   int `json:"compared"`    // with what the target said alone
+	Exact      int `json:"exact"`       // of these equal, byte for byte
+	MixedExact int `json:"mixed_exact"` // of the mixed ones
+
+	Reasons map[string]int `json:"reasons,omitempty"` // what the gateway said of the drafts, or why there was none
+
+	TTFT50 float64 `json:"ttft_p50_ms"`
+	TTFT95 float64 `json:"ttft_p95_ms"`
+	E2E50  float64 `json:"e2e_p50_ms"`
+
+	Work Work     `json:"work"`
+	USD  *float64 `json:"usd"` // of all answers; null: prices were not given, or nothing was measured
+}
+
+// Work is what the engines computed for a way, in tokens. Audits are not in it.
+type Work struct {
+	DraftInput   int `json:"draft_input"`
+	DraftOutput  int `json:"draft_output"`
+	TargetInput  int `json:"target_input"`  // prompts, and beginnings of answers that it continued
+	TargetOutput int `json:"target_output"` //
+	Scored       int `json:"scored"`        // by the target for checks, prompts included
+}
+
+// add adds what one answer took.
+func (w *Work) add(s *sample) {
+	rc := s.receipt
+	switch {
+	case rc != nil:
+	case s.tier == poolDraft:
+		w.DraftInput += s.promptTokens()
+		w.DraftOutput += s.tokens()
+		return
+	default:
+		w.TargetInput += s.promptTokens()
+		w.TargetOutput += s.tokens()
+		return
+	}
+	if rc.Tokens.Drafted > 0 {
+		w.DraftInput += rc.Tokens.Prompt
+	}
+	w.DraftOutput += rc.Tokens.Drafted
+	if rc.Tokens.Target > 0 {
+		w.TargetInput += rc.Tokens.Prompt + rc.Tokens.Accepted
+	}
+	w.TargetOutput += rc.Tokens.Target
+	w.Scored += rc.Tokens.Scored
+}
+
+// usd is the price of the work.
+func (w *Work) usd(draft, target Price) float64 {
+	return (float64(w.DraftInput)*draft.Input + float64(w.DraftOutput)*draft.Output +
+		float64(w.TargetInput+w.Scored)*target.Input + float64(w.TargetOutput)*target.Output) / 1e6
+}
+
+// price sets the dollars, if the prices are known.
+func (w *Way) price(draft, target Price) {
+	if draft.known() && target.known() && w.Answers > 0 {
+		usd := w.Work.usd(draft, target)
+		w.USD = &usd
+	}
+}
+
+// rowOf sums the samples of a way. alone is what the target said to the same questions.
+func rowOf(name string, samples, alone []sample) Way {
+	row := Way{Name: name}
+	own := map[int]*sample{}
+	for i := range alone {
+		if alone[i].err == nil {
+			own[alone[i].prompt] = &alone[i]
+		}
+	}
+	var first, whole []float64
+	for i := range samples {
+		s := &samples[i]
+		if s.err != nil {
+			if row.Failed++; row.Failure == "" {
+				row.Failure = s.err.Error()
+			}
+			continue
+		}
+		row.Answers++
+		row.Work.add(s)
+		row.count(s, own[s.prompt])
+		if s.first > 0 {
+			first = append(first, float64(s.first.Microseconds())/1e3)
+		}
+		whole = append(whole, float64(s.whole.Microseconds())/1e3)
+	}
+	row.TTFT50, row.TTFT95, row.E2E50 = quantile(first, .5), quantile(first, .95), quantile(whole, .5)
+	return row
+}
+
+// count takes up who gave an answer, and whether it is the target's own; own is nil if that is not known.
+func (w *Way) count(s, own *sample) {
+	if why := s.reason(); why != "" {
+		if w.Reasons == nil {
+			w.Reasons = map[string]int{}
+		}
+		w.Reasons[why]++
+	}
+	switch s.tier {
+	case poolTarget:
+		w.Target++
+	case tierMixed:
+		w.Mixed++
+	default:
+		w.Draft++
+	}
+	if own == nil {
+		return
+	}
+	w.Compared++
+	if s.text == own.text {
+		w.Exact++
+		if s.tier == tierMixed {
+			w.MixedExact++
+		}
+	}
+}
+
+// judged are drafts with their scores and what the target said of them.
+type judged struct {
+	label   string // "": nobody said anything
+	scores  []float64
+	good    []bool
+	classes []string
+}
+
+// The reasons of checks that say something of the draft. A judge, for one, may answer neither yes nor no.
+const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
+
+// judgedBy returns the drafts that the target was asked about as a whole, and said something of.
+func judgedBy(samples []sample) (j judged) {
+	for i := range samples {
+		rc := samples[i].receipt
+		if rc == nil || rc.Verdict == nil || len(rc.Checks) == 0 {
+			continue
+		}
+		last := rc.Checks[len(rc.Checks)-1]
+		if last.Tokens == rc.Verdict.Tokens && (last.Reason == reasonAgrees || last.Reason == reasonDisagrees) {
+			j.label = labelOf(last.Scorer)
+			j.scores, j.good, j.classes = append(j.scores, rc.Verdict.Score), append(j.good, last.Pass), append(j.classes, samples[i].class)
+		}
+	}
+	return j
+}
+
+// labelOf is the label of a check: scorers other than the judge look at the target's logprobs of the draft's tokens.
+func labelOf(scorer string) string {
+	if scorer == wayJudge {
+		return wayJudge
+	}
+	return wayLenient
+}
+
+// judged returns the drafts with the target's label: that its tokens are plausible to the target, or where it cannot score a
+// given text, that the target says in words that it is right.
+func (m *run) judged() judged {
+	for _, mode := range []string{wayLenient, wayJudge} {
+		if j := judgedBy(m.ways[mode]); len(j.scores) > 0 {
+			return j
+		}
+	}
+	return judged{}
+}
+
+// scoresOf are the scores of the drafts that were judged, by whatever.
+func scoresOf(samples []sample) (scores []float64) {
+	for i := range samples {
+		if rc := samples[i].receipt; rc != nil && rc.Verdict != nil {
+			scores = append(scores, rc.Verdict.Score)
+		}
+	}
+	return scores
+}
+
+// Measure is one figure.
+type Measure struct {
+	Name  string   `json:"name"`
+	Value *float64 `json:"value"` // null: not measured
+	Error float64  `json:"standard_error,omitempty"`
+	Of    int      `json:"of,omitempty"` // samples
+	Why   string   `json:"why,omitempty"`
+}
+
+// share is the measure of k of n; n of 0 is not measured, for a reason.
+func share(name string, k, n int, why string) Measure {
+	if n == 0 {
+		return Measure{Name: name, Why: why}
+	}
+	v := float64(k) / float64(n)
+	return Measure{Name: name, Value: &v, Of: n}
+}
+
+// measure computes the figures from the ways.
+func (m *run) measure() {
+	again, draft, risk := m.way(wayAgain), m.way(wayDraft), m.way(wayRisk)
+	verify, cut := m.way(wayVerify), m.way(waySeams)
+	m.report.Measures = []Measure{
+		share("the target agrees with itself when it is asked twice", again.Exact, again.Compared, orOver(again.Why)),
+		share("exactness: answers of mode verify that are the target's own", verify.Exact, verify.Compared, orOver(verify.Why)),
+		share("seams: answers continued in the middle that are the target's own", cut.MixedExact, cut.Mixed, orElse(cut.Why, "no answer was continued in the middle")),
+		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
+		share("acceptance of mode risk, from its first request on", risk.Draft, risk.Answers, orOver(risk.Why)),
+	}
+	m.report.Measures = append(m.report.Measures, m.judged().measures(orElse(m.way(wayJudge).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
+	m.report.Measures = append(m.report.Measures, m.costs()...)
+}
+
+// way is a row of the report.
+func (m *run) way(name string) Way {
+	for _, w := range m.report.Ways {
+		if w.Name == name {
+			return w
+		}
+	}
+	return Way{Name: name, Why: errOver.Error()}
+}
+
+func orOver(why string) string { return orElse(why, errOver.Error()) }
+
+func orElse(why, otherwise string) string {
+	if why == "" {
+		return otherwise
+	}
+	return why
+}
+
+// measures say of how many drafts the target stands by, and how well the score tells. why is the reason if there are none.
+func (j judged) measures(why string) []Measure {
+	goods, byClass := 0, map[string][2]int{} // good and all
+	for i, good := range j.good {
+		c := byClass[j.classes[i]]
+		if c[1]++; good {
+			c[0]++
+			goods++
+		}
+		byClass[j.classes[i]] = c
+	}
+	name := "drafts that the target stands by"
+	if j.label != "" {
+		name += " (label " + j.label + ")"
+	}
+	all := []Measure{share(name, goods, len(j.good), why)}
+	for _, class := range []string{classChat, classCode} {
+		all = append(all, share(name+", "+class, byClass[class][0], byClass[class][1], why))
+	}
+	area := Measure{Name: "AUROC of the draft's score against this label", Of: len(j.good)}
+	switch {
+	case len(j.good) == 0:
+		area.Why = why
+	case goods == 0 || goods == len(j.good):
+		area.Why = fmt.Sprintf("all %d drafts have the same label", len(j.good))
+	default:
+		a := calibrate.AUROC(j.scores, j.good)
+		area.Value, area.Error = &a.Value, a.Error
+	}
+	return append(all, area)
+}
+
+// costs are the dollars of each mode beside the target alone.
+func (m *run) costs() (all []Measure) {
+	alone := m.way(wayAlone)
+	if alone.USD == nil || *alone.USD == 0 || alone.Failed > 0 || alone.Why != "" {
+		return []Measure{{Name: "cost of the modes beside the target alone", Why: "no prices were given (--target-usd-per-million and --draft-usd-per-million), " +
+			"or the target did not answer all questions; tokens are below"}}
+	}
+	for _, name := range []string{wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify} {
+		w := m.way(name)
+		one := Measure{Name: "cost of mode " + name + " beside the target alone, without audits"}
+		switch {
+		case w.USD == nil:
+			one.Why = orOver(w.Why)
+		case w.Failed > 0 || w.Why != "":
+			one.Why = "not all questions were answered"
+		default:
+			ratio := *w.USD / *alone.USD
+			one.Value, one.Of = &ratio, w.Answers
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// median is the middle of the values, 0 without any.
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// quantile is the smallest value that at least a share q of the values does not exceed; 0 without any. q is above 0, at most 1.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]
+}

@@ -1,0 +1,130 @@
+package pair
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/foregate/foregate/loadtest/answer"
+	"github.com/foregate/foregate/loadtest/replay"
+)
+
+// receiptOf is a receipt with a verdict.
+func receiptOf(t *testing.T, text string) *replay.Receipt {
+	t.Helper()
+	list, bad, err := replay.Read(strings.NewReader(text))
+	if err != nil || len(bad) > 0 || len(list) != 1 {
+		t.Fatalf("%v, %v, %d receipts", err, bad, len(list))
+	}
+	return &list[0]
+}
+
+func TestOnlyDraftsThatTheTargetSaidSomethingOfHaveALabel(t *testing.T) {
+	of := func(check string) sample {
+		return sample{class: classCode, receipt: receiptOf(t, `{"id":"a","route":"r","verdict":{"reason":"x","score":0.25,"tokens":9},"checks":[`+check+`]}`)}
+	}
+	j := judgedBy([]sample{
+		of(`{"scorer":"ids","tokens":9,"pass":true,"reason":"target_agrees"}`),
+		of(`{"scorer":"ids","tokens":4,"pass":true,"reason":"target_agrees"}`), // of a part
+		of(`{"scorer":"ids","tokens":9,"pass":false,"reason":"no_verdict"}`),
+		of(`{"scorer":"ids","tokens":9,"pass":false,"reason":"target_disagrees"}`),
+		of(``), {},
+	})
+	if len(j.good) != 2 || !j.good[0] || j.good[1] || j.scores[0] != .25 || j.label != wayLenient {
+		t.Errorf("%+v", j)
+	}
+	all := j.measures("unused")
+	if v := all[0]; v.Value == nil || *v.Value != .5 || v.Of != 2 {
+		t.Errorf("%+v", v)
+	}
+	if chat := all[1]; chat.Value != nil || chat.Why != "unused" {
+		t.Errorf("%+v, want no figure of chat", chat)
+	}
+	if area := all[3]; area.Value == nil || *area.Value != .5 {
+		t.Errorf("%+v, want chance of equal scores", area)
+	}
+	one := judged{label: wayJudge, scores: []float64{1, 2}, good: []bool{true, true}, classes: []string{classChat, classChat}}
+	if area := one.measures("")[3]; area.Value != nil || !strings.Contains(area.Why, "same label") {
+		t.Errorf("%+v, want none of one kind alone", area)
+	}
+}
+
+func TestWorkIsPricedByWhatEachEngineComputed(t *testing.T) {
+	text := `{"id":"a","route":"r","tier":"mixed","tokens":{"prompt":100,"drafted":40,"accepted":30,"scored":140,"target":50}}`
+	samples := []sample{
+		{tier: tierMixed, receipt: receiptOf(t, text)},
+		{tier: poolDraft, usage: &answer.Usage{Prompt: 7, Completion: 3}},
+		{tier: poolTarget, usage: &answer.Usage{Prompt: 8, Completion: 4}},
+		{tier: poolTarget, err: io.ErrUnexpectedEOF},
+	}
+	r := rowOf("x", samples, nil)
+	want := Work{DraftInput: 107, DraftOutput: 43, TargetInput: 138, TargetOutput: 54, Scored: 140}
+	if r.Work != want || r.Answers != 3 || r.Failed != 1 || r.Failure == "" || r.Compared != 0 || r.Mixed != 1 || r.Draft != 1 || r.Target != 1 {
+		t.Errorf("%+v", r)
+	}
+	r.price(Price{1, 10}, Price{100, 1000})
+	if wantUSD := (107 + 430 + 27800 + 54000) / 1e6; r.USD == nil || *r.USD != wantUSD {
+		t.Errorf("%v, want %v", r.USD, wantUSD)
+	}
+}
+
+func TestAnswersAreComparedWithTheTargetsOwn(t *testing.T) {
+	alone := []sample{{prompt: 0, text: "a"}, {prompt: 1, text: "b"}, {prompt: 2, err: io.EOF}}
+	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone)
+	if r.Compared != 2 || r.Exact != 1 || r.MixedExact != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAStreamIsBrokenOffBetweenTwoEvents(t *testing.T) {
+	const text = "data: 1\n\ndata: 2\n\ndata: 3\n\n"
+	for events := 1; events <= 3; events++ {
+		for name, from := range map[string]io.Reader{"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
+			got, err := io.ReadAll(&cutBody{ReadCloser: io.NopCloser(from), left: events})
+			if want := text[:9*events]; string(got) != want || err != io.ErrUnexpectedEOF {
+				t.Errorf("%s: after %d events %q, %v; want %q", name, events, got, err, want)
+			}
+		}
+	}
+	got, err := io.ReadAll(&cutBody{ReadCloser: io.NopCloser(strings.NewReader(text)), left: 4})
+	if string(got) != text || err != nil {
+		t.Errorf("a short stream: %q, %v", got, err)
+	}
+}
+
+func TestTheQuestionsDifferAndHalfOfThemAreAboutCode(t *testing.T) {
+	seen, code := map[string]bool{}, 0
+	for _, p := range prompts(MaxRequests) {
+		seen[p.text] = true
+		if p.class == classCode {
+			code++
+		}
+	}
+	if len(seen) != MaxRequests || code != MaxRequests/2 {
+		t.Errorf("%d different ones of %d, %d about code", len(seen), MaxRequests, code)
+	}
+}
+
+func TestQuantilesAreValuesThatOccurred(t *testing.T) {
+	values := []float64{4, 1, 3, 2}
+	for q, want := range map[float64]float64{.25: 1, .5: 2, .51: 3, .95: 4, 1: 4} {
+		if got := quantile(values, q); got != want {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+	if quantile(nil, .5) != 0 {
+		t.Error("without values")
+	}
+}
+
+func TestScoresAreWrittenAsTheSettingsShowThem(t *testing.T) {
+	for v, want := range map[float64]string{.3199: "0.32", -25: "-20", 0: "0", -.0001: "0", 1.25: "1.25"} {
+		if got := nats(v); got != want {
+			t.Errorf("%v is written as %s, want %s", v, got, want)
+		}
+	}
+	if !sameValue("1m", "1m0s") || sameValue("1m", "2m") || !sameValue("off", "off") {
+		t.Error("durations are the same by their value")
+	}
+}

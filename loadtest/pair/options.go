@@ -1,0 +1,67 @@
+// Package pair measures the gateway in front of a pair of engines that run already: any two servers with OpenAI's API. It
+// starts one replica in this process, with Redis inside, sends a bounded number of requests, and says what it could measure
+// there, and for the rest why not. Start at [Run].
+//
+// Every prompt is put to the target twice without the gateway, then to the gateway in each mode that the engines allow, at
+// temperature 0. What the target says alone is the yardstick: an answer is exact if it is the target's own, byte for byte.
+// An engine need not agree with itself, so the share of its second answers that equal the first is shown beside it.
+package pair
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/gateway/demo"
+)
+
+// The bounds of a run.
+const (
+	MaxRequests  = 150  // a pass, because a replica keeps the receipts of its last 1,000 requests
+	MinMaxTokens = 16   // of an answer: a draft is judged from 8 tokens on
+	MaxMaxTokens = 2048 // of an answer
+	MaxClients   = 16
+)
+
+// Options say what is measured and how much is asked of the engines.
+type Options struct {
+	Pair          demo.Pair // as [demo.Pair.Find] returns it; its prices per hour are of no effect
+	SameTokenizer bool      // draft and target have the same tokenizer and chat template
+
+	Requests  int           // of each pass, 1 … [MaxRequests]
+	MaxTokens int           // of an answer, [MinMaxTokens] … [MaxMaxTokens]
+	Clients   int           // requests in flight, 1 … [MaxClients]
+	Limit     time.Duration // of the whole run, the probe of the engines included; above 0
+
+	DraftPrice, TargetPrice Price // zero: unknown, so that no dollars are shown
+
+	Say func(format string, args ...any) // a line of progress
+}
+
+// Price is what an engine's tokens cost, in USD per million.
+type Price struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+}
+
+// known reports whether both prices are given.
+func (p Price) known() bool { return p.Input > 0 && p.Output > 0 }
+
+// Check returns what is wrong with the options, nil if nothing is.
+func (o *Options) Check() error {
+	for _, b := range []struct {
+		name            string
+		value, lo, high int
+	}{
+		{"requests", o.Requests, 1, MaxRequests},
+		{"max-tokens", o.MaxTokens, MinMaxTokens, MaxMaxTokens},
+		{"clients", o.Clients, 1, MaxClients},
+	} {
+		if b.value < b.lo || b.value > b.high {
+			return fmt.Errorf("--%s must be between %d and %d, but is %d", b.name, b.lo, b.high, b.value)
+		}
+	}
+	if o.Limit <= 0 {
+		return fmt.Errorf("--minutes must be above 0, but is %g", o.Limit.Minutes())
+	}
+	return nil
+}
