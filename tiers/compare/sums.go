@@ -28,7 +28,9 @@ func (m Moments) Mean() float64 {
 	return m.Sum / m.N
 }
 
-func (m Moments) plus(o Moments) Moments { return Moments{m.N + o.N, m.Sum + o.Sum, m.Squares + o.Squares} }
+func (m Moments) plus(o Moments) Moments {
+	return Moments{m.N + o.N, m.Sum + o.Sum, m.Squares + o.Squares}
+}
 
 // variance is that of the sample, never negative.
 func (m Moments) variance() float64 {
