@@ -46,7 +46,7 @@ type Options struct {
 	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
 	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
 
-	Compare compare.Recorder // of routes with variants or a mirror; nil: none
+	Compare compare.Recorder // of routes with variants or a mirror; nil: nothing is compared, and mirrors are not asked
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -65,6 +65,7 @@ type Cascade struct {
 	underPressure func(route, pool string, class int8) bool
 	audits        *audit.Auditor
 	trials        *trial.Trials
+	compares      bool // somebody keeps what trials find out
 	costs         *economy.Statistics
 	scores        *scoring.Limiter
 }
@@ -80,7 +81,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
 		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
-		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
+		costs: economy.NewStatistics(), scores: scoring.NewLimiter(), compares: o.Compare != nil,
 	}
 	if err := c.SetRoutes(o.Routes); err != nil {
 		return nil, err
@@ -134,9 +135,6 @@ func (o *Options) defaults() {
 	}
 	if o.UnderPressure == nil {
 		o.UnderPressure = func(string, string, int8) bool { return false }
-	}
-	if o.Compare == nil {
-		o.Compare = compare.NoRecorder{}
 	}
 	if o.Random == nil {
 		o.Random = func(string, inflight.Purpose) float64 { return rand.Float64() }

@@ -10,10 +10,10 @@ import (
 	"github.com/foregate/foregate/tiers/trial"
 )
 
-// newTrial returns the trial of a request, nil if its route compares no targets or the client demands the draft.
+// newTrial returns the trial of a request, nil if nothing is compared or the client demands the draft.
 func (c *Cascade) newTrial(rt *Route, r *inflight.Request, a *Request) *trial.Trial {
 	how := rt.compared
-	if how == nil || a.Tier == plan.Draft {
+	if how == nil || !c.compares || a.Tier == plan.Draft {
 		return nil
 	}
 	setup := trial.Setup{

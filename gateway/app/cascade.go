@@ -4,6 +4,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/upstream"
@@ -22,7 +23,11 @@ func (a *App) makePools() error {
 // makeCascade makes the routes and the cascade.
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
-	a.comparisons = shared.New(shared.Options{Client: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
+	var compared compare.Recorder
+	if client := a.Options.Stores.Control; client != nil {
+		a.comparisons = shared.New(shared.Options{Client: client, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
+		compared = a.comparisons
+	}
 	a.upstream = upstream.New(upstream.Options{
 		NetHTTP: f.Engines.HTTPClient == config.HTTPClientNetHTTP,
 		Dial:    func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
@@ -31,7 +36,7 @@ func (a *App) makeCascade() (err error) {
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
 		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
-		Compare: a.comparisons,
+		Compare: compared,
 	})
 	return err
 }

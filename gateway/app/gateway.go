@@ -80,10 +80,12 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "limits", Run: a.Limiter.Run},
 		{Name: "budgets", Run: a.Budgets.Run},
 		{Name: "usage", Run: a.Usage.Run},
-		{Name: "comparisons", Run: a.comparisons.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 		{Name: "requests under way", Run: a.Generations.Run},
+	}
+	if a.comparisons != nil {
+		loops = append(loops, gateway.BackgroundTask{Name: "comparisons", Run: a.comparisons.Run})
 	}
 	if a.console != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})

@@ -67,6 +67,9 @@ func comparisonWarnings(f *config.File) []string {
 		if len(pools) < 2 {
 			continue
 		}
+		if f.Redis.URL == "none" {
+			out = append(out, fmt.Sprintf("route %s: redis.url is none, so its targets are not compared, and a mirror is not asked", rt.Model))
+		}
 		if w := unequalPrices(f, pools); w != "" {
 			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
 		}

@@ -51,6 +51,7 @@ func TestAPoolReplacesTheOneThatHadItsRole(t *testing.T) {
 
 func TestPoolsThatCannotBeComparedAreWarnedOf(t *testing.T) {
 	const file = `listen: 127.0.0.1:0
+redis: {url: "redis://127.0.0.1:1"}
 pools:
   d: {model: d, backends: ["http://127.0.0.1:1"], usd_per_hour: 1, prefill_tokens_per_s: 10000, decode_tokens_per_s: 1000}
   a: {model: m, backends: ["http://127.0.0.1:2"], usd_per_hour: 10, prefill_tokens_per_s: 10000, decode_tokens_per_s: 100}
@@ -70,7 +71,7 @@ routes:
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := warnings(f, nil)
+		got := append(economyWarnings(f), comparisonWarnings(f)...)
 		if len(got) != len(want) {
 			t.Errorf("%s: %q", route, got)
 			continue
@@ -79,6 +80,26 @@ routes:
 			if !strings.Contains(got[i], w) || !strings.HasPrefix(got[i], "route x: ") {
 				t.Errorf("%s: warning %q, want %q", route, got[i], w)
 			}
+		}
+	}
+}
+
+func TestWithoutRedisAnOperatorIsToldThatNothingIsCompared(t *testing.T) {
+	for route, want := range map[string]string{
+		"target: a": "",
+		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]": "route x: redis.url is none, so its targets are not compared, and a mirror is not asked",
+		"target: a, mirror: {pool: b, share: 1}":                "route x: redis.url is none, so its targets are not compared, and a mirror is not asked",
+	} {
+		f, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
+redis: {url: none}
+pools: {a: {model: m, backends: ["http://127.0.0.1:2"]}, b: {model: n, backends: ["http://127.0.0.1:3"]}}
+routes: [{model: x, `+route+`}]
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(comparisonWarnings(f), "\n"); got != want {
+			t.Errorf("%s: %q, want %q", route, got, want)
 		}
 	}
 }

@@ -46,23 +46,3 @@ type Recorder interface {
 	// tokens scored by either pool, and US dollars, 0 without prices. skipped says why it was not made, "" if it was.
 	AddMirror(p Pair, generated, scored int, usd float64, skipped string)
 }
-
-// NoRecorder records nothing.
-type NoRecorder struct{}
-
-var _ Recorder = NoRecorder{}
-
-// AddAnswer implements [Recorder].
-func (NoRecorder) AddAnswer(Pair, Answer) {}
-
-// AddFailure implements [Recorder].
-func (NoRecorder) AddFailure(Pair, Side) {}
-
-// AddDraft implements [Recorder].
-func (NoRecorder) AddDraft(Pair, Side, bool) {}
-
-// AddOpinion implements [Recorder].
-func (NoRecorder) AddOpinion(Pair, Side, bool) {}
-
-// AddMirror implements [Recorder].
-func (NoRecorder) AddMirror(Pair, int, int, float64, string) {}
