@@ -17,7 +17,7 @@ import (
 // failures counts failures by side.
 type failures struct {
 	compare.Recorder // no other method is called
-	sides [2]int
+	sides            [2]int
 }
 
 func (f *failures) AddFailure(_ compare.Pair, s compare.Side) { f.sides[s]++ }
