@@ -89,7 +89,7 @@ type App struct {
 	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	content     *contentlog.Log // nil without export
-	comparisons *shared.Store   // of targets; nil without Redis
+	comparisons *shared.Store   // of targets; unused without Redis
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver

@@ -4,7 +4,6 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/upstream"
@@ -23,21 +22,20 @@ func (a *App) makePools() error {
 // makeCascade makes the routes and the cascade.
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
-	var compared compare.Recorder
-	if client := a.Options.Stores.Control; client != nil {
-		a.comparisons = shared.New(shared.Options{Client: client, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
-		compared = a.comparisons
-	}
+	a.comparisons = shared.New(shared.Options{Client: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	a.upstream = upstream.New(upstream.Options{
 		NetHTTP: f.Engines.HTTPClient == config.HTTPClientNetHTTP,
 		Dial:    func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
 	})
-	a.cascade, err = tiers.New(tiers.Options{
+	o := tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
 		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
-		Compare: compared,
-	})
+	}
+	if a.Options.Stores.Control != nil {
+		o.Compare = a.comparisons
+	}
+	a.cascade, err = tiers.New(o)
 	return err
 }
 

@@ -84,7 +84,7 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "cache", Run: a.Cache.Run},
 		{Name: "requests under way", Run: a.Generations.Run},
 	}
-	if a.comparisons != nil {
+	if a.Options.Stores.Control != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "comparisons", Run: a.comparisons.Run})
 	}
 	if a.console != nil {

@@ -63,7 +63,7 @@ type batch struct {
 
 // Options configure a [Store].
 type Options struct {
-	Client     redis.UniversalClient
+	Client     redis.UniversalClient // nil: only the metrics are registered, and nothing else may be called
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 }
