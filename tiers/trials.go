@@ -17,6 +17,7 @@ func (c *Cascade) newTrial(rt *Route, r *inflight.Request, a *Request) *trial.Tr
 		return nil
 	}
 	setup := trial.Setup{
+		Conversation: Conversation(a.Tenant, r.Body), Prices: how.incumbent.Prices,
 		Pairs: how.pairs, Side: how.side, Opinions: how.opinions,
 		Incumbent: inflight.Pool{Pool: how.incumbent.Target, Tier: plan.Target, Capabilities: c.capabilities(how.incumbent.Target.Name())},
 	}

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -229,8 +230,43 @@ func TestAMirrorThatIsDeadFailsForItselfOnly(t *testing.T) {
 	r.answer(t, 4, greedy)
 	both := r.totals(t)
 	a, b := &both.Incumbent, &both.Candidate
-	if a.Answers != 4 || b.Failures != 4 || a.Failures != 0 || r.counted("failed") != 4 {
+	if a.Answers+b.Answers+a.Failures+b.Failures != 0 || both.Mirror != (compare.MirrorCost{Skipped: 4, Failed: 4}) || r.counted("failed") != 4 {
 		t.Errorf("%+v", *both)
+	}
+}
+
+func TestOfAConversationOnlyTheFirstRequestCounts(t *testing.T) {
+	t.Parallel()
+	r := newTrialRig(t, plan.ModeOff, 0, asCanary(1))
+	r.run(t)
+	r.answer(t, 8, greedy)
+	r.answer(t, 8, greedy+`,"stream":true`) // the same conversations
+	both := r.totals(t)
+	if n := both.Incumbent.Answers + both.Candidate.Answers; n != 8 {
+		t.Errorf("%g answers of 8 conversations", n)
+	}
+}
+
+func TestAMirrorThatTheGatewaysEndCutsOffHasNotFailed(t *testing.T) {
+	t.Parallel()
+	r := newTrialRig(t, plan.ModeOff, 0, asMirror)
+	if err := r.other.SetFault(vllmsim.Fault{Hang: "headers"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	r.cascade.trials.Begin(ctx)
+	body, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.cascade.Answer(t.Context(), Request{Body: body, ID: "id"}, &collector{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mirror is asked", func() bool { return len(r.other.State().Requests) > 0 })
+	end()
+	r.cascade.trials.Wait()
+	if both := r.totals(t); both.Mirror.Failed != 0 || r.counted("stopped") != 1 {
+		t.Errorf("%+v", both.Mirror)
 	}
 }
 

@@ -74,7 +74,8 @@ func pairTitle(p compare.Pair) string {
 }
 
 // comparisonNotes says what a table can and cannot say.
-const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another.
+const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another. Of a canary each
+replica counts the first request of a conversation. Requests whose client left do not count.
 acceptance: how many of the judged drafts were served; with a mirror, how often each pool stands by the drafts that were
 served. agreement: how often the pool in force stands by the answers of both; it says how alike they are to that pool, not
 which is right. Times leave mirrored answers out; mirrored_total compares with them, which had the lowest priority.
@@ -105,8 +106,8 @@ func printComparison(out io.Writer, r *compared) error {
 		return err
 	}
 	if m := &r.Mirror; m.Made+m.Skipped > 0 {
-		_, _ = fmt.Fprintf(out, "mirror: %.0f made, %.0f skipped, %.0f tokens generated, %.0f scored, %.4g USD\n",
-			m.Made, m.Skipped, m.Generated, m.Scored, m.USD)
+		_, _ = fmt.Fprintf(out, "mirror: %.0f made, %.0f skipped (%.0f failed), %.0f tokens generated, %.0f scored, %.4g USD\n",
+			m.Made, m.Skipped, m.Failed, m.Generated, m.Scored, m.USD)
 	}
 	_, err := fmt.Fprintf(out, "%s\n", comparisonNotes)
 	return err

@@ -6,10 +6,14 @@ import "sync"
 type MirrorCost struct {
 	Made      float64 `json:"made"`
 	Skipped   float64 `json:"skipped"`
+	Failed    float64 `json:"failed"` // of those that were skipped: the mirror did not answer
 	Generated float64 `json:"generated_tokens"`
 	Scored    float64 `json:"scored_tokens"`
 	USD       float64 `json:"usd"`
 }
+
+// MirrorFailed is why a mirrored request was skipped that the mirror did not answer.
+const MirrorFailed = "failed"
 
 // Add adds one mirrored request as [Recorder.AddMirror] is told of it. It does nothing and reports false if a number is
 // negative or no number.
@@ -19,6 +23,9 @@ func (m *MirrorCost) Add(generated, scored int, usd float64, skipped string) boo
 	}
 	if skipped != "" {
 		m.Skipped++
+		if skipped == MirrorFailed {
+			m.Failed++
+		}
 	} else {
 		m.Made++
 	}
@@ -31,6 +38,7 @@ func (m *MirrorCost) Add(generated, scored int, usd float64, skipped string) boo
 func (m *MirrorCost) merge(o *MirrorCost) {
 	m.Made += o.Made
 	m.Skipped += o.Skipped
+	m.Failed += o.Failed
 	m.Generated += o.Generated
 	m.Scored += o.Scored
 	m.USD += o.USD

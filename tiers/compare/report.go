@@ -1,5 +1,7 @@
 package compare
 
+import "slices"
+
 // Verdict is what a row's interval says of the candidate.
 type Verdict string
 
@@ -54,13 +56,14 @@ func NewReport(p Pair, incumbent, candidate *Totals) Report {
 	rows := []Row{
 		rateRow("acceptance", a.Drafts, b.Drafts, true),
 		rateRow("agreement", a.Opinions, b.Opinions, true),
-		rateRow("failures", failures(a), failures(b), false),
 		meanRow("first_token", a.FirstToken, b.FirstToken),
 		total,
 		meanRow("per_token", a.PerToken, b.PerToken),
 		meanRow("usd_per_answer", a.USD, b.USD),
 	}
-	if b.Mirrored > 0 {
+	if b.Mirrored == 0 {
+		rows = slices.Insert(rows, 2, rateRow("failures", failures(a), failures(b), false))
+	} else { // a mirror is asked only where the incumbent has answered
 		rows = append(rows, meanRow("mirrored_total", a.Total.plus(a.MirroredTotal), b.MirroredTotal))
 	}
 	return Report{

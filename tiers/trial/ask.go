@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/verify"
@@ -20,7 +22,8 @@ const (
 	skippedBusy      = "busy"       // too many trials run, or the pool has no capacity
 	skippedShape     = "not_plain"  // the answer is more than text, or both tiers wrote it
 	skippedNoOpinion = "no_opinion" // the target in force did not or cannot say
-	skippedFailed    = "failed"     // the mirror did not answer
+	skippedFailed    = compare.MirrorFailed
+	skippedStopped   = "stopped" // the gateway ends
 )
 
 // startOpinion asks the target in force in the background about an answer that a target wrote, or carried on.
@@ -86,7 +89,11 @@ func (t *Trial) giveOpinion(ctx context.Context) string {
 
 // countCost counts tokens that the target in force computed.
 func (t *Trial) countCost(tokens int) {
-	t.trials.Metrics.CountAudit(t.request.Route, tokens, float64(tokens)*t.request.TokenPrices().TargetPrefill)
+	var prices economy.Prices
+	if t.setup.Prices != nil {
+		prices = t.setup.Prices()
+	}
+	t.trials.Metrics.CountAudit(t.request.Route, tokens, float64(tokens)*prices.TargetPrefill)
 }
 
 // opinion is what a pool thinks of an answer.

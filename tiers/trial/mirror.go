@@ -21,6 +21,9 @@ func (t *Trial) startMirror(d *Done) {
 		return
 	}
 	m := &mirrored{Trial: t, Mirror: t.setup.Mirror, writer: writerOf(d.Outcome), served: answerOf(d, d.Alone, t.request.Body.Stream)}
+	if m.writer == plan.Target && d.Outcome.IsJudged() {
+		m.writer = "" // its time has that of the draft in it
+	}
 	if reason := m.mayRun(); reason != "" {
 		m.finish(reason)
 		return
@@ -34,7 +37,7 @@ func (t *Trial) startMirror(d *Done) {
 type mirrored struct {
 	*Trial
 	*Mirror
-	writer plan.Tier      // that wrote the whole answer, "" if both have a part in it
+	writer plan.Tier      // that wrote the whole answer, "" if both worked on it
 	served compare.Answer // with the cost at the target alone
 
 	cost mirrorCost
@@ -66,14 +69,13 @@ func (m *mirrored) run(ctx context.Context) string {
 	case m.writer == plan.Draft:
 		return m.compareDraft(ctx, served)
 	case m.writer == plan.Target:
-		m.trials.Recorder.AddAnswer(m.Pair, m.served)
-		return m.compareAnswers(ctx, served)
+		return m.compareAnswers(ctx, &written{m.served, served})
 	}
 	own, result := m.write(ctx, compare.Incumbent)
 	if result != made {
 		return result
 	}
-	return m.compareAnswers(ctx, own)
+	return m.compareAnswers(ctx, &own)
 }
 
 // compareDraft asks both targets about the draft that was served.
@@ -91,17 +93,26 @@ func (m *mirrored) compareDraft(ctx context.Context, served verify.Draft) string
 	return made
 }
 
-// compareAnswers has the mirror answer, too, and asks the target in force about both answers.
-func (m *mirrored) compareAnswers(ctx context.Context, own verify.Draft) string {
+// written is an answer to the request.
+type written struct {
+	answer compare.Answer
+	text   verify.Draft
+}
+
+// compareAnswers has the mirror answer, too, and asks the target in force about both answers. Both sides are of the same
+// requests: those that both answered.
+func (m *mirrored) compareAnswers(ctx context.Context, own *written) string {
 	theirs, result := m.write(ctx, compare.Candidate)
 	if result != made {
 		return result
 	}
-	a := m.askOf(ctx, compare.Incumbent, own)
+	m.trials.Recorder.AddAnswer(m.Pair, own.answer)
+	m.trials.Recorder.AddAnswer(m.Pair, theirs.answer)
+	a := m.askOf(ctx, compare.Incumbent, own.text)
 	if !a.answered {
 		return skippedNoOpinion
 	}
-	b := m.askOf(ctx, compare.Incumbent, theirs)
+	b := m.askOf(ctx, compare.Incumbent, theirs.text)
 	if !b.answered {
 		return skippedNoOpinion
 	}
@@ -130,30 +141,32 @@ func (m *mirrored) askOf(ctx context.Context, s compare.Side, d verify.Draft) op
 	return o
 }
 
-// write has a side's pool answer, and records the answer. The result is made, or why there is none.
-func (m *mirrored) write(ctx context.Context, s compare.Side) (verify.Draft, string) {
+// write has a side's pool answer. The result is made, or why there is no answer.
+func (m *mirrored) write(ctx context.Context, s compare.Side) (written, string) {
 	p, prices := m.poolOf(s)
 	began := m.trials.World.Now()
 	whole, err := m.generate(ctx, p)
 	switch {
 	case isFull(err):
-		return verify.Draft{}, skippedBusy
+		return written{}, skippedBusy
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return written{}, skippedStopped
+	case err != nil && s == compare.Incumbent:
+		return written{}, skippedNoOpinion
 	case err != nil:
-		m.trials.Recorder.AddFailure(m.Pair, s)
-		return verify.Draft{}, skippedFailed
+		return written{}, skippedFailed
 	}
 	u := whole.Usage
 	usd := float64(u.Prompt)*prices.TargetPrefill + float64(u.Completion)*prices.TargetDecode
 	m.cost.generated += u.Completion
 	m.cost.usd += usd
-	m.trials.Recorder.AddAnswer(m.Pair, compare.Answer{
-		Side: s, Mirrored: true, Total: m.trials.World.Now().Sub(began), Tokens: u.Completion, USD: usd,
-	})
-	d, ok := questionOf(whole, m.request.Body.IncludeStop)
+	text, ok := questionOf(whole, m.request.Body.IncludeStop)
 	if !ok {
-		return d, skippedShape
+		return written{}, skippedShape
 	}
-	return d, made
+	return written{compare.Answer{
+		Side: s, Mirrored: true, Total: m.trials.World.Now().Sub(began), Tokens: u.Completion, USD: usd,
+	}, text}, made
 }
 
 // isFull reports whether the mirror had no capacity.

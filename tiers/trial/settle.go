@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -26,19 +25,19 @@ func (t *Trial) Settle(d Done) {
 
 // recordFailure records a request without a whole answer, unless the request or its client is at fault.
 func (t *Trial) recordFailure(d *Done) {
-	if isClientsFault(d.Err) || d.Outcome.First > 0 && !isBroken(d.Err) {
+	if !t.counts || isClientsFault(d.Err) || d.Outcome.First > 0 && !isBroken(d.Err) {
 		return
 	}
 	for _, p := range t.setup.Pairs {
 		t.trials.Recorder.AddFailure(p, t.setup.Side)
 	}
-	if t.mirrors {
-		t.trials.Recorder.AddFailure(t.setup.Mirror.Pair, compare.Incumbent)
-	}
 }
 
 // record records an answer for the pairs of which a client gets both sides.
 func (t *Trial) record(d *Done) {
+	if !t.counts {
+		return
+	}
 	a := answerOf(d, d.USD, t.request.Body.Stream)
 	a.Side = t.setup.Side
 	for _, p := range t.setup.Pairs {

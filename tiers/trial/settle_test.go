@@ -43,12 +43,12 @@ func TestARequestWithoutAnAnswerIsAFailureUnlessItOrItsClientIsAtFault(t *testin
 	} {
 		var f failures
 		trial := &Trial{
-			trials: &Trials{Options: Options{Recorder: &f}}, request: &inflight.Request{}, mirrors: true,
+			trials: &Trials{Options: Options{Recorder: &f}}, request: &inflight.Request{}, counts: true, mirrors: true,
 			setup: Setup{Pairs: make([]compare.Pair, 2), Side: compare.Candidate, Mirror: &Mirror{}},
 		}
 		trial.Settle(Done{Outcome: &strategy.Outcome{First: c.first}, Err: c.err, Left: c.left})
-		if f.sides != [2]int{c.want, 2 * c.want} {
-			t.Errorf("%s: %d failures of the incumbent and %d of candidates, want %d and %d", what, f.sides[0], f.sides[1], c.want, 2*c.want)
+		if f.sides != [2]int{0, 2 * c.want} {
+			t.Errorf("%s: %d failures of the incumbent and %d of candidates, want 0 and %d", what, f.sides[0], f.sides[1], 2*c.want)
 		}
 	}
 }

@@ -50,7 +50,8 @@ type Options struct {
 // Trials makes trials and runs their background work. It is safe for concurrent use.
 type Trials struct {
 	Options
-	tasks *background.Tasks
+	tasks   *background.Tasks
+	counted conversations
 }
 
 // New returns Trials. They record answers at once, and do nothing in the background before [Trials.Begin].
@@ -66,11 +67,13 @@ func (t *Trials) Wait() { t.tasks.Wait() }
 
 // Setup says how the targets of a request's route are compared.
 type Setup struct {
-	Pairs     []compare.Pair // whose answers the request's one is
-	Side      compare.Side   // of these pairs that it is of
-	Incumbent inflight.Pool  // the target in force, which is asked for its opinion
-	Opinions  float64        // share of the requests whose answers it is asked about, 0 … 1
-	Mirror    *Mirror        // nil: none
+	Conversation uint64                // the number of the request's conversation, by which its target was chosen
+	Pairs        []compare.Pair        // whose answers the request's one is
+	Side         compare.Side          // of these pairs that it is of
+	Incumbent    inflight.Pool         // the target in force, which is asked for its opinion
+	Prices       func() economy.Prices // with the target in force as target; nil: unknown
+	Opinions     float64               // share of the counted requests whose answers it is asked about, 0 … 1
+	Mirror       *Mirror               // nil: none
 }
 
 // Mirror is a target whose answers no client gets.
@@ -86,17 +89,20 @@ type Trial struct {
 	trials  *Trials
 	request *inflight.Request
 	setup   Setup
+	counts  bool // for the pairs: it is the first of its conversation here
 	asks    bool // the target in force is asked about the answer
 	mirrors bool // the mirror answers as well
 	retain  func() (released func())
 	answer  answer
 }
 
-// New returns the trial of a request. retain keeps the request's body valid until released is called; nil: not needed.
+// New returns the trial of a request. Of a conversation, which has one target, only the first request counts for the pairs:
+// what its requests have in common would else be taken for many independent trials. retain keeps the request's body valid until released is called; nil: not needed.
 func (t *Trials) New(r *inflight.Request, s Setup, retain func() (released func())) *Trial {
 	out := &Trial{trials: t, request: r, setup: s, retain: retain}
+	out.counts = len(s.Pairs) > 0 && t.counted.isNew(s.Conversation)
 	draw := r.RandomFor(inflight.DrawTrial)
-	out.asks = r.Body.SinglePlain && draw < s.Opinions
+	out.asks = out.counts && r.Body.SinglePlain && draw < s.Opinions
 	out.mirrors = s.Mirror != nil && draw < s.Mirror.Share
 	return out
 }

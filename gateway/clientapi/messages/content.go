@@ -45,6 +45,9 @@ func appendMessages(dst []byte, o object) ([]byte, error) {
 		if role != "user" && role != "assistant" {
 			return nil, refuse(under(at, "role"), "is neither user nor assistant.")
 		}
+		if role == "assistant" && i == len(l)-1 {
+			return nil, engineOnly(under(at, "role")) // the answer must go on with it
+		}
 		if !m.has("content") {
 			return nil, refuse(under(at, "content"), "is required.")
 		}

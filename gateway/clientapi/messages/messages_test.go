@@ -18,8 +18,8 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 		`{` + minimal + `}`:               head + `}`,
 		`{` + minimal + `,"stream":true}`: head + `,"stream":true,"stream_options":{"include_usage":true}}`,
 		`{` + minimal + `,"stop_sequences":["a"],"metadata":{"user_id":"u"},"thinking":{"type":"disabled"}}`: head + `,"stop":["a"],"user":"u"}`,
-		`{` + minimal + `,"tools":[{"name":"f","input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
-			`,"tools":[{"type":"function","function":{"name":"f","parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
+		`{` + minimal + `,"tools":[{"name":"f","strict":true,"cache_control":{"type":"ephemeral"},"input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
+			`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
 		`{"model":"m","max_tokens":1,"system":"s","messages":[{"role":"assistant","content":[{"type":"thinking"},{"type":"tool_use","id":"1","name":"f","input":{"x": 1e2}}]},` +
 			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"model":"m","messages":[{"role":"system","content":"s"},` +
 			`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1e2}"}}]},` +
@@ -58,12 +58,20 @@ func TestABadBodyIsRefusedByItsField(t *testing.T) {
 func TestWhatOnlyAnEngineCanServeIsNamed(t *testing.T) {
 	for more, want := range map[string]string{
 		`"thinking":{"type":"enabled"}`: "thinking", `"container":"c"`: "container", `"Stream":true`: "Stream",
-		`"tools":[{"type":"web_search_20250305","name":"w"}]`: "tools[0].type",
+		`"tools":[{"type":"web_search_20250305","name":"w"}]`:            "tools[0].type",
+		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`: "tools[0].input_examples",
 	} {
 		r, err := API{}.Translate([]byte(`{` + minimal + `,` + more + `}`))
 		if err != nil || r.EngineOnly != want || r.Chat != nil {
 			t.Errorf("%s: %+v, %v, want %q", more, r, err, want)
 		}
+	}
+}
+
+func TestAnAnswerThatAClientHasBegunIsLeftToEngines(t *testing.T) {
+	r, err := API{}.Translate([]byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]}`))
+	if err != nil || r.EngineOnly != "messages[1].role" || r.Chat != nil {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

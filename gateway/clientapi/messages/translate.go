@@ -194,8 +194,16 @@ func appendTools(dst []byte, o object) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
+// toolMembers are the members of a tool that are read, and cache_control, which engines that cache every prefix do not need.
+var toolMembers = []string{"type", "name", "description", "input_schema", "strict", "cache_control"}
+
 // appendTool appends one tool.
 func appendTool(dst []byte, t object, at string) ([]byte, error) {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		if !slices.Contains(toolMembers, name) {
+			return nil, engineOnly(under(at, clientapi.FieldName(name)))
+		}
+	}
 	name, err := t.required(at, "name")
 	if err != nil {
 		return nil, err
@@ -211,7 +219,11 @@ func appendTool(dst []byte, t object, at string) ([]byte, error) {
 	if about != "" {
 		dst = openai.AppendQuote(append(dst, `,"description":`...), about)
 	}
-	return append(compacted(append(dst, `,"parameters":`...), t["input_schema"]), "}}"...), nil
+	strict, err := t.flag(at, "strict")
+	if strict {
+		dst = append(dst, `,"strict":true`...)
+	}
+	return append(compacted(append(dst, `,"parameters":`...), t["input_schema"]), "}}"...), err
 }
 
 // appendChoice appends which tools may be called.

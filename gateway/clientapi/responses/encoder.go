@@ -25,7 +25,10 @@ type encoder struct {
 }
 
 // item is an output item of text.
-type item struct{ kind, id, text string }
+type item struct {
+	kind, id string
+	text     []byte
+}
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
@@ -146,12 +149,12 @@ func (i *item) part() map[string]any {
 	m := map[string]any{"type": i.kind}
 	switch i.kind {
 	case "refusal":
-		m["refusal"] = i.text
+		m["refusal"] = string(i.text)
 	case "output_text":
 		m["annotations"], m["logprobs"] = []any{}, []any{}
 		fallthrough
 	default:
-		m["text"] = i.text
+		m["text"] = string(i.text)
 	}
 	return m
 }
@@ -181,7 +184,7 @@ func (e *encoder) delta(dst []byte, kind, text string) []byte {
 		dst = e.event(dst, "response.output_item.added", map[string]any{"output_index": len(e.done), "item": e.open.object("in_progress", []any{})})
 		dst = e.event(dst, "response.content_part.added", e.at(map[string]any{"part": e.open.part()}))
 	}
-	e.open.text += text
+	e.open.text = append(e.open.text, text...)
 	m := e.at(map[string]any{"delta": text})
 	if kind == "output_text" {
 		m["logprobs"] = []any{}

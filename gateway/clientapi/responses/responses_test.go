@@ -46,6 +46,7 @@ func TestAStatefulFieldIsLeftToEngines(t *testing.T) {
 	for member, want := range map[string]string{
 		`"store":true`: "store", `"previous_response_id":"r"`: "previous_response_id", `"background":true`: "background", `"inptu":1`: "inptu",
 		`"truncation":"auto"`: "truncation", `"tools":[{"type":"web_search"}]`: "tools[0].type", `"store":false`: "",
+		`"text":{"verbosity":"low","other":1}`: "text.other", `"reasoning":{"summary":"auto","budget":1}`: "reasoning.budget",
 	} {
 		r, err := API{}.Translate([]byte(`{"input":"x",` + member + `}`))
 		if err != nil || r.EngineOnly != want {

@@ -275,6 +275,15 @@ func (t *translator) choice() error {
 	return err
 }
 
+// members has an engine serve a request with other members of an object than the known ones.
+func (t *translator) members(o object, at string, known ...string) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(known, name) {
+			t.onlyEngine(at + clientapi.FieldName(clip(name)))
+		}
+	}
+}
+
 func (t *translator) format() error {
 	text, err := read[object](t.in, "text", "")
 	if err != nil {
@@ -283,6 +292,11 @@ func (t *translator) format() error {
 	reasoning, err := read[object](t.in, "reasoning", "")
 	if err != nil {
 		return err
+	}
+	t.members(text, "text.", "format", "verbosity")
+	t.members(reasoning, "reasoning.", "effort", "summary", "generate_summary") // summaries are made where an engine can
+	if !null(text["verbosity"]) {
+		t.chat["verbosity"] = text["verbosity"]
 	}
 	if !null(reasoning["effort"]) {
 		t.chat["reasoning_effort"] = reasoning["effort"]

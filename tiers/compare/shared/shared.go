@@ -49,6 +49,7 @@ func each(b *compare.Both, f func(name string, v *float64)) {
 	m := &b.Mirror
 	f("m|made", &m.Made)
 	f("m|skipped", &m.Skipped)
+	f("m|failed", &m.Failed)
 	f("m|generated", &m.Generated)
 	f("m|scored", &m.Scored)
 	f("m|usd", &m.USD)
