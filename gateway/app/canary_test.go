@@ -61,7 +61,7 @@ func (e *namedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Stream bool }
 	raw, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(raw, &body)
-	if gate := e.gate.Load(); gate != nil {
+	if gate := e.gate.Load(); gate != nil && strings.Contains(string(raw), "conversation ") { // not a question of the probe
 		e.held.Add(1)
 		<-*gate
 	}
@@ -298,12 +298,14 @@ func TestARequestDoesNotWaitForTheOtherTargetsAnswer(t *testing.T) {
 	w := startCanary(t, targets(50, 50), fmt.Sprintf("redis: {url: \"redis://%s/0\"}\n", redis.Addr))
 	body := turn(w.of(t, poolNew, 0), 1, `"temperature":0`)
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open) // before the engine is closed, which waits for its requests
 	w.new.gate.Store(&gate)
 	ended := make(chan string, 2)
 	for range cap(ended) { // they share one generation
 		go func() { ended <- answerer(t, w.Replica, body) }()
 	}
-	apptest.Eventually(t, "the canary is asked", func() bool { return w.new.held.Load() == 1 })
+	apptest.Eventually(t, "the canary is asked", func() bool { return w.new.held.Load() > 0 })
 	apptest.Eventually(t, "both requests wait", func() bool {
 		return strings.Contains(w.Metrics(t), "foregate_cache_coalescing_requests 2\n")
 	})
@@ -318,7 +320,7 @@ func TestARequestDoesNotWaitForTheOtherTargetsAnswer(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("a request to the incumbent waits for the canary's answer")
 	}
-	close(gate)
+	open()
 	for range cap(ended) {
 		if got := <-ended; got != poolNew {
 			t.Errorf("%s answers what the canary was asked", got)

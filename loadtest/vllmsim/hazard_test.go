@@ -129,6 +129,10 @@ func TestOllamaAnswersOnlyWithItsModelInMemory(t *testing.T) {
 func TestAnAnswerGoesOnWithoutItsClient(t *testing.T) {
 	for _, name := range Engines() {
 		for hazard, finished := range map[string]int{"": 0, "generates_after_disconnect": 1} {
+			tokens := 20_000 // more than it makes before it sees that the client has left
+			if finished > 0 {
+				tokens = 40
+			}
 			o := Options{Engine: name, Seed: 1, TimeScale: 20}
 			if hazard != "" {
 				o.Hazards = []string{hazard}
@@ -136,7 +140,7 @@ func TestAnAnswerGoesOnWithoutItsClient(t *testing.T) {
 			s := Start(t, o)
 			ctx, cancel := context.WithCancel(t.Context())
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL()+"/v1/chat/completions",
-				strings.NewReader(`{"model":"sim","messages":[{"role":"user","content":"go"}],"max_tokens":40,"stream":true}`))
+				strings.NewReader(fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"go"}],"max_tokens":%d,"ignore_eos":true,"stream":true}`, tokens)))
 			if err != nil {
 				t.Fatal(err)
 			}
