@@ -16,8 +16,10 @@ import (
 var (
 	//go:embed page.html
 	pageHTML string
+	// PageCSS is the style sheet of the lab's pages.
+	//
 	//go:embed page.css
-	pageCSS string
+	PageCSS string
 	//go:embed page.js
 	pageJS string
 
@@ -86,7 +88,7 @@ func (r *Report) HTML() ([]byte, error) {
 	script := library("uPlot.iife.min.js") + pageJS
 	sum := sha256.Sum256([]byte(script))
 	p := page{
-		CSS:    template.CSS(library("uPlot.min.css") + pageCSS), //nolint:gosec // our own files
+		CSS:    template.CSS(library("uPlot.min.css") + PageCSS), //nolint:gosec // our own files
 		Script: template.JS(script),                              //nolint:gosec // our own files
 		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 		Name:   cmp.Or(r.name(), "unnamed"), About: r.about(), Kind: cmp.Or(r.Kind, "unknown"), Command: r.Command,

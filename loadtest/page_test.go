@@ -177,7 +177,7 @@ func TestEveryChartCanBeDrawn(t *testing.T) {
 				if len(s.X) == 0 || len(s.X) != len(s.Y) || !slices.IsSorted(s.X) || s.Label == "" {
 					t.Errorf("%s: line %s of %d × %d points", name, s.Label, len(s.X), len(s.Y))
 				}
-				if !strings.Contains(pageCSS, "--"+s.Colour+":") {
+				if !strings.Contains(PageCSS, "--"+s.Colour+":") {
 					t.Errorf("%s: no colour %s", name, s.Colour)
 				}
 			}

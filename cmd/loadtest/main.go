@@ -30,6 +30,7 @@ type cli struct {
 	Operate operateCmd `cmd:"" help:"Restart, upgrade, drain and lose machines under load as operators and clouds do, and account for every request."`
 	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
+	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
 	ProofLive proofLiveCmd `cmd:"" help:"Measure the gateway in front of a pair of engines that run already: acceptance, exactness, seams, cost."`
 	Scale     scaleCmd     `cmd:"" help:"Tell what growing fleets ask of their Redis, by measuring small ones, and which topology carries them."`
 

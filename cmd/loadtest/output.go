@@ -42,12 +42,12 @@ func newPage(path string) (*page, error) {
 	return &page{path, f}, nil
 }
 
-// write puts the report there.
-func (p *page) write(r *loadtest.Report) error {
+// write puts what render makes there.
+func (p *page) write(render func() ([]byte, error)) error {
 	if p.file == nil {
 		return nil
 	}
-	text, err := r.HTML()
+	text, err := render()
 	if err == nil {
 		_, err = p.file.Write(text)
 	}

@@ -48,7 +48,7 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := page.write(reports[0]); err != nil {
+	if err := page.write(reports[0].HTML); err != nil {
 		return err
 	}
 	if err := c.print(e, reports); err != nil {

@@ -52,6 +52,7 @@ type Result struct {
 	FrontP99             time.Duration // the same for the part outside the cascade, of streams
 	Recovered            time.Duration
 	Notes, Failures      []string
+	Figure               time.Duration // what a row measures beside its promise; 0 is nothing
 
 	did *accounting // of an operation
 }

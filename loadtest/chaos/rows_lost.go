@@ -52,6 +52,7 @@ func lost(begin, end func(context.Context, *engine) error) func(context.Context,
 			last = w.lastSent(ctx, sick, began)
 			return nil
 		}, func() error { return end(ctx, sick) }, w.closed)
+		w.figure = last
 		w.Note("the last request came after %v", round(last))
 		if last > w.TimerLag.Bound(maxLost) {
 			w.Fail("it got requests for %v, promised %v", round(last), maxLost)

@@ -27,6 +27,7 @@ type Options struct {
 	Again   int      // how often a row that broke its promise is tried again: on machines that do other things, too
 	Out     io.Writer
 	Say     func(format string, args ...any) // progress and last words
+	Seen    func(id string, r *Result)       // is told of every try of a row; nil: nobody is
 }
 
 const (
@@ -113,6 +114,9 @@ func Run(ctx context.Context, o Options) error {
 func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *Result) error) (kept bool, err error) {
 	for range 1 + o.Again {
 		seen := runRow(ctx, o, r)
+		if o.Seen != nil {
+			o.Seen(r.ID, &seen)
+		}
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -215,7 +219,7 @@ func (w *Testbed) warmUp(ctx context.Context) (err error) {
 
 // seen sums the row up and holds it to its promise.
 func (w *Testbed) seen(r *Row) Result {
-	s := Result{Errors: map[string]int{}, Recovered: w.recovered, Notes: w.notes, did: w.did}
+	s := Result{Errors: map[string]int{}, Recovered: w.recovered, Notes: w.notes, Figure: w.figure, did: w.did}
 	for _, l := range w.loads {
 		s.count(l.Outcomes(), r.Tolerated)
 	}

@@ -80,6 +80,7 @@ type Testbed struct {
 	due        int         // lines that each gateway has had to log: one for each change of settings
 	recovered  time.Duration
 	notes      []string
+	figure     time.Duration // the row's own
 	failures   []string
 	failovers  failovers   // of takeovers
 	did        *accounting // of an operation; nil: it has not come so far, or is none

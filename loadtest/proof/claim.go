@@ -1,0 +1,136 @@
+package proof
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// Claim is a row of the page.
+type Claim struct {
+	ID        string // names the row on the command line
+	Text      string // what is claimed
+	Published string // the figure that was published, with the letter of the article; "" is none
+	Unit      Unit   // of both figures
+	Goal      Goal   // what has to be reached, for the claim to hold
+	Source    Source
+	Note      string // what a reader has to know to read the figure; "" is nothing
+	Headline  string // the claim in the README's table; "" is not there
+}
+
+// Source says how a claim is measured: [Cases], [Fault] or [Cost].
+type Source interface{ source() }
+
+// Cases measures by runs of a scenario in virtual time, a pair with each seed.
+type Cases struct {
+	Scenario           string
+	Baseline, Foregate string   // cases, as the page names them
+	Needed             []string // all cases that have to run; nil: Baseline and Foregate
+	Of                 func(rows map[string]loadtest.Row) Pair
+	Short              bool // also in the short form
+}
+
+// Fault measures by a row of the fault suite, live: seconds until the last request that a backend got after its fault
+// began. There is no baseline.
+type Fault struct{ Row string }
+
+// Cost measures by a row of the benchmark of the gateway's cost, live: CPU time in µs, of the yardstick and of the
+// gateway, a pair with each round.
+type Cost struct{ Row string }
+
+func (Cases) source() {}
+func (Fault) source() {}
+func (Cost) source()  {}
+
+// needed are the cases that have to run.
+func (c Cases) needed() []string {
+	if c.Needed != nil {
+		return c.Needed
+	}
+	return []string{c.Baseline, c.Foregate}
+}
+
+// Pair is the figure of the baseline and of Foregate, from one seed or round.
+type Pair struct {
+	Baseline float64 `json:"baseline"` // 0 where there is none
+	Foregate float64 `json:"foregate"`
+}
+
+// column is a Pair of the same column of two cases.
+func column(baseline, foregate string, of func(r loadtest.Row) float64) func(map[string]loadtest.Row) Pair {
+	return func(rows map[string]loadtest.Row) Pair { return Pair{of(rows[baseline]), of(rows[foregate])} }
+}
+
+// Goal is what a claim has to reach. The zero value is none: the figure is told without a verdict.
+type Goal struct {
+	Of    Subject
+	Most  bool // at most Bound; else at least
+	Bound float64
+}
+
+// Subject is what a [Goal] is about.
+type Subject string
+
+// The subjects of goals.
+const (
+	Ratio Subject = "ratio"    // Foregate's figure ÷ the baseline's
+	Value Subject = "foregate" // Foregate's figure
+)
+
+// ratioAtMost and the others are goals.
+func ratioAtMost(bound float64) Goal  { return Goal{Ratio, true, bound} }
+func ratioAtLeast(bound float64) Goal { return Goal{Ratio, false, bound} }
+func valueAtMost(bound float64) Goal  { return Goal{Value, true, bound} }
+func valueAtLeast(bound float64) Goal { return Goal{Value, false, bound} }
+
+// text is the goal in words, such as "≤ 0.36 ×".
+func (g Goal) text(u Unit) string {
+	if g.Of == "" {
+		return ""
+	}
+	sign, bound := "≥ ", u.Text(g.Bound)
+	if g.Most {
+		sign = "≤ "
+	}
+	if g.Of == Ratio {
+		bound = times.Text(g.Bound)
+	}
+	return sign + bound
+}
+
+// holds reports whether the means reach the goal.
+func (g Goal) holds(f Figures) bool {
+	v := f.Foregate.Mean
+	if g.Of == Ratio {
+		v = f.Ratio.Mean
+	}
+	if g.Most {
+		return v <= g.Bound
+	}
+	return v >= g.Bound
+}
+
+// Choose are the claims of these ids, or all; in the short form those that are part of it.
+func Choose(ids []string, short bool) ([]Claim, error) {
+	var out []Claim
+	byID, known := map[string]Claim{}, []string{}
+	for _, c := range Claims() {
+		byID[c.ID], known = c, append(known, c.ID)
+		if s, computed := c.Source.(Cases); !short || !computed || s.Short {
+			out = append(out, c)
+		}
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	out = nil
+	for _, id := range ids {
+		c, ok := byID[id]
+		if !ok {
+			return nil, fmt.Errorf("there is no claim %q; there are %s", id, strings.Join(known, ", "))
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

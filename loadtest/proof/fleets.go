@@ -1,0 +1,78 @@
+package proof
+
+import (
+	"strconv"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// The prices of article A's two fleets, in dollars an hour of an instance, and the hours of its month.
+const (
+	rentBefore    = 3.50
+	rentAfter     = 2.10
+	hoursPerMonth = 730
+)
+
+// fleetClaims are about how many GPUs carry the same load.
+func fleetClaims() []Claim {
+	five := Cases{Scenario: "fleet-five", Baseline: "naive 5", Foregate: "foregate", Needed: []string{"naive 5", "foregate 5", "foregate 4", "foregate 3", "foregate 2"}, Short: true}
+	twelve := Cases{Scenario: "fleet-twelve", Baseline: "naive 12", Foregate: "foregate", Needed: []string{"naive 12", "foregate 6", "foregate 5", "foregate 4"}}
+	five5, fiveUSD, fiveBusy := five, five, five
+	five5.Of = func(rows map[string]loadtest.Row) Pair {
+		return Pair{5, float64(smallestFleet(rows, "naive 5", 5))}
+	}
+	fiveUSD.Of = func(rows map[string]loadtest.Row) Pair {
+		return Pair{5 * rentBefore * hoursPerMonth, float64(smallestFleet(rows, "naive 5", 5)) * rentAfter * hoursPerMonth}
+	}
+	fiveBusy.Of = func(rows map[string]loadtest.Row) Pair {
+		n := smallestFleet(rows, "naive 5", 5)
+		return Pair{busy(rows["naive 5"], 5), busy(rows["foregate "+strconv.Itoa(n)], n)}
+	}
+	twelve.Of = func(rows map[string]loadtest.Row) Pair {
+		return Pair{12, float64(smallestFleet(rows, "naive 12", 12))}
+	}
+	return []Claim{
+		{
+			ID: "gpus-twelve", Text: "GPUs that carry the same load within the same P99, 8B model, with the cache", Published: "12 → 5", Unit: plain, Goal: valueAtMost(5), Source: twelve,
+			Note:     "The smallest fleet that loses no more requests, and whose P99 to first token is no longer.",
+			Headline: "GPUs that carry the load of twelve within the same P99 to first token",
+		},
+		{
+			ID: "gpus-five", Text: "the same, long prompts in bursts, without the cache", Published: "A: 5 → 3", Unit: plain, Goal: valueAtMost(3), Source: five5,
+			Note: "With three a twelfth of the requests is shed; round robin with five loses less.",
+		},
+		{
+			ID: "dollars", Text: "dollars a month of article A's two fleets, by its prices and the capacity measured here", Published: "A: 12,775 → 4,599 $ (× 0.36)", Unit: dollars, Goal: ratioAtMost(0.36), Source: fiveUSD,
+			Note: "3.50 $ an hour before, 2.10 $ after, 730 hours: at least 0.60 of this ratio is the cheaper price alone.",
+		},
+		{
+			ID: "gpu-utilisation", Text: "GPU utilisation of these fleets (share of the time in which an engine computes)", Published: "A: 42 → 78 %", Unit: share, Goal: valueAtLeast(0.78), Source: fiveBusy,
+		},
+	}
+}
+
+// smallestFleet is the smallest count of backends with which Foregate loses no more requests than the baseline and has no
+// longer P99 to first token, going down from the largest that was run; all is what the baseline has, if none does.
+func smallestFleet(rows map[string]loadtest.Row, baseline string, all int) int {
+	bound, smallest := rows[baseline], all
+	for n := all; n > 0; n-- {
+		r, ok := rows["foregate "+strconv.Itoa(n)]
+		if !ok {
+			continue
+		}
+		if lost(r) > lost(bound) || r.TTFT99 > bound.TTFT99 {
+			break
+		}
+		smallest = n
+	}
+	return smallest
+}
+
+// busy is the share of the measured time in which the backends, of one GPU each, compute.
+func busy(r loadtest.Row, backends int) float64 {
+	if r.RequestsPerSecond == 0 {
+		return 0
+	}
+	window := (float64(r.Requests) - lost(r)) / r.RequestsPerSecond // seconds
+	return r.GPUSeconds / window / float64(backends)
+}
