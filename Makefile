@@ -72,7 +72,7 @@ thinning: ## Sampled answers that were verified by thinning are of the target's 
 
 # One goroutine for each processor, and nothing shared.
 .PHONY: risk
-risk: ## The guarantee of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift, refits, a chosen eps, and rivals that break it. Prints the tables of docs/proof.md.
+risk: ## The guarantee of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift, refits, a chosen eps, and rivals that break it. Prints the tables of docs/measurements.md.
 	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 40m ./tiers/risk ./tiers/refit
 
 # golangci-lint holds all of go vet and of staticcheck (govet, staticcheck, unused).

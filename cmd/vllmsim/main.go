@@ -23,7 +23,7 @@ type flags struct {
 	Model   string `default:"sim" help:"Served model name."`
 	Profile string `default:"a10g-8b" help:"Speeds and sizes of one model on one kind of GPU: ${profiles}."`
 
-	Divergence float64 `group:"The language" default:"0" help:"How far this model strays from the target of the same seed: 0 is the target, 1 the worst draft. It is no measure of a real one: of answers of 100 tokens at temperature 1, at 0.3 a target refuses 5 % (docs/proof.md#simulated-drafts has more)."`
+	Divergence float64 `group:"The language" default:"0" help:"How far this model strays from the target of the same seed: 0 is the target, 1 the worst draft. It is no measure of a real one: of answers of 100 tokens at temperature 1, at 0.3 a target refuses 5 % (docs/measurements.md#simulated-drafts has more)."`
 	Blind      float64 `group:"The language" default:"0" help:"How little a draft's confidence says of where it strays, 0 to 1."`
 	Seed       uint64  `group:"The language" default:"1" help:"Seed of the language; a draft and its target share it."`
 

@@ -48,7 +48,7 @@ const (
 	draftModel    = "sim/llama-3-8b"
 	targetModel   = "sim/llama-3-70b"
 	// divergence gives a pair of models whose target refuses about a tenth of all drafts
-	// (docs/proof.md#simulated-drafts).
+	// (docs/measurements.md#simulated-drafts).
 	divergence = 0.35
 	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens. It is small, as on a GPU that
 	// also serves other models, so that little traffic fills it with warm prefixes.

@@ -63,7 +63,7 @@ func (d *Document) Write(root string) error {
 	for name, text := range map[string]string{
 		filepath.Join(root, folder, "claims.json"): string(figures) + "\n",
 		filepath.Join(root, "docs", "proof.md"):    d.Markdown(),
-		readme: edited,
+		readme:                                     edited,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // papers that everybody may read
 			return err

@@ -10,6 +10,7 @@ func (d *Document) Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	d.claimTable(&b)
+	writeOthers(&b)
 	return b.String()
 }
 

@@ -124,16 +124,16 @@ func withoutNew(drafts []calibrate.Sample) []calibrate.Sample {
 	return out
 }
 
-// documented fails for each row that docs/proof.md lacks.
+// documented fails for each row that docs/measurements.md lacks.
 func documented(t *testing.T, rows []string) {
 	t.Helper()
-	proof, err := os.ReadFile("../../docs/proof.md")
+	proof, err := os.ReadFile("../../docs/measurements.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
 		if !strings.Contains(string(proof), row+"\n") {
-			t.Errorf("docs/proof.md lacks the row\n%s", row)
+			t.Errorf("docs/measurements.md lacks the row\n%s", row)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func TestTheReadmeTellsHowGoodSimulatedDraftsAre(t *testing.T) {
 	if raced {
 		t.Skip("one goroutine: the detector only makes it ten times slower")
 	}
-	readme, err := os.ReadFile("../../docs/proof.md")
+	readme, err := os.ReadFile("../../docs/measurements.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTheReadmeTellsHowGoodSimulatedDraftsAre(t *testing.T) {
 	}
 	for _, row := range rows {
 		if !strings.Contains(string(readme), row+"\n") {
-			t.Errorf("docs/proof.md lacks the row\n%s", row)
+			t.Errorf("docs/measurements.md lacks the row\n%s", row)
 		}
 	}
 }

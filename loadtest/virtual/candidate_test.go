@@ -57,7 +57,7 @@ func rowOf(b *compare.Both, name string) compare.Row {
 }
 
 // TestACanaryOfFivePercentTellsAWorseTargetFromAnEqualOne looks at the comparison after fixed numbers of opinions on the
-// candidate. -v prints the table of docs/proof.md.
+// candidate. -v prints the table of docs/measurements.md.
 func TestACanaryOfFivePercentTellsAWorseTargetFromAnEqualOne(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
@@ -99,7 +99,7 @@ func spentOnAudits(l *lab) (generated, scored int) {
 }
 
 // TestAMirrorCostsWhatItSaysAndDelaysNobody compares runs with and without a mirror. The engines' own counters are the
-// witness of the cost: in mode off nothing else is computed in the background. -v prints the table of docs/proof.md.
+// witness of the cost: in mode off nothing else is computed in the background. -v prints the table of docs/measurements.md.
 func TestAMirrorCostsWhatItSaysAndDelaysNobody(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")

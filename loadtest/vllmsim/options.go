@@ -13,7 +13,7 @@ type Options struct {
 	Engine      string  // whose wire: one of [Engines]; default "vllm"
 	Model       string  // served model name; default "sim"
 	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
-	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself (docs/proof.md#simulated-drafts: how many drafts that makes wrong)
+	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself (docs/measurements.md#simulated-drafts: how many drafts that makes wrong)
 	Blind       float64 // 0..1: how little its confidence says of where it strays, see [Model]
 	Ties        float64 // 0..1: share of places where the two best tokens are level within 0.125 nat, see [Model]
 	Seed        uint64  // the language; a draft and its target share it

@@ -16,7 +16,7 @@
 //
 // # Quality of the fit
 //
-// docs/proof.md#fitted-scores has the areas before and after for each language of the simulator, the learning curve, and what
+// docs/measurements.md#fitted-scores has the areas before and after for each language of the simulator, the learning curve, and what
 // was tried and left out. No draft of a real model was scored.
 package calibrate
 
@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// MinSamples is how many labels a fit takes. All fits of so many beat the plain score (docs/proof.md#fitted-scores); of 300
+	// MinSamples is how many labels a fit takes. All fits of so many beat the plain score (docs/measurements.md#fitted-scores); of 300
 	// labels 1 in 157 did not.
 	MinSamples = 500
 	// MinPerLabel is how many of them must be good, and how many bad. Of fits of 500 with 20 to 49 bad ones 2 in 65 did not beat

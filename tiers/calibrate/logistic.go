@@ -35,7 +35,7 @@ type vector [terms]float64
 //	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·(Σ w² + g²),   z = b + g·k + Σ w·x,   0 ≤ w ≤ 1000·deviation
 //
 // k says whether the request was greedy. Thresholds of greedy and of sampled requests are never compared, so g belongs to no
-// score; without it, the weights would explain the difference between the two (docs/proof.md#fitted-scores).
+// score; without it, the weights would explain the difference between the two (docs/measurements.md#fitted-scores).
 //
 // The second sum is as if each weight had been drawn from a unit normal: it keeps weights finite
 // where the features tell good from bad without fault, and settles which of two features that say

@@ -42,7 +42,7 @@ func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 }
 
 // greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
-// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (docs/proof.md#simulated-drafts).
+// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (docs/measurements.md#simulated-drafts).
 const greedyClass = "_t0"
 
 // IsGreedy reports whether a traffic class is that of requests at temperature 0.

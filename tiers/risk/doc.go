@@ -1,6 +1,6 @@
 // Package risk holds the guarantee: of the drafts that are served without a check by the target, the target would have
 // rejected at most a share ε, with probability 1 − δ throughout a lease, at every moment. It is arithmetic over the
-// outcomes of audits, without clock or network. docs/proof.md shows simulations,
+// outcomes of audits, without clock or network. docs/measurements.md shows simulations,
 // docs/science.md what is not guaranteed.
 //
 // Start at [State], the evidence for one traffic class. A request takes a [View] of it and derives the threshold for its

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A law changes in the middle of 400,000 requests. The documented figures (docs/proof.md#drift) are those of the
+// A law changes in the middle of 400,000 requests. The documented figures (docs/measurements.md#drift) are those of the
 // default, a lease of 4,000 with more audits while a drift is suspected; shorter leases are told for comparison.
 var drifts = []struct {
 	name       string

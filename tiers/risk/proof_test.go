@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The populations of docs/proof.md#replays-of-the-guarantee, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
+// The populations of docs/measurements.md#replays-of-the-guarantee, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
 var (
 	usual = binormalOf(.20, .85)
 	laws  = []struct {
@@ -128,7 +128,7 @@ func upper(share float64, n int) float64 {
 	return (share + z*z/(2*m) + z*math.Sqrt(share*(1-share)/m+z*z/(4*m*m))) / (1 + z*z/m)
 }
 
-// tell prints a row of a table of docs/proof.md.
+// tell prints a row of a table of docs/measurements.md.
 func (f figures) tell(t *testing.T, name string) {
 	t.Helper()
 	fmt.Fprintf(t.Output(), "| %s | %d | %.4f (%.4f) | %.4f | %.4f | %.4f | %.3f | %d / %d | %.4f |\n",
@@ -156,14 +156,14 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 	for i, tc := range []struct {
 		name       string
 		rule       Rule
-		acceptance [3]float64 // as documented in docs/proof.md, of the last quarter; 0 where it says none
+		acceptance [3]float64 // as documented in docs/measurements.md, of the last quarter; 0 where it says none
 	}{{"one epoch", forever, [3]float64{.44}}, {"lease 2000", leased, [3]float64{.35}}} {
 		for j, law := range laws {
 			name := law.name + ", " + tc.name
 			f := sum(traffic{rule: tc.rule, requests: 200_000, first: law.law}.replays(proofSeed+uint64(10*i+j), size(30, 1000)))
 			f.kept(t, name, tc.rule)
 			if want := tc.acceptance[j]; want > 0 && !raced && math.Abs(f.acceptance/want-1) > .10 {
-				t.Errorf("%s: accepts %.3f, and docs/proof.md says %.2f", name, f.acceptance, want)
+				t.Errorf("%s: accepts %.3f, and docs/measurements.md says %.2f", name, f.acceptance, want)
 			}
 			if oracle := law.law.oracle(tc.rule.MaxWrongRate); f.acceptance > oracle {
 				t.Errorf("%s: accepts %.3f, and who knew the law %.2f", name, f.acceptance, oracle)
@@ -172,7 +172,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 	}
 }
 
-// What acceptance to expect of a lease of 3,000 with the alarm, by the table in docs/proof.md#acceptance-to-expect.
+// What acceptance to expect of a lease of 3,000 with the alarm, by the table in docs/measurements.md#acceptance-to-expect.
 // Its grid begins at 5 % of the drafts: where no more than that can be certified, this one certifies
 // nothing.
 func TestProofWhatAcceptanceToExpect(t *testing.T) {

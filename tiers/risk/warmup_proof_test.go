@@ -93,7 +93,7 @@ func TestProofWhatAWarmupServesAlone(t *testing.T) {
 	}
 }
 
-// tell prints a row of a table of docs/proof.md, and fails where more was served wrongly than the bound allows.
+// tell prints a row of a table of docs/measurements.md, and fails where more was served wrongly than the bound allows.
 func (h hour) tell(t *testing.T, pace int, of []result) {
 	t.Helper()
 	n, excess := float64(len(of)), 0.
