@@ -44,8 +44,8 @@ type translatedClient struct {
 
 var _ pipeline.Client = (*translatedClient)(nil)
 
-// translate makes s the sink of an answer in the form of another API.
-func (s *sink) translate(r *clientapi.Request, id string) *translatedClient {
+// encodeFor makes s the sink of an answer in the form of another API.
+func (s *sink) encodeFor(r *clientapi.Request, id string) *translatedClient {
 	t := &translatedClient{sink: s, encoder: r.NewEncoder(id)}
 	s.encoder = t.encoder
 	return t
@@ -144,7 +144,7 @@ func (g *Gateway) generateAs(api clientapi.API, path string) handler {
 		if err != nil {
 			return err
 		}
-		translated, err := api.Translate(in.body)
+		translated, err := translate(api, &in)
 		if err != nil {
 			return err
 		}
@@ -154,11 +154,22 @@ func (g *Gateway) generateAs(api clientapi.API, path string) handler {
 			}
 			return g.forwardBody(path, env, l, w, r)
 		}
-		if err := in.reservation.Charge(int64(cap(in.body) + cap(translated.Chat))); err != nil {
-			return err
-		}
 		return g.answerTranslated(translated, &in, l, w, r)
 	}
+}
+
+// translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
+func translate(api clientapi.API, in *admittedRequest) (*clientapi.Request, error) {
+	returned, err := in.reservation.Borrow(clientapi.TranslationBytes(in.body))
+	if err != nil {
+		return nil, err
+	}
+	defer returned()
+	r, err := api.Translate(in.body)
+	if err != nil {
+		return nil, err
+	}
+	return r, in.reservation.Charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
 }
 
 // answerTranslated lets the cascade answer a translated request.
@@ -167,7 +178,7 @@ func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l 
 	if err != nil {
 		return ownNames(err, t.Param)
 	}
-	to := g.open(l, w, r, t.Stream).translate(t, l.ID)
+	to := g.open(l, w, r, t.Stream).encodeFor(t, l.ID)
 	asked.Retainer = in.reservation
 	if err := g.answer(r.Context(), asked, to, l); err != nil {
 		return ownNames(err, t.Param)

@@ -57,6 +57,25 @@ func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
 	}
 }
 
+// TestATranslationIsChargedBeforeItIsMade sends a body of very many objects, which would take hundreds of times its length.
+func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 32 << 20 }, twoTenants...)
+	for path, c := range map[string]struct{ head, tail string }{
+		messagesPath:  {`{"model":"llama-3","max_tokens":2,"messages":[`, `{"role":"user","content":"hi"}]}`},
+		responsesPath: {`{"model":"llama-3","max_output_tokens":2,"input":[`, `{"role":"user","content":"hi"}]}`},
+	} {
+		r := b.to(t, path, "greedy", c.head+strings.Repeat("{},", 1<<18)+c.tail)
+		if r.status != http.StatusTooManyRequests || !strings.Contains(r.body, `"tenant_share"`) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+		r = b.to(t, path, "greedy", c.head+`{"role":"user","content":"`+strings.Repeat("[{,", 1<<15)+`"},`+c.tail)
+		if r.status != http.StatusOK {
+			t.Errorf("%s: a long text: %d %s", path, r.status, r.body)
+		}
+	}
+	soon(t, "all is given back", b.idle)
+}
+
 // TestABodyStaysChargedWhileItsAnswerIsMade lets a generation hang.
 func TestABodyStaysChargedWhileItsAnswerIsMade(t *testing.T) {
 	sim := simulator(t)

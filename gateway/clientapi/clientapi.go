@@ -19,6 +19,7 @@ type API interface {
 // Request is a translated request.
 type Request struct {
 	Chat   []byte // a body of /v1/chat/completions; nil with EngineOnly
+	Kept   int    // bytes of the body that the encoder keeps a copy of
 	Stream bool   // the client wants server-sent events
 
 	// EngineOnly names the field that only an engine's own implementation of the API can serve: stored state,

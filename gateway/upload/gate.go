@@ -138,6 +138,25 @@ func (b *Body) Charge(bytes int64) error {
 	return nil
 }
 
+// Borrow reserves bytes in addition to those of [Body.Charge] until returned is called, once, which is before [Body.Release];
+// or it refuses that with an [*Error].
+func (b *Body) Borrow(bytes int64) (returned func(), err error) {
+	g := b.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.bytes.refusal(b.holding.bytes, bytes, TenantBytes, Bytes); err != nil {
+		return nil, g.refused(b.tenant, err)
+	}
+	b.holding.bytes += bytes
+	g.bytes.used += bytes
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		b.holding.bytes -= bytes
+		g.bytes.used -= bytes
+	}, nil
+}
+
 // Grow returns memory of [Capacity](size) bytes that begins with what have has, which Grow returned before and
 // which must not be used any more. The memory is valid until the request has ended and nothing retains the
 // body; then it is reused for another request.

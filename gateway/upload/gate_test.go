@@ -159,6 +159,32 @@ func TestWhoKeepsABodyKeepsItsBytes(t *testing.T) {
 	}
 }
 
+func TestBorrowedBytesAreHeldBesideTheBodysUntilTheyAreReturned(t *testing.T) {
+	g := New(Options{Uploads: 10, Requests: 10, Bytes: 90})
+	b := begin(t, g, "acme")
+	if err := b.Charge(20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Borrow(41); reasonOf(err) != TenantBytes {
+		t.Errorf("more than its share: %v", err)
+	}
+	returned, err := b.Borrow(30)
+	if err != nil || g.Usage().Bytes != 50 {
+		t.Fatalf("%v, %+v", err, g.Usage())
+	}
+	if err := b.Charge(25); err != nil || g.Usage().Bytes != 55 {
+		t.Errorf("%v, %+v", err, g.Usage())
+	}
+	returned()
+	if got, want := g.Usage(), (Usage{Uploads: 1, Bytes: 25, Tenants: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	b.Release()
+	if got := g.Usage(); got != (Usage{}) {
+		t.Errorf("%+v is still held", got)
+	}
+}
+
 func TestWhatManyTakeAtOnceIsGivenBack(t *testing.T) {
 	g := New(Options{Uploads: 40, Requests: 30, Bytes: 1 << 20})
 	var all sync.WaitGroup

@@ -1,19 +1,22 @@
 package messages
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// turn is one message's content, sorted by what a chat completion does with it.
+// turn is one message's content, sorted by what a chat completion does with it. Each list is JSON with a comma behind every element.
 type turn struct {
-	parts   []string // content parts as JSON
-	text    []string // the text of each part, while all are text
-	calls   []string // tool calls as JSON
-	results []string // tool messages as JSON
+	parts   []byte // content parts
+	count   int    // of them
+	calls   []byte // tool calls
+	results []byte // tool messages
 }
+
+// textHead is a text part up to its text.
+const textHead = `{"type":"text","text":`
 
 // appendMessages appends the system text and the conversation.
 func appendMessages(dst []byte, o object) ([]byte, error) {
@@ -24,75 +27,83 @@ func appendMessages(dst []byte, o object) ([]byte, error) {
 	if len(l) == 0 {
 		return nil, refuse("messages", "is required, and is not empty.")
 	}
-	var all []string
+	dst = append(dst, `,"messages":[`...)
 	if o.has("system") {
 		var t turn
 		if err := t.read(o["system"], "system", "system"); err != nil {
 			return nil, err
 		}
-		all = t.messages(all, "system")
+		dst = t.appendTo(dst, "system")
 	}
 	for i, raw := range l {
-		at := element("messages", i)
-		m, err := readObject(raw, at)
-		if err != nil {
+		if dst, err = appendMessage(dst, raw, element("messages", i), i == len(l)-1); err != nil {
 			return nil, err
 		}
-		role, err := m.required(at, "role")
-		if err != nil {
-			return nil, err
-		}
-		if role != "user" && role != "assistant" {
-			return nil, refuse(under(at, "role"), "is neither user nor assistant.")
-		}
-		if role == "assistant" && i == len(l)-1 {
-			return nil, engineOnly(under(at, "role")) // the answer must go on with it
-		}
-		if !m.has("content") {
-			return nil, refuse(under(at, "content"), "is required.")
-		}
-		var t turn
-		if err := t.read(m["content"], under(at, "content"), role); err != nil {
-			return nil, err
-		}
-		all = t.messages(all, role)
 	}
-	return append(dst, `,"messages":[`+strings.Join(all, ",")+"]"...), nil
+	return closed(dst), nil
 }
 
-// messages appends the chat messages of the turn: results of tools come before the user's own words.
-func (t *turn) messages(all []string, role string) []string {
-	all = append(all, t.results...)
-	if len(t.parts) == 0 && len(t.calls) == 0 {
-		if len(t.results) > 0 || role == "system" {
-			return all
-		}
+// appendMessage appends one message of the conversation, with a comma.
+func appendMessage(dst []byte, raw json.RawMessage, at string, last bool) ([]byte, error) {
+	m, err := readObject(raw, at)
+	if err != nil {
+		return nil, err
 	}
-	m := `{"role":"` + role + `"`
-	if len(t.parts) > 0 || len(t.calls) == 0 {
-		m += `,"content":` + t.content()
+	role, err := m.required(at, "role")
+	if err != nil {
+		return nil, err
+	}
+	if role != "user" && role != "assistant" {
+		return nil, refuse(under(at, "role"), "is neither user nor assistant.")
+	}
+	if role == "assistant" && last {
+		return nil, engineOnly(under(at, "role")) // the answer must go on with it
+	}
+	if !m.has("content") {
+		return nil, refuse(under(at, "content"), "is required.")
+	}
+	var t turn
+	if err := t.read(m["content"], under(at, "content"), role); err != nil {
+		return nil, err
+	}
+	return t.appendTo(dst, role), nil
+}
+
+// closed ends an array whose elements have a comma behind them.
+func closed(dst []byte) []byte { return append(bytes.TrimSuffix(dst, []byte(",")), ']') }
+
+// appendTo appends the chat messages of the turn, each with a comma: results of tools come before the user's own words.
+func (t *turn) appendTo(dst []byte, role string) []byte {
+	dst = append(dst, t.results...)
+	if t.count == 0 && len(t.calls) == 0 && (len(t.results) > 0 || role == "system") {
+		return dst
+	}
+	dst = append(dst, `{"role":"`+role+`"`...)
+	if t.count > 0 || len(t.calls) == 0 {
+		dst = t.appendContent(append(dst, `,"content":`...))
 	}
 	if len(t.calls) > 0 {
-		m += `,"tool_calls":[` + strings.Join(t.calls, ",") + "]"
+		dst = closed(append(append(dst, `,"tool_calls":[`...), t.calls...))
 	}
-	return append(all, m+"}")
+	return append(dst, "},"...)
 }
 
-// content is a string if there is only one text.
-func (t *turn) content() string {
+// appendContent appends the parts: a string if there is only one text.
+func (t *turn) appendContent(dst []byte) []byte {
+	text, plain := bytes.CutPrefix(t.parts, []byte(textHead))
 	switch {
-	case len(t.parts) == 0:
-		return `""`
-	case len(t.parts) == 1 && len(t.text) == 1:
-		return string(openai.Quote(t.text[0]))
+	case t.count == 0:
+		return append(dst, `""`...)
+	case t.count == 1 && plain:
+		return append(dst, bytes.TrimSuffix(text, []byte("},"))...)
 	}
-	return "[" + strings.Join(t.parts, ",") + "]"
+	return closed(append(append(dst, '['), t.parts...))
 }
 
 // addText adds a text part.
 func (t *turn) addText(s string) {
-	t.text = append(t.text, s)
-	t.parts = append(t.parts, `{"type":"text","text":`+string(openai.Quote(s))+"}")
+	t.parts = append(openai.AppendQuote(append(t.parts, textHead...), s), "},"...)
+	t.count++
 }
 
 // read reads content: a string or blocks.
@@ -132,7 +143,7 @@ func (t *turn) block(b object, at, role string) error {
 		s, err := b.text(at, "text")
 		t.addText(s)
 		return err
-	case kind == "image" && role == "user":
+	case kind == "image" && (role == "user" || role == "tool"):
 		return t.image(b, at)
 	case kind == "tool_use" && role == "assistant":
 		return t.call(b, at)
@@ -170,7 +181,8 @@ func (t *turn) image(b object, at string) error {
 	default:
 		return engineOnly(under(at, "type"))
 	}
-	t.parts = append(t.parts, `{"type":"image_url","image_url":{"url":`+string(openai.Quote(url))+"}}")
+	t.parts = append(openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), url), "}},"...)
+	t.count++
 	return err
 }
 
@@ -187,8 +199,9 @@ func (t *turn) call(b object, at string) error {
 	if len(b["input"]) == 0 || b["input"][0] != '{' {
 		return refuse(under(at, "input"), "is required, and is an object.")
 	}
-	t.calls = append(t.calls, `{"id":`+string(openai.Quote(id))+`,"type":"function","function":{"name":`+string(openai.Quote(name))+
-		`,"arguments":`+string(openai.Quote(string(compacted(nil, b["input"]))))+"}}")
+	t.calls = openai.AppendQuote(append(t.calls, `{"id":`...), id)
+	t.calls = openai.AppendQuote(append(t.calls, `,"type":"function","function":{"name":`...), name)
+	t.calls = append(openai.AppendQuote(append(t.calls, `,"arguments":`...), string(compacted(nil, b["input"]))), "}},"...)
 	return nil
 }
 
@@ -207,13 +220,11 @@ func (t *turn) result(b object, at string) error {
 		in.addText("Error:")
 	}
 	if b.has("content") {
-		if err := in.read(b["content"], under(at, "content"), "user"); err != nil {
+		if err := in.read(b["content"], under(at, "content"), "tool"); err != nil {
 			return err
 		}
 	}
-	if len(in.results) > 0 {
-		return refuse(under(at, "content"), "holds a tool_result.")
-	}
-	t.results = append(t.results, `{"role":"tool","tool_call_id":`+string(openai.Quote(id))+`,"content":`+in.content()+"}")
+	t.results = openai.AppendQuote(append(t.results, `{"role":"tool","tool_call_id":`...), id)
+	t.results = append(in.appendContent(append(t.results, `,"content":`...)), "},"...)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // come behind a call are kept until the end.
 type encoder struct {
 	id    string
-	echo  object
+	echo  object // fields of the request that the answer repeats
 	seq   int
 	began bool
 	all   clientapi.Part // the answer so far, without its text and calls
@@ -246,8 +246,8 @@ func (e *encoder) response(status string) map[string]any {
 	m := map[string]any{"id": "resp_" + e.id, "object": "response", "created_at": e.all.Created, "status": status, "error": nil,
 		"model": e.all.Model, "output": append([]map[string]any{}, e.done...), "store": false, "previous_response_id": nil, "incomplete_details": nil, "usage": nil}
 	for name, v := range defaults {
-		if !null(e.echo[name]) {
-			v = e.echo[name]
+		if given, ok := e.echo[name]; ok {
+			v = given
 		}
 		m[name] = v
 	}

@@ -40,7 +40,14 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if out.Chat, err = encode(t.chat); err != nil {
 		return nil, err
 	}
-	out.NewEncoder = func(id string) clientapi.Encoder { return &encoder{id: id, echo: in} }
+	echo := object{} // without the input, which may be large
+	for name := range defaults {
+		if v := in[name]; !null(v) {
+			echo[name] = v
+			out.Kept += len(v)
+		}
+	}
+	out.NewEncoder = func(id string) clientapi.Encoder { return &encoder{id: id, echo: echo} }
 	return out, nil
 }
 
