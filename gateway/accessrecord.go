@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/gateway/clientapi/messages"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -33,18 +34,19 @@ type accessRecord struct {
 	pipeline.Metadata
 	pipeline.Record
 
-	client   string // X-Request-ID as the client sent it, "" where it sent none
-	route    string
-	variant  *tiers.Route // that answers, on a route with variants; nil on others, and for what is passed through
-	diverted string       // the target pool that would have answered, had it taken requests; "" for none
-	code     int          // 0: as written
-	bodyRead bool         // the whole body was read
-	out      *sink
-	api      clientapi.API // of its path; nil for OpenAI's completions and all paths that are forwarded
-	trace    *Trace        // nil where requests are not traced
-	content  ContentEntry  // nil where the content is not exported
-	err      error
-	quiet    bool // no line of the log is written
+	client    string // X-Request-ID as the client sent it, "" where it sent none
+	route     string
+	variant   *tiers.Route // that answers, on a route with variants; nil on others, and for what is passed through
+	diverted  string       // the target pool that would have answered, had it taken requests; "" for none
+	code      int          // 0: as written
+	bodyRead  bool         // the whole body was read
+	out       *sink
+	api       clientapi.API            // of its path; nil for OpenAI's completions and all paths that are forwarded
+	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
+	trace     *Trace                   // nil where requests are not traced
+	content   ContentEntry             // nil where the content is not exported
+	err       error
+	quiet     bool // no line of the log is written
 
 	sink    sink      // what out points to: one allocation for both
 	idLines [1]string // the answer's X-Request-Id
@@ -82,10 +84,13 @@ func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Req
 	})
 }
 
-// setID sets the answer's X-Request-Id.
+// setID sets the answer's X-Request-Id, and Request-Id, where Anthropic's clients look for it.
 func (l *accessRecord) setID(h http.Header, id string) {
 	l.idLines[0] = id
 	h["X-Request-Id"] = l.idLines[:]
+	if _, ok := l.api.(messages.API); ok {
+		h["Request-Id"] = l.idLines[:]
+	}
 }
 
 // recovered answers with the error of a handler. It turns a panic into a 500, or into an aborted connection if

@@ -298,6 +298,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		l.out.breakOff(p)
 		panic(http.ErrAbortHandler)
 	}
+	p = l.inOwnNames(p)
 	l.code = p.status
 	if p.body.Code != codeModelNotAllowed && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures) {
 		conns.CloseAfterResponse(w, r) // a client without access keeps no connection

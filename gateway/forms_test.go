@@ -212,3 +212,54 @@ func TestANameThatComesTwiceIsRefusedInEveryAPI(t *testing.T) {
 		}
 	}
 }
+
+func TestARefusalNamesTheFieldOfItsOwnAPI(t *testing.T) {
+	b := limited(t, simulator(t).URL(), func(o *Options) {
+		o.Allow = func(string) []string { return []string{"image", "input_image"} } // and not image_url, which the chat has
+	}, identity.Tenant{ID: "acme"})
+	for _, c := range []struct{ path, body, param, message string }{
+		{responsesPath, `{"model":"llama-3","input":[]}`, "input", "input "},
+		{responsesPath, `{"model":"llama-3","input":"x","max_output_tokens":0}`, "max_output_tokens", "max_output_tokens "},
+		{responsesPath, `{"model":"llama-3","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`, "input", "input "},
+		{messagesPath, `{"model":"llama-3","max_tokens":5,"messages":[{"role":"user","content":"x"}],"stop_sequences":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, "", "stop_sequences "},
+	} {
+		r := b.to(t, c.path, "acme", c.body)
+		var said struct {
+			Error struct{ Param, Message string }
+		}
+		if err := json.Unmarshal([]byte(r.body), &said); err != nil || r.status != http.StatusBadRequest || said.Error.Param != c.param || !strings.HasPrefix(said.Error.Message, c.message) {
+			t.Errorf("%s: %d %s", c.body, r.status, r.body)
+		}
+	}
+}
+
+func TestARequestsIDIsWhereTheClientsOfItsAPILook(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
+	for path, body := range asked {
+		for _, model := range []string{"llama-3", "none"} {
+			for _, own := range []string{"", "mine"} {
+				r := b.to(t, path, "acme", strings.ReplaceAll(body, "llama-3", model), "X-Request-Id", own)
+				want := r.head.Get("X-Request-Id")
+				if path != messagesPath {
+					want = ""
+				}
+				if got := r.head.Get("Request-Id"); got != want || own != "" && r.head.Get("X-Request-Id") != own {
+					t.Errorf("%s, %d: Request-Id %q, want %q", path, r.status, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyThePathsOfMessagesRefuseInItsForm(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
+	for path, theirs := range map[string]bool{
+		messagesPath: true, messagesPath + "/count_tokens": true, "/v1/models": true, "/v1/models/none": true, "/v1/modelsx": false,
+		"/v1/chat/completions": false, responsesPath: false, "/v1/none": false,
+	} {
+		r := b.to(t, path, "acme", `{"model":"none","max_tokens":1,"input":"x","messages":[{"role":"user","content":"x"}]}`, "Anthropic-Version", "2023-06-01")
+		if r.status < http.StatusBadRequest || strings.HasPrefix(r.body, `{"type":"error"`) != theirs {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}

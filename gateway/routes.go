@@ -120,7 +120,7 @@ func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error 
 		return errNotFound // nothing is below a model
 	case path == "/livez", path == "/readyz", path == publicDocumentPath:
 		allow = http.MethodGet + ", " + http.MethodHead
-	case path == modelsPath, strings.HasPrefix(path, modelsPath+"/"):
+	case isUnder(path, modelsPath):
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)

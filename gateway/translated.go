@@ -1,9 +1,9 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/clientapi/messages"
@@ -21,16 +21,23 @@ const (
 // clientAPIs are the other APIs that the cascade answers, by path.
 var clientAPIs = map[string]clientapi.API{messagesPath: messages.API{}, responsesPath: responses.API{}}
 
-// apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Anthropic's clients send a header
-// of their own with every request.
+// apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
+// ask for models at one path: only Anthropic's send Anthropic-Version.
 func apiOf(r *http.Request) clientapi.API {
-	if api := clientAPIs[r.URL.Path]; api != nil {
-		return api
-	}
-	if r.Header["Anthropic-Version"] != nil {
+	path := r.URL.Path
+	switch {
+	case clientAPIs[path] != nil:
+		return clientAPIs[path]
+	case strings.HasPrefix(path, messagesPath+"/"), isUnder(path, modelsPath) && r.Header["Anthropic-Version"] != nil:
 		return clientAPIs[messagesPath]
 	}
 	return nil
+}
+
+// isUnder reports whether a path is another one or below it.
+func isUnder(path, other string) bool {
+	rest, ok := strings.CutPrefix(path, other)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // translatedClient is the client of another API: it gets what the cascade writes in the form of its API.
@@ -174,26 +181,30 @@ func translate(api clientapi.API, in *admittedRequest) (*clientapi.Request, erro
 
 // answerTranslated lets the cascade answer a translated request.
 func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	l.fieldName = t.Param
 	asked, err := g.scan(openai.Chat, t.Chat, l, r)
 	if err != nil {
-		return ownNames(err, t.Param)
+		return err
 	}
 	to := g.open(l, w, r, t.Stream).encodeFor(t, l.ID)
 	asked.Retainer = in.reservation
 	if err := g.answer(r.Context(), asked, to, l); err != nil {
-		return ownNames(err, t.Param)
+		return err
 	}
 	return to.finish()
 }
 
-// ownNames puts the API's own field name into the refusal of a translated request.
-func ownNames(err error, param func(chat string) string) error {
-	refused, ok := errors.AsType[*openai.RequestError](err)
-	if !ok || refused.Param == "" {
-		return err
+// inOwnNames returns a refusal of a translated request, by the gateway or an engine, with the API's own name of the field.
+func (l *accessRecord) inOwnNames(p *problem) *problem {
+	field := p.body.Param
+	if l.fieldName == nil || field == "" || l.fieldName(field) == field {
+		return p
 	}
-	own := *refused
-	own.Param = param(refused.Param)
+	own := *p
+	own.body.Param = l.fieldName(field)
+	if rest, ok := strings.CutPrefix(p.body.Message, field+" "); ok {
+		own.body.Message = own.body.Param + " " + rest
+	}
 	return &own
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -77,17 +78,19 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// ownName is the API's name of a field of the chat completion.
+// ownName is the API's name of a field of the chat completion. The places of items differ: they lose their index.
 func ownName(chat string) string {
-	switch chat {
-	case "messages":
+	switch {
+	case strings.HasPrefix(chat, "messages"):
 		return "input"
-	case "max_tokens":
+	case chat == "max_tokens":
 		return "max_output_tokens"
-	case "response_format":
+	case chat == "response_format":
 		return "text.format"
-	case "reasoning_effort":
+	case chat == "reasoning_effort":
 		return "reasoning.effort"
+	case chat == "verbosity":
+		return "text.verbosity"
 	}
 	return chat
 }
