@@ -49,6 +49,9 @@ func appendMessage(dst []byte, raw json.RawMessage, at string, last bool) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	if err := m.only(at, "role", "content"); err != nil {
+		return nil, err
+	}
 	role, err := m.required(at, "role")
 	if err != nil {
 		return nil, err

@@ -58,8 +58,11 @@ func TestABadBodyIsRefusedByItsField(t *testing.T) {
 func TestWhatOnlyAnEngineCanServeIsNamed(t *testing.T) {
 	for more, want := range map[string]string{
 		`"thinking":{"type":"enabled"}`: "thinking", `"container":"c"`: "container", `"Stream":true`: "Stream",
-		`"tools":[{"type":"web_search_20250305","name":"w"}]`:            "tools[0].type",
-		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`: "tools[0].input_examples",
+		`"messages":[{"role":"user","content":"a","name":"b"}]`:                                "messages[0].name",
+		`"metadata":{"user_id":"u","team":"t"}`:                                                "metadata.team",
+		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","names":["f"]}`: "tool_choice.names",
+		`"tools":[{"type":"web_search_20250305","name":"w"}]`:                                  "tools[0].type",
+		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`:                       "tools[0].input_examples",
 	} {
 		r, err := API{}.Translate([]byte(`{` + minimal + `,` + more + `}`))
 		if err != nil || r.EngineOnly != want || r.Chat != nil {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -44,6 +47,16 @@ func under(at, name string) string {
 
 // has reports whether a member is there and is not null.
 func (o object) has(name string) bool { return len(o[name]) > 0 && string(o[name]) != "null" }
+
+// only leaves an object with another member than these to engines, of which one may know it.
+func (o object) only(at string, members ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(members, name) {
+			return engineOnly(under(at, clientapi.FieldName(name)))
+		}
+	}
+	return nil
+}
 
 // text reads a string; a member that is not there is "".
 func (o object) text(at, name string) (string, error) {

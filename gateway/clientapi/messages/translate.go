@@ -3,8 +3,6 @@ package messages
 import (
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -69,10 +67,8 @@ func param(chat string) string {
 
 // chat writes the body of the chat completion.
 func chat(o object, stream bool) ([]byte, error) {
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if !slices.Contains(known, name) {
-			return nil, engineOnly(clientapi.FieldName(name)) // an engine may know it
-		}
+	if err := o.only("", known...); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{"container", "mcp_servers"} {
 		if o.has(name) && string(o[name]) != "[]" {
@@ -157,6 +153,9 @@ func appendUser(dst []byte, o object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.only("metadata", "user_id"); err != nil {
+		return nil, err
+	}
 	user, err := m.text("metadata", "user_id")
 	if err != nil || user == "" {
 		return dst, err
@@ -199,10 +198,8 @@ var toolMembers = []string{"type", "name", "description", "input_schema", "stric
 
 // appendTool appends one tool.
 func appendTool(dst []byte, t object, at string) ([]byte, error) {
-	for _, name := range slices.Sorted(maps.Keys(t)) {
-		if !slices.Contains(toolMembers, name) {
-			return nil, engineOnly(under(at, clientapi.FieldName(name)))
-		}
+	if err := t.only(at, toolMembers...); err != nil {
+		return nil, err
 	}
 	name, err := t.required(at, "name")
 	if err != nil {
@@ -234,6 +231,9 @@ func appendChoice(dst []byte, o object) ([]byte, error) {
 	}
 	c, err := readObject(o[at], at)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.only(at, "type", "name", "disable_parallel_tool_use"); err != nil {
 		return nil, err
 	}
 	kind, err := c.required(at, "type")

@@ -231,8 +231,16 @@ func (e *encoder) End(dst []byte) ([]byte, error) {
 
 // Broken implements [clientapi.Encoder]. OpenAI's clients see an error by the member "error".
 func (e *encoder) Broken(dst []byte, _ int, b openai.ErrorBody) []byte {
-	return e.event(dst, "error", map[string]any{"code": b.Code, "message": b.Message, "param": b.Param,
-		"error": map[string]any{"message": b.Message, "type": b.Type, "code": b.Code}})
+	return e.event(dst, "error", map[string]any{"code": orNull(b.Code), "message": b.Message, "param": orNull(b.Param),
+		"error": map[string]any{"message": b.Message, "type": b.Type, "code": orNull(b.Code)}})
+}
+
+// orNull is s, or null for "".
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 // defaults are the echoed fields, as they are when a request lacks them.

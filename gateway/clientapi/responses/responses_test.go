@@ -12,7 +12,8 @@ import (
 
 func TestARequestBecomesAChatCompletion(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"model":"m","input":"hi"}`: `{"messages":[{"content":"hi","role":"user"}],"model":"m"}`,
+		`{"model":"m","input":"hi","tool_choice":"auto","tools":[]}`: `{"messages":[{"content":"hi","role":"user"}],"model":"m"}`,
+		`{"model":"m","input":"hi"}`:                                 `{"messages":[{"content":"hi","role":"user"}],"model":"m"}`,
 		`{"model":"m","instructions":"be","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]}],"max_output_tokens":5,"stream":true}`:                                                                                                                                                                                              `{"max_tokens":5,"messages":[{"content":"be","role":"system"},{"content":"a","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`,
 		`{"model":"m","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call","call_id":"d","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"}],"tools":[{"type":"function","name":"f","parameters":{"b":1,"a":2}}],"tool_choice":{"type":"function","name":"f"}}`: `{"messages":[{"content":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"c","type":"function"},{"function":{"arguments":"{}","name":"g"},"id":"d","type":"function"}]},{"content":"1","role":"tool","tool_call_id":"c"}],"model":"m","tool_choice":{"function":{"name":"f"},"type":"function"},"tools":[{"function":{"name":"f","parameters":{"b":1,"a":2}},"type":"function"}]}`,
 		`{"model":"m","input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"z":1,"a":2}}}}`:                                                                                                                                                                                                                                      `{"messages":[{"content":"x","role":"user"}],"model":"m","response_format":{"json_schema":{"name":"n","schema":{"z":1,"a":2}},"type":"json_schema"}}`,
@@ -31,6 +32,8 @@ func TestABadFieldIsNamed(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"model":"m"}`:                                            "input",
 		`{"input":"x","stream":1}`:                                 "stream",
+		`{"input":"x","tool_choice":"required"}`:                   "tool_choice",
+		`{"input":"x","tools":[],"tool_choice":{"type":"any"}}`:    "tool_choice",
 		`{"input":[{"role":"x"}]}`:                                 "input[0].role",
 		`{"input":[{"role":"user","content":[{"type":"y"}]}]}`:     "input[0].content[0].type",
 		`{"input":[{"type":"function_call_output","output":"1"}]}`: "input[0].call_id",
@@ -102,9 +105,10 @@ func TestABrokenStreamHasAnErrorThatClientsSee(t *testing.T) {
 	_, data, _ := strings.Cut(string(e.Broken(nil, 502, openai.ErrorBody{Message: "gone", Code: "c"})), "data: ")
 	var event struct {
 		Type, Message, Code string
+		Param               *string
 		Error               struct{ Message string }
 	}
-	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Type != "error" || event.Message != "gone" || event.Code != "c" || event.Error.Message != "gone" {
+	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Param != nil || event.Type != "error" || event.Message != "gone" || event.Code != "c" || event.Error.Message != "gone" {
 		t.Errorf("%s: %v", data, err)
 	}
 }

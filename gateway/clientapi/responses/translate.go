@@ -260,10 +260,12 @@ func (t *translator) tools() error {
 
 func (t *translator) choice() error {
 	v := t.in["tool_choice"]
-	if null(v) || t.chat["tools"] == nil {
-		return nil
-	}
-	if v[0] == '"' {
+	switch {
+	case null(v), t.chat["tools"] == nil && (string(v) == `"auto"` || string(v) == `"none"`):
+		return nil // engines refuse it without tools
+	case t.chat["tools"] == nil:
+		return bad("tool_choice", "invalid_value", "tool_choice demands a call, but there are no tools.")
+	case v[0] == '"':
 		t.chat["tool_choice"] = v
 		return nil
 	}
