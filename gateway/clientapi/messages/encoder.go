@@ -16,8 +16,8 @@ type encoder struct {
 	blocks  int    // that were begun
 	open    string // the type of the open block; "" for none
 	calls   clientapi.Calls
-	late    clientapi.Part // text and reasoning after the first call: the blocks of the calls must end first
-	called  bool           // tools are called
+	late    clientapi.Late
+	called  bool // tools are called
 	refused bool
 	last    clientapi.Part // Finish, Stop, Usage and Extra so far
 }

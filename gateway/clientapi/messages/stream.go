@@ -7,17 +7,14 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Part implements [clientapi.Encoder]. Blocks follow each other: a call ends when the next one begins. Text and reasoning that
-// come behind a call are kept until the end.
+// Part implements [clientapi.Encoder]. Blocks follow each other: a call ends when the next one begins.
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.start(dst, p.Model)
 	e.note(p)
 	if e.calls.Any() {
-		e.late.Text += p.Text + p.Refusal
-		e.late.Reasoning += p.Reasoning
+		e.late.Add(p)
 	} else {
-		dst = e.text(dst, "thinking", p.Reasoning)
-		dst = e.text(dst, "text", p.Text+p.Refusal)
+		dst = e.texts(dst, p)
 	}
 	w := callWriter{e, dst}
 	for i := range p.Calls {
@@ -70,6 +67,12 @@ func (e *encoder) delta(dst []byte, kind, member, s string) []byte {
 	return append(openai.AppendQuote(dst, s), "}}\n\n"...)
 }
 
+// texts appends what a part says in text.
+func (e *encoder) texts(dst []byte, p *clientapi.Part) []byte {
+	dst = e.text(dst, "thinking", p.Reasoning)
+	return e.text(dst, "text", p.Text+p.Refusal)
+}
+
 // text appends a part of the text or of the thinking.
 func (e *encoder) text(dst []byte, kind, s string) []byte {
 	if s == "" {
@@ -108,8 +111,7 @@ func (w *callWriter) EndCall(*clientapi.CallPart) { w.dst = w.stop(w.dst) }
 func (e *encoder) End(dst []byte) ([]byte, error) {
 	w := callWriter{e, e.start(dst, e.model)}
 	e.calls.End(&w)
-	dst = e.text(w.dst, "thinking", e.late.Reasoning)
-	dst = e.stop(e.text(dst, "text", e.late.Text))
+	dst = e.stop(e.texts(w.dst, e.late.Part()))
 	dst = e.reason(append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...))
 	dst = e.extra(e.usage(append(dst, "},"...)))
 	return append(dst, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil

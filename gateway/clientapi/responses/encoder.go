@@ -10,16 +10,15 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// encoder writes one answer. Items come one after the other: a call ends when the next one begins. Text and reasoning that
-// come behind a call are kept until the end.
+// encoder writes one answer. Items come one after the other: a call ends when the next one begins.
 type encoder struct {
 	id    string
 	echo  object // fields of the request that the answer repeats
 	seq   int
 	began bool
 	all   clientapi.Part // the answer so far, without its text and calls
-	late  clientapi.Part // what comes behind a call
-	open  *item          // the item of text that the stream is in
+	late  clientapi.Late
+	open  *item // the item of text that the stream is in
 	calls clientapi.Calls
 	done  []map[string]any
 }
@@ -51,9 +50,7 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.begin(dst, p)
 	if e.calls.Any() {
-		e.late.Reasoning += p.Reasoning
-		e.late.Text += p.Text
-		e.late.Refusal += p.Refusal
+		e.late.Add(p)
 	} else {
 		dst = e.texts(dst, p)
 	}
@@ -225,7 +222,7 @@ func (e *encoder) End(dst []byte) ([]byte, error) {
 	status := e.status()
 	w := callWriter{e, dst, status}
 	e.calls.End(&w)
-	dst = e.close(e.texts(w.dst, &e.late), status)
+	dst = e.close(e.texts(w.dst, e.late.Part()), status)
 	return e.event(dst, "response."+status, map[string]any{"response": e.response(status)}), nil
 }
 
