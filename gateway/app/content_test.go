@@ -3,6 +3,7 @@ package app_test
 import (
 	"compress/gzip"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	collect "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -56,6 +58,37 @@ func newLogCollector(t *testing.T) *logCollector {
 	t.Cleanup(srv.Close)
 	c.url = srv.URL
 	return c
+}
+
+// structure is a value as JSON, with sorted names.
+func structure(v *common.AnyValue) string {
+	text, _ := json.Marshal(plainOf(v)) // made of strings, numbers, lists and maps
+	return string(text)
+}
+
+func plainOf(v *common.AnyValue) any {
+	switch v := v.GetValue().(type) {
+	case *common.AnyValue_ArrayValue:
+		list := []any{}
+		for _, one := range v.ArrayValue.Values {
+			list = append(list, plainOf(one))
+		}
+		return list
+	case *common.AnyValue_KvlistValue:
+		members := map[string]any{}
+		for _, kv := range v.KvlistValue.Values {
+			members[kv.Key] = plainOf(kv.Value)
+		}
+		return members
+	case *common.AnyValue_StringValue:
+		return v.StringValue
+	case *common.AnyValue_IntValue:
+		return v.IntValue
+	case nil:
+		return nil
+	default:
+		return fmt.Sprintf("an unexpected %T", v)
+	}
 }
 
 // of waits for the record of a request.
@@ -125,14 +158,14 @@ func TestWholeStreamedAndCachedAnswersAreExportedAlike(t *testing.T) {
 			if first == "" {
 				first = out
 			}
-			if rec.EventName != "gen_ai.client.inference.operation.details" || out != first || !strings.Contains(out, `"parts":[{"type":"text","content":"`) {
+			if rec.EventName != "gen_ai.client.inference.operation.details" || out != first || !strings.Contains(out, `"parts":[{"content":"`) {
 				t.Errorf("%s %d: event %q, output %s, first %s", model, i, rec.EventName, out, first)
 			}
 			for key, want := range map[string]string{
 				"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.response.model": model, "foregate.tenant": "default", "foregate.truncated": "",
-				"gen_ai.input.messages":      `[{"role":"user","parts":[{"type":"text","content":"Why is the sky blue?"}]}]`,
-				"gen_ai.system_instructions": `[{"type":"text","content":"Be brief."}]`,
-				"gen_ai.usage.output_tokens": "6", "gen_ai.request.max_tokens": "6",
+				"gen_ai.input.messages":      `[{"parts":[{"content":"Why is the sky blue?","type":"text"}],"role":"user"}]`,
+				"gen_ai.system_instructions": `[{"content":"Be brief.","type":"text"}]`,
+				"gen_ai.usage.output_tokens": "6", "gen_ai.request.max_tokens": "6", "gen_ai.request.temperature": "0",
 			} {
 				if got := about(rec.Attributes, key); got != want {
 					t.Errorf("%s %d: %s is %q, want %q", model, i, key, got, want)
@@ -150,6 +183,18 @@ func TestContentLeavesOnlyAsFarAsItIsConfigured(t *testing.T) {
 		rec := c.of(t, id)
 		if in := about(rec.Attributes, "gen_ai.input.messages"); (in != "") != (level == "input") || about(rec.Attributes, "gen_ai.output.messages") != "" {
 			t.Errorf("%s: %v", level, rec.Attributes)
+		}
+	}
+}
+
+func TestARecordHasNoSettingThatWasNotAsked(t *testing.T) {
+	c := newLogCollector(t)
+	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: none}")
+	id, _ := exported(t, r, `{"model":"plain","temperature":null,"messages":[{"role":"user","content":"hi"}]}`)
+	rec := c.of(t, id)
+	for _, key := range []string{"gen_ai.request.temperature", "gen_ai.request.max_tokens"} {
+		if got := about(rec.Attributes, key); got != "" {
+			t.Errorf("%s is %q", key, got)
 		}
 	}
 }

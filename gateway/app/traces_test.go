@@ -111,7 +111,10 @@ func about(all []*common.KeyValue, key string) string {
 			case *common.AnyValue_StringValue:
 				return v.StringValue
 			case *common.AnyValue_ArrayValue:
-				return v.ArrayValue.Values[0].GetStringValue()
+				if first := v.ArrayValue.Values[0]; first.GetKvlistValue() == nil {
+					return first.GetStringValue()
+				}
+				return structure(kv.Value)
 			default:
 				return strings.SplitN(kv.Value.String(), ":", 2)[1]
 			}

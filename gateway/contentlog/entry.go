@@ -43,7 +43,9 @@ func (e *entry) Observe() pipeline.Observer {
 func (e *entry) Take() {
 	r := e.request
 	e.request = nil
-	e.facts = append(e.facts, semconv.GenAIRequestTemperature(r.Temperature))
+	if v := r.Raw("temperature"); len(v) > 0 && string(v) != "null" {
+		e.facts = append(e.facts, semconv.GenAIRequestTemperature(r.Temperature))
+	}
 	if n := r.Limit(); n > 0 {
 		e.facts = append(e.facts, semconv.GenAIRequestMaxTokens(n))
 	}

@@ -58,7 +58,11 @@ func (e *countingExporter) Export(ctx context.Context, records []sdk.Record) (_ 
 		}
 		e.count(err, len(records))
 	}()
-	err = e.Exporter.Export(ctx, records)
+	sent := make([]sdk.Record, len(records))
+	for i := range records {
+		sent[i] = structured(&records[i])
+	}
+	err = e.Exporter.Export(ctx, sent)
 	return nil
 }
 

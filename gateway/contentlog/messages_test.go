@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -107,6 +109,8 @@ func FuzzMessages(f *testing.F) {
 		_, rest := input(r)
 		if out, _ := bounded(rest, room); !json.Valid([]byte(out)) || len(out) > room {
 			t.Errorf("%d bytes for %d: %s", len(out), room, out)
+		} else if values([]byte(out)).Type() != attribute.SLICE {
+			t.Errorf("it is no list: %s", out)
 		}
 	})
 }
