@@ -3,7 +3,9 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -178,16 +180,8 @@ func TestAKeptAnswerServesEveryAPIInItsOwnFormAndNoOtherTenant(t *testing.T) {
 			}
 			inForm(t, path, r)
 			stream := ask(path, "acme", `,"stream":true`)
-			var e ending
-			for _, f := range forms {
-				for event := range strings.SplitSeq(stream.body, "\n\n") {
-					if _, data, ok := strings.Cut(event, "data: "); ok && f.path == path {
-						f.read(&e, data)
-					}
-				}
-			}
-			if stream.head.Get("X-Cache") != "HIT" || !e.done || e.text != textOf(t, first, want.body) {
-				t.Errorf("the stream of %s behind %s: %+v, %s", path, first, e, stream.body)
+			if text, done := answerOf(t, path, stream); stream.head.Get("X-Cache") != "HIT" || !done || text != textOf(t, first, want.body) {
+				t.Errorf("the stream of %s behind %s: %q, %s", path, first, text, stream.body)
 			}
 		}
 		if n := up.calls.Load(); n != calls {
@@ -260,6 +254,104 @@ func TestOnlyThePathsOfMessagesRefuseInItsForm(t *testing.T) {
 		r := b.to(t, path, "acme", `{"model":"none","max_tokens":1,"input":"x","messages":[{"role":"user","content":"x"}]}`, "Anthropic-Version", "2023-06-01")
 		if r.status < http.StatusBadRequest || strings.HasPrefix(r.body, `{"type":"error"`) != theirs {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}
+
+// answerOf is the text of an answer, whole or streamed, and whether it has its API's end.
+func answerOf(t *testing.T, path string, r reply) (text string, done bool) {
+	t.Helper()
+	if !strings.HasPrefix(r.head.Get("Content-Type"), "text/event-stream") {
+		return textOf(t, path, r.body), true
+	}
+	var e ending
+	for _, f := range forms {
+		for event := range strings.SplitSeq(r.body, "\n\n") {
+			if _, data, ok := strings.Cut(event, "data: "); ok && f.path == path {
+				f.read(&e, data)
+			}
+		}
+	}
+	return e.text, e.done
+}
+
+// TestClientsOfAllAPIsShareOneGeneration lets each API's client begin it in turn: the others join while the engine works.
+func TestClientsOfAllAPIsShareOneGeneration(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	b := startCached(t, up.URL, k, trustTenants(t))
+	for _, stream := range []string{"false", "true"} {
+		for leader := range asked {
+			question := strings.ReplaceAll(leader, "/", " ") + stream
+			calls := up.calls.Load()
+			var mu sync.Mutex
+			answers := map[string]reply{}
+			var all sync.WaitGroup
+			ask := func(path string) {
+				all.Go(func() {
+					body := strings.TrimSuffix(strings.ReplaceAll(asked[path], "%", question), "}") + `,"stream":` + stream + `}`
+					r := b.to(t, path, "acme", body)
+					mu.Lock()
+					defer mu.Unlock()
+					answers[path] = r
+				})
+			}
+			ask(leader)
+			soon(t, "the leader asks the engine", func() bool { return up.calls.Load() == calls+1 })
+			for path := range asked {
+				if path != leader {
+					ask(path)
+				}
+			}
+			soon(t, "the others have joined", func() bool { return b.opts.Generations.Subscribers() == len(asked) })
+			up.step <- struct{}{}
+			up.step <- struct{}{}
+			all.Wait()
+			want, _ := answerOf(t, leader, answers[leader])
+			for path, r := range answers {
+				shared := map[bool]string{true: "MISS", false: "COALESCED"}[path == leader]
+				if text, done := answerOf(t, path, r); text != want || text == "" || !done || stream == "false" && r.head.Get("X-Cache") != shared {
+					t.Errorf("%s behind %s, stream %s: %d %s %s", path, leader, stream, r.status, r.head.Get("X-Cache"), r.body)
+				}
+				if stream == "false" {
+					inForm(t, path, r)
+				}
+			}
+			if n := up.calls.Load() - calls; n != 1 {
+				t.Errorf("%d calls of the engine behind %s", n, leader)
+			}
+		}
+	}
+}
+
+func TestAnImageOfEachAPIReachesTheEngineAsOne(t *testing.T) {
+	const data = "data:image/png;base64,AAAA"
+	allowed := map[string][]string{"/v1/chat/completions": {"image_url"}, messagesPath: {"image_url", "image"}, responsesPath: {"image_url", "input_image"}}
+	bodies := map[string]string{
+		"/v1/chat/completions": `{"model":"llama-3","max_tokens":4,"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"` + data + `"}}]}]}`,
+		messagesPath:           `{"model":"llama-3","max_tokens":4,"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}`,
+		responsesPath:          `{"model":"llama-3","max_output_tokens":4,"input":[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"` + data + `"}]}]}`,
+	}
+	for path, body := range bodies {
+		for missing := range 1 + len(allowed[path]) {
+			allow := slices.Clone(allowed[path])
+			if missing > 0 {
+				allow = slices.Delete(allow, missing-1, missing)
+			}
+			up := newSpeaker(t)
+			b := limited(t, up.URL, func(o *Options) { o.Allow = func(string) []string { return allow } }, identity.Tenant{ID: "acme"})
+			r := b.to(t, path, "acme", body)
+			if missing > 0 {
+				if r.status != http.StatusBadRequest || up.calls.Load() > 0 {
+					t.Errorf("%s, allowed %v: %d %s", path, allow, r.status, r.body)
+				}
+				continue
+			}
+			got, _ := json.Marshal(up.asked("messages"))
+			const want = `[[{"content":[{"text":"look","type":"text"},{"image_url":{"url":"` + data + `"},"type":"image_url"}],"role":"user"}]]`
+			if r.status != http.StatusOK || string(got) != want {
+				t.Errorf("%s: %d, the engine got %s", path, r.status, got)
+			}
 		}
 	}
 }

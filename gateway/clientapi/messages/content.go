@@ -81,9 +81,11 @@ func (t *turn) appendTo(dst []byte, role string) []byte {
 	if t.count == 0 && len(t.calls) == 0 && (len(t.results) > 0 || role == "system") {
 		return dst
 	}
-	dst = append(dst, `{"role":"`+role+`"`...)
+	dst = append(dst, `{"role":"`+role+`","content":`...)
 	if t.count > 0 || len(t.calls) == 0 {
-		dst = t.appendContent(append(dst, `,"content":`...))
+		dst = t.appendContent(dst)
+	} else {
+		dst = append(dst, "null"...) // as OpenAI's clients send it back, and the Responses API's requests have it: one key of the cache
 	}
 	if len(t.calls) > 0 {
 		dst = closed(append(append(dst, `,"tool_calls":[`...), t.calls...))
@@ -202,9 +204,10 @@ func (t *turn) call(b object, at string) error {
 	if len(b["input"]) == 0 || b["input"][0] != '{' {
 		return refuse(under(at, "input"), "is required, and is an object.")
 	}
-	t.calls = openai.AppendQuote(append(t.calls, `{"id":`...), id)
-	t.calls = openai.AppendQuote(append(t.calls, `,"type":"function","function":{"name":`...), name)
-	t.calls = append(openai.AppendQuote(append(t.calls, `,"arguments":`...), string(compacted(nil, b["input"]))), "}},"...)
+	// The order of members is that of the package responses: some templates print a call as it is, and the key of the cache keeps it.
+	t.calls = openai.AppendQuote(append(t.calls, `{"function":{"arguments":`...), string(compacted(nil, b["input"])))
+	t.calls = openai.AppendQuote(append(t.calls, `,"name":`...), name)
+	t.calls = append(openai.AppendQuote(append(t.calls, `},"id":`...), id), `,"type":"function"},`...)
 	return nil
 }
 

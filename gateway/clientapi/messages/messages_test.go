@@ -22,7 +22,7 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 			`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
 		`{"model":"m","max_tokens":1,"system":"s","messages":[{"role":"assistant","content":[{"type":"thinking"},{"type":"tool_use","id":"1","name":"f","input":{"x": 1e2}}]},` +
 			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"model":"m","messages":[{"role":"system","content":"s"},` +
-			`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1e2}"}}]},` +
+			`{"role":"assistant","content":null,"tool_calls":[{"function":{"arguments":"{\"x\":1e2}","name":"f"},"id":"1","type":"function"}]},` +
 			`{"role":"tool","tool_call_id":"1","content":"r"},{"role":"user","content":"t"}],"max_tokens":1}`,
 	} {
 		r, err := API{}.Translate([]byte(body))
