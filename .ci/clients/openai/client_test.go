@@ -9,13 +9,11 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-
-	"github.com/foregate/foregate/clients/programs"
 )
 
 // client is OpenAI's own, without its retries.
 func client(url string) openai.Client {
-	return openai.NewClient(option.WithBaseURL(url+"/v1/"), option.WithAPIKey("none"), option.WithMaxRetries(0), option.WithHTTPClient(programs.Client))
+	return openai.NewClient(option.WithBaseURL(url+"/v1/"), option.WithAPIKey("none"), option.WithMaxRetries(0), option.WithHTTPClient(demanding))
 }
 
 // question is a greedy request for a short answer.
