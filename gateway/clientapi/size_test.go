@@ -36,7 +36,7 @@ var hostile = map[string]struct {
 
 // TestATranslationIsChargedForItsMemory compares the charge with all that is allocated, of which most is garbage before the end.
 func TestATranslationIsChargedForItsMemory(t *testing.T) {
-	const size, garbage = 256 << 10, 3
+	const size, garbage = 64 << 10, 3
 	for name, c := range hostile {
 		body := []byte(c.head + strings.Repeat(c.unit, size/len(c.unit)) + c.tail)
 		var before, after runtime.MemStats
