@@ -84,7 +84,7 @@ lint: ## gofmt, go mod tidy, golangci-lint with vet and staticcheck in it.
 fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
-bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
+bench: cost flame ## What the gateway costs (make cost), flame graphs (make flame), and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench Scrape -benchtime 10x ./loadtest/cost
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
@@ -95,6 +95,10 @@ nginx:
 
 cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
 	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
+
+.PHONY: flame
+flame: redis nginx ## Flame graphs of a miss, a hit and a judged stream, and what their CPU time went to, into bin/flame.
+	FOREGATE_COST_ROWS='^(miss, 1 KiB, per request|hit, per request|judged stream, per token)$$' FOREGATE_COST_ROUNDS=1 FOREGATE_COST_PROFILE=$(CURDIR)/bin/flame FOREGATE_COST_JSON=$(CURDIR)/bin/flame.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
@@ -112,6 +116,11 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
+
+.PHONY: proof
+proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--short --check': three minutes, fails if a figure is not as committed).
+	FOREGATE_COST=short FOREGATE_COST_JSON=$(CURDIR)/bin/cost.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
+	@bin/loadtest proof --cost bin/cost.json --html bin/proof.html $(or $(PROOF),--write)
 
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live

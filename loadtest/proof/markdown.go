@@ -10,6 +10,9 @@ func (d *Document) Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	d.claimTable(&b)
+	for _, t := range tables() {
+		t.write(&b, d.Results.Tables[t.Scenario])
+	}
 	writeOthers(&b)
 	return b.String()
 }
