@@ -94,11 +94,11 @@ nginx:
 	@.ci/need-nginx
 
 cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
-	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
+	$(if $(PAGE),FOREGATE_COST_JSON=$(CURDIR)/$(FIGURES)/overhead.json )FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
 
 .PHONY: flame
 flame: redis nginx ## Flame graphs of a miss, a hit and a judged stream, and what their CPU time went to, into bin/flame.
-	FOREGATE_COST_ROWS='^(miss, 1 KiB, per request|hit, per request|judged stream, per token)$$' FOREGATE_COST_ROUNDS=1 FOREGATE_COST_PROFILE=$(CURDIR)/bin/flame FOREGATE_COST_JSON=$(CURDIR)/bin/flame.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
+	FOREGATE_COST_ROWS='^(miss, 1 KiB, per request|hit, per request|judged stream, per token)$$' FOREGATE_COST_ROUNDS=1 FOREGATE_COST_PROFILE=$(CURDIR)/bin/flame FOREGATE_COST_JSON=$(CURDIR)/$(if $(PAGE),$(FIGURES),bin)/flame.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
@@ -117,6 +117,9 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
+# PAGE=yes puts the figures of make cost, flame and scale onto the page of proofs; go test ./loadtest/proof -update writes it.
+FIGURES := loadtest/proof/results
+
 .PHONY: proof
 proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--short --check': three minutes, fails if a figure is not as committed).
 	FOREGATE_COST=short FOREGATE_COST_JSON=$(CURDIR)/bin/cost.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
@@ -130,7 +133,7 @@ proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DR
 
 .PHONY: scale
 scale: build redis ## What growing fleets ask of Redis, up to 50 replicas, 500 backends and 20,000 requests/s: small real fleets, arithmetic, a comparison; two minutes.
-	@bin/loadtest scale
+	@bin/loadtest scale $(if $(PAGE),--json $(FIGURES)/scale.json)
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update

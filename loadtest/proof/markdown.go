@@ -13,6 +13,7 @@ func (d *Document) Markdown() string {
 	for _, t := range tables() {
 		t.write(&b, d.Results.Tables[t.Scenario])
 	}
+	d.Parts.write(&b)
 	writeOthers(&b)
 	return b.String()
 }
