@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
+	"strings"
 
 	"github.com/foregate/foregate/loadtest"
 )
@@ -29,6 +30,7 @@ type page struct {
 type pageClaim struct {
 	ID, Text, Note string
 	Cells          []string
+	Missed         bool
 }
 
 type chart struct {
@@ -47,8 +49,9 @@ func (d *Document) HTML() ([]byte, error) {
 	p := page{CSS: template.CSS(loadtest.PageCSS + pageCSS), Seeds: len(d.Results.Seeds)} //nolint:gosec // our own files
 	for i := range d.Claims {
 		c := &d.Claims[i]
-		p.Claims = append(p.Claims, pageClaim{c.ID, c.Text + c.where(), c.Note, d.cells(c)})
-		switch c.verdict(d.Results.of(c)) {
+		verdict := c.verdict(d.Results.of(c))
+		p.Claims = append(p.Claims, pageClaim{c.ID, plainText(c.Text + c.where()), plainText(c.Note), d.cells(c), verdict == NotReached})
+		switch verdict {
 		case Held:
 			p.Held++
 			p.Judged++
@@ -61,10 +64,13 @@ func (d *Document) HTML() ([]byte, error) {
 	for _, t := range tables() {
 		if cells := d.Results.Tables[t.Scenario]; len(cells) > 0 {
 			head, body := t.text(cells)
-			p.Tables = append(p.Tables, pageTable{t.Title, t.About, head, body})
+			p.Tables = append(p.Tables, pageTable{t.Title, plainText(t.About), head, body})
 		}
 	}
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, p)
 	return out.Bytes(), err
 }
+
+// plainText is text without the signs of Markdown.
+func plainText(s string) string { return strings.NewReplacer("`", "", "*", "").Replace(s) }
