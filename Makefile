@@ -84,7 +84,7 @@ lint: ## gofmt, go mod tidy, golangci-lint with vet and staticcheck in it.
 fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
-bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
+bench: cost flame ## What the gateway costs (make cost), flame graphs (make flame), and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench Scrape -benchtime 10x ./loadtest/cost
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
@@ -94,7 +94,11 @@ nginx:
 	@.ci/need-nginx
 
 cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
-	FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
+	$(if $(PAGE),FOREGATE_COST_JSON=$(CURDIR)/$(FIGURES)/overhead.json )FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
+
+.PHONY: flame
+flame: redis nginx ## Flame graphs of a miss, a hit and a judged stream, and what their CPU time went to, into bin/flame.
+	FOREGATE_COST_ROWS='^(miss, 1 KiB, per request|hit, per request|judged stream, per token)$$' FOREGATE_COST_ROUNDS=1 FOREGATE_COST_PROFILE=$(CURDIR)/bin/flame FOREGATE_COST_JSON=$(CURDIR)/$(if $(PAGE),$(FIGURES),bin)/flame.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
@@ -113,6 +117,14 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
+# PAGE=yes puts the figures of make cost, flame and scale onto the page of proofs; go test ./loadtest/proof -update writes it.
+FIGURES := loadtest/proof/results
+
+.PHONY: proof
+proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--short --check': three minutes, fails if a figure is not as committed).
+	FOREGATE_COST=short FOREGATE_COST_JSON=$(CURDIR)/bin/cost.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
+	@bin/loadtest proof --cost bin/cost.json --html bin/proof.html $(or $(PROOF),--write)
+
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live
 proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS=): a table, and a page and JSON in bin/proof-live.
@@ -121,7 +133,7 @@ proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DR
 
 .PHONY: scale
 scale: build redis ## What growing fleets ask of Redis, up to 50 replicas, 500 backends and 20,000 requests/s: small real fleets, arithmetic, a comparison; two minutes.
-	@bin/loadtest scale
+	@bin/loadtest scale $(if $(PAGE),--json $(FIGURES)/scale.json)
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update

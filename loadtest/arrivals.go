@@ -16,7 +16,8 @@ type pacer struct {
 	rate  float64 // per second
 	burst int
 	low   float64 // per second, of a day
-	every float64 // seconds
+	every float64 // seconds between bursts; 0 is none
+	day   float64 // seconds that a day lasts
 	level float64 // share of the rate and of bursts at the beginning; 1 is all
 	from  float64 // seconds until it begins to rise
 	until float64 // seconds until all of it is there
@@ -36,7 +37,7 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 	a := s.Arrivals
 	p := &pacer{
 		kind: a.Kind, seed: seed, end: s.Duration.Seconds(), rows: rows,
-		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
+		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(), day: a.Length.Seconds(),
 		level: 1,
 	}
 	if s.Ramp.Until > 0 && load > 1 {
@@ -49,7 +50,7 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 func (p *pacer) reset() {
 	p.next, p.last, p.gaps, p.burstRemaining = 0, 0, 0, 0
 	p.rush = math.Inf(1)
-	if p.kind == Bursts && p.every > 0 {
+	if p.every > 0 {
 		p.rush = p.every
 	}
 	p.single = p.after(0)
@@ -67,7 +68,7 @@ func (p *pacer) start(i int) (time.Duration, bool) {
 
 // inBurst reports whether conversation i is one of a burst.
 func (p *pacer) inBurst(i int) bool {
-	if p.kind != Bursts {
+	if p.every == 0 {
 		return false
 	}
 	p.mu.Lock()
@@ -116,7 +117,7 @@ func (p *pacer) step() float64 {
 	if p.rushed {
 		at := p.rush
 		p.rush += p.every
-		p.burstRemaining = max(1, int(math.Round(float64(p.burst)*p.risen(at)))) - 1
+		p.burstRemaining = max(1, int(math.Round(float64(p.burst)*p.share(at)))) - 1
 		return at
 	}
 	at := p.single
@@ -154,7 +155,15 @@ func (p *pacer) busy(at float64) float64 {
 	if p.kind != Day {
 		return p.rate * p.risen(at)
 	}
-	return p.low + (p.rate-p.low)*(1-math.Cos(2*math.Pi*(at/p.every-quietest)))/2
+	return p.low + (p.rate-p.low)*(1-math.Cos(2*math.Pi*(at/p.day-quietest)))/2
+}
+
+// share is the part of a burst that comes at a time in seconds.
+func (p *pacer) share(at float64) float64 {
+	if p.kind == Day {
+		return p.busy(at) / p.rate
+	}
+	return p.risen(at)
 }
 
 // gap draws the time between two independent arrivals.

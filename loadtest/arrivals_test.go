@@ -95,6 +95,17 @@ func TestBurstsComeOnTopOfIndependentArrivals(t *testing.T) {
 	}
 }
 
+func TestBurstsOfADayAreSmallWhereItIsQuiet(t *testing.T) {
+	all := starts(t, "24h", "{day: {low: 0.01, high: 0.05, bursts: {burst: 50, every: 1h}}}")
+	at := map[float64]int{}
+	for _, a := range all {
+		at[a/3600]++
+	}
+	if at[4] != 10 || at[16] != 50 || at[10] != 30 || at[0.5] != 0 {
+		t.Errorf("%d at four, %d at ten, %d at sixteen; want 10, 30 and 50", at[4], at[10], at[16])
+	}
+}
+
 func TestLoadMultipliesArrivals(t *testing.T) {
 	one, two := starts(t, "100s", "{poisson: 10}"), starts(t, "100s\nload: 2", "{poisson: 10}")
 	if two[0] != math.Floor(one[0]*0.5e9)/1e9 && math.Abs(two[0]-one[0]/2) > 1e-8 || len(two) < 19*len(one)/10-100 {

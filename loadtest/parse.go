@@ -114,6 +114,8 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 		s.Cases = []Case{r.base}
 	}
 	readItems(faults, 256, r.fault)
+	readItems(b.At("changes"), 64, r.change)
+	readItems(b.At("redis_away"), 64, r.outage)
 	b.Done()
 }
 
@@ -175,6 +177,11 @@ func (r *reading) variant(p yamlfile.Value) {
 	oracle.Number(&c.Oracle, 0.001, 0.999)
 	if oracle.IsSet() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
 		oracle.Fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
+	}
+	router := b.At("router")
+	router.Number(&c.Router, 0.001, 0.999)
+	if router.IsSet() && (c.Draft == nil || c.Oracle > 0) {
+		router.Fail("needs a draft pool, and no oracle")
 	}
 	readSettings(b.At("settings"), c.Settings)
 	b.Done()

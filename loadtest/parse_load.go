@@ -27,10 +27,7 @@ func (r *reading) arrivals(b *yamlfile.Fields) {
 		case Bursts:
 			c := p.Fields()
 			c.At("per_second").Number(&a.PerSecond, 0, maxPerSecond)
-			c.Need("burst", "how many come at once").Whole(&a.Burst, 1, maxUsers)
-			c.Need("every", "a duration such as 30s").Duration(&a.Every, 100*time.Millisecond, maxDuration)
-			readID(c.At("tenant"), &a.Tenant)
-			c.Done()
+			r.bursts(c)
 		case Day:
 			r.day(p.Fields())
 		case Replay:
@@ -46,12 +43,24 @@ func (r *reading) day(b *yamlfile.Fields) {
 	low, high := b.Need("low", "the rate per second at its quietest"), b.Need("high", "the rate per second at its busiest")
 	low.Number(&a.Lowest, 0, maxPerSecond)
 	high.Number(&a.PerSecond, 0.001, maxPerSecond)
-	if a.Every = maxDuration; b.At("length").IsSet() {
-		b.At("length").Duration(&a.Every, time.Second, maxDuration)
+	if a.Length = maxDuration; b.At("length").IsSet() {
+		b.At("length").Duration(&a.Length, time.Second, maxDuration)
 	}
 	if low.IsSet() && high.IsSet() && a.Lowest > a.PerSecond {
 		low.Fail("is above high; want at most %v", a.PerSecond)
 	}
+	if bursts := b.At("bursts"); bursts.IsSet() {
+		r.bursts(bursts.Fields())
+	}
+	b.Done()
+}
+
+// bursts reads what comes at once.
+func (r *reading) bursts(b *yamlfile.Fields) {
+	a := &r.s.Arrivals
+	b.Need("burst", "how many come at once").Whole(&a.Burst, 1, maxUsers)
+	b.Need("every", "a duration such as 30s").Duration(&a.Every, 100*time.Millisecond, maxDuration)
+	readID(b.At("tenant"), &a.Tenant)
 	b.Done()
 }
 

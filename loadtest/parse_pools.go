@@ -102,12 +102,7 @@ func (r *reading) fault(p yamlfile.Value) {
 		return
 	}
 	var f Fault
-	at := b.Need("at", "a duration from the start")
-	at.Duration(&f.At, 0, maxDuration)
-	if at.IsSet() && r.s.Duration > 0 && f.At >= r.s.Duration {
-		at.Fail("is after the last arrival; want less than the duration, %s", yamlfile.Short(r.s.Duration))
-	}
-	b.At("for").Duration(&f.For, 0, maxDuration)
+	r.span(b, &f.At, &f.For)
 	pool := b.Need("pool", "draft or target")
 	pool.Choice(&f.Pool, "draft", "target")
 	backend := b.Need("backend", "a number from 0, or all")
@@ -129,6 +124,49 @@ func (r *reading) fault(p yamlfile.Value) {
 	}
 	b.Done()
 	r.s.Faults = append(r.s.Faults, f)
+}
+
+// span reads when something begins, and for how long it lasts.
+func (r *reading) span(b *yamlfile.Fields, at, lasts *time.Duration) {
+	begin := b.Need("at", "a duration from the start")
+	begin.Duration(at, 0, maxDuration)
+	if begin.IsSet() && r.s.Duration > 0 && *at >= r.s.Duration {
+		begin.Fail("is after the last arrival; want less than the duration, %s", yamlfile.Short(r.s.Duration))
+	}
+	b.At("for").Duration(lasts, 0, maxDuration)
+}
+
+// change reads settings that are set in the middle.
+func (r *reading) change(p yamlfile.Value) {
+	b := p.Fields()
+	if !b.Opened() {
+		return
+	}
+	c := Change{Settings: map[string]string{}}
+	r.span(b, &c.At, &c.For)
+	readSettings(b.Need("settings", "names and values, as in settings of the scenario"), c.Settings)
+	b.Done()
+	if n := len(r.s.Changes); n > 0 {
+		if last := r.s.Changes[n-1]; last.For == 0 || c.At < last.At+last.For {
+			b.At("at").Fail("is before the end of changes[%d]", n-1)
+		}
+	}
+	r.s.Changes = append(r.s.Changes, c)
+}
+
+// outage reads when no replica reaches Redis.
+func (r *reading) outage(p yamlfile.Value) {
+	b := p.Fields()
+	if !b.Opened() {
+		return
+	}
+	var o Outage
+	r.span(b, &o.At, &o.For)
+	if lasts := b.Need("for", "a duration"); lasts.IsSet() && o.For == 0 {
+		lasts.Fail("is 0; want more")
+	}
+	b.Done()
+	r.s.Outages = append(r.s.Outages, o)
 }
 
 // readWrong reads the one thing that goes wrong.

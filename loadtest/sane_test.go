@@ -60,7 +60,7 @@ func sane(s *Scenario) error {
 	case Bursts:
 		must(a.Burst >= 1 && a.Every > 0, "%+v", a)
 	case Day:
-		must(a.PerSecond > 0 && a.Lowest >= 0 && a.Lowest <= a.PerSecond && a.Every > 0, "%+v", a)
+		must(a.PerSecond > 0 && a.Lowest >= 0 && a.Lowest <= a.PerSecond && a.Length > 0 && (a.Every > 0) == (a.Burst > 0), "%+v", a)
 	case Replay:
 		must(a.Trace.Path != "" && a.Trace.Format != "" && a.Trace.Speed > 0, "%+v", a.Trace)
 	default:

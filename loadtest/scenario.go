@@ -22,7 +22,18 @@ type Scenario struct {
 	Tenants  []Tenant // the mix, by weight; default one of normal priority
 	Cases    []Case   // what is compared, at least one; each becomes a row
 	Faults   []Fault
+	Changes  []Change // virtual runs: settings that are set live
+	Outages  []Outage // virtual runs: of Redis
 }
+
+// Change sets settings in the middle of a run, as an operator does. Then they are what they were.
+type Change struct {
+	At, For  time.Duration // For 0: until the end
+	Settings map[string]string
+}
+
+// Outage is a time in which no replica reaches Redis.
+type Outage struct{ At, For time.Duration }
 
 // Ramp is when a load above 1 rises: it is 1 before From, and rises evenly until Until. The zero value is none.
 type Ramp struct{ From, Until time.Duration }
@@ -40,6 +51,7 @@ type Case struct {
 	Only      string            // the tenant who alone sends; "" is all
 	Warmup    time.Duration     // instead of the scenario's; 0 is the scenario's
 	Oracle    float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
+	Router    float64           // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
 }
 
 // Candidate is a target pool that is compared with the one in force, either way.
@@ -94,8 +106,9 @@ type Arrivals struct {
 	Think     Spread        // closed: seconds between an answer and the user's next conversation
 	PerSecond float64       // rate, poisson, bursts; the highest of a day
 	Lowest    float64       // day: the rate per second at its quietest
-	Burst     int           // bursts
-	Every     time.Duration // bursts; how long a day is
+	Length    time.Duration // day: how long it is
+	Burst     int           // bursts; of a day, too, unless it is 0: as many at its busiest, fewer as the rate is lower
+	Every     time.Duration // between bursts
 	Tenant    string        // bursts: whose they are; "" is everybody's
 	Trace     Trace         // trace
 }

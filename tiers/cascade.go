@@ -204,7 +204,7 @@ func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded p
 
 // facts returns the inputs of a plan for a request.
 func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
-	f := plan.Facts{Request: r, Variant: rt.variant(), Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
+	f := plan.Facts{Request: r, Variant: rt.variant(), Revisions: rt.Serves.revisions(), Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
 		f.Draft, f.Target = c.capabilities(rt.Draft.Name()), c.capabilities(rt.Target.Name())
 		if f.Target == nil {

@@ -3,6 +3,7 @@ package tiers
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -45,6 +46,16 @@ type Mirror struct {
 
 // Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
 type Served struct{ Draft, Target string }
+
+// revisions returns those of both, which stand behind the models; "" if neither pool has one.
+func (s Served) revisions() string {
+	_, draft, hasDraft := strings.Cut(s.Draft, " ")
+	_, target, hasTarget := strings.Cut(s.Target, " ")
+	if !hasDraft && !hasTarget {
+		return ""
+	}
+	return draft + " " + target
+}
 
 // Variant is another target of a route that some of its conversations get.
 type Variant struct {

@@ -89,3 +89,13 @@ func TestVariantsThatCannotServeAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestWeightsOfAnotherRevisionAreOfOtherEvidence(t *testing.T) {
+	for _, c := range []struct{ draft, target, want string }{
+		{"small", "large", ""}, {"", "large", ""}, {"small", "large b", " b"}, {"small a", "large", "a "}, {"small a", "large b", "a b"},
+	} {
+		if got := (Served{Draft: c.draft, Target: c.target}).revisions(); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.draft, c.target, got, c.want)
+		}
+	}
+}

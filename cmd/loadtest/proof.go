@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/loadtest/chaos"
+	"github.com/foregate/foregate/loadtest/cost"
 	"github.com/foregate/foregate/loadtest/proof"
 )
 
@@ -74,7 +75,7 @@ func (c *proofCmd) options(e *env) (o proof.Options, err error) {
 		return o, misuse("--write takes all claims in the whole form")
 	}
 	o = proof.Options{
-		Tables: len(c.Only) == 0, Seeds: c.Seeds, Rounds: c.Seeds, Short: c.Short,
+		Tables: len(c.Only) == 0 && !c.Short, Seeds: c.Seeds, Rounds: c.Seeds,
 		Say: func(format string, args ...any) { e.warn(format+"\n", args...) },
 	}
 	if o.Claims, err = proof.Choose(c.Only, c.Short); err != nil {
@@ -84,7 +85,7 @@ func (c *proofCmd) options(e *env) (o proof.Options, err error) {
 		o.Seeds, o.Rounds = 1, 1
 	}
 	if c.Cost != "" {
-		if o.Costs, err = proof.ReadCosts(c.Cost); err != nil {
+		if o.Costs, err = cost.Read(c.Cost); err != nil {
 			return o, err
 		}
 	}

@@ -1,14 +1,10 @@
 package cost
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -35,7 +31,8 @@ var (
 //	FOREGATE_COST=check          fail if a ratio is worse than the committed one (testdata/ratios.txt)
 //	FOREGATE_COST_ROWS=REGEXP    only these rows of the table of CPU time, and no latency or memory
 //	FOREGATE_COST_ROUNDS=N       so many rounds
-//	FOREGATE_COST_PROFILE=DIR    also write CPU profiles of the gateway there, one for each load
+//	FOREGATE_COST_JSON=FILE      also write the figures there, see [Report]
+//	FOREGATE_COST_PROFILE=DIR    also write CPU profiles of the gateway and flame graphs there, one for each load
 //	FOREGATE_BINARY=FILE         measure this foregate instead of building one
 //
 // With -update it measures the ratios five times and writes testdata/ratios.txt.
@@ -57,12 +54,18 @@ func BenchmarkCost(b *testing.B) {
 		c.measure(b)
 		c.header(began)
 		c.table()
+		report := c.report()
+		if dir := os.Getenv("FOREGATE_COST_PROFILE"); dir != "" {
+			report.Paths = c.profile(b, dir)
+		}
 		if len(c.delays) > 0 {
 			c.delayTable()
-			c.memoryTable(b)
+			report.Delays, report.Memory = c.delayReport(), c.memoryTable(b)
 		}
-		if dir := os.Getenv("FOREGATE_COST_PROFILE"); dir != "" {
-			c.profile(b, dir)
+		if file := os.Getenv("FOREGATE_COST_JSON"); file != "" {
+			if err := report.Write(file); err != nil {
+				b.Fatal(err)
+			}
 		}
 		switch {
 		case *update:
@@ -171,34 +174,4 @@ func (c *cost) try(b *testing.B, g group, round int) ([]sample, error) {
 		}
 	}
 	return samples, nil
-}
-
-// profile writes CPU profiles of the gateway, one for each load.
-func (c *cost) profile(b *testing.B, dir string) {
-	b.Helper()
-	const seconds = 6
-	for _, g := range c.groups {
-		for _, w := range g.workloads {
-			p := c.get(w.at)
-			if w.at == yardstick || w.at == nginx {
-				continue
-			}
-			l := w.load
-			l.lasts, l.requests = (seconds+1)*time.Second, 0
-			done := make(chan error, 1)
-			go func() {
-				_, err := p.apply(l)
-				done <- err
-			}()
-			text := p.get(b, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
-			file := filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(w.title)+".pprof")
-			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, text, 0o600)); err != nil {
-				b.Fatal(err)
-			}
-			fmt.Println(file)
-		}
-	}
 }

@@ -1,6 +1,3 @@
-// Package cost measures what the gateway costs beside a reverse proxy written in Go (the yardstick) and beside nginx, in the
-// same run. It has benchmarks only (make bench). Every measured process runs alone on one core; the clients, the engine and
-// Redis run on another one. The yardstick and the engine are processes of the test binary in a role.
 package cost
 
 import (

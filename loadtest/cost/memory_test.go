@@ -21,18 +21,12 @@ const (
 	streamTenants = 100 // a tenant may have two thirds of what others leave
 )
 
-// memory is a row of the table of resident memory.
-type memory struct {
-	title     string
-	mib, goal float64
-}
-
 // memories measures gateways that have just started, and reads the yardstick's maximum.
-func (c *cost) memories(b *testing.B) []memory {
+func (c *cost) memories(b *testing.B) []Memory {
 	b.Helper()
-	list := []memory{
-		{title: "yardstick, maximum of the run", mib: c.get(yardstick).memory(b, "VmHWM")},
-		{title: "gateway, maximum of the run", mib: c.get(newcomer).memory(b, "VmHWM")},
+	list := []Memory{
+		{Title: "yardstick, maximum of the run", MiB: c.get(yardstick).memory(b, "VmHWM")},
+		{Title: "gateway, maximum of the run", MiB: c.get(newcomer).memory(b, "VmHWM")},
 	}
 	for _, store := range []struct {
 		name, url string
@@ -45,15 +39,15 @@ func (c *cost) memories(b *testing.B) []memory {
 		if _, err := p.apply(load{each: []exchange{chat{size: 128 << 10, tokens: shortAnswer}.exchange()}, lasts: c.memory}); err != nil {
 			b.Fatal(err)
 		}
-		list = append(list, memory{store.name + ": idle", idle, maxIdle},
-			memory{store.name + ": maximum under misses of 128 KiB", p.memory(b, "VmHWM"), store.goal})
+		list = append(list, Memory{Title: store.name + ": idle", MiB: idle, Goal: maxIdle},
+			Memory{Title: store.name + ": maximum under misses of 128 KiB", MiB: p.memory(b, "VmHWM"), Goal: store.goal})
 	}
 	return append(list, c.idleStreams(b))
 }
 
 // idleStreams opens streams of one token and then silence. Each takes two files of the gateway, which gives three quarters of its
 // connections to requests, and has at most 4,096 connections to one engine.
-func (c *cost) idleStreams(b *testing.B) memory {
+func (c *cost) idleStreams(b *testing.B) Memory {
 	b.Helper()
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -99,5 +93,5 @@ func (c *cost) idleStreams(b *testing.B) memory {
 		title = fmt.Sprintf("Redis: %d idle streams, from %d of %.0f MiB (ulimit -Hn %d)", wantedStreams, n, mib, files.Max)
 		mib = idle + (mib-idle)*wantedStreams/float64(n)
 	}
-	return memory{title, mib, maxStreams}
+	return Memory{Title: title, MiB: mib, Goal: maxStreams}
 }

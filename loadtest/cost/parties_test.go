@@ -95,13 +95,21 @@ func (ps *parties) get(name string) *party {
 	case drafter:
 		p = ps.gateway(redis(ps.b, draftSettings), fmt.Sprintf("  - {model: %s, draft: small, target: large}\n  - {model: %s, draft: small, target: large}\n", headRoute, wholeRoute), ps.mock.addr)
 	default:
-		p = ps.gateway(redis(ps.b, nil), "", ps.mock.addr)
+		var settings map[string]string
+		if drafts(name) {
+			settings = draftSettings
+		}
+		store := redis(ps.b, settings)
+		p = ps.gateway(store, "", ps.mock.addr)
+		for range replicasOf(name) - 1 {
+			p.replicas = append(p.replicas, ps.gateway(store, "", ps.mock.addr))
+		}
 	}
 	p.name = name
 	ps.started[name] = p
 	p.settle(ps.b, connections)
-	if name == drafter {
-		for end := time.Now().Add(20 * time.Second); bytes.Count(p.page(ps.b), []byte("\nforegate_probe_age_seconds{")) < 2; time.Sleep(50 * time.Millisecond) {
+	if drafts(name) {
+		for end := time.Now().Add(20 * time.Second); bytes.Count(p.page(ps.b), []byte("\nforegate_probe_age_seconds{")) < 2*replicasOf(name); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				ps.b.Fatal("the gateway does not know its engines")
 			}
@@ -127,8 +135,10 @@ func (ps *parties) stop() {
 		for _, s := range p.sessions {
 			_ = s.conn.Close() // nothing is under way
 		}
-		if measured, err := os.FindProcess(p.pid); err == nil {
-			_ = measured.Kill() // there is nothing to save
+		for _, one := range append(p.replicas, p) {
+			if measured, err := os.FindProcess(one.pid); err == nil {
+				_ = measured.Kill() // there is nothing to save
+			}
 		}
 	}
 }

@@ -56,7 +56,8 @@ type party struct {
 	addrs             []string // all that a role listens at
 	pid               int
 	sessions          []*session
-	pageMallocs       float64 // objects that one reading of its metrics allocates
+	pageMallocs       float64  // objects that one reading of its metrics allocates
+	replicas          []*party // further ones on the same core, which are measured with it
 }
 
 // start starts a program and returns what it writes. It is killed when the benchmark ends.
@@ -104,7 +105,7 @@ func (p *party) settle(b *testing.B, connections int) {
 	b.Helper()
 	probe := chat{size: 1 << 10, tokens: shortAnswer}.exchange()
 	for end := time.Now().Add(15 * time.Second); len(p.sessions) < connections; {
-		s, err := connectTo(p.addr)
+		s, err := connectTo(p.replica(len(p.sessions)).addr)
 		if err == nil && len(p.sessions) == 0 {
 			_, err = s.do(&probe)
 		}
@@ -122,8 +123,26 @@ func (p *party) settle(b *testing.B, connections int) {
 	p.pageMallocs = p.page(b).sum(b, mallocs) - before
 }
 
-// cpu is the CPU time that the process has used, in nanoseconds: the sum over its threads, which Go does not end.
+// replica is the one that connection i is to.
+func (p *party) replica(i int) *party {
+	if i %= len(p.replicas) + 1; i > 0 {
+		return p.replicas[i-1]
+	}
+	return p
+}
+
+// cpu is the CPU time that the process and its replicas have used, in nanoseconds: the sum over their threads, which Go does not end.
 func (p *party) cpu(b *testing.B) float64 {
+	b.Helper()
+	sum := p.own(b)
+	for _, r := range p.replicas {
+		sum += r.own(b)
+	}
+	return sum
+}
+
+// own is cpu of the process alone.
+func (p *party) own(b *testing.B) float64 {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.pid))
 	if err != nil || len(files) == 0 {
@@ -171,13 +190,17 @@ type page []byte
 // mallocs is how many objects a Go process has allocated.
 const mallocs = "go_memstats_mallocs_total"
 
-// page reads the process's metrics. nginx has none.
+// page reads the metrics of the process and of its replicas, one after the other. nginx has none.
 func (p *party) page(b *testing.B) page {
 	b.Helper()
 	if p.admin == "" {
 		return nil
 	}
-	return p.get(b, "/metrics")
+	all := p.get(b, "/metrics")
+	for _, r := range p.replicas {
+		all = append(all, r.get(b, "/metrics")...)
+	}
+	return all
 }
 
 // sum adds up the samples whose line begins with prefix.

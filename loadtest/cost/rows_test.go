@@ -70,7 +70,7 @@ func groups(f form) []group {
 		passed(f, "1 KiB", 1<<10), passed(f, "16 KiB", 16<<10), paced(f), bursts(f),
 		drafted(f, "a whole answer", chat{tokens: shortAnswer}, 1.3), drafted(f, "a whole answer", chat{tokens: longAnswer}, 1.3),
 		drafted(f, "a stream", chat{tokens: shortAnswer, stream: true, pause: streamPause}, 1.3),
-		drafted(f, "a whole answer", chat{tokens: streamTokens, pause: streamPause}, 0))
+		drafted(f, "a whole answer", chat{tokens: streamTokens, pause: streamPause}, 0), replicated(f))
 }
 
 // add adds a workload and the row that compares it with another one.

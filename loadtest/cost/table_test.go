@@ -134,12 +134,40 @@ func (c *cost) delayTable() {
 }
 
 // memoryTable prints resident memory.
-func (c *cost) memoryTable(b *testing.B) {
+func (c *cost) memoryTable(b *testing.B) []Memory {
 	b.Helper()
-	t := lines{{"resident memory, MiB", "", "goal", ""}}
-	for _, m := range c.memories(b) {
-		goal, met := verdict(m.mib, m.goal)
-		t = append(t, []string{m.title, fmt.Sprintf("%.0f", m.mib), goal, met})
+	t, list := lines{{"resident memory, MiB", "", "goal", ""}}, c.memories(b)
+	for _, m := range list {
+		goal, met := verdict(m.MiB, m.Goal)
+		t = append(t, []string{m.Title, fmt.Sprintf("%.0f", m.MiB), goal, met})
 	}
 	fmt.Println("\n" + t.String())
+	return list
+}
+
+// report are the rows for programs.
+func (c *cost) report() *Report {
+	r := &Report{Rounds: c.rounds}
+	cpu := func(list []sample) (out []float64) {
+		for _, s := range list {
+			out = append(out, s.cpu)
+		}
+		return out
+	}
+	for _, g := range c.groups {
+		for _, x := range g.rows {
+			r.Rows = append(r.Rows, Row{Title: x.title, Goal: x.goal, Own: cpu(c.samples[x.own]), Beside: cpu(c.samples[x.beside])})
+		}
+	}
+	return r
+}
+
+// delayReport are the latencies for programs.
+func (c *cost) delayReport() (out []Delay) {
+	for _, d := range c.delays {
+		over, _ := d.added(1, 2)
+		own, _ := d.added(1, 0)
+		out = append(out, Delay{Title: d.title, Goal: d.goal, OverYardstick: over, Gateway: own})
+	}
+	return out
 }

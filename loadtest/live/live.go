@@ -118,6 +118,8 @@ func (o *Options) check() error {
 		return errors.New("candidate: a comparison of targets is for virtual runs; remove it")
 	case o.Case.Oracle > 0 || slices.ContainsFunc(o.Scenario.Faults, func(f loadtest.Fault) bool { return f.Drift != nil }):
 		return errors.New("live: drifts and oracles are for virtual runs")
+	case o.Case.Router > 0 || len(o.Scenario.Changes)+len(o.Scenario.Outages) > 0:
+		return errors.New("live: router, changes and redis_away are for virtual runs")
 	}
 	return nil
 }

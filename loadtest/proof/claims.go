@@ -28,6 +28,13 @@ func moneyClaims() []Claim {
 			Headline: "cost per million tokens with drafts for a 70B target, mode `confidence`, beside the target alone on the same hardware budget under overload",
 		},
 		{
+			ID: "cost-with-promise", Text: "the same with the guarantee: mode risk, ε = .10, audits included, beside the target alone", Published: "B: × 0.36, without a guarantee", Unit: dollars, Goal: ratioAtMost(0.36),
+			Source: Cases{Scenario: "quality-cost", Baseline: "target alone", Foregate: "risk 0.1",
+				Of: column("target alone", "risk 0.1", func(r loadtest.Row) float64 { return r.PricedPerMTok })},
+			Note:     "By the prices of tokens, so that it does not depend on how full the engines are. The first hour of a traffic class, in which most is audited.",
+			Headline: "the same with the guarantee (mode `risk`, ε = .10, audits included), by the prices of tokens",
+		},
+		{
 			ID: "cost-guard", Text: "cost per million tokens at prices where drafts do not pay, with the cost guard", Unit: dollars, Goal: ratioAtMost(1.02),
 			Source: Cases{Scenario: "cascade-price-b", Baseline: "target_only", Foregate: "auto",
 				Of: column("target_only", "auto", func(r loadtest.Row) float64 { return r.USDPerMTok })},

@@ -1,11 +1,16 @@
 package proof
 
-import "errors"
+import "github.com/foregate/foregate/loadtest/cost"
 
-// Costs are what the benchmark of the gateway's cost found.
-type Costs struct{}
-
-// ReadCosts reads what the benchmark wrote.
-func ReadCosts(file string) (*Costs, error) { return nil, errors.ErrUnsupported }
-
-func (c *Costs) pairs(string) []Pair { return nil }
+// pairs are the figures of a row of the benchmark of the gateway's cost, one of each round.
+func pairs(r *cost.Report, title string) (out []Pair) {
+	for _, row := range r.Rows {
+		if row.Title != title {
+			continue
+		}
+		for i := range row.Own {
+			out = append(out, Pair{Baseline: row.Beside[i], Foregate: row.Own[i]})
+		}
+	}
+	return out
+}

@@ -17,10 +17,6 @@ type Document struct {
 	Parts   Parts
 }
 
-// Parts are the reports of the commands that take longer than the page may, as they were committed. What is nil is left out.
-type Parts struct {
-}
-
 // folder has the committed figures, from the repository's root.
 const folder = "loadtest/proof/results"
 
@@ -30,7 +26,9 @@ var embedded embed.FS
 // Committed is the page as it was committed when this program was built.
 func Committed() (*Document, error) {
 	d := &Document{Claims: Claims(), Results: &Results{}}
-	return d, errors.Join(readPart("claims.json", d.Results))
+	parts, err := readParts()
+	d.Parts = parts
+	return d, errors.Join(readPart("claims.json", d.Results), err)
 }
 
 // readPart reads a committed file.

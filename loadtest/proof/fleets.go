@@ -70,9 +70,10 @@ func smallestFleet(rows map[string]loadtest.Row, baseline string, all int) int {
 
 // busy is the share of the measured time in which the backends, of one GPU each, compute.
 func busy(r loadtest.Row, backends int) float64 {
-	if r.RequestsPerSecond == 0 {
-		return 0
-	}
-	window := (float64(r.Requests) - lost(r)) / r.RequestsPerSecond // seconds
-	return r.GPUSeconds / window / float64(backends)
+	return r.GPUSeconds / max(window(r), 1e-9) / float64(backends)
+}
+
+// window is the measured time, in seconds.
+func window(r loadtest.Row) float64 {
+	return (float64(r.Requests) - lost(r)) / max(r.RequestsPerSecond, 1e-9)
 }

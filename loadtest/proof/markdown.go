@@ -10,6 +10,10 @@ func (d *Document) Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	d.claimTable(&b)
+	for _, t := range tables() {
+		t.write(&b, d.Results.Tables[t.Scenario])
+	}
+	d.Parts.write(&b)
 	writeOthers(&b)
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/cost"
 	"github.com/foregate/foregate/loadtest/virtual"
 )
 
@@ -16,28 +17,24 @@ import (
 type Options struct {
 	Claims  []Claim
 	Tables  bool // the scenarios that the page shows whole, too
-	Short   bool // of these the cases of the short form
 	Seeds   int  // runs of each case, from seed 1 on
 	Workers int  // runs at a time; 0: one for each processor
 
 	Faults func(ctx context.Context, rows []string) (map[string]float64, error) // one round of rows of the fault suite; nil: not measured
 	Rounds int                                                                  // of the rows of the fault suite
-	Costs  *Costs                                                               // what the benchmark of the gateway's cost found; nil: not measured
+	Costs  *cost.Report                                                         // what the benchmark of the gateway's cost found; nil: not measured
 
 	Say func(format string, args ...any) // progress
 }
 
-// Run measures. What it measures live comes first, while nothing else runs.
+// Run measures. One of the workers measures first what is live, so that at least a processor has nothing else to do then.
 func Run(ctx context.Context, o Options) (*Results, error) {
 	r := &Results{Virtual: map[string][]Pair{}, Live: map[string][]Pair{}, Tables: map[string]map[string]tableCells{}}
-	if err := o.faults(ctx, r); err != nil {
-		return nil, err
-	}
 	o.costs(r)
 	for n := range uint64(o.Seeds) {
 		r.Seeds = append(r.Seeds, n+1)
 	}
-	all, err := o.compute(ctx)
+	all, err := o.compute(ctx, func() error { return o.faults(ctx, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +46,22 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 			}
 		}
 	}
-	if o.Tables {
-		for _, t := range tables() {
-			r.Tables[t.Scenario] = t.cells(all, r.Seeds)
+	for _, t := range o.tables() {
+		s, err := loadtest.Named(t.Scenario)
+		if err != nil {
+			return nil, err
 		}
+		r.Tables[t.Scenario] = t.cells(s, all, r.Seeds)
 	}
 	return r, nil
+}
+
+// tables are those that are wanted.
+func (o *Options) tables() []table {
+	if !o.Tables {
+		return nil
+	}
+	return tables()
 }
 
 // faults runs the rows of the fault suite that claims need.
@@ -88,7 +95,7 @@ func (o *Options) costs(r *Results) {
 	}
 	for i := range o.Claims {
 		if c, ok := o.Claims[i].Source.(Cost); ok {
-			if pairs := o.Costs.pairs(c.Row); len(pairs) > 0 {
+			if pairs := pairs(o.Costs, c.Row); len(pairs) > 0 {
 				r.Live[o.Claims[i].ID] = pairs
 			}
 		}
@@ -116,10 +123,8 @@ func (o *Options) plan() ([]run, error) {
 			needed[s.Scenario] = append(needed[s.Scenario], s.needed()...)
 		}
 	}
-	if o.Tables {
-		for _, t := range tables() {
-			needed[t.Scenario] = append(needed[t.Scenario], t.Cases...)
-		}
+	for _, t := range o.tables() {
+		needed[t.Scenario] = append(needed[t.Scenario], t.Cases...)
 	}
 	var out []run
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
@@ -144,16 +149,15 @@ func (o *Options) plan() ([]run, error) {
 	return out, nil
 }
 
-// compute makes the runs, several at a time. A failed one ends the others.
-func (o *Options) compute(ctx context.Context) (map[runKey]rows, error) {
+// compute makes the runs, several at a time; the first worker does something else before. A failure ends all.
+func (o *Options) compute(ctx context.Context, before func() error) (map[runKey]rows, error) {
 	plan, err := o.plan()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out, done := map[runKey]rows{}, 0
-	var mu sync.Mutex // of out and done
+	out := computed{rows: map[runKey]rows{}, total: len(plan), say: o.Say}
 	queue := make(chan run, len(plan))
 	for _, r := range plan {
 		queue <- r
@@ -164,31 +168,55 @@ func (o *Options) compute(ctx context.Context) (map[runKey]rows, error) {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	var wg sync.WaitGroup
-	for range min(workers, max(len(plan), 1)) {
+	for i := range workers {
 		wg.Go(func() {
+			if i == 0 {
+				if err := before(); err != nil {
+					cancel(err)
+					return
+				}
+			}
 			for r := range queue {
 				if ctx.Err() != nil {
 					return
 				}
 				row, err := r.row(ctx)
 				if err != nil {
-					cancel(fmt.Errorf("%s, %s, seed %d: %w", r.scenario.Name, r.spec.Name, r.seed, err))
+					cancel(fmt.Errorf("%s: %w", r, err))
 					return
 				}
-				mu.Lock()
-				key := runKey{r.scenario.Name, r.seed}
-				if out[key] == nil {
-					out[key] = rows{}
-				}
-				out[key][r.spec.Name] = row
-				done++
-				o.Say("%d of %d runs: %s, %s, seed %d", done, len(plan), r.scenario.Name, r.spec.Name, r.seed)
-				mu.Unlock()
+				out.add(r, row)
 			}
 		})
 	}
 	wg.Wait()
-	return out, context.Cause(ctx)
+	return out.rows, context.Cause(ctx)
+}
+
+// computed are the rows that runs have made so far.
+type computed struct {
+	mu    sync.Mutex
+	rows  map[runKey]rows
+	done  int
+	total int
+	say   func(format string, args ...any)
+}
+
+func (c *computed) add(r run, row loadtest.Row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := runKey{r.scenario.Name, r.seed}
+	if c.rows[key] == nil {
+		c.rows[key] = rows{}
+	}
+	c.rows[key][r.spec.Name] = row
+	c.done++
+	c.say("%d of %d runs: %s", c.done, c.total, r)
+}
+
+// String names a run.
+func (r run) String() string {
+	return fmt.Sprintf("%s, %s, seed %d", r.scenario.Name, r.spec.Name, r.seed)
 }
 
 // row makes one run. A panic of the lab is its error.

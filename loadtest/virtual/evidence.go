@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/audit"
+	store "github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -81,10 +82,14 @@ var _ audit.Evidence = evidenceView{}
 // View implements [audit.Evidence].
 func (s evidenceView) View(k risk.Key) risk.View {
 	v, ok := s.seen[k]
-	if !ok || s.lab.clock.Now().Sub(v.Seen) >= viewEvery {
-		return s.look(k)
+	age := s.lab.clock.Now().Sub(v.Seen)
+	switch r := &s.lab.values.Tiers.Risk; {
+	case s.lab.redisAway && (!ok || age > r.MaxStaleness && !r.ServeStale):
+		return risk.View{}
+	case s.lab.redisAway || ok && age < viewEvery:
+		return v
 	}
-	return v
+	return s.look(k)
 }
 
 // look takes the view of this moment.
@@ -97,6 +102,9 @@ func (s evidenceView) look(k risk.Key) risk.View {
 
 // Open implements [audit.Evidence].
 func (s evidenceView) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResult, error) {
+	if s.lab.redisAway {
+		return "", store.ErrAway
+	}
 	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
 	s.note(b.Key)
 	s.look(b.Key)
@@ -108,6 +116,9 @@ func (s evidenceView) Open(_ context.Context, b audit.PendingAudit) (risk.OpenRe
 
 // OpenWarmup implements [audit.Evidence].
 func (s evidenceView) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	if s.lab.redisAway {
+		return "", store.ErrAway
+	}
 	fate := s.state(k).OpenWarmup(s.rule(), ticket, s.lab.clock.Now())
 	s.look(k)
 	return s.counted(fate), nil
@@ -122,11 +133,17 @@ func (s evidenceView) counted(fate risk.OpenResult) risk.OpenResult {
 
 // Drafted implements [audit.Evidence].
 func (s evidenceView) Drafted(k risk.Key, made, served int) {
+	if s.lab.redisAway {
+		return
+	}
 	s.state(k).Drafted(s.rule(), made, served, s.lab.clock.Now())
 }
 
 // Close implements [audit.Evidence].
 func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
+	if s.lab.redisAway {
+		return store.ErrAway
+	}
 	if s.state(k).Close(s.rule(), ticket, result.Bad) {
 		s.closed++
 		s.log.closed(ticket, result.Bad)

@@ -21,14 +21,17 @@ func (f fleetOf) Replicas() int { return len(f.from.lab.replicas) }
 // Mine deals the backends out among the replicas.
 func (f fleetOf) Mine(string, string) bool { return true } // nobody asks: watch deals them out
 
-// Sharing is always so: virtual time has no faults of Redis.
-func (f fleetOf) Sharing() bool { return true }
+// Sharing is so while Redis is there.
+func (f fleetOf) Sharing() bool { return !f.from.lab.redisAway }
 
 // Publish is done by watch.
 func (f fleetOf) Publish(string, string, pressure.Reading) {}
 
 // Place tells the others where prompts went.
 func (f fleetOf) Place(name string, placements []prefix.Placement) {
+	if f.from.lab.redisAway {
+		return
+	}
 	placements = slices.Clone(placements)
 	for _, r := range f.from.lab.replicas {
 		if r != f.from {
@@ -91,7 +94,7 @@ func (w *watcher) look() {
 		return
 	}
 	for _, r := range l.replicas {
-		if other := r.watchers[w.name+"/"+w.id]; other != w {
+		if other := r.watchers[w.name+"/"+w.id]; other != w && !l.redisAway {
 			l.clock.After(w.replica.exchange(), func() { other.pool.ReceiveReading(other.id, reading) })
 		}
 	}

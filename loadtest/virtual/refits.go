@@ -95,7 +95,9 @@ func (r *refits) begin() {
 }
 
 func (r *refits) tick() {
-	r.Round(context.Background())
+	if !r.lab.redisAway {
+		r.Round(context.Background())
+	}
 	if r.lab.clock.Elapsed() < r.lab.scenario.Duration {
 		r.lab.clock.After(refitEvery, r.tick)
 	}

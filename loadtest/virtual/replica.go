@@ -7,6 +7,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/tiers"
@@ -192,9 +193,9 @@ func (r *replica) routeOf(q *request) (*tiers.Route, plan.Tier) {
 	return &own, plan.Auto
 }
 
-// runs tells what the scenario asks that the lab cannot run.
-func (l *lab) runs() error {
-	cfg := &l.values.Tiers
+// runs tells what the scenario asks with these settings that the lab cannot run.
+func (l *lab) runs(v *settings.Values) error {
+	cfg := &v.Tiers
 	if l.spec.Draft == nil || cfg.Mode == plan.ModeOff {
 		return nil
 	}

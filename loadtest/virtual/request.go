@@ -57,6 +57,9 @@ func (l *lab) send(q *loadtest.Request) string {
 	_ = l.clock.Sleep(ctx, hop) // on the way to the gateway; who leaves meanwhile is told next
 	r.era = l.era
 	own, tier := to.routeOf(r)
+	if share := l.spec.Router; share > 0 {
+		tier = l.routed(share, number)
+	}
 	own = variantOf(own, q.Tenant, r.body)
 	err := to.pipeline.Answer(ctx, pipeline.Request{
 		Metadata: &pipeline.Metadata{

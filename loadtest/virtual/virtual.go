@@ -61,12 +61,13 @@ type lab struct {
 	generations *sharing.Generations
 	last        time.Duration // when the last answer ended
 
-	open     int  // conversations and users that are not over
-	sent     int  // requests, for the load balancer
-	ended    bool // no more conversations begin
-	samples  []loadtest.Sample
-	audits   int   // drafts judged to their end
-	answered ended // what the answers of the measured time were like
+	open      int  // conversations and users that are not over
+	sent      int  // requests, for the load balancer
+	ended     bool // no more conversations begin
+	redisAway bool // no replica reaches Redis
+	samples   []loadtest.Sample
+	audits    int   // drafts judged to their end
+	answered  ended // what the answers of the measured time were like
 
 	eras     []era                // of the draft
 	era      int                  // that is
@@ -113,7 +114,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err := l.addPools(); err != nil {
 		return nil, err
 	}
-	if err := l.runs(); err != nil {
+	if err := l.runs(l.values); err != nil {
 		return nil, err
 	}
 	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, sharing.NewGenerations(l.clock), newEvidence(l)
@@ -127,6 +128,10 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	}
 	l.fleet.Plan(s.Faults)
 	l.planDrifts()
+	if err := l.planChanges(); err != nil {
+		return nil, err
+	}
+	l.planOutages()
 	return l, l.prepareOracle()
 }
 

@@ -85,6 +85,9 @@ func rulesOf(cfg Config, f Facts) string {
 	if f.Variant != "" {
 		_, _ = fmt.Fprintf(h, "variant %q\n", f.Variant)
 	}
+	if f.Revisions != "" {
+		_, _ = fmt.Fprintf(h, "revisions %q\n", f.Revisions)
+	}
 	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
 	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor, cfg.Strictness,

@@ -115,6 +115,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		"a longer prompt":     func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
 		"another draft":       func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
 		"another target":      func(_ *Config, f *Facts) { f.Target = capabilities("bigger") },
+		"other weights":       func(_ *Config, f *Facts) { f.Revisions = " 2026-11-01" },
 		"another template":    func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
 		"a tenant's own":      func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
 		"another label":       func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },

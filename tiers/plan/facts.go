@@ -23,6 +23,7 @@ const (
 type Facts struct {
 	Request       *openai.Request
 	Variant       string // the target pool, if it is not the route's pool in force; "" otherwise
+	Revisions     string // of the weights of draft and target, as the configuration names them; "" if it names none
 	Demanded      Tier
 	HasDraft      bool // the route has a draft pool
 	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template

@@ -2,9 +2,11 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,12 +232,35 @@ func messagesStream(ctx context.Context, url, route, text string, tools bool) (s
 // modeSettings are the modes in which all clients ask.
 var modeSettings = map[string]string{routeAlone: "off", routeAccept: "confidence", routeDefault: "risk"}
 
+// inForce reports whether the gateway goes by a setting, NAME@ROUTE=VALUE.
+func (w *world) inForce(t *testing.T, change string) bool {
+	name, value, _ := strings.Cut(change, "=")
+	name, route, _ := strings.Cut(name, "@")
+	_, page := programs.Get(t, w.Admin+"/admin/settings?route="+route)
+	var got struct {
+		Settings []struct{ Name, Value string }
+	}
+	if err := json.Unmarshal([]byte(page), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range got.Settings {
+		if own, _, _ := strings.Cut(s.Name, "@"); own == name {
+			return s.Value == value
+		}
+	}
+	return false
+}
+
 func TestTheClientsOfAllAPIsGetTheSame(t *testing.T) {
 	w := startWorld(t)
 	set := func(changes ...string) {
 		programs.Run(t, append([]string{"settings", "set", "--redis", w.redis, "--because", "a test"}, changes...)...)
+		programs.Within(t, programs.StartWait, "the settings are in force", func() bool {
+			return !slices.ContainsFunc(changes, func(c string) bool { return !w.inForce(t, c) })
+		})
 	}
-	set("speculation.mode@"+routeAlone+"=off", "speculation.mode@"+routeDefault+"=risk")
+	// A warm-up serves drafts by chance, and what is served by chance is not the same twice.
+	set("speculation.mode@"+routeAlone+"=off", "speculation.mode@"+routeDefault+"=risk", "risk.warmup@"+routeDefault+"=shadow")
 	defer set("speculation.mode@"+routeAlone+"=confidence", "speculation.mode@"+routeDefault+"=confidence") // others share this Redis
 	for route, mode := range modeSettings {
 		t.Run("mode "+mode, func(t *testing.T) {

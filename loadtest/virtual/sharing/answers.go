@@ -18,6 +18,7 @@ import (
 type Answers struct {
 	Loop  *eventloop.Loop
 	Seed  uint64
+	Away  bool // Redis is not reached: nothing is found and nothing is kept
 	by    map[cache.Key]*cache.Entry
 	drawn uint64
 }
@@ -35,6 +36,9 @@ func (a *Answers) Count(string, string, cache.Result, *cache.Entry) {}
 
 // Look implements [pipeline.Store].
 func (a *Answers) Look(ctx context.Context, key cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
+	if a.Away {
+		return nil, cache.FoundAway
+	}
 	_ = a.Loop.Sleep(ctx, engines.Hop)
 	if e := a.by[key]; e != nil {
 		return e, cache.FoundHit
@@ -45,6 +49,12 @@ func (a *Answers) Look(ctx context.Context, key cache.Key, _ *cache.Lease) (*cac
 
 // Put implements [pipeline.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.
 func (a *Answers) Put(key cache.Key, e *cache.Entry, ttl time.Duration, then func()) {
+	if a.Away {
+		if then != nil {
+			then()
+		}
+		return
+	}
 	a.drawn++
 	ttl = time.Duration(float64(ttl) * (0.9 + 0.1*engines.Unit(a.Seed, 2<<32, a.drawn)))
 	if a.by == nil {

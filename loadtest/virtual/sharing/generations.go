@@ -13,8 +13,11 @@ import (
 // Generations join identical requests of all replicas by the gateway's own code: to it they are one replica. What is
 // told in another replica than the one that makes the answer takes two hops, by way of Redis.
 type Generations struct {
+	Away bool // Redis is not reached: a replica joins its own alone
+
 	loop   *eventloop.Loop
 	joined *cache.Generations
+	own    map[int]*cache.Generations // by replica, of the times without Redis
 	makers map[cache.GenerationID]*maker
 }
 
@@ -24,9 +27,12 @@ type maker struct{ replica, subscribers int }
 // NewGenerations has no generation under way.
 func NewGenerations(loop *eventloop.Loop) *Generations {
 	return &Generations{
-		loop: loop, makers: map[cache.GenerationID]*maker{},
-		joined: cache.NewGenerations(cache.GenerationOptions{World: loop, MaxEntry: func() int { return cache.MinSharedBytes }}),
+		loop: loop, makers: map[cache.GenerationID]*maker{}, own: map[int]*cache.Generations{}, joined: newGenerations(loop),
 	}
+}
+
+func newGenerations(loop *eventloop.Loop) *cache.Generations {
+	return cache.NewGenerations(cache.GenerationOptions{World: loop, MaxEntry: func() int { return cache.MinSharedBytes }})
 }
 
 // Of are the generations as a replica joins them.
@@ -39,6 +45,12 @@ type ofReplica struct {
 
 // Join implements [pipeline.Generations].
 func (r ofReplica) Join(id cache.GenerationID) pipeline.Subscriber {
+	if r.Away {
+		if r.own[r.replica] == nil {
+			r.own[r.replica] = newGenerations(r.loop)
+		}
+		return pipeline.Shared(r.own[r.replica]).Join(id)
+	}
 	s := pipeline.Shared(r.joined).Join(id)
 	if s == nil {
 		return nil
