@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -287,15 +288,19 @@ func well(m chaos.Metrics) bool {
 
 // warmUp sends requests to each gateway, and reads what the gateways hold once nothing is left of them.
 func (s *soak) warmUp(ctx context.Context) error {
-	const each = 20
+	const each = 12
 	l := s.wreck.NewLoad()
-	for n := range each {
-		for _, g := range s.wreck.Gateways {
-			r := request(s.Seed, -1-n)
-			r.Leave = 0
-			l.Send(g, r)
-		}
+	var all sync.WaitGroup
+	for _, g := range s.wreck.Gateways {
+		all.Go(func() {
+			for n := range each {
+				r := request(s.Seed, -1-n)
+				r.Leave = 0
+				l.Send(g, r)
+			}
+		})
 	}
+	all.Wait()
 	l.Stop()
 	var err error
 	s.before, err = s.idle(ctx)
