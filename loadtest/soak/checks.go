@@ -25,9 +25,7 @@ const (
 // sum fills in the report once the load is gone. sent is how many requests the load says it has sent.
 func (s *soak) sum(ctx context.Context, r *Report, sent int) error {
 	s.ledger.enter("", time.Now()) // ends the last period
-	for _, series := range s.series {
-		series.Whole = series.Life == 1 && len(series.Samples) == len(s.cycles)
-	}
+	wholes(s.series)
 	r.Series, r.Growth = s.series, growths(s.series)
 	r.Total, r.Samples, r.Periods = s.ledger.total(), s.ledger.samples, s.ledger.report(s.begun, s.cycles)
 	counted, err := s.atRest(ctx, r)
@@ -35,6 +33,7 @@ func (s *soak) sum(ctx context.Context, r *Report, sent int) error {
 		return err
 	}
 	r.Checks = append(accounting(&r.Total, sent, int(s.sent.Load())), failures(r)...)
+	r.Checks = append(r.Checks, answering(s.silent, len(s.cycles)))
 	r.Checks = append(r.Checks, counted...)
 	r.Checks = append(r.Checks, flatness(r)...)
 	return nil
@@ -172,6 +171,15 @@ func failures(r *Report) []Check {
 		{"failures without a fault", fmt.Sprint(outside), "0", outside == 0},
 		{"faults after which all is as before by the end of their cycle", fmt.Sprintf("all but %d; after %.1f s at most", late, worst), "all", late == 0},
 	}
+}
+
+// answering is the check of samples: at rest every process answers.
+func answering(silent []error, samples int) Check {
+	figure := fmt.Sprintf("all of %d times", samples)
+	if len(silent) > 0 {
+		figure = fmt.Sprintf("all but %d of %d times: %v", len(silent), samples, silent[0])
+	}
+	return Check{"every process answers when no fault is on", figure, "always", len(silent) == 0}
 }
 
 // tally compares what a replica has counted with what its clients sent: those that left may have been gone before they were

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -64,6 +65,9 @@ func TestAReplicaMustHaveCountedWhatWasSent(t *testing.T) {
 		if got := tally("gateway 0", counted, &Counts{Sent: 100, Left: 5}); got.Held != held {
 			t.Errorf("%d counted: %+v", counted, got)
 		}
+	}
+	if !answering(nil, 3).Held || answering([]error{errors.New("gone")}, 3).Held {
+		t.Error("a process that does not answer is well")
 	}
 	if !quiet("gateway 0", 30, 2).Held || quiet("gateway 0", 31, 2).Held {
 		t.Error("30 lines are due in two faults")

@@ -63,6 +63,7 @@ type soak struct {
 	begun   time.Time // of the load
 	sent    atomic.Int64
 	series  []*Series
+	silent  []error     // of samples that could not be taken
 	before  []reading   // without any load
 	counted map[int]int // requests that gateways had counted before the load
 	lines   map[int]int // that they had logged
@@ -81,10 +82,6 @@ type cycle struct {
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	s := &soak{Options: o, ledger: &ledger{byReplica: map[int]*Counts{}}}
 	if s.faults, err = Choose(&o); err != nil {
-		return nil, err
-	}
-	o.Say("asking the engines for the answers\n")
-	if err := s.learn(ctx); err != nil {
 		return nil, err
 	}
 	w, err := chaos.StartTestbed(ctx, chaos.Options{Gateway: o.Gateway, Scale: 1, Say: o.Say}, setup())
@@ -141,6 +138,9 @@ func (s *soak) learn(ctx context.Context) error {
 
 // run is Run with a fleet that stands.
 func (s *soak) run(ctx context.Context) (*Report, error) {
+	if err := s.learn(ctx); err != nil {
+		return nil, err
+	}
 	w := s.wreck
 	var set []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -215,10 +215,14 @@ func (s *soak) cycle(ctx context.Context, n int, f *Fault) error {
 	}
 	at := time.Since(s.begun).Seconds()
 	values, err := sample(ctx, s.wreck.Testbed, span*3/4)
-	if err != nil {
-		return err
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil: // it is told at the end
+		s.silent = append(s.silent, err)
+	default:
+		s.series = keep(s.series, at, values)
 	}
-	s.series = keep(s.series, at, values)
 	s.Say("%s", s.progress(n, &c))
 	return s.until(ctx, end)
 }

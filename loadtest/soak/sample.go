@@ -196,6 +196,17 @@ func medians(rounds [][]reading) []reading {
 	return out
 }
 
+// wholes marks the processes that were never restarted.
+func wholes(all []*Series) {
+	lives := map[string]int{}
+	for _, s := range all {
+		lives[s.Process] = max(lives[s.Process], s.Life)
+	}
+	for _, s := range all {
+		s.Whole = lives[s.Process] == 1
+	}
+}
+
 // keep appends a sample to the series of each process, or begins one for a process that was restarted.
 func keep(series []*Series, at float64, sample []reading) []*Series {
 	for _, r := range sample {

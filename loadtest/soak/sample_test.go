@@ -36,6 +36,9 @@ func TestARestartBeginsAnotherSeries(t *testing.T) {
 	if diff := cmp.Diff(want, all, cmpopts.IgnoreUnexported(Series{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	if wholes(all); !all[0].Whole || all[1].Whole || all[2].Whole {
+		t.Error("only gateway 0 was never restarted")
+	}
 	if got := all[2].points("goroutines", 150); len(got) != 1 || got[0] != (Point{180, 6}) {
 		t.Errorf("from 150 s on %v", got)
 	}
