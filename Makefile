@@ -106,8 +106,11 @@ load: build ## One small scenario live: simulators, Redis, a replica, a table.
 chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
 
-.PHONY: soak
-soak: redis cc ## A replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
+.PHONY: soak soak-race
+soak: build redis ## A fleet under load for SOAK (30m) with a fault a minute: every request accounted for, no resource grows. Other flags of bin/loadtest soak go into FLAGS.
+	bin/loadtest soak --for $(or $(SOAK),30m) $(FLAGS)
+
+soak-race: redis cc ## One replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
 	$(GO) test -race -run InALongRunWithFaults -timeout 0 -v ./gateway/app -args -soak $(or $(SOAK),30m)
 
 .PHONY: operations

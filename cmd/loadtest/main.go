@@ -28,6 +28,7 @@ type cli struct {
 	List    listCmd    `cmd:"" help:"List the scenarios."`
 	Chaos   chaosCmd   `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
 	Operate operateCmd `cmd:"" help:"Restart, upgrade, drain and lose machines under load as operators and clouds do, and account for every request."`
+	Soak    soakCmd    `cmd:"" help:"Run a fleet for long under load with a fault a minute: account for every request, and tell whether anything grows."`
 	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`

@@ -1,5 +1,5 @@
-// Package answer reads what a client gets of the OpenAI API: a stream of server-sent events, or an answer in
-// one piece. It judges nothing: [Answer] counts what came, and its users say what that means.
+// Package answer reads what a client gets of the OpenAI API, or of Anthropic's: a stream of server-sent events, or
+// an answer in one piece. It judges nothing: [Answer] counts what came, and its users say what that means.
 package answer
 
 import (
@@ -27,6 +27,7 @@ var (
 
 // Answer is what has come of one answer. The zero value is ready.
 type Answer struct {
+	API     API             // "" is chat completions
 	OnStart func()          // called at the first line or with the body; nil: nobody is told
 	OnText  func(piece int) // called after each piece of text, from 1 on; nil: nobody is told
 	MaxText int             // bytes that are kept of the text; 0 is no bound
@@ -115,6 +116,9 @@ func (a *Answer) Whole(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if a.API != "" {
+		return a.apiWhole(body)
+	}
 	var e event
 	if json.Unmarshal(body, &e) != nil {
 		return a.bad(body)
@@ -140,6 +144,9 @@ func (a *Answer) event(data []byte) error {
 	if string(data) == "[DONE]" {
 		a.Dones++
 		return nil
+	}
+	if a.API != "" {
+		return a.apiEvent(data)
 	}
 	var e event
 	if json.Unmarshal(data, &e) != nil {

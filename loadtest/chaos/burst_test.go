@@ -57,7 +57,7 @@ func TestAnObserverHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 	var told []byte
 	var id string
 	f.Observe(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":3}`, routeModel)
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":3}`, RouteModel)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+chatPath, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,9 @@
 // every answer is known, and every request is counted (whole, lost, cut, shed). [Testbed.BalanceBy] is the
 // load balancer before the gateways.
 //
+// Other packages start a testbed by [StartTestbed] and end it by [Testbed.Stop]. Package soak is one; its load is an
+// open loop ([Testbed.StartTraffic]).
+//
 // To add a row, put it into a function such as redisRows and list that function in [Rows]. Run is called when
 // the gateways share state and the load has run for a while without a fault. It causes the fault, in the
 // simplest case by

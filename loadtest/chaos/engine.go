@@ -15,46 +15,56 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// engine is a simulated vLLM as a process of its own, which can be killed and started again
+// Engine is a simulated vLLM as a process of its own, which can be killed and started again
 // at the same address.
-type engine struct {
+type Engine struct {
+	Pool  string // [DraftPool] or [TargetPool]
+	Proxy *Proxy // between the gateways and it; nil: they reach it directly
+
 	addr, binary string
-	pool         string
 	args         []string
 	log          *process.Log
 	run          *process.Process
 }
 
-// startEngines starts n engines of a pool, as its simulators in this process are.
-func (w *Testbed) startEngines(pool string, n int) (out []*engine, err error) {
+// StartEngines starts n engines of a pool, as its simulators in this process are.
+func (w *Testbed) StartEngines(pool string, n int) (out []*Engine, err error) {
 	addrs, err := process.FreeAddrs(n)
 	if err != nil {
 		return nil, err
 	}
-	o := vllmsim.Options{TimeScale: usualScale}
-	if pool == draftPool {
-		o.Divergence = 0.1
-	}
-	if w.Sim != nil {
-		w.Sim(&o)
-	}
-	for _, addr := range addrs {
-		e := &engine{
-			addr: addr, pool: pool, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &process.Log{},
-			args: []string{"--listen", addr, "--model", routeModel, "--seed", strconv.Itoa(simSeed),
-				"--time-scale", fmt.Sprint(o.TimeScale), "--divergence", fmt.Sprint(o.Divergence)},
+	o := w.simOptions(pool)
+	for i, addr := range addrs {
+		e := &Engine{
+			addr: addr, Pool: pool, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &process.Log{},
+			args: []string{"--listen", addr, "--model", o.Model, "--seed", strconv.FormatUint(o.Seed, 10), "--time-scale", fmt.Sprint(o.TimeScale),
+				"--divergence", fmt.Sprint(o.Divergence), "--blocks", strconv.Itoa(o.BlocksOverride), "--max-num-seqs", strconv.Itoa(o.MaxNumSeqs)},
 		}
-		if err := e.start(context.Background()); err != nil { // its wait has an end of its own
+		if err := e.Start(context.Background()); err != nil { // its wait has an end of its own
 			return out, err
 		}
-		w.Adopt(func() error { e.run.Kill(); return nil })
+		w.Adopt(func() error { e.Kill(); return nil })
+		if i >= n-w.Proxied {
+			if e.Proxy, err = NewProxy(addr); err != nil {
+				return out, err
+			}
+			w.Adopt(func() error { e.Proxy.Close(); return nil })
+		}
 		out = append(out, e)
 	}
 	return out, nil
 }
 
-// start runs it and waits until it serves.
-func (e *engine) start(ctx context.Context) error {
+// URL is where the gateways reach it.
+func (e *Engine) URL() string {
+	if e.Proxy != nil {
+		return "http://" + e.Proxy.Addr
+	}
+	return "http://" + e.addr
+}
+
+// Start runs it and waits until it serves.
+func (e *Engine) Start(ctx context.Context) error {
 	run, err := process.Start(process.Command{Name: "engine " + e.addr, Log: e.log, Path: e.binary, Args: e.args})
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no simulator at %s: run make build", e.binary)
@@ -69,8 +79,17 @@ func (e *engine) start(ctx context.Context) error {
 	})
 }
 
-// fault has something go wrong at it.
-func (e *engine) fault(ctx context.Context, f vllmsim.Fault) error {
+// Kill ends it as a crash would, and waits.
+func (e *Engine) Kill() { e.run.Kill() }
+
+// Freeze stops it where it stands.
+func (e *Engine) Freeze() error { return e.run.Freeze() }
+
+// Thaw lets it go on.
+func (e *Engine) Thaw() error { return e.run.Thaw() }
+
+// SetFault has something go wrong at it; the zero value heals it.
+func (e *Engine) SetFault(ctx context.Context, f vllmsim.Fault) error {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return err

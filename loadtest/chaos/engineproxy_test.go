@@ -17,7 +17,7 @@ import (
 // front starts a simulator behind an EngineProxy.
 func front(t *testing.T) *EngineProxy {
 	t.Helper()
-	f, err := NewEngineProxy(vllmsim.Start(t, vllmsim.Options{Model: routeModel, TimeScale: usualScale}))
+	f, err := NewEngineProxy(vllmsim.Start(t, vllmsim.Options{Model: RouteModel, TimeScale: usualScale}))
 	if err != nil {
 		t.Fatal(err)
 	}

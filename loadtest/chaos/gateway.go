@@ -41,6 +41,9 @@ func (g *Gateway) Base() string { return "http://" + g.listen }
 // Admin is the URL of its admin listener.
 func (g *Gateway) Admin() string { return "http://" + g.admin }
 
+// File is its configuration file.
+func (g *Gateway) File() string { return g.file }
+
 // newGateway writes the configuration of number i; nothing runs yet.
 func newGateway(o *Options, dir string, i int, file map[string]any, env []string) (*Gateway, error) {
 	addrs, err := process.FreeAddrs(2)

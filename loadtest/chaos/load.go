@@ -34,6 +34,7 @@ const (
 	Twice      = "twice"            // more than one end, or the answer to another request
 	Unfinished = "no_finish"        // [DONE], but no finish_reason or no text
 	Garbled    = "garbled"          // not what the API says
+	Left       = "left"             // the client hung up, as its request says
 )
 
 // Phases of a row.
@@ -51,11 +52,13 @@ const (
 
 // Request is one that a load sends.
 type Request struct {
-	Tenant   string // one of [Tenants]
-	Priority string // high, normal, low; "" sends none
+	Tenant   string     // one of [Tenants]
+	Priority string     // high, normal, low; "" sends none
+	API      answer.API // "" is chat completions
 	Stream   bool
-	Tokens   int    // max_tokens
-	Prompt   string // "" is a short one, different each time
+	Leave    time.Duration // after which the client hangs up; 0 is never
+	Tokens   int           // max_tokens
+	Prompt   string        // "" is a short one, different each time
 	Header   http.Header
 	Fields   map[string]any  // more of the body, or instead of what it has
 	OnText   func(chunk int) // of a stream: called after each piece of text, from 1 on
@@ -67,8 +70,10 @@ type Outcome struct {
 	Detail    string // of an error
 	Phase     string // in which it was sent
 	Gateway   int
+	API       answer.API
 	Stream    bool
 	Class     string // its priority
+	Tier      string // that it demanded; "" is none
 	Prompt    string // that it asked; "" is one of its own
 	MaxTokens int    // tokens that it asked for
 	At        time.Time
@@ -86,6 +91,8 @@ type Load struct {
 	gateways func() []*Gateway
 	rate     float64
 	next     func(n int) Request
+	take     func(o *Outcome) // is told of each outcome, which is not kept; nil: all are kept
+	maximum  int64            // requests under way at once
 	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
@@ -129,15 +136,18 @@ func (w *Testbed) StartLoad(rate float64, next func(n int) Request) *Load {
 func (w *Testbed) NewLoad() *Load {
 	w.started++
 	l := &Load{
-		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {},
-		client: &http.Client{Timeout: clientPatience, Transport: &http.Transport{
-			MaxIdleConnsPerHost: maxInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
-		}},
+		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {}, maximum: maxInFlight,
+		client: &http.Client{Timeout: clientPatience, Transport: transport(maxInFlight, 30*time.Second)},
 	}
 	l.tries.Store(int32(w.tries)) //nolint:gosec // a handful
 	l.Phase(Before)
 	w.loads = append(w.loads, l)
 	return l
+}
+
+// transport keeps a connection for each request under way, and for a while after it.
+func transport(inFlight int, idle time.Duration) *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: inFlight, DisableCompression: true, IdleConnTimeout: idle}
 }
 
 // Phase marks what is sent from here on.
@@ -165,22 +175,24 @@ func (l *Load) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if l.paused.Load() {
-			continue
+		if !l.paused.Load() {
+			l.dispatch(n)
 		}
-		g := l.turn(n)
-		if g == nil || l.inFlight.Add(1) > maxInFlight {
-			l.Keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
-			if g != nil {
-				l.inFlight.Add(-1)
-			}
-			continue
-		}
-		l.running.Go(func() { // the wait for it is what Stop does
-			defer l.inFlight.Add(-1)
-			l.Keep(l.balanced(g, n, l.next(n)))
-		})
 	}
+}
+
+// dispatch sends request n and does not wait for its answer.
+func (l *Load) dispatch(n int) {
+	g := l.turn(n)
+	if l.inFlight.Add(1) > l.maximum || g == nil {
+		l.inFlight.Add(-1)
+		l.Keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
+		return
+	}
+	l.running.Go(func() { // the wait for it is what Stop does
+		defer l.inFlight.Add(-1)
+		l.Keep(l.balanced(g, n, l.next(n)))
+	})
 }
 
 // turn is the gateway whose turn it is, of those that a load balancer would ask.
@@ -197,6 +209,10 @@ func (l *Load) turn(n int) *Gateway {
 // Keep puts an outcome among the load's.
 func (l *Load) Keep(o Outcome) {
 	l.sent.Add(1)
+	if l.take != nil {
+		l.take(&o)
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outcomes = append(l.outcomes, o)
@@ -224,21 +240,36 @@ func (r *Request) body(load, n int) []byte {
 	if prompt == "" {
 		prompt = fmt.Sprintf("Question %d of %d: what is the colour of the sky over a harbour?", n, load)
 	}
-	b := map[string]any{
-		"model": routeModel, "messages": []map[string]string{{"role": "user", "content": prompt}},
-		"max_tokens": r.Tokens, "stream": r.Stream, "temperature": 0,
+	b := map[string]any{"model": RouteModel, "stream": r.Stream, "temperature": 0}
+	if r.API == answer.Responses {
+		b["input"], b["max_output_tokens"] = prompt, r.Tokens
+	} else {
+		b["messages"], b["max_tokens"] = []map[string]string{{"role": "user", "content": prompt}}, r.Tokens
 	}
 	maps.Copy(b, r.Fields)
 	text, _ := json.Marshal(b) //nolint:errchkjson // strings and numbers
 	return text
 }
 
+// paths are where the APIs are.
+var paths = map[answer.API]string{"": chatPath, answer.Responses: "/v1/responses", answer.Messages: "/v1/messages"}
+
 // send sends one request and waits for the answer's end.
 func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	id := fmt.Sprintf("chaos-%d-%d-%d", l.number, n, l.serial.Add(1))
-	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, Prompt: r.Prompt, MaxTokens: r.Tokens, At: time.Now()}
+	o = Outcome{
+		Phase: *l.phase.Load(), Gateway: g.Number, API: r.API, Stream: r.Stream, Class: r.Priority, Tier: r.Header.Get("X-Tier"),
+		Prompt: r.Prompt, MaxTokens: r.Tokens, At: time.Now(),
+	}
 	defer func() { o.Total = time.Since(o.At) }()
-	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(l.number, n))) //nolint:noctx // the client has a time limit
+	ctx := context.Background() // the client has a time limit
+	if r.Leave > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Leave)
+		defer cancel()
+		defer func() { o.left(ctx.Err()) }()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Base()+paths[r.API], bytes.NewReader(r.body(l.number, n)))
 	if err != nil {
 		o.Kind, o.Detail = Unreached, err.Error()
 		return o
@@ -256,9 +287,24 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 		return o
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
+	l.read(&o, &r, resp)
+	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
+		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")
+	}
+	return o
+}
+
+// left says that the client hung up, where that explains what came.
+func (o *Outcome) left(err error) {
+	if err != nil && (o.Kind == Unreached || o.Kind == TimedOut || o.Kind == CutSilent) {
+		o.Kind, o.Detail = Left, ""
+	}
+}
+
+// read reads an answer and names what became of it.
+func (l *Load) read(o *Outcome, r *Request, resp *http.Response) {
 	o.Header = resp.Header
-	a := &answer.Answer{OnStart: func() { o.First = time.Since(o.At) }, OnText: r.OnText, MaxText: maxAnswer}
-	defer func() { o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence }()
+	a := &answer.Answer{API: r.API, OnStart: func() { o.First = time.Since(o.At) }, OnText: r.OnText, MaxText: maxAnswer}
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)
@@ -267,10 +313,7 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	default:
 		o.Kind, o.Detail = readWhole(a, resp.Body)
 	}
-	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
-		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")
-	}
-	return o
+	o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence
 }
 
 // refusal names a status that is not 200.

@@ -35,30 +35,30 @@ type accounting struct {
 	sample         string        // of an answer in other words
 }
 
-// question is what an answer of a simulator follows from, at temperature 0.
-type question struct {
-	prompt    string
-	maxTokens int // tokens
+// Question is what an answer of a simulator follows from, at temperature 0.
+type Question struct {
+	Prompt    string
+	MaxTokens int
 }
 
-// engineAnswer is an answer's text, with the tokens that its usage tells.
-type engineAnswer struct {
-	text   string
-	tokens int
+// EngineAnswer is an answer's text, with the tokens that its usage tells.
+type EngineAnswer struct {
+	Text   string
+	Tokens int
 }
 
 // take counts outcomes; truths are the answers that the engines give.
-func (t *accounting) take(all []Outcome, truths map[question]engineAnswer) {
+func (t *accounting) take(all []Outcome, truths map[Question]EngineAnswer) {
 	t.requests += len(all)
 	for i := range all {
 		o := &all[i]
 		switch o.Kind {
 		case Answered:
 			t.silence = max(t.silence, o.Silence)
-			truth, known := truths[question{o.Prompt, o.MaxTokens}]
-			if !known || o.Text != truth.text || o.Tokens != truth.tokens {
+			truth, known := truths[Question{o.Prompt, o.MaxTokens}]
+			if !known || o.Text != truth.Text || o.Tokens != truth.Tokens {
 				t.other++
-				t.sample = fmt.Sprintf("%q of %d tokens for %q of %d", tail(o.Text), o.Tokens, tail(truth.text), truth.tokens)
+				t.sample = fmt.Sprintf("%q of %d tokens for %q of %d", tail(o.Text), o.Tokens, tail(truth.Text), truth.Tokens)
 				continue
 			}
 			t.whole++
@@ -82,10 +82,10 @@ func (t *accounting) take(all []Outcome, truths map[question]engineAnswer) {
 func tail(text string) string { return text[max(0, len(text)-60):] }
 
 // questions are the different ones among outcomes that were answered.
-func questions(all []Outcome) (out []question) {
-	seen := map[question]bool{}
+func questions(all []Outcome) (out []Question) {
+	seen := map[Question]bool{}
 	for i := range all {
-		q := question{all[i].Prompt, all[i].MaxTokens}
+		q := Question{all[i].Prompt, all[i].MaxTokens}
 		if all[i].Kind == Answered && !seen[q] {
 			seen[q] = true
 			out = append(out, q)
@@ -97,9 +97,16 @@ func questions(all []Outcome) (out []question) {
 // askers is how many questions the simulator is asked at once for the truth.
 const askers = 8
 
-// truths asks a simulator of its own, without a gateway, what the engines of an operation say.
-func truths(ctx context.Context, all []question) (map[question]engineAnswer, error) {
-	s, err := vllmsim.New(vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: 1000})
+// truths are the answers of the target's engines.
+func truths(ctx context.Context, all []Question) (map[Question]EngineAnswer, error) {
+	return Truths(ctx, TargetPool, all)
+}
+
+// Truths asks a simulator of its own, without a gateway, what the engines of a pool say.
+func Truths(ctx context.Context, pool string, all []Question) (map[Question]EngineAnswer, error) {
+	o := (&Testbed{}).simOptions(pool)
+	o.TimeScale = 1000
+	s, err := vllmsim.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +114,7 @@ func truths(ctx context.Context, all []question) (map[question]engineAnswer, err
 		return nil, err
 	}
 	defer func() { _ = s.Close() }() // nobody asks it any more
-	out, errs := make([]engineAnswer, len(all)), make([]error, len(all))
+	out, errs := make([]EngineAnswer, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
 	for first := range min(askers, len(all)) {
 		asking.Go(func() {
@@ -117,7 +124,7 @@ func truths(ctx context.Context, all []question) (map[question]engineAnswer, err
 		})
 	}
 	asking.Wait()
-	answers := map[question]engineAnswer{}
+	answers := map[Question]EngineAnswer{}
 	for i, q := range all {
 		if errs[i] != nil {
 			return nil, fmt.Errorf("what the engines say: %w", errs[i])
@@ -128,23 +135,23 @@ func truths(ctx context.Context, all []question) (map[question]engineAnswer, err
 }
 
 // truth asks one question.
-func truth(ctx context.Context, url string, q question) (engineAnswer, error) {
-	r := operated(q.prompt, q.maxTokens)
+func truth(ctx context.Context, url string, q Question) (EngineAnswer, error) {
+	r := operated(q.Prompt, q.MaxTokens)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+chatPath, bytes.NewReader(r.body(0, 0)))
 	if err != nil {
-		return engineAnswer{}, err
+		return EngineAnswer{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := process.Client.Do(req)
 	if err != nil {
-		return engineAnswer{}, err
+		return EngineAnswer{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	a := &answer.Answer{MaxText: maxAnswer}
 	if kind, detail := readWhole(a, resp.Body); kind != Answered {
-		return engineAnswer{}, fmt.Errorf("%s: %s", kind, detail)
+		return EngineAnswer{}, fmt.Errorf("%s: %s", kind, detail)
 	}
-	return engineAnswer{a.Text.String(), tokens(a)}, nil
+	return EngineAnswer{a.Text.String(), tokens(a)}, nil
 }
 
 // operated is a request of the operations' load, not streamed.
@@ -158,19 +165,19 @@ const (
 // promptsByLength are prompts with the lengths of their answers, the longest first. Long answers are
 // those of prompts that have them: with ignore_eos or min_tokens an answer depends on more
 // than its text, and nobody can carry on with it as if nothing had been.
-var promptsByLength = sync.OnceValues(func() ([]question, error) {
-	var all []question
+var promptsByLength = sync.OnceValues(func() ([]Question, error) {
+	var all []Question
 	for n := range prompts {
-		all = append(all, question{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), maxTokens})
+		all = append(all, Question{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), maxTokens})
 	}
 	answers, err := truths(context.Background(), all) // each question has a time limit
 	if err != nil {
 		return nil, err
 	}
 	for i, q := range all {
-		all[i].maxTokens = answers[q].tokens
+		all[i].MaxTokens = answers[q].Tokens
 	}
-	slices.SortFunc(all, func(a, b question) int { return b.maxTokens - a.maxTokens })
+	slices.SortFunc(all, func(a, b Question) int { return b.MaxTokens - a.MaxTokens })
 	return all, nil
 })
 
@@ -180,12 +187,12 @@ func prompt(n, tokens int) string {
 	return choose(all, n, tokens)
 }
 
-func choose(all []question, n, tokens int) string {
-	enough := sort.Search(len(all), func(i int) bool { return all[i].maxTokens < tokens })
+func choose(all []Question, n, tokens int) string {
+	enough := sort.Search(len(all), func(i int) bool { return all[i].MaxTokens < tokens })
 	if enough == 0 {
 		return "" // nobody's; what is answered to it is not whole
 	}
-	return all[n%enough].prompt
+	return all[n%enough].Prompt
 }
 
 // counted ends the loads and counts what became of everything that they sent.
@@ -278,7 +285,7 @@ func outlasted(all []Outcome, gateway int, moment time.Time, d time.Duration) in
 }
 
 // state is what an engine's simulator says of itself.
-func (e *engine) state(ctx context.Context) (st vllmsim.State, err error) {
+func (e *Engine) state(ctx context.Context) (st vllmsim.State, err error) {
 	page, err := process.Fetch(ctx, "http://"+e.addr+"/sim/state")
 	if err == nil {
 		err = json.Unmarshal([]byte(page), &st)

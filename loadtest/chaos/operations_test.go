@@ -91,7 +91,7 @@ func TestWhatIsRefusedIsTriedAtAnotherGatewayThatIsInTurn(t *testing.T) {
 }
 
 func TestEachRequestIsWholeLostCutOrShed(t *testing.T) {
-	known := map[question]engineAnswer{{"q", 3}: {"the blue sea", 3}}
+	known := map[Question]EngineAnswer{{"q", 3}: {"the blue sea", 3}}
 	one := func(kind, text string, tokens int) Outcome {
 		return Outcome{Kind: kind, Prompt: "q", MaxTokens: 3, Text: text, Tokens: tokens}
 	}
@@ -117,7 +117,7 @@ func TestQuestionsAreAskedOnce(t *testing.T) {
 }
 
 func TestAPromptIsOneWhoseAnswerIsLongEnough(t *testing.T) {
-	all := []question{{"a", 9}, {"b", 5}, {"c", 5}, {"d", 1}}
+	all := []Question{{"a", 9}, {"b", 5}, {"c", 5}, {"d", 1}}
 	for n, want := range []string{"a", "b", "c", "a"} {
 		if got := choose(all, n, 5); got != want {
 			t.Errorf("prompt %d is %q, want %q", n, got, want)
@@ -134,8 +134,8 @@ func TestTheLoadOfOperationsHasAllKindsAndKnownAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, form := range []bool{true, false} {
-		if maximum := beyond(paceOf(form).delay); all[2].maxTokens < maximum {
-			t.Errorf("no three answers have %d tokens, the third has %d", maximum, all[2].maxTokens)
+		if maximum := beyond(paceOf(form).delay); all[2].MaxTokens < maximum {
+			t.Errorf("no three answers have %d tokens, the third has %d", maximum, all[2].MaxTokens)
 		}
 	}
 	seen := map[string]bool{}
@@ -183,7 +183,7 @@ func TestALineOfTheOperationsStaysOneLine(t *testing.T) {
 }
 
 func TestASpotNoticeNamesTheMachineAndItsEnd(t *testing.T) {
-	got := spotNotice(&engine{addr: "127.0.0.1:8000"}, 1500*time.Millisecond)
+	got := spotNotice(&Engine{addr: "127.0.0.1:8000"}, 1500*time.Millisecond)
 	if !strings.Contains(got, `"backend":"127.0.0.1:8000"`) || !strings.Contains(got, `"deadline_seconds":1.5`) {
 		t.Error(got)
 	}
@@ -204,13 +204,13 @@ func TestAConfigurationIsWrittenForItsGateway(t *testing.T) {
 }
 
 func TestAnEngineIsWatchedUntilNobodyAsksIt(t *testing.T) {
-	s := vllmsim.Start(t, vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: 1000})
-	e := &engine{addr: strings.TrimPrefix(s.URL(), "http://")}
+	s := vllmsim.Start(t, vllmsim.Options{Model: RouteModel, Seed: simSeed, TimeScale: 1000})
+	e := &Engine{addr: strings.TrimPrefix(s.URL(), "http://")}
 	v, err := watching(t.Context(), e)
 	if err != nil || v.requests != 0 {
 		t.Fatalf("asked %d times: %v", v.requests, err)
 	}
-	if _, err := truth(t.Context(), s.URL(), question{"Why?", 3}); err != nil {
+	if _, err := truth(t.Context(), s.URL(), Question{"Why?", 3}); err != nil {
 		t.Fatal(err)
 	}
 	if err := watch(t.Context(), time.Now(), []*watched{v}, func() bool { return v.requests == 1 && v.running == 0 }); err != nil || v.last <= 0 {

@@ -45,8 +45,8 @@ func openBreakers(ctx context.Context, g *Gateway) int {
 	return int(m.Sum("foregate_breaker_state")+1) / 2
 }
 
-// closed reports whether every breaker of every gateway is.
-func (w *Testbed) closed(ctx context.Context) bool {
+// Closed reports whether every breaker of every gateway is.
+func (w *Testbed) Closed(ctx context.Context) bool {
 	for _, g := range w.Gateways {
 		if openBreakers(ctx, g) > 0 {
 			return false
@@ -106,7 +106,7 @@ func tripSpreads(ctx context.Context, w *Testbed) error {
 			w.Fail("the last breaker opened %v after the first, promised %v", round(took), maxTripDelay)
 		}
 		return nil
-	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)
+	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.Closed)
 }
 
 func probedAlone(ctx context.Context, w *Testbed) error {
@@ -139,5 +139,5 @@ func probedAlone(ctx context.Context, w *Testbed) error {
 			w.Fail("%d probes, want one to three", probes)
 		}
 		return nil
-	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)
+	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.Closed)
 }

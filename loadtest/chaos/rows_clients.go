@@ -234,8 +234,8 @@ func allHigh(ctx context.Context, w *Testbed) error {
 			if err != nil {
 				return 0, 0, 0, err
 			}
-			high += m.Sum("foregate_requests_total", `priority="high"`, `route="`+routeModel+`"`)
-			normal += m.Sum("foregate_requests_total", `priority="normal"`, `route="`+routeModel+`"`)
+			high += m.Sum("foregate_requests_total", `priority="high"`, `route="`+RouteModel+`"`)
+			normal += m.Sum("foregate_requests_total", `priority="normal"`, `route="`+RouteModel+`"`)
 			demoted += m.Sum("foregate_limit_demoted_total")
 		}
 		return high, normal, demoted, nil

@@ -45,42 +45,12 @@ const (
 // taken is a world in which all engines are processes: three targets, two drafts.
 func taken() Setup {
 	s := operating()
-	prepare, config := s.Prepare, s.Config
-	s.Drafts, s.Targets = 1, -1 // the one that a route's draft pool is named for
-	var run *Testbed
-	s.Prepare = func(w *Testbed) error {
-		run = w
-		for pool, n := range map[string]int{targetPool: spotTargets, draftPool: spotDrafts} {
-			all, err := w.startEngines(pool, n)
-			w.engines = append(w.engines, all...)
-			if err != nil {
-				return err
-			}
-		}
-		return prepare(w)
-	}
-	s.Config = func(i int, file map[string]any) {
-		config(i, file)
-		pools, _ := file["pools"].(map[string]any) // made by Testbed.config
-		for _, name := range []string{targetPool, draftPool} {
-			pools[name].(map[string]any)["backends"] = run.addresses(name)
-		}
-	}
+	s.Processes, s.Drafts, s.Targets = true, spotDrafts, spotTargets
 	return s
 }
 
-// addresses are the URLs of a pool's engines.
-func (w *Testbed) addresses(pool string) (out []string) {
-	for _, e := range w.engines {
-		if e.pool == pool {
-			out = append(out, "http://"+e.addr)
-		}
-	}
-	return out
-}
-
-// order gives an operator's order to one replica; all must have been told.
-func (g *Gateway) order(ctx context.Context, what, body string) error {
+// Order gives an operator's order to one replica; all must have been told.
+func (g *Gateway) Order(ctx context.Context, what, body string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Admin()+"/admin/"+what, strings.NewReader(body))
 	if err != nil {
 		return err
@@ -102,7 +72,7 @@ func (g *Gateway) order(ctx context.Context, what, body string) error {
 }
 
 // views reports how many gateways say that an engine is in a state.
-func (w *Testbed) views(ctx context.Context, e *engine, state string) (n int) {
+func (w *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
 	for _, g := range w.Gateways {
 		var reported struct {
 			Pools []struct {
@@ -146,11 +116,11 @@ func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gatewa
 
 // busiest waits until an engine of a pool runs two requests at least, and is the one that
 // runs most.
-func (w *Testbed) busiest(ctx context.Context, pool string) (found *engine, err error) {
+func (w *Testbed) busiest(ctx context.Context, pool string) (found *Engine, err error) {
 	if err := process.Poll(ctx, patience, func() bool {
 		maximum := 1
-		for _, e := range w.engines {
-			if st, err := e.state(ctx); e.pool == pool && err == nil && st.Running > maximum {
+		for _, e := range w.Engines {
+			if st, err := e.state(ctx); e.Pool == pool && err == nil && st.Running > maximum {
 				found, maximum = e, st.Running
 			}
 		}
@@ -163,7 +133,7 @@ func (w *Testbed) busiest(ctx context.Context, pool string) (found *engine, err 
 
 // watched is what was seen of an engine after an order.
 type watched struct {
-	engine   *engine
+	engine   *Engine
 	requests int           // requests so far
 	last     time.Duration // after the order, the last request that came
 	running  int
@@ -188,7 +158,7 @@ func watch(ctx context.Context, since time.Time, all []*watched, over func() boo
 }
 
 // watching prepares to watch an engine.
-func watching(ctx context.Context, e *engine) (*watched, error) {
+func watching(ctx context.Context, e *Engine) (*watched, error) {
 	st, err := e.state(ctx)
 	return &watched{engine: e, requests: st.Requests[chatPath] + st.Requests[completionsPath], running: st.Running, aborted: st.Aborted}, err
 }
@@ -203,7 +173,7 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 	if err := w.through(ctx, &streams, w.Gateways, beyond(w.Span(time.Second, 4*time.Second)), false); err != nil {
 		return err
 	}
-	e, err := w.busiest(ctx, targetPool)
+	e, err := w.busiest(ctx, TargetPool)
 	if err != nil {
 		return err
 	}
@@ -213,7 +183,7 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 	}
 	had, cut := v.running, v.aborted
 	began := time.Now()
-	if err := w.Gateways[0].order(ctx, "drain?why=maintenance&backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
+	if err := w.Gateways[0].Order(ctx, "drain?why=maintenance&backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
 		return err
 	}
 	minimum := w.Span(2*time.Second, 4*time.Second) // somebody who has not been told would ask it
@@ -237,14 +207,14 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 }
 
 // maintained stops a drained engine, starts it again and has it serve.
-func (w *Testbed) maintained(ctx context.Context, e *engine) error {
+func (w *Testbed) maintained(ctx context.Context, e *Engine) error {
 	if err := e.run.Stop(); err != nil {
 		return err
 	}
 	if err := w.Hold(ctx, w.Span(time.Second, 3*time.Second)); err != nil {
 		return err
 	}
-	if err := e.start(ctx); err != nil {
+	if err := e.Start(ctx); err != nil {
 		return err
 	}
 	v, err := watching(ctx, e)
@@ -258,7 +228,7 @@ func (w *Testbed) maintained(ctx context.Context, e *engine) error {
 		w.Fail("it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
 	}
 	began, last := time.Now(), w.Gateways[len(w.Gateways)-1]
-	if err := last.order(ctx, "undrain?backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
+	if err := last.Order(ctx, "undrain?backend="+url.QueryEscape("http://"+e.addr), ""); err != nil {
 		return err
 	}
 	up := w.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return w.views(ctx, e, "up") == len(w.Gateways) })
@@ -281,7 +251,7 @@ func beyond(d time.Duration) int {
 
 // spotNotice is what a cloud's termination handler posts to a webhook, by a template of its
 // own: for aws-node-termination-handler WEBHOOK_TEMPLATE with these fields.
-func spotNotice(e *engine, deadline time.Duration) string {
+func spotNotice(e *Engine, deadline time.Duration) string {
 	body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // strings and a number
 		"text":    "[NTH][Instance Interruption] EventID: spot-itn-1 - Kind: SPOT_ITN - Instance: i-0123456789abcdef0 - Node: " + e.addr,
 		"backend": e.addr, "deadline_seconds": deadline.Seconds(),
@@ -302,7 +272,7 @@ func spotTaken(ctx context.Context, w *Testbed) error {
 		}
 	}
 	var all []*watched
-	for _, pool := range []string{targetPool, draftPool} {
+	for _, pool := range []string{TargetPool, DraftPool} {
 		e, err := w.busiest(ctx, pool)
 		if err != nil {
 			return err
@@ -315,7 +285,7 @@ func spotTaken(ctx context.Context, w *Testbed) error {
 	}
 	began := time.Now()
 	for _, v := range all {
-		if err := w.Gateways[0].order(ctx, "spot", spotNotice(v.engine, deadline)); err != nil {
+		if err := w.Gateways[0].Order(ctx, "spot", spotNotice(v.engine, deadline)); err != nil {
 			return err
 		}
 	}
@@ -324,7 +294,7 @@ func spotTaken(ctx context.Context, w *Testbed) error {
 	}
 	var lost []string
 	for i, v := range all {
-		v.engine.run.Kill()
+		v.engine.Kill()
 		lost = append(lost, fmt.Sprintf("%d at the %s", v.running, []string{"target", "draft"}[i]))
 		if v.last > w.TimerLag.Bound(drainedFor) {
 			w.Fail("a new request %v after the notice", round(v.last))

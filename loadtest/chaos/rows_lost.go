@@ -11,22 +11,22 @@ import (
 
 // lostRows are figures: how long a backend that is of no use any more still gets requests.
 func lostRows() []Row {
-	straight := engines(targetPool, onTheTarget, map[string]string{"route.policy": "round_robin"})
-	row := func(id, fault string, begin, end func(context.Context, *engine) error) Row {
+	straight := engines(TargetPool, onTheTarget, map[string]string{"route.policy": "round_robin"})
+	row := func(id, fault string, begin, end func(context.Context, *Engine) error) Row {
 		return Row{
 			ID: id, Fault: fault, Promise: fmt.Sprintf("0 failed; it gets nothing more after %v", maxLost), Added: -1, Setup: straight, Run: lost(begin, end),
 		}
 	}
 	return []Row{
 		row("L1", "a backend is dead: its process was killed (SIGKILL)",
-			func(_ context.Context, e *engine) error { e.run.Kill(); return nil },
-			func(ctx context.Context, e *engine) error { return e.start(ctx) }),
+			func(_ context.Context, e *Engine) error { e.Kill(); return nil },
+			func(ctx context.Context, e *Engine) error { return e.Start(ctx) }),
 		row("L2", "a backend hangs: its process is frozen (SIGSTOP)",
-			func(_ context.Context, e *engine) error { return e.run.Freeze() },
-			func(_ context.Context, e *engine) error { return e.run.Thaw() }),
+			func(_ context.Context, e *Engine) error { return e.Freeze() },
+			func(_ context.Context, e *Engine) error { return e.Thaw() }),
 		row("L3", "a backend lies: its health and metrics say that all is well, and it answers each request with 500",
-			func(ctx context.Context, e *engine) error { return e.fault(ctx, vllmsim.Fault{Status: 500}) },
-			func(ctx context.Context, e *engine) error { return e.fault(ctx, vllmsim.Fault{}) }),
+			func(ctx context.Context, e *Engine) error { return e.SetFault(ctx, vllmsim.Fault{Status: 500}) },
+			func(ctx context.Context, e *Engine) error { return e.SetFault(ctx, vllmsim.Fault{}) }),
 	}
 }
 
@@ -37,9 +37,9 @@ const (
 )
 
 // lost makes the fault at one of two backends, and measures until when the gateways send requests of users there.
-func lost(begin, end func(context.Context, *engine) error) func(context.Context, *Testbed) error {
+func lost(begin, end func(context.Context, *Engine) error) func(context.Context, *Testbed) error {
 	return func(ctx context.Context, w *Testbed) error {
-		sick := w.engines[0]
+		sick := w.Engines[0]
 		if w.sentTo(ctx, sick) == 0 {
 			return fmt.Errorf("the engine at %s had no request before the fault", sick.addr)
 		}
@@ -51,7 +51,7 @@ func lost(begin, end func(context.Context, *engine) error) func(context.Context,
 			}
 			last = w.lastSent(ctx, sick, began)
 			return nil
-		}, func() error { return end(ctx, sick) }, w.closed)
+		}, func() error { return end(ctx, sick) }, w.Closed)
 		w.figure = last
 		w.Note("the last request came after %v", round(last))
 		if last > w.TimerLag.Bound(maxLost) {
@@ -62,7 +62,7 @@ func lost(begin, end func(context.Context, *engine) error) func(context.Context,
 }
 
 // lastSent looks for as long as the fault lasts, and returns how long after its beginning the last request was sent there.
-func (w *Testbed) lastSent(ctx context.Context, e *engine, began time.Time) (last time.Duration) {
+func (w *Testbed) lastSent(ctx context.Context, e *Engine, began time.Time) (last time.Duration) {
 	sent := w.sentTo(ctx, e)
 	for time.Since(began) < lostSpan && w.Hold(ctx, lostLook) == nil {
 		looked := time.Since(began)
@@ -74,7 +74,7 @@ func (w *Testbed) lastSent(ctx context.Context, e *engine, began time.Time) (las
 }
 
 // sentTo is how much all gateways have sent to an engine, in prompt tokens of the requests of users.
-func (w *Testbed) sentTo(ctx context.Context, e *engine) (sum float64) {
+func (w *Testbed) sentTo(ctx context.Context, e *Engine) (sum float64) {
 	host, port, _ := net.SplitHostPort(e.addr) // the address of a listener
 	for _, g := range w.Gateways {
 		if m, err := g.Metrics(ctx); err == nil {

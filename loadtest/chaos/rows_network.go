@@ -32,7 +32,7 @@ func networkRow() Row {
 				for _, d := range proxies {
 					urls = append(urls, "http://"+d.Addr)
 				}
-				file["pools"] = map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls}}
+				file["pools"] = map[string]any{TargetPool: map[string]any{"model": RouteModel, "backends": urls}}
 			},
 		},
 		Run: func(ctx context.Context, w *Testbed) error { return w.partedAlone(ctx, proxies) },
@@ -67,7 +67,7 @@ func (w *Testbed) partedAlone(ctx context.Context, proxies []*Proxy) error {
 		return nil
 	}, func(ctx context.Context) bool {
 		look()
-		return sick.Ready(ctx) && w.closed(ctx) && w.Load.Send(sick, usualLoad(0)).Kind == Answered
+		return sick.Ready(ctx) && w.Closed(ctx) && w.Load.Send(sick, usualLoad(0)).Kind == Answered
 	})
 	if err != nil {
 		return err

@@ -232,7 +232,7 @@ func restartedWithoutMaster(ctx context.Context, w *Testbed) error {
 
 // newRoute and newTenant are what an upgrade brings beside a backend.
 const (
-	newRoute  = routeModel + "-new"
+	newRoute  = RouteModel + "-new"
 	newTenant = "initech"
 )
 
@@ -252,7 +252,7 @@ func upgradable() Setup {
 
 func targetsOf(file map[string]any) map[string]any {
 	pools, _ := file["pools"].(map[string]any)    // made by Testbed.config
-	pool, _ := pools[targetPool].(map[string]any) // as above
+	pool, _ := pools[TargetPool].(map[string]any) // as above
 	return pool
 }
 
@@ -263,9 +263,9 @@ func (w *Testbed) upgrade(i int) map[string]any {
 	old, _ := pool["backends"].([]string) // as above
 	pool["backends"] = append(slices.Clone(old), w.Targets[len(old)].URL())
 	routes, _ := file["routes"].([]any) // as above
-	file["routes"] = append(routes, map[string]any{"model": newRoute, "draft": draftPool, "target": targetPool, "same_tokenizer": true})
+	file["routes"] = append(routes, map[string]any{"model": newRoute, "draft": DraftPool, "target": TargetPool, "same_tokenizer": true})
 	tenants, _ := file["tenants"].([]any) // as above
-	file["tenants"] = append(tenants, map[string]any{"id": newTenant, "keys_sha256": []string{keyHash(newTenant)}})
+	file["tenants"] = append(tenants, map[string]any{"id": newTenant, "keys_sha256": []string{KeyHash(newTenant)}})
 	return file
 }
 
@@ -290,7 +290,8 @@ func upgradedInTurn(ctx context.Context, w *Testbed) error {
 			if err := g.Configure(w.upgrade(i)); err != nil {
 				return err
 			}
-			return w.operator(ctx, "check", g.file)
+			_, err := w.Operator(ctx, "check", g.file)
+			return err
 		},
 	})
 	if err != nil {
@@ -315,19 +316,19 @@ func upgradedInTurn(ctx context.Context, w *Testbed) error {
 	return nil
 }
 
-// operator runs the gateway's own command as an operator does.
-func (w *Testbed) operator(ctx context.Context, args ...string) error {
+// Operator runs the gateway's own command as an operator does, and returns what it prints.
+func (w *Testbed) Operator(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
+		return "", fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	return nil
+	return string(out), nil
 }
 
 // changeSetting changes a setting by the operators' command, and tells how long after that it was in
 // force at gateways.
 func (w *Testbed) changeSetting(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
-	if err := w.operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
+	if _, err := w.Operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
 		return 0, err
 	}
 	w.due++

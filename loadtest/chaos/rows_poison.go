@@ -268,7 +268,7 @@ func tellName(addr string, n int, random *rand.Rand) bool {
 	_ = conn.SetDeadline(time.Now().Add(clientPatience))
 	model, name := "none", fmt.Sprintf("tenant-%d", n)
 	if n%8 == 0 {
-		model = routeModel
+		model = RouteModel
 	}
 	noise := make([]byte, 24)
 	for i := range noise {

@@ -49,7 +49,7 @@ func fronted(fronts *[]*EngineProxy, targets int) Setup {
 			for _, f := range *fronts {
 				urls = append(urls, f.URL)
 			}
-			file["pools"] = map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls}}
+			file["pools"] = map[string]any{TargetPool: map[string]any{"model": RouteModel, "backends": urls}}
 		},
 	}
 }
@@ -202,7 +202,7 @@ func (w *Testbed) allLie(ctx context.Context, fronts []*EngineProxy) error {
 // swings moves the KV usage that both targets tell, and counts how often low begins and
 // ends to be shed at each gateway.
 func swings(ctx context.Context, w *Testbed) error {
-	series := `foregate_shedding{pool="` + targetPool + `",priority="low"}`
+	series := `foregate_shedding{pool="` + TargetPool + `",priority="low"}`
 	w.injections++
 	w.Phase(During)
 	flips, was := make([]int, len(w.Gateways)), make([]float64, len(w.Gateways))

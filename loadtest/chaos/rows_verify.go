@@ -33,19 +33,19 @@ func verifyRows() []Row {
 		Row{
 			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), in turn, under streams", Short: true, Added: -1,
 			Promise: "0 streams broken: continued on another backend; one [DONE]; usage covers all tokens",
-			Setup:   engines(targetPool, onTheTarget, nil), Run: enginesLost(targetPool),
+			Setup:   engines(TargetPool, onTheTarget, nil), Run: enginesLost(TargetPool),
 		},
 		Row{
 			ID: "V3", Fault: "the same with draft engines, whose drafts are released early", Short: true, Added: -1,
 			Promise: "0 streams broken: continued by the target; one [DONE]; usage covers all tokens",
-			Setup:   engines(draftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
-			Run:     enginesLost(draftPool),
+			Setup:   engines(DraftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
+			Run:     enginesLost(DraftPool),
 		},
 	)
 }
 
 const (
-	lenientRoute = routeModel + "-lenient"
+	lenientRoute = RouteModel + "-lenient"
 
 	scoreWait      = 1500 * time.Millisecond // speculation.score_timeout
 	scoresAgain    = 30 * time.Second        // for which the breaker of scoring is open
@@ -117,7 +117,7 @@ func scoring(ctx context.Context, g *Gateway) (closed string, left time.Duration
 		return "", 0
 	}
 	for _, e := range s.Engines {
-		if e.Pool == targetPool {
+		if e.Pool == TargetPool {
 			return e.Closed, time.Duration(e.Left * float64(time.Second))
 		}
 	}
@@ -210,7 +210,7 @@ func scoreKills(ctx context.Context, w *Testbed) error {
 		w.Until(ctx, 5*time.Second, "it has died", func() bool { return sick.State().Deaths > deaths })
 		return nil
 	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, func(ctx context.Context) bool {
-		return sick.State().Alive && w.closed(ctx)
+		return sick.State().Alive && w.Closed(ctx)
 	})
 	if err != nil {
 		return err
@@ -263,12 +263,12 @@ func engines(pool string, load func(int) Request, settings map[string]string) Se
 	for name, value := range settings {
 		all[name] = value
 	}
-	var run []*engine
+	var run []*Engine
 	return Setup{
 		Rate: countedRate, Load: load, Settings: all, Sim: slowly,
 		Prepare: func(w *Testbed) (err error) {
-			run, err = w.startEngines(pool, 2)
-			w.engines = run
+			run, err = w.StartEngines(pool, 2)
+			w.Engines = run
 			return err
 		},
 		Config: func(_ int, file map[string]any) {
@@ -291,14 +291,14 @@ func enginesLost(pool string) func(context.Context, *Testbed) error {
 		}
 		hold := w.Span(1500*time.Millisecond, 2*time.Second)
 		for n := range times {
-			cuts, dies := w.engines[n%2], w.engines[(n+1)%2]
+			cuts, dies := w.Engines[n%2], w.Engines[(n+1)%2]
 			err := w.InjectUntil(ctx, hold,
-				func() error { return cuts.fault(ctx, vllmsim.Fault{CutAfterBytes: 6000, Rate: 0.5}) },
-				func() error { return cuts.fault(ctx, vllmsim.Fault{}) }, w.closed)
+				func() error { return cuts.SetFault(ctx, vllmsim.Fault{CutAfterBytes: 6000, Rate: 0.5}) },
+				func() error { return cuts.SetFault(ctx, vllmsim.Fault{}) }, w.Closed)
 			if err != nil {
 				return err
 			}
-			err = w.InjectUntil(ctx, hold, func() error { dies.run.Kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
+			err = w.InjectUntil(ctx, hold, func() error { dies.run.Kill(); return nil }, func() error { return dies.Start(ctx) }, w.Closed)
 			if err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func enginesLost(pool string) func(context.Context, *Testbed) error {
 
 // carriedOn checks that streams were carried on with, and that all are whole.
 func (w *Testbed) carriedOn(ctx context.Context, pool string) {
-	why, over := map[string]string{draftPool: "draft_lost", targetPool: "target_lost"}[pool], 0.0
+	why, over := map[string]string{DraftPool: "draft_lost", TargetPool: "target_lost"}[pool], 0.0
 	for _, g := range w.Gateways {
 		m, err := g.Metrics(ctx)
 		if err != nil {

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Options say what to run.
@@ -83,7 +81,6 @@ func Run(ctx context.Context, o Options) error {
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
-	redis.SetLogger(quiet{})
 	head, put := heading, line
 	if o.Operations {
 		head, put = operationsHeading, operationLine
@@ -145,7 +142,7 @@ func runRow(ctx context.Context, o *Options, r *Row) Result {
 	defer cancel()
 	began := time.Now()
 	o.Say("%s: %s …\n", r.ID, r.Fault)
-	w, err := startTestbed(ctx, *o, r.Setup)
+	w, err := StartTestbed(ctx, *o, r.Setup)
 	if err != nil {
 		o.Say("%v\n", err)
 		return Result{Failures: []string{"the world did not start"}}
@@ -154,8 +151,8 @@ func runRow(ctx context.Context, o *Options, r *Row) Result {
 		w.Fail("not carried out: %v", err)
 	}
 	seen := w.seen(r)
-	words := w.logs()
-	if err := w.stop(); err != nil {
+	words := w.Logs()
+	if err := w.Stop(); err != nil {
 		seen.Failures = append(seen.Failures, err.Error())
 	}
 	o.Say("%s: %v; a timer was late by %v at most\n", r.ID, time.Since(began).Round(100*time.Millisecond), w.TimerLag.Worst().Round(time.Millisecond))

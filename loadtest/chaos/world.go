@@ -11,17 +11,25 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 const (
-	routeModel = "chaos"
-	draftPool  = "draft"
-	targetPool = "target"
 	simSeed    = 7
 	usualRate  = 40.0 // requests a second
 	usualScale = 20   // of the simulators' time
+
+	usualDivergence = 0.1 // of drafts from the target
+)
+
+// The model and the pools of the usual configuration's one route.
+const (
+	RouteModel = "chaos"
+	DraftPool  = "draft"
+	TargetPool = "target"
 )
 
 // Tenants are those of the usual configuration; [Key] is the bearer key of each. Both may
@@ -32,8 +40,8 @@ var Tenants = [...]string{"acme", "globex"}
 // Key is the bearer key of a tenant.
 func Key(tenant string) string { return "chaos-key-of-" + tenant }
 
-// keyHash is a key as the configuration has it.
-func keyHash(tenant string) string {
+// KeyHash is a key as the configuration has it.
+func KeyHash(tenant string) string {
 	sum := sha256.Sum256([]byte(Key(tenant)))
 	return hex.EncodeToString(sum[:])
 }
@@ -42,12 +50,16 @@ func keyHash(tenant string) string {
 // Redis server, three gateways, two draft and two target simulators, the usual load.
 type Setup struct {
 	Redis    Topology
-	Gateways int     // default 3
-	Drafts   int     // simulators of the draft pool; default 2, below 0 none
-	Targets  int     // of the target pool; default 2
-	Rate     float64 // of w.Load, requests a second; default 40, below 0 none
-	Load     func(n int) Request
-	Sim      func(o *vllmsim.Options) // changes what each simulator is
+	Gateways int // default 3
+	Drafts   int // simulators of the draft pool; default 2, below 0 none
+	Targets  int // of the target pool; default 2
+	// Processes makes these simulators processes of their own, [Testbed.Engines]; the gateways reach
+	// the last Proxied ones of each pool through a [Proxy].
+	Processes bool
+	Proxied   int
+	Rate      float64 // of w.Load, requests a second; default 40, below 0 none
+	Load      func(n int) Request
+	Sim       func(o *vllmsim.Options) // changes what each simulator is
 	// Prepare starts what Config names, once the simulators run; it adopts what it starts.
 	Prepare func(w *Testbed) error
 	// Under are words of a shell before gateway i runs in its place, such as ulimit -n 256.
@@ -65,6 +77,7 @@ type Testbed struct {
 	Drafts, Targets []*vllmsim.Server
 	Redis           *Redis
 	Gateways        []*Gateway
+	Engines         []*Engine // that are processes
 	Load            *Load
 	TimerLag        *TimerLag
 
@@ -74,7 +87,6 @@ type Testbed struct {
 	started    int // loads so far
 	tries      int // of what a load balancer finds refused, see BalanceBy
 	adopted    []func() error
-	engines    []*engine   // that are processes
 	base       []footprint // of each gateway before the load
 	injections int         // faults so far
 	due        int         // lines that each gateway has had to log: one for each change of settings
@@ -86,14 +98,15 @@ type Testbed struct {
 	did        *accounting // of an operation; nil: it has not come so far, or is none
 }
 
-// startTestbed starts it all and waits until the gateways share with each other. What it
+// StartTestbed starts it all and waits until the gateways share with each other. What it
 // started before an error is ended.
-func startTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err error) {
+func StartTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err error) {
+	redis.SetLogger(quiet{})
 	w = &Testbed{Setup: s.withDefaults(), opts: o, Redis: &Redis{Topology: NoRedis}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.stop())
-			err = fmt.Errorf("%w\n%s", err, w.logs())
+			err = errors.Join(err, w.Stop())
+			err = fmt.Errorf("%w\n%s", err, w.Logs())
 		}
 	}()
 	if w.dir, err = os.MkdirTemp("", "foregate-chaos-"); err != nil {
@@ -154,14 +167,26 @@ func (s Setup) withDefaults() Setup {
 	return s
 }
 
+// startProcesses starts the simulators as processes.
+func (w *Testbed) startProcesses() error {
+	for pool, n := range map[string]int{DraftPool: w.Setup.Drafts, TargetPool: w.Setup.Targets} {
+		all, err := w.StartEngines(pool, max(0, n))
+		w.Engines = append(w.Engines, all...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startSims starts the simulators.
 func (w *Testbed) startSims() error {
-	start := func(n int, divergence float64) (out []*vllmsim.Server, err error) {
+	if w.Processes {
+		return w.startProcesses()
+	}
+	start := func(n int, pool string) (out []*vllmsim.Server, err error) {
 		for range n {
-			o := vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: usualScale, Divergence: divergence}
-			if w.Sim != nil {
-				w.Sim(&o)
-			}
-			s, err := vllmsim.New(o)
+			s, err := vllmsim.New(w.simOptions(pool))
 			if err != nil {
 				return out, err
 			}
@@ -174,31 +199,53 @@ func (w *Testbed) startSims() error {
 		return out, nil
 	}
 	var err error
-	if w.Drafts, err = start(max(0, w.Setup.Drafts), 0.1); err != nil {
+	if w.Drafts, err = start(max(0, w.Setup.Drafts), DraftPool); err != nil {
 		return err
 	}
-	w.Targets, err = start(w.Setup.Targets, 0)
+	w.Targets, err = start(w.Setup.Targets, TargetPool)
 	return err
+}
+
+// simOptions are those of each simulator of a pool.
+func (w *Testbed) simOptions(pool string) vllmsim.Options {
+	o := vllmsim.Options{Model: RouteModel, Seed: simSeed, TimeScale: usualScale}
+	if pool == DraftPool {
+		o.Divergence = usualDivergence
+	}
+	if w.Sim != nil {
+		w.Sim(&o)
+	}
+	return o
+}
+
+// urls are those of a pool's simulators in this process, or of its processes.
+func (w *Testbed) urls(pool string, sims []*vllmsim.Server) (out []string) {
+	for _, s := range sims {
+		out = append(out, s.URL())
+	}
+	if !w.Processes {
+		return out
+	}
+	for _, e := range w.Engines {
+		if e.Pool == pool {
+			out = append(out, e.URL())
+		}
+	}
+	return out
 }
 
 // config is the configuration file of gateway i, but for its listeners.
 func (w *Testbed) config(i int) map[string]any {
-	urls := func(sims []*vllmsim.Server) (out []string) {
-		for _, s := range sims {
-			out = append(out, s.URL())
-		}
-		return out
-	}
-	pools := map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls(w.Targets)}}
-	route := map[string]any{"model": routeModel, "target": targetPool, "same_tokenizer": true}
-	if len(w.Drafts) > 0 {
-		pools[draftPool] = map[string]any{"model": routeModel, "backends": urls(w.Drafts)}
-		route["draft"] = draftPool
+	pools := map[string]any{TargetPool: map[string]any{"model": RouteModel, "backends": w.urls(TargetPool, w.Targets)}}
+	route := map[string]any{"model": RouteModel, "target": TargetPool, "same_tokenizer": true}
+	if drafts := w.urls(DraftPool, w.Drafts); len(drafts) > 0 {
+		pools[DraftPool] = map[string]any{"model": RouteModel, "backends": drafts}
+		route["draft"] = DraftPool
 	}
 	var tenants []any
 	for _, id := range Tenants {
 		tenants = append(tenants, map[string]any{
-			"id": id, "keys_sha256": []string{keyHash(id)}, "max_priority": "high", "rpm": 100_000, "tpm": 100_000_000,
+			"id": id, "keys_sha256": []string{KeyHash(id)}, "max_priority": "high", "rpm": 100_000, "tpm": 100_000_000,
 		})
 	}
 	file := map[string]any{
@@ -376,8 +423,8 @@ func (w *Testbed) Fail(format string, args ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
-// stop ends everything that runs, and waits.
-func (w *Testbed) stop() error {
+// Stop ends everything that runs, and waits.
+func (w *Testbed) Stop() error {
 	var errs []error
 	for _, l := range w.loads {
 		l.Stop()
@@ -406,8 +453,8 @@ func (w *Testbed) stop() error {
 	return errors.Join(errs...)
 }
 
-// logs are the last log lines of each gateway.
-func (w *Testbed) logs() (out string) {
+// Logs are the last log lines of each gateway.
+func (w *Testbed) Logs() (out string) {
 	for _, g := range w.Gateways {
 		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.Last(25))
 	}

@@ -1,0 +1,186 @@
+package soak
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestEveryRequestMustBeAccountedFor(t *testing.T) {
+	good := Counts{Sent: 10, Answered: 5, Shed: 1, Limited: 1, Left: 1, Failed: 2, Compared: 4}
+	for name, c := range map[string]struct {
+		change     func(*Counts)
+		kept, sent int
+		held       [2]bool
+	}{
+		"all is well":                {func(*Counts) {}, 10, 10, [2]bool{true, true}},
+		"an outcome is missing":      {func(*Counts) {}, 10, 11, [2]bool{false, true}},
+		"the load lost one":          {func(*Counts) {}, 9, 10, [2]bool{false, true}},
+		"one is broken":              {func(c *Counts) { c.Answered--; c.Broken++ }, 10, 10, [2]bool{false, true}},
+		"one is nothing":             {func(c *Counts) { c.Answered-- }, 10, 10, [2]bool{false, true}},
+		"nothing was compared":       {func(c *Counts) { c.Compared = 0 }, 10, 10, [2]bool{true, false}},
+		"many answers are too long":  {func(c *Counts) { c.Overrun = 1 }, 10, 10, [2]bool{true, false}},
+		"a few answers are too long": {func(c *Counts) { c.Compared, c.Overrun = 2000, 1 }, 10, 10, [2]bool{true, true}},
+	} {
+		counts := good
+		c.change(&counts)
+		got := accounting(&counts, c.kept, c.sent)
+		if got[0].Held != c.held[0] || got[1].Held != c.held[1] {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestFailuresAreFewAndOnlyAroundFaults(t *testing.T) {
+	report := func(outside, during Counts, late bool) *Report {
+		r := &Report{Periods: []Period{{Counts: outside}, {Fault: "killed", Counts: during, Recovered: 3, Late: late}}}
+		r.Total.add(outside)
+		r.Total.add(during)
+		return r
+	}
+	for name, c := range map[string]struct {
+		r    *Report
+		held [3]bool
+	}{
+		"few":         {report(Counts{Sent: 900}, Counts{Sent: 100, Failed: 5}, false), [3]bool{true, true, true}},
+		"many":        {report(Counts{Sent: 900}, Counts{Sent: 100, Failed: 6}, false), [3]bool{false, true, true}},
+		"without one": {report(Counts{Sent: 900, Failed: 1}, Counts{Sent: 100}, false), [3]bool{true, false, true}},
+		"late":        {report(Counts{Sent: 900}, Counts{Sent: 100}, true), [3]bool{true, true, false}},
+		"nothing":     {report(Counts{}, Counts{}, false), [3]bool{true, true, true}},
+	} {
+		for i, check := range failures(c.r) {
+			if check.Held != c.held[i] {
+				t.Errorf("%s: %+v", name, check)
+			}
+		}
+	}
+}
+
+func TestAReplicaMustHaveCountedWhatWasSent(t *testing.T) {
+	for counted, held := range map[int]bool{94: false, 95: true, 100: true, 101: false} {
+		if got := tally("gateway 0", counted, &Counts{Sent: 100, Left: 5}); got.Held != held {
+			t.Errorf("%d counted: %+v", counted, got)
+		}
+	}
+	if !answering(nil, 3).Held || answering([]error{errors.New("gone")}, 3).Held {
+		t.Error("a process that does not answer is well")
+	}
+	if !quiet("gateway 0", 30, 2).Held || quiet("gateway 0", 31, 2).Held {
+		t.Error("30 lines are due in two faults")
+	}
+}
+
+// constant is a series whose goroutines grow by so many a minute.
+func constant(process string, whole bool, n int, growth float64) *Series {
+	s := &Series{Process: process, Life: 1, Whole: whole}
+	for i := range n {
+		s.Samples = append(s.Samples, Sample{float64(60 * (i + 1)), map[string]float64{"goroutines": 100 + growth*float64(i), "rss": 80}})
+	}
+	return s
+}
+
+func TestGrowthIsJudgedInEachLifeThatIsLongEnough(t *testing.T) {
+	got := growths([]*Series{constant("gateway 0", true, 30, 0), constant("gateway 1", true, 30, 2), constant("gateway 2", false, 8, 9), constant("gateway 3", true, 3, 9)})
+	held := map[string]bool{}
+	for _, g := range got {
+		if g.Resource == "goroutines" {
+			held[g.Process] = g.Held
+			if g.Samples != 25 {
+				t.Errorf("%s: %d samples after the warm-up", g.Process, g.Samples)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"gateway 0": true, "gateway 1": false}, held); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestWithoutLoadAProcessHoldsWhatItHeldBefore(t *testing.T) {
+	at := func(life string, goroutines, busy float64) []reading {
+		return []reading{{"gateway 0", life, map[string]float64{"goroutines": goroutines, "files": 30, "connections": 0, inFlight: busy, "rss": 1}}, {redisName, "r", nil}}
+	}
+	for name, c := range map[string]struct {
+		before, after []reading
+		broken        string
+	}{
+		"the same":             {at("1", 50, 0), at("1", 50, 0), ""},
+		"a few more":           {at("1", 50, 0), at("1", 62, 0), ""},
+		"too many":             {at("1", 50, 0), at("1", 63, 0), "goroutines"},
+		"a request that stays": {at("1", 50, 0), at("1", 50, 1), inFlight},
+		"a new life":           {at("1", 50, 0), at("2", 99, 9), ""},
+	} {
+		broken := ""
+		for _, r := range rests(c.before, c.after) {
+			if !r.Held {
+				broken += r.Resource
+			}
+		}
+		if broken != c.broken {
+			t.Errorf("%s: %q is broken, want %q", name, broken, c.broken)
+		}
+	}
+}
+
+// sampled is a small report.
+func sampled() *Report {
+	r := &Report{
+		Seed: 1, Seconds: 120, Every: 60, Capacity: 100, Share: 0.7, Rate: 70,
+		Periods: []Period{
+			{Seconds: 60, Counts: Counts{Sent: 100, Answered: 100}, First: First{10, 20, 30}},
+			{Fault: "redis-slow", At: 60, Seconds: 16, Recovered: 1.25, Counts: Counts{Sent: 10, Answered: 8, Shed: 1, Failed: 1, Reasons: map[string]int{"502 lost": 1}}, First: First{10, 25, 35}},
+		},
+		Series: []*Series{constant("gateway 0", true, 12, 0)},
+		Growth: []Growth{
+			{"gateway 0", 1, "goroutines", "", Flat{Samples: 10, First: 100, Last: 101.5, Growth: 1.5, Bound: 20, Slope: 2, Interval: &[2]float64{-1, 3}, Held: true}},
+			{redisName, 2, "memory", "MiB", Flat{Samples: 3, First: 1, Last: 9, Growth: 8, Bound: 4, Slope: 200}},
+		},
+		Rest: []Rest{{"gateway 0", "files", 30, 31, 42, true}},
+	}
+	r.Checks = flatness(r)
+	return r
+}
+
+func TestAReportIsPrintedAsTables(t *testing.T) {
+	got := sampled().Text()
+	for _, want := range []string{
+		"2m0s of load, a fault every 1m0s, seed 1; capacity 100 requests/s, of which 70 % were sent: 70.0 requests/s.",
+		"| (none) | 1 | 100 | 100 | 0 | 0 | 0 | 0 |  | 20 / 30 | – |",
+		"| redis-slow | 1 | 10 | 8 | 1 | 0 | 0 | 1 | 1 × 502 lost | 25 / 35 | 1.2 |",
+		"| gateway 0 | goroutines | 10 | 100 | 101.5 | +1.5 | 20 | +2.0 (-1.0 … +3.0) | held |",
+		"| redis, life 2 | memory MiB | 3 | 1 | 9 | +8.0 | 4 | +200.0 | **BROKEN** |",
+		"| gateway 0 | files | 30 | 31 | 42 | held |",
+		"| resources that grow | redis, life 2 memory | none | **BROKEN** |",
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("there is no line\n%s\nin\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "target-killed") {
+		t.Errorf("a fault that was not made has a line:\n%s", got)
+	}
+}
+
+func TestAReportCanBeReadAgain(t *testing.T) {
+	r := sampled()
+	text, err := r.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, &again, cmpopts.IgnoreUnexported(Series{})); diff != "" {
+		t.Errorf("-written +read:\n%s", diff)
+	}
+	if r.Held() {
+		t.Error("a report with a broken check holds")
+	}
+	if r.Checks = r.Checks[1:]; !r.Held() {
+		t.Error("a report without a broken check does not hold")
+	}
+}
