@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// epochsInterval is the time between reads of the epochs; a purge is noticed within twice that.
-	epochsInterval = 250 * time.Millisecond
-	// maxEpochAge is the maximum age of the last good reading on every replica, so a purge is in force
+	// EpochsInterval is the time between reads of the epochs; a purge is noticed within twice that.
+	EpochsInterval = 250 * time.Millisecond
+	// MaxEpochAge is the maximum age of the last good reading on every replica, so a purge is in force
 	// everywhere after it.
-	maxEpochAge = time.Second
+	MaxEpochAge = time.Second
 	// maxEpoch is the maximum: Lua counts exactly up to it. The present time in µs is a fifth of it.
 	maxEpoch = 1 << 53
 	// maxRestored is how many lost fields are restored at once; the rest follows after the next reading.
@@ -58,7 +58,7 @@ func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 		return Epochs{}, true
 	}
 	k := s.purges.reading.Load()
-	if k == nil || s.now().Sub(k.requestedAt) > maxEpochAge {
+	if k == nil || s.now().Sub(k.requestedAt) > MaxEpochAge {
 		return Epochs{}, false
 	}
 	return Epochs{All: k.all, Tenant: k.tenants[tenant], Route: k.routes[route]}, true
@@ -67,7 +67,7 @@ func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 // watchPurges reads the epochs until ctx ends.
 func (s *Store) watchPurges(ctx context.Context) {
 	s.readEpochs(ctx)
-	every(ctx, epochsInterval, func() { s.readEpochs(ctx) })
+	every(ctx, EpochsInterval, func() { s.readEpochs(ctx) })
 }
 
 var (

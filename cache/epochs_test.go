@@ -39,7 +39,7 @@ func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
 				t.Errorf("%+v: another tenant's went from %+v to %+v", scope, other, now)
 			}
 		}
-		if slowest > 2*epochsInterval+200*time.Millisecond { // a machine that stalls
+		if slowest > 2*EpochsInterval+200*time.Millisecond { // a machine that stalls
 			t.Errorf("a purge was heard of after %v", slowest)
 		}
 		t.Logf("the slowest was heard of after %v", slowest)
@@ -82,7 +82,7 @@ func TestWhatIsNoHashOfPurgesLeavesTheLastGoodOneForASecond(t *testing.T) {
 			if e, ok := s.Epochs("a", "m"); !ok || e != (Epochs{All: 5}) {
 				t.Errorf("%s: %+v, %t", name, e, ok)
 			}
-			hand.add(maxEpochAge + 1)
+			hand.add(MaxEpochAge + 1)
 			if _, ok := s.Epochs("a", "m"); ok {
 				t.Errorf("%s: believed for longer than a second", name)
 			}
@@ -103,7 +103,7 @@ func TestAReplicaThatCannotHearPurgesKnowsItAfterASecond(t *testing.T) {
 		s := &Store{control: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), now: time.Now}
 		defer func() { _ = s.control.Close() }()
 		s.purges.reading.Store(&epochReading{requestedAt: time.Now(), all: 3})
-		time.Sleep(maxEpochAge)
+		time.Sleep(MaxEpochAge)
 		if _, ok := s.Epochs("a", "m"); !ok {
 			t.Error("too early")
 		}

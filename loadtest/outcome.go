@@ -42,9 +42,10 @@ type Outcome struct {
 	Score   float64 // which a judge gives all of it, nats
 	Stood   bool    // the target would have stood by it
 
-	Checked   bool // the answer was compared with what the target alone would have said
-	Identical bool // it is the same
-	Wrong     bool // it is the draft's, and the target would have rejected it
+	Checked     bool // the answer was compared with what the target alone would have said
+	Identical   bool // it is the same
+	Wrong       bool // it is the draft's, and the target would have rejected it
+	WrongAnswer bool // the target would refuse it, whoever made it
 
 	Unverified bool // it is the draft's, and the target was not asked about all of it
 	Drifted    bool // the draft was another one by then than in the beginning
@@ -88,6 +89,7 @@ type Result struct {
 	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
 
 	Retry   Retry    // what refused requests were told
+	Totals  bool     // the row has the columns of all answers and all of the rent
 	Promise *Promise // what became of the share of wrong drafts that was allowed; nil where nobody asked
 	Notes   []string // what a reader should know of this case
 }
@@ -150,6 +152,17 @@ type Row struct {
 	TargetGPUSeconds float64 `json:"target_gpu_seconds"`
 	DraftUSD         float64 `json:"draft_usd"`
 	TargetUSD        float64 `json:"target_usd"`
+
+	// Of scenarios with totals.
+
+	NormalLost        int     `json:"normal_lost,omitempty"`            // of priority normal: errors and shed
+	LowLost           int     `json:"low_lost,omitempty"`               // of priority low: errors and shed
+	WrongShare        float64 `json:"wrong_share,omitempty"`            // of all answers, those that the target would refuse, whoever made them
+	Rent              float64 `json:"rent_usd_per_hour,omitempty"`      // price of all backends
+	RentPerMTok       float64 `json:"rent_usd_per_mtok,omitempty"`      // rent of the measured time per million tokens of answers that ended in it
+	Utilisation       float64 `json:"gpu_utilisation,omitempty"`        // busy GPU-seconds ÷ (GPUs × measured time), both tiers
+	DraftUtilisation  float64 `json:"draft_gpu_utilisation,omitempty"`  //
+	TargetUtilisation float64 `json:"target_gpu_utilisation,omitempty"` //
 
 	// Of scenarios in which somebody promises a share of wrong drafts.
 

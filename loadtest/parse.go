@@ -90,6 +90,7 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 	b.At("deadline").Duration(&s.Deadline, time.Second, maxDuration)
 	b.At("time_scale").Number(&s.TimeScale, 0.1, 1000)
 	b.At("audits").Whole(&s.Audits, 0, maxAudits)
+	b.At("totals").Bool(&s.Totals)
 
 	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}
 	replicas, load := b.At("replicas"), b.At("load") // known fields, in the order of the manual

@@ -166,6 +166,9 @@ func (r *reading) outage(p yamlfile.Value) {
 		lasts.Fail("is 0; want more")
 	}
 	b.Done()
+	if n := len(r.s.Outages); n > 0 && b.At("at").IsSet() && o.At < r.s.Outages[n-1].At+r.s.Outages[n-1].For {
+		b.At("at").Fail("is before the end of redis_away[%d]", n-1)
+	}
 	r.s.Outages = append(r.s.Outages, o)
 }
 

@@ -54,6 +54,7 @@ type tally struct {
 	Delivered                      int // tokens of answers that ended after the warm-up, whenever they began
 	Checked, Identical             int
 	CheckedAccepts, WrongAccept    int // accepted from the draft, and checked
+	WrongAnswers                   int // answers that the target would refuse, and checked
 	SharedDrafts, WrongShared      int // answers that were drafts of another request, from the cache or shared, and checked
 	Guarded, TargetChecked, Scored int // kept from the draft; drafts that the target was asked about; tokens for that
 
@@ -198,6 +199,9 @@ func (r *Recorder) check(o Outcome) {
 	r.t.Checked++
 	if o.Identical {
 		r.t.Identical++
+	}
+	if o.WrongAnswer {
+		r.t.WrongAnswers++
 	}
 	r.unverified(o)
 	switch {

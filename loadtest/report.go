@@ -156,7 +156,7 @@ func metrics(cases []measured) []section {
 			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
 		)...)},
 	}
-	return append(out, promises(cases)...)
+	return slices.Concat(out, totals(cases), promises(cases))
 }
 
 // cached are the answers that cost no generation; those that shared one are told where

@@ -43,6 +43,9 @@ func (r *Result) row(s summary) Row {
 	r.promised(&row, &s)
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))
+	if r.Totals {
+		r.totals(&row, &s)
+	}
 	return row
 }
 

@@ -15,6 +15,7 @@ type Scenario struct {
 	Ramp      Ramp          // of cases with a load above 1; default none
 	Deadline  time.Duration // a client's patience with one request; default 10 min
 	TimeScale float64       // live runs: how many times faster than the profiles; default 1
+	Totals    bool          // rows have the columns of all answers and all of the rent
 	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
 
 	Arrivals Arrivals

@@ -53,14 +53,18 @@ func (j *Judge) CheckText(q *loadtest.Request, text string, out *loadtest.Outcom
 	prompt := j.tok.Chat(list)
 	out.Checked = true
 	_, out.Identical = j.writes(j.target, q, prompt, text)
-	if out.Identical || out.Acceptance != "accepted" || out.Tier != "draft" {
+	if out.Identical || out.Tier != "draft" && out.Tier != "mixed" {
 		return
 	}
-	ids, ok := j.writes(j.draft, q, prompt, text)
+	ids, ok := []int32(nil), false
+	if out.Tier == "draft" {
+		ids, ok = j.writes(j.draft, q, prompt, text)
+	}
 	if !ok {
 		ids = j.tok.Encode(text)
 	}
-	out.Wrong = !j.stands(q, prompt, ids)
+	out.WrongAnswer = !j.stands(q, prompt, ids)
+	out.Wrong = out.WrongAnswer && out.Acceptance == "accepted" && out.Tier == "draft"
 }
 
 // writes reports whether a model, asked alone, says text, and with which tokens.
@@ -109,9 +113,8 @@ func (j *Judge) Check(q *loadtest.Request, prompt, ids []int32, out *loadtest.Ou
 		return // it is the target's own answer
 	}
 	out.Identical = j.identical(q, prompt, ids)
-	if (out.Acceptance == "accepted" || out.Unverified) && out.Tier == "draft" {
-		out.Wrong = !out.Identical && !j.stands(q, prompt, ids)
-	}
+	out.WrongAnswer = !out.Identical && !j.stands(q, prompt, ids)
+	out.Wrong = out.WrongAnswer && (out.Acceptance == "accepted" || out.Unverified) && out.Tier == "draft"
 }
 
 // identical asks the target the same and compares token by token.

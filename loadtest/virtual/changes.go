@@ -1,21 +1,45 @@
 package virtual
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
 // settingsDelay is how long a live setting takes to be in force: half of the time between two looks of the gateway.
 const settingsDelay = 250 * time.Millisecond
 
-// planChanges puts the settings that operators set in the middle of the run among the events. Those of a score that refits
-// have promoted stay.
+// read reads settings as a replica does, and the lab's own policy among them, nil for none. What no gateway takes, or
+// the lab cannot run, is refused.
+func (l *lab) read(all map[string]string) (*settings.Values, choose.Policy, error) {
+	own, policy := policyOf(all)
+	snapshot, rejected := settings.FromHash(own, []string{route}, nil)
+	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
+		return nil, nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
+	}
+	v := snapshot.Route(route)
+	if err := l.runs(v); err != nil {
+		return nil, nil, err
+	}
+	if cfg := &v.Tiers; l.spec.Draft != nil && cfg.Mode.Audited() {
+		if cfg.HeadCheck == plan.HeadAlways {
+			return nil, nil, errors.New("speculation.head_check: the cohort of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
+		}
+		cfg.HeadCheck = plan.HeadOff // it is for auto to say whether that pays
+	}
+	return v, policy, nil
+}
+
+// planChanges puts the settings that operators set in the middle of the run among the events.
 func (l *lab) planChanges() error {
+	usual := l.values
+	l.evidence.noteSettings()
 	for i := range l.scenario.Changes {
 		c := &l.scenario.Changes[i]
 		changed := maps.Clone(l.spec.Settings)
@@ -23,34 +47,47 @@ func (l *lab) planChanges() error {
 			changed = map[string]string{}
 		}
 		maps.Copy(changed, c.Settings)
-		snapshot, rejected := settings.FromHash(changed, []string{route}, nil)
-		if len(rejected) > 0 {
-			return fmt.Errorf("changes[%d]: %s: %s", i, rejected[0].Name, rejected[0].Reason)
+		next, _, err := l.read(changed)
+		if _, names := c.Settings[settingPolicy]; err == nil && names && (l.policy != nil || policies[c.Settings[settingPolicy]] != nil) {
+			err = errors.New("route.policy: one that is the lab's own is that of the whole run")
 		}
-		usual, next := l.values, snapshot.Route(route)
-		if err := l.runs(next); err != nil {
+		if err != nil {
 			return fmt.Errorf("changes[%d]: %w", i, err)
 		}
-		set := func(to *settings.Values) {
-			to.Tiers.Risk.ScoreVersion = l.values.Tiers.Risk.ScoreVersion
-			l.values = to
-		}
-		l.clock.At(c.At+settingsDelay, func() { set(next) })
+		l.clock.At(l.heard(c.At), func() { l.set(next) })
 		if c.For > 0 {
-			l.clock.At(c.At+c.For+settingsDelay, func() { set(usual) })
+			l.clock.At(l.heard(c.At+c.For), func() { l.set(usual) })
 		}
 	}
 	return nil
 }
 
-// planOutages has Redis away for some times. What it has kept is there afterwards, as with a failover.
+// set puts settings in force. A score that refits have promoted stays.
+func (l *lab) set(v *settings.Values) {
+	v.Tiers.Risk.ScoreVersion = l.values.Tiers.Risk.ScoreVersion
+	l.values = v
+	l.evidence.noteSettings()
+}
+
+// heard is when replicas hear of a setting that an operator sets at a time: without Redis they hear of none.
+func (l *lab) heard(at time.Duration) time.Duration {
+	at += settingsDelay
+	for _, o := range l.scenario.Outages {
+		if o.At <= at && at < o.At+o.For {
+			at = o.At + o.For + settingsDelay
+		}
+	}
+	return at
+}
+
+// planOutages has Redis away for some times.
 func (l *lab) planOutages() {
 	for _, o := range l.scenario.Outages {
-		away := func(away bool) func() {
-			return func() { l.redisAway, l.answers.Away, l.generations.Away = away, away, away }
-		}
-		l.clock.At(o.At, away(true))
-		l.clock.At(o.At+o.For, away(false))
+		l.clock.At(o.At, l.redis.Lose)
+		l.clock.At(o.At+o.For, func() {
+			l.redis.Restore()
+			l.clock.After(viewEvery/2, l.evidence.tellDrafted)
+		})
 	}
 }
 

@@ -14,9 +14,22 @@ func TestASettingIsInForceFromItsChangeUntilItsEnd(t *testing.T) {
 }
 
 func TestAChangeThatNoGatewayTakesEndsTheRun(t *testing.T) {
-	s := scenario(t, replace(repeating, "EVERY", "1", "SIZE", "1", "SETTINGS", `cache.mode: "on"`, "REST", `changes: [{at: 20s, settings: {cache.mode: maybe}}]`))
-	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "changes[0]: cache.mode") {
-		t.Errorf("%v", err)
+	for change, want := range map[string]string{
+		"cache.mode: maybe":    "changes[0]: setting cache.mode: ",
+		"cache.moode: on":      "changes[0]: setting cache.moode: ",
+		"route.policy: random": "changes[0]: route.policy: ",
+	} {
+		s := scenario(t, replace(repeating, "EVERY", "1", "SIZE", "1", "SETTINGS", `cache.mode: "on"`, "REST", "changes: [{at: 20s, settings: {"+change+"}}]"))
+		if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+}
+
+func TestASettingThatIsSetWithoutRedisIsHeardAfterwards(t *testing.T) {
+	row, r := repeated(t, "0.5", "1", `cache.mode: "on"`, "changes: [{at: 20s, settings: {cache.mode: off}}]\nredis_away: [{at: 19s, for: 20s}]")
+	if made := generated(r) / 100; made != 21 || row.Cached != row.Requests-made {
+		t.Errorf("%d answers were made for %d requests, want the first one, ten without Redis and ten without a cache", made, row.Requests)
 	}
 }
 

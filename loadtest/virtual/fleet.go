@@ -22,22 +22,33 @@ func (f fleetOf) Replicas() int { return len(f.from.lab.replicas) }
 func (f fleetOf) Mine(string, string) bool { return true } // nobody asks: watch deals them out
 
 // Sharing is so while Redis is there.
-func (f fleetOf) Sharing() bool { return !f.from.lab.redisAway }
+func (f fleetOf) Sharing() bool { return f.from.lab.redis.Sharing() }
 
 // Publish is done by watch.
 func (f fleetOf) Publish(string, string, pressure.Reading) {}
 
 // Place tells the others where prompts went.
 func (f fleetOf) Place(name string, placements []prefix.Placement) {
-	if f.from.lab.redisAway {
-		return
-	}
+	l := f.from.lab
 	placements = slices.Clone(placements)
-	for _, r := range f.from.lab.replicas {
+	for _, r := range l.replicas {
 		if r != f.from {
-			f.from.lab.clock.After(f.from.exchange(), func() { r.pools[name].ReceivePlacements(placements) })
+			f.from.tell(func() { r.pools[name].ReceivePlacements(placements) })
 		}
 	}
+}
+
+// tell has another replica hear something. Without Redis nobody does.
+func (r *replica) tell(hear func()) {
+	l := r.lab
+	if l.redis.Away() {
+		return
+	}
+	l.clock.After(r.exchange(), func() {
+		if !l.redis.Away() {
+			hear()
+		}
+	})
 }
 
 // exchange is how long something told takes to be heard: two exchanges with Redis, each
@@ -77,7 +88,7 @@ type watcher struct {
 func (w *watcher) tick() {
 	l := w.replica.lab
 	interval := l.values.Pressure.OrDefaults().Interval
-	if w.pool.ShouldScrape(w.id, w.mine, w.vain) {
+	if w.pool.ShouldScrape(w.id, w.mine || l.redis.Local(), w.vain) {
 		w.look()
 	}
 	l.clock.After(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
@@ -94,8 +105,8 @@ func (w *watcher) look() {
 		return
 	}
 	for _, r := range l.replicas {
-		if other := r.watchers[w.name+"/"+w.id]; other != w && !l.redisAway {
-			l.clock.After(w.replica.exchange(), func() { other.pool.ReceiveReading(other.id, reading) })
+		if other := r.watchers[w.name+"/"+w.id]; other != w {
+			w.replica.tell(func() { other.pool.ReceiveReading(other.id, reading) })
 		}
 	}
 }

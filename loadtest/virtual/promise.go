@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -36,12 +35,6 @@ func promises(s *loadtest.Scenario) bool {
 func (l *lab) prepareOracle() error {
 	if l.pools["draft"] == nil {
 		return nil
-	}
-	if cfg := &l.values.Tiers; cfg.Mode.Audited() {
-		if cfg.HeadCheck == plan.HeadAlways {
-			return errors.New("speculation.head_check: the cohort of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
-		}
-		cfg.HeadCheck = plan.HeadOff // it is for auto to say whether that pays
 	}
 	if l.work.Closed() || !promises(l.scenario) || l.scenario.Audits == 0 {
 		return nil
@@ -190,18 +183,13 @@ func (s share) deviation() float64 {
 
 // inForce tells which thresholds a kind of request went by in the measured time, era by era.
 func (l *lab) inForce(bucket string, tell func(era int, c change, to time.Duration)) {
-	list := l.evidence.changes
-	cfg := &l.values.Tiers
-	if !cfg.Mode.Audited() {
-		list = []change{{0, bucket, 0, float64(cfg.Accept.Threshold), cfg.Mode == plan.ModeConfidence}}
-	}
 	for e, begin := range l.eras {
 		end := l.scenario.Duration
 		if e+1 < len(l.eras) {
 			end = l.eras[e+1].from
 		}
 		at := change{at: max(begin.from, l.scenario.Warmup), bucket: bucket}
-		for _, c := range list {
+		for _, c := range l.evidence.changes {
 			if c.bucket != bucket || c.at >= end {
 				continue
 			}

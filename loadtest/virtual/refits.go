@@ -95,7 +95,7 @@ func (r *refits) begin() {
 }
 
 func (r *refits) tick() {
-	if !r.lab.redisAway {
+	if !r.lab.redis.Away() {
 		r.Round(context.Background())
 	}
 	if r.lab.clock.Elapsed() < r.lab.scenario.Duration {

@@ -58,13 +58,13 @@ type lab struct {
 	replicas    []*replica
 	requests    map[*openai.Request]*request // that are under way or audited
 	answers     *sharing.Answers
+	redis       *sharing.Link
 	generations *sharing.Generations
 	last        time.Duration // when the last answer ended
 
 	open      int  // conversations and users that are not over
 	sent      int  // requests, for the load balancer
 	ended     bool // no more conversations begin
-	redisAway bool // no replica reaches Redis
 	samples   []loadtest.Sample
 	audits    int   // drafts judged to their end
 	answered  ended // what the answers of the measured time were like
@@ -78,8 +78,8 @@ type lab struct {
 	retries  retryAccuracy // what refused clients were told, and what was true
 }
 
-// Run measures one case. Breakers, tenants' limits, time-outs of clients that read slowly, and faults of
-// Redis are not simulated. The error tells what the scenario asks that cannot be run.
+// Run measures one case. Tenants' limits, time-outs of clients that read slowly, and faults of Redis beside
+// its absence ([sharing.Link]) are not simulated. The error tells what the scenario asks that cannot be run.
 func Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*loadtest.Result, error) {
 	l, err := newLab(s, c, seed)
 	if err != nil {
@@ -97,15 +97,13 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, policy := policyOf(c.Settings)
-	snapshot, rejected := settings.FromHash(own, []string{route}, nil)
-	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
-		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
-	}
 	l := &lab{
-		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work, values: snapshot.Route(route), policy: policy,
+		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work,
 		prompts: newPrompts(), recorder: loadtest.NewRecorder(s.Warmup), judge: quality.NewJudge(seed, c),
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
+	}
+	if l.values, l.policy, err = l.read(c.Settings); err != nil {
+		return nil, err
 	}
 	l.fleet = engines.New(engines.Options{
 		Loop: l.clock, Seed: seed, Score: l.score,
@@ -114,10 +112,8 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err := l.addPools(); err != nil {
 		return nil, err
 	}
-	if err := l.runs(l.values); err != nil {
-		return nil, err
-	}
-	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, sharing.NewGenerations(l.clock), newEvidence(l)
+	l.redis = &sharing.Link{Loop: l.clock}
+	l.answers, l.generations, l.evidence = &sharing.Answers{Link: l.redis, Seed: seed}, sharing.NewGenerations(l.redis), newEvidence(l)
 	l.refits = newRefits(l)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
@@ -128,11 +124,11 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	}
 	l.fleet.Plan(s.Faults)
 	l.planDrifts()
-	if err := l.planChanges(); err != nil {
+	if err := l.prepareOracle(); err != nil {
 		return nil, err
 	}
 	l.planOutages()
-	return l, l.prepareOracle()
+	return l, l.planChanges()
 }
 
 func (l *lab) addPools() (err error) {
@@ -213,7 +209,7 @@ func (l *lab) sampleBackends() {
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
 		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, Samples: l.samples,
-		Retry: l.retries.retry(),
+		Retry: l.retries.retry(), Totals: l.scenario.Totals,
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })
 	if l.pools["draft"] != nil && !l.values.Cache.Enabled { // of what is given again the formulas know nothing

@@ -18,9 +18,9 @@ type drafted struct {
 // draftCount is the number of drafts, and how many of them were served.
 type draftCount struct{ drafts, served int }
 
-// maxUnsynced is how long Redis may be without the counts of warm-ups. After that the warm-ups serve nothing,
+// MaxUnsynced is how long Redis may be without the counts of warm-ups. After that the warm-ups serve nothing,
 // because a Redis that accepts no counts records no audits either, although it still answers reads.
-const maxUnsynced = 10 * time.Second
+const MaxUnsynced = 10 * time.Second
 
 func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 	d.mu.Lock()
@@ -59,7 +59,7 @@ func (d *drafted) syncOverdue(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, since := range [...]time.Time{d.since, d.telling} {
-		if !since.IsZero() && now.Sub(since) > maxUnsynced {
+		if !since.IsZero() && now.Sub(since) > MaxUnsynced {
 			return true
 		}
 	}

@@ -38,11 +38,10 @@ func (b *Store) View(k risk.Key) risk.View {
 		}
 		return v
 	}
-	s := known.State
+	v := known.View(r)
 	if now.Sub(known.at) > b.opts.Stale(k.Route) && !b.opts.StaleServes(k.Route) {
-		s.Op = 0
+		v = known.StaleView(r)
 	}
-	v := s.View(r)
 	if v.Seen = known.at; b.drafted.syncOverdue(now) {
 		v.Seen = time.Time{}
 	}

@@ -191,10 +191,10 @@ func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
 	}
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
-	r.later(maxUnsynced - time.Second)
+	r.later(MaxUnsynced - time.Second)
 	r.tick(t.Context()) // it answers readers
 	if v := r.View(chat); v.Seen.IsZero() {
-		t.Errorf("for %s: %+v", maxUnsynced, v)
+		t.Errorf("for %s: %+v", MaxUnsynced, v)
 	}
 	r.later(2 * time.Second)
 	r.tellDrafted(t.Context())
@@ -219,7 +219,7 @@ func TestAWarmupServesNothingWhileRedisIsToldForTheSecondTime(t *testing.T) {
 	r.Drafted(chat, 1, 1)
 	r.tellDrafted(t.Context())
 	r.Drafted(chat, 1, 1)
-	r.later(maxUnsynced + time.Second)
+	r.later(MaxUnsynced + time.Second)
 	r.tick(t.Context())
 	counts, since := r.drafted.take()
 	if v := r.View(chat); !v.Seen.IsZero() {

@@ -89,6 +89,13 @@ func (s *State) View(r Rule) View {
 	return v
 }
 
+// StaleView is [State.View] of a state that is too old for its certificates to count.
+func (s *State) StaleView(r Rule) View {
+	old := *s
+	old.Op = 0
+	return old.View(r)
+}
+
 // cautious returns the score that the best third of the drafts reach; Unreachable if too few scores are known.
 func (s *State) cautious() float64 {
 	switch {

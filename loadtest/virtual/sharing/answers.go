@@ -9,16 +9,15 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
-	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 )
 
 // Answers are the answers that the replicas keep together: what Redis would hold. A question to it takes a
-// hop there, and one back where there is nothing. Left out are the copies that a replica keeps for itself,
+// hop there, and one back where there is nothing. Without the way to Redis nothing is found or kept, and what is
+// there is used again once purges are heard. Left out are the copies that a replica keeps for itself,
 // purges, and what Redis has no memory for.
 type Answers struct {
-	Loop  *eventloop.Loop
+	Link  *Link
 	Seed  uint64
-	Away  bool // Redis is not reached: nothing is found and nothing is kept
 	by    map[cache.Key]*cache.Entry
 	drawn uint64
 }
@@ -26,7 +25,9 @@ type Answers struct {
 var _ pipeline.Store = (*Answers)(nil)
 
 // Epochs implements [pipeline.Store].
-func (a *Answers) Epochs(string, string) (cache.Epochs, bool) { return cache.Epochs{}, true }
+func (a *Answers) Epochs(string, string) (cache.Epochs, bool) {
+	return cache.Epochs{}, a.Link.age(cache.EpochsInterval) <= cache.MaxEpochAge
+}
 
 // Local implements [pipeline.Store].
 func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
@@ -36,20 +37,24 @@ func (a *Answers) Count(string, string, cache.Result, *cache.Entry) {}
 
 // Look implements [pipeline.Store].
 func (a *Answers) Look(ctx context.Context, key cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
-	if a.Away {
+	switch loop := a.Link.Loop; {
+	case a.Link.Away():
+		return nil, cache.FoundError
+	case !a.Link.asked():
 		return nil, cache.FoundAway
+	default:
+		_ = loop.Sleep(ctx, engines.Hop)
 	}
-	_ = a.Loop.Sleep(ctx, engines.Hop)
 	if e := a.by[key]; e != nil {
 		return e, cache.FoundHit
 	}
-	_ = a.Loop.Sleep(ctx, engines.Hop)
+	_ = a.Link.Loop.Sleep(ctx, engines.Hop)
 	return nil, cache.FoundNone
 }
 
 // Put implements [pipeline.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.
 func (a *Answers) Put(key cache.Key, e *cache.Entry, ttl time.Duration, then func()) {
-	if a.Away {
+	if !a.Link.asked() {
 		if then != nil {
 			then()
 		}
@@ -61,7 +66,7 @@ func (a *Answers) Put(key cache.Key, e *cache.Entry, ttl time.Duration, then fun
 		a.by = map[cache.Key]*cache.Entry{}
 	}
 	a.by[key] = e
-	a.Loop.After(ttl, func() {
+	a.Link.Loop.After(ttl, func() {
 		if a.by[key] == e { // not one that came later
 			delete(a.by, key)
 		}

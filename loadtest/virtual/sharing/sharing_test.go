@@ -14,7 +14,7 @@ import (
 
 func TestAnAnswerIsKeptForItsTimeLessATenthAtMost(t *testing.T) {
 	loop := &eventloop.Loop{}
-	a := &Answers{Loop: loop, Seed: 1}
+	a := &Answers{Link: &Link{Loop: loop}, Seed: 1}
 	e, told := &cache.Entry{}, false
 	one, two := cache.KeyOf(&cache.Parts{Tenant: "one"}), cache.KeyOf(&cache.Parts{Tenant: "two"})
 	a.Put(one, e, 10*time.Second, func() { told = true })
@@ -48,7 +48,7 @@ type shared struct {
 }
 
 func newShared() shared {
-	g := NewGenerations(&eventloop.Loop{})
+	g := NewGenerations(&Link{Loop: &eventloop.Loop{}})
 	return shared{g, g.Of(0), g.Of(1)}
 }
 
@@ -61,7 +61,7 @@ type next struct {
 
 // play has subscribers wait, one coroutine each, until each has heard so many events.
 func (s shared) play(events int, during func(), subscribers ...pipeline.Subscriber) [][]next {
-	clock := s.loop
+	clock := s.link.Loop
 	heard := make([][]next, len(subscribers))
 	for i, sub := range subscribers {
 		clock.Go(func() {
@@ -89,7 +89,7 @@ func TestWhoFollowsInAnotherReplicaHearsByWayOfRedis(t *testing.T) {
 	entry := &cache.Entry{Tier: "target"}
 	got := s.play(2, func() {
 		lead.Leader.Append([]byte("a"))
-		s.loop.After(time.Second, func() {
+		s.link.Loop.After(time.Second, func() {
 			lead.Leader.Append([]byte("b"))
 			lead.Leader.Complete(entry, nil)
 		})
@@ -127,7 +127,7 @@ func TestAGenerationThatNobodyWantsIsCancelled(t *testing.T) {
 	s := newShared()
 	leader, follower := s.here.Join(cache.GenerationID{}), s.there.Join(cache.GenerationID{})
 	lead, _ := leader.Next(t.Context(), time.Time{})
-	ctx, cancel := s.loop.WithCancel(context.Background())
+	ctx, cancel := s.link.Loop.WithCancel(context.Background())
 	lead.Leader.Begin(cancel)
 	leader.Depart()
 	leader.Depart()
