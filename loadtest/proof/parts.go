@@ -96,10 +96,7 @@ func (p *Parts) paths(b *strings.Builder) {
 		return
 	}
 	b.WriteString("\nWhat the CPU time goes to, by the innermost function that belongs to something (`make flame` draws the graphs):\n\n")
-	head := []string{"path"}
-	for _, s := range kindsOf(p.Paths.Paths) {
-		head = append(head, s)
-	}
+	head := append([]string{"path"}, kindsOf(p.Paths.Paths)...)
 	row(b, head...)
 	line(b, len(head))
 	for _, path := range p.Paths.Paths {

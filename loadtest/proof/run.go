@@ -47,11 +47,7 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 		}
 	}
 	for _, t := range o.tables() {
-		s, err := loadtest.Named(t.Scenario)
-		if err != nil {
-			return nil, err
-		}
-		r.Tables[t.Scenario] = t.cells(s, all, r.Seeds)
+		r.Tables[t.Scenario] = t.cells(all, r.Seeds)
 	}
 	return r, nil
 }

@@ -25,15 +25,15 @@ type canvas struct {
 }
 
 func (c *canvas) text(x, y float64, class, anchor, text string) {
-	fmt.Fprintf(c, `<text x="%s" y="%s" class="%s" text-anchor="%s">%s</text>`, at(x), at(y), class, anchor, html.EscapeString(text))
+	_, _ = fmt.Fprintf(c, `<text x="%s" y="%s" class="%s" text-anchor="%s">%s</text>`, at(x), at(y), class, anchor, html.EscapeString(text))
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
-	fmt.Fprintf(c, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`, at(x1), at(y1), at(x2), at(y2), class)
+	_, _ = fmt.Fprintf(c, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`, at(x1), at(y1), at(x2), at(y2), class)
 }
 
 func (c *canvas) dot(x, y float64, class, title string) {
-	fmt.Fprintf(c, `<circle cx="%s" cy="%s" r="4.5" class="%s"><title>%s</title></circle>`, at(x), at(y), class, html.EscapeString(title))
+	_, _ = fmt.Fprintf(c, `<circle cx="%s" cy="%s" r="4.5" class="%s"><title>%s</title></circle>`, at(x), at(y), class, html.EscapeString(title))
 }
 
 // svg is the whole chart, with what it is for those who do not see it.
@@ -119,7 +119,7 @@ func dotPlot(label string, list []dotRow, a axis) template.HTML {
 		c.text(labelWidth, y+4, "name", "end", r.name)
 		if r.goal > 0 {
 			x := a.place(r.goal)
-			fmt.Fprintf(c, `<path d="M%s %sl5 6l-5 6l-5 -6z" class="goal"><title>%s</title></path>`, at(x), at(y-6), html.EscapeString("goal: "+a.unit.Text(r.goal)))
+			_, _ = fmt.Fprintf(c, `<path d="M%s %sl5 6l-5 6l-5 -6z" class="goal"><title>%s</title></path>`, at(x), at(y-6), html.EscapeString("goal: "+a.unit.Text(r.goal)))
 		}
 		if r.value.N > 0 {
 			c.line(a.place(r.value.Min), y, a.place(r.value.Max), y, "range "+r.class)
@@ -157,7 +157,7 @@ func plot(label string, x, y axis, curves []curve) template.HTML {
 		c.text(x.from-6, y.place(v)+4, "tick", "end", y.unit.Text(v))
 	}
 	c.text((x.from+x.to)/2, y.from+34, "tick", "middle", x.name)
-	fmt.Fprintf(c, `<text transform="translate(14 %s) rotate(-90)" class="tick" text-anchor="middle">%s</text>`, at((y.from+y.to)/2), html.EscapeString(y.name))
+	_, _ = fmt.Fprintf(c, `<text transform="translate(14 %s) rotate(-90)" class="tick" text-anchor="middle">%s</text>`, at((y.from+y.to)/2), html.EscapeString(y.name))
 	for i, k := range curves {
 		var path strings.Builder
 		for j, p := range k.points {
@@ -167,7 +167,7 @@ func plot(label string, x, y axis, curves []curve) template.HTML {
 			}
 			path.WriteString(sign + at(x.place(p.x.Mean)) + " " + at(y.place(p.y.Mean)))
 		}
-		fmt.Fprintf(c, `<path d="%s" class="curve %s"/>`, path.String(), k.class)
+		_, _ = fmt.Fprintf(c, `<path d="%s" class="curve %s"/>`, path.String(), k.class)
 		for _, p := range k.points {
 			if k.thin {
 				continue

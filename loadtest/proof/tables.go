@@ -21,16 +21,11 @@ type table struct {
 type tableColumn struct {
 	Name string
 	Unit Unit
-	Of   func(c *loadtest.Case, r loadtest.Row) float64
+	Of   func(r loadtest.Row) float64
 }
 
 // tables are all of them.
 func tables() []table { return []table{dayTable(), qualityTable()} }
-
-// of is a column that the row alone tells.
-func of(name string, unit Unit, value func(r loadtest.Row) float64) tableColumn {
-	return tableColumn{name, unit, func(_ *loadtest.Case, r loadtest.Row) float64 { return value(r) }}
-}
 
 const (
 	costColumn  = "cost beside the target alone"
@@ -41,44 +36,25 @@ func dayTable() table {
 	return table{
 		Scenario: "day", Title: "A day",
 		About: "Diurnal load with bursts, tenants of three priorities, retrieved documents, several turns, repeats; a bad threshold that is set live and rolled back, a lost target, a Redis failover. " +
-			"A day in sixteen minutes of virtual time (`loadtest/scenarios/day.yaml` has the load, the hardware and what was chosen). *foregate* is the default, mode `risk` with ε = .10; each *without* leaves one part out.",
-		Cases: []string{"naive, equal cost", "naive, equal hardware", "foregate", "without cache", "without routing", "without shedding", "without drafts", "no drafts, equal cost"},
+			"The second of two days of twelve virtual minutes each (`loadtest/scenarios/day.yaml` has the load, the hardware and what was chosen). *foregate* is the default, mode `risk` with ε = .10; each *without* leaves one part out.",
+		Cases: []string{"naive, equal cost", "naive, equal hardware", "foregate", "confidence", "without cache", "without routing", "without shedding", "without drafts", "no drafts, equal cost"},
 		Columns: []tableColumn{
-			{"rent, $/h", dollars, func(c *loadtest.Case, _ loadtest.Row) float64 { return rent(c) }},
-			of("answers/s", perSecond, func(r loadtest.Row) float64 { return r.RequestsPerSecond }),
-			of("lost", share, lostShare),
-			of("high priority lost", plain, func(r loadtest.Row) float64 { return float64(r.HighLost) }),
-			of("TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }),
-			of("TTFT p99", milliseconds, func(r loadtest.Row) float64 { return r.TTFT99 }),
-			of("E2E p99", milliseconds, func(r loadtest.Row) float64 { return r.E2E99 }),
-			{"rent per million tokens", dollars, func(c *loadtest.Case, r loadtest.Row) float64 {
-				return rent(c) / 3600 / max(r.TokensPerSecond, 1e-9) * 1e6
-			}},
-			{"target GPUs busy", share, utilisation},
-			of("cached", share, func(r loadtest.Row) float64 { return r.CacheHitRate }),
-			of("drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }),
-			of(wrongColumn, share, wrongShare),
+			{"rent, $/h", dollars, func(r loadtest.Row) float64 { return r.Rent }},
+			{"answers/s", perSecond, func(r loadtest.Row) float64 { return r.RequestsPerSecond }},
+			{"lost", share, lostShare},
+			{"high priority lost", plain, func(r loadtest.Row) float64 { return float64(r.HighLost) }},
+			{"TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }},
+			{"TTFT p99", milliseconds, func(r loadtest.Row) float64 { return r.TTFT99 }},
+			{"E2E p99", milliseconds, func(r loadtest.Row) float64 { return r.E2E99 }},
+			{"rent per million tokens", dollars, func(r loadtest.Row) float64 { return r.RentPerMTok }},
+			{"by token prices", dollars, func(r loadtest.Row) float64 { return r.PricedPerMTok }},
+			{"target GPUs busy", share, func(r loadtest.Row) float64 { return r.TargetUtilisation }},
+			{"cached", share, func(r loadtest.Row) float64 { return r.CacheHitRate }},
+			{"drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }},
+			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
 		},
 	}
 }
-
-// rent is what the backends of a case cost, in dollars an hour.
-func rent(c *loadtest.Case) float64 {
-	usd := float64(c.Target.Count) * c.Target.USDPerHour
-	if c.Draft != nil {
-		usd += float64(c.Draft.Count) * c.Draft.USDPerHour
-	}
-	return usd
-}
-
-// utilisation is the share of the measured time in which the targets compute.
-func utilisation(c *loadtest.Case, r loadtest.Row) float64 {
-	hours := window(r) / 3600
-	return r.TargetUSD / max(c.Target.USDPerHour*float64(c.Target.Count)*hours, 1e-9)
-}
-
-// wrongShare are the answers that the target would have refused, of all.
-func wrongShare(r loadtest.Row) float64 { return r.Served * r.UnverifiedWrong }
 
 func qualityTable() table {
 	return table{
@@ -88,12 +64,12 @@ func qualityTable() table {
 		Cases: []string{"target alone", "threshold 0", "threshold 0.2", "threshold 0.26", "threshold 0.3", "threshold 0.315", "risk 0.05", "risk 0.08", "risk 0.1", "risk 0.12", "risk 0.15",
 			"router 0.25", "router 0.5", "router 0.75", "oracle 0.08", "oracle 0.1", "oracle 0.12", "oracle 0.15"},
 		Columns: []tableColumn{
-			of(costColumn, times, func(r loadtest.Row) float64 { return r.PricedPerMTok }), // divided by that of the first case
-			of("answers by the draft", share, func(r loadtest.Row) float64 { return r.Served }),
-			of("wrong of these", share, func(r loadtest.Row) float64 { return r.UnverifiedWrong }),
-			of(wrongColumn, share, wrongShare),
-			of("TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }),
-			of("TTFT p95", milliseconds, func(r loadtest.Row) float64 { return r.TTFT95 }),
+			{costColumn, times, func(r loadtest.Row) float64 { return r.PricedPerMTok }}, // divided by that of the first case
+			{"answers by the draft", share, func(r loadtest.Row) float64 { return r.Served }},
+			{"wrong of these", share, func(r loadtest.Row) float64 { return r.UnverifiedWrong }},
+			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
+			{"TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }},
+			{"TTFT p95", milliseconds, func(r loadtest.Row) float64 { return r.TTFT95 }},
 		},
 	}
 }
@@ -106,22 +82,18 @@ func tableNames() (out []string) {
 }
 
 // cells are the table's figures.
-func (t *table) cells(s *loadtest.Scenario, all map[runKey]rows, seeds []uint64) map[string]tableCells {
+func (t *table) cells(all map[runKey]rows, seeds []uint64) map[string]tableCells {
 	out := map[string]tableCells{}
-	for i := range s.Cases {
-		c := &s.Cases[i]
-		if !slices.Contains(t.Cases, c.Name) {
-			continue
-		}
-		out[c.Name] = tableCells{}
+	for _, name := range t.Cases {
+		out[name] = tableCells{}
 		for _, column := range t.Columns {
 			for _, seed := range seeds {
 				row := all[runKey{t.Scenario, seed}]
-				v := column.Of(c, row[c.Name])
+				v := column.Of(row[name])
 				if column.Name == costColumn {
-					v /= max(column.Of(c, row[t.Cases[0]]), 1e-12)
+					v /= max(column.Of(row[t.Cases[0]]), 1e-12)
 				}
-				out[c.Name][column.Name] = append(out[c.Name][column.Name], v)
+				out[name][column.Name] = append(out[name][column.Name], v)
 			}
 		}
 	}
