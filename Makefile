@@ -108,7 +108,7 @@ chaos: build redis ## The fault suite: three gateways, real Redis servers, a tab
 
 .PHONY: soak soak-race
 soak: build redis ## A fleet under load for SOAK (30m) with a fault a minute: every request accounted for, no resource grows. Other flags of bin/loadtest soak go into FLAGS.
-	bin/loadtest soak --for $(or $(SOAK),30m) $(FLAGS)
+	bin/loadtest soak --for $(or $(SOAK),30m) $(if $(PAGE),--json $(FIGURES)/soak.json) $(FLAGS)
 
 soak-race: redis cc ## One replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
 	$(GO) test -race -run InALongRunWithFaults -timeout 0 -v ./gateway/app -args -soak $(or $(SOAK),30m)
@@ -120,7 +120,7 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
-# PAGE=yes puts the figures of make cost, flame and scale onto the page of proofs; go test ./loadtest/proof -update writes it.
+# PAGE=yes puts the figures of make cost, flame, scale and soak onto the page of proofs; go test ./loadtest/proof -update writes it.
 FIGURES := loadtest/proof/results
 
 .PHONY: proof

@@ -125,7 +125,7 @@ var arrows = map[string][]string{
 	"loadtest/process":           {},
 	"loadtest/cost":              {"loadtest/flame"}, // the rest of it is a benchmark
 	"loadtest/flame":             {},
-	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/scale", "loadtest/virtual"},
+	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},
 	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's

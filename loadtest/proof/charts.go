@@ -16,6 +16,9 @@ func (d *Document) charts() []chart {
 		out = append(out, t.chart(cells, "answers/s", "A day: answers per second"), t.chart(cells, "lost", "A day: requests without an answer"),
 			t.chart(cells, "TTFT p99", "A day: P99 of the time to first token"))
 	}
+	if r := d.Parts.Soak; r != nil {
+		out = append(out, soakCharts(r)...)
+	}
 	return out
 }
 

@@ -13,7 +13,9 @@ func (d *Document) Markdown() string {
 	for _, t := range tables() {
 		t.write(&b, d.Results.Tables[t.Scenario])
 	}
-	d.Parts.write(&b)
+	for _, s := range d.Parts.sections() {
+		s.write(&b)
+	}
 	writeOthers(&b)
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
+	"regexp"
 	"strings"
 
 	"github.com/foregate/foregate/loadtest"
@@ -24,7 +25,7 @@ type page struct {
 	Held, Judged, Seeds int
 	Claims              []pageClaim
 	Charts              []chart
-	Tables              []pageTable
+	Sections            []section
 }
 
 type pageClaim struct {
@@ -36,12 +37,6 @@ type pageClaim struct {
 type chart struct {
 	Title, About string
 	SVG          template.HTML
-}
-
-type pageTable struct {
-	Title, About string
-	Head         []string
-	Rows         [][]string
 }
 
 // HTML is the page with charts. It needs nothing else and no network.
@@ -64,13 +59,21 @@ func (d *Document) HTML() ([]byte, error) {
 	for _, t := range tables() {
 		if cells := d.Results.Tables[t.Scenario]; len(cells) > 0 {
 			head, body := t.text(cells)
-			p.Tables = append(p.Tables, pageTable{t.Title, plainText(t.About), head, body})
+			p.Sections = append(p.Sections, section{t.Title, plainText(t.About), []grid{{Head: head, Rows: body}}})
 		}
+	}
+	for _, s := range d.Parts.sections() {
+		p.Sections = append(p.Sections, s.plain())
 	}
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, p)
 	return out.Bytes(), err
 }
 
+// links are links of Markdown.
+var links = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
 // plainText is text without the signs of Markdown.
-func plainText(s string) string { return strings.NewReplacer("`", "", "*", "").Replace(s) }
+func plainText(s string) string {
+	return strings.NewReplacer("`", "", "*", "").Replace(links.ReplaceAllString(s, "$1"))
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/cost"
 	"github.com/foregate/foregate/loadtest/scale"
+	"github.com/foregate/foregate/loadtest/soak"
 )
 
 // Parts are the reports of commands that take longer than make proof may, as they were committed (PAGE=yes writes them). What is nil has not been
@@ -17,11 +18,12 @@ type Parts struct {
 	Overhead *cost.Report  // make cost
 	Paths    *cost.Report  // make flame
 	Scale    *scale.Report // make scale
+	Soak     *soak.Report  // make soak
 }
 
 // readParts reads those that are committed.
 func readParts() (p Parts, err error) {
-	for name, to := range map[string]any{"overhead.json": &p.Overhead, "flame.json": &p.Paths, "scale.json": &p.Scale} {
+	for name, to := range map[string]any{"overhead.json": &p.Overhead, "flame.json": &p.Paths, "scale.json": &p.Scale, "soak.json": &p.Soak} {
 		if e := readPart(name, to); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -29,10 +31,15 @@ func readParts() (p Parts, err error) {
 	return p, err
 }
 
-// write puts the parts onto the page.
-func (p *Parts) write(b *strings.Builder) {
-	p.overhead(b)
-	p.scale(b)
+// sections are the parts as the page has them.
+func (p *Parts) sections() []section {
+	out := []section{overheadSection(p.Overhead, p.Paths), scaleSection(p.Scale), soakSection(p.Soak)}
+	for i := range out {
+		if len(out[i].Grids) == 0 {
+			out[i].Grids = []grid{{Text: "Not measured."}}
+		}
+	}
+	return out
 }
 
 // overheadRows are the rows of the benchmark that the page shows.
@@ -42,42 +49,43 @@ var overheadRows = []string{
 	"relayed stream, per token", "judged stream, per token", "nginx, 200 B, per request", "nginx, 1 KiB, per request", "nginx, relayed stream, per token",
 }
 
-func (p *Parts) overhead(b *strings.Builder) {
-	b.WriteString("\n## Overhead\n\n`make bench` (`make cost`, `make flame`). CPU time of the gateway process, kernel included, with all defaults on, beside Go's `httputil.ReverseProxy` with a tuned transport in the same run, each on one core. " +
-		"Medians over rounds in turns, and the range of the rounds' ratios. [More rows](measurements.md#cost-of-the-gateway).\n\n")
-	if p.Overhead == nil {
-		b.WriteString("Not measured.\n")
-		return
+func overheadSection(r, paths *cost.Report) section {
+	out := section{
+		Title: "Overhead",
+		About: "`make bench` (`make cost`, `make flame`). CPU time of the gateway process, kernel included, with all defaults on, beside Go's `httputil.ReverseProxy` with a tuned transport in the same run, each on one core. " +
+			"Medians over rounds in turns, and the range of the rounds' ratios. [More rows](measurements.md#cost-of-the-gateway).",
 	}
-	row(b, "", "ratio", "range", "goal", "µs", "yardstick µs")
-	line(b, 6)
-	replicas := []cost.Row{}
-	for _, r := range p.Overhead.Rows {
-		if slices.Contains(overheadRows, r.Title) {
-			costRow(b, &r, r.Title)
+	if r == nil {
+		return out
+	}
+	own := grid{Head: []string{"", "ratio", "range", "goal", "µs", "yardstick µs"}}
+	replicas := grid{Text: "The same load on more replicas, on one core for all of them, beside one replica:", Head: []string{"", "ratio", "range", "goal", "µs", "one replica µs"}}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if slices.Contains(overheadRows, row.Title) {
+			own.Rows = append(own.Rows, costRow(row, row.Title))
 		}
-		if strings.Contains(r.Title, replicasMark) {
-			replicas = append(replicas, r)
+		if strings.Contains(row.Title, replicasMark) {
+			replicas.Rows = append(replicas.Rows, costRow(row, strings.Replace(row.Title, replicasMark, "", 1)))
 		}
 	}
-	for _, d := range p.Overhead.Delays {
+	delays := []string{}
+	for _, d := range r.Delays {
 		if d.Title == "no-store, 200 B" || d.Title == "miss, 200 B" {
-			fmt.Fprintf(b, "\nAdded latency of %s at the median: %.0f µs over the yardstick.", d.Title, d.OverYardstick)
+			delays = append(delays, fmt.Sprintf("Added latency of %s at the median: %.0f µs over the yardstick.", d.Title, d.OverYardstick))
 		}
 	}
-	b.WriteString("\n\nThe same load on more replicas, on one core for all of them, beside one replica:\n\n")
-	row(b, "", "ratio", "range", "goal", "µs", "one replica µs")
-	line(b, 6)
-	for i := range replicas {
-		costRow(b, &replicas[i], strings.Replace(replicas[i].Title, replicasMark, "", 1))
+	out.Grids = append(out.Grids, own, grid{Text: strings.Join(delays, "\n")}, replicas)
+	if paths != nil && len(paths.Paths) > 0 {
+		out.Grids = append(out.Grids, pathGrid(paths.Paths))
 	}
-	p.paths(b)
+	return out
 }
 
 // replicasMark is in the titles of rows that compare replicas.
 const replicasMark = " replicas beside one"
 
-func costRow(b *strings.Builder, r *cost.Row, title string) {
+func costRow(r *cost.Row, title string) []string {
 	var list []Pair
 	for i := range r.Own {
 		list = append(list, Pair{Baseline: r.Beside[i], Foregate: r.Own[i]})
@@ -87,29 +95,27 @@ func costRow(b *strings.Builder, r *cost.Row, title string) {
 	if r.Goal > 0 {
 		goal = "≤ " + number(r.Goal)
 	}
-	row(b, title, number(m.ratio), number(m.low)+" … "+number(m.high), goal, number(m.own), number(m.beside))
+	return []string{title, number(m.ratio), number(m.low) + " … " + number(m.high), goal, number(m.own), number(m.beside)}
 }
 
-// paths tells what the CPU time of the main paths goes to.
-func (p *Parts) paths(b *strings.Builder) {
-	if p.Paths == nil || len(p.Paths.Paths) == 0 {
-		return
+// pathGrid tells what the CPU time of the main paths goes to.
+func pathGrid(paths []cost.Path) grid {
+	out := grid{
+		Text: "What the CPU time goes to, by the innermost function that belongs to something (`make flame` draws the graphs):",
+		Head: append([]string{"path"}, kindsOf(paths)...),
 	}
-	b.WriteString("\nWhat the CPU time goes to, by the innermost function that belongs to something (`make flame` draws the graphs):\n\n")
-	head := append([]string{"path"}, kindsOf(p.Paths.Paths)...)
-	row(b, head...)
-	line(b, len(head))
-	for _, path := range p.Paths.Paths {
+	for _, path := range paths {
 		cells := []string{path.Title}
-		for _, kind := range head[1:] {
+		for _, kind := range out.Head[1:] {
 			for _, s := range path.Shares {
 				if s.Kind == kind {
 					cells = append(cells, fmt.Sprintf("%.0f %%", 100*s.Of))
 				}
 			}
 		}
-		row(b, cells...)
+		out.Rows = append(out.Rows, cells)
 	}
+	return out
 }
 
 // kindsOf are the kinds of work of all paths, the largest of the first path first.
@@ -120,35 +126,35 @@ func kindsOf(paths []cost.Path) (out []string) {
 	return out
 }
 
-func (p *Parts) scale(b *strings.Builder) {
-	b.WriteString("\n## Scale\n\n`make scale` measures small fleets of real replicas with a real Redis, computes what large ones ask, and compares the arithmetic with the largest fleet that two cores carry. " +
-		"[Costs of one of each, and how to read this](measurements.md#scale).\n\n")
-	if p.Scale == nil {
-		b.WriteString("Not measured.\n")
-		return
+func scaleSection(r *scale.Report) section {
+	out := section{
+		Title: "Scale",
+		About: "`make scale` measures small fleets of real replicas with a real Redis, computes what large ones ask, and compares the arithmetic with the largest fleet that two cores carry. " +
+			"[Costs of one of each, and how to read this](measurements.md#scale).",
 	}
-	r := p.Scale
-	fmt.Fprintf(b, "Compared with %s: commands %s of what was predicted, bytes %s, CPU time of Redis %s.\n\n", r.Check.Fleet,
-		times.Text(r.Check.Measured.Commands/r.Check.Predicted.Commands), times.Text((r.Check.Measured.In+r.Check.Measured.Out)/(r.Check.Predicted.In+r.Check.Predicted.Out)), times.Text(r.Check.Share()))
-	row(b, "fleet, with limits and cache", "Redis commands/s", "MB/s", "scrapes/s", "carried by", "at worst")
-	line(b, 6)
+	if r == nil {
+		return out
+	}
+	forecasts := grid{
+		Text: fmt.Sprintf("Compared with %s: commands %s of what was predicted, bytes %s, CPU time of Redis %s.", r.Check.Fleet,
+			times.Text(r.Check.Measured.Commands/r.Check.Predicted.Commands), times.Text((r.Check.Measured.In+r.Check.Measured.Out)/(r.Check.Predicted.In+r.Check.Predicted.Out)), times.Text(r.Check.Share())),
+		Head: []string{"fleet, with limits and cache", "Redis commands/s", "MB/s", "scrapes/s", "carried by", "at worst"},
+	}
 	for _, c := range r.Forecasts {
 		if c.Fleet.Limited && c.Fleet.Cached {
-			row(b, c.Fleet.String(), number(c.Total.Commands), number((c.Total.In+c.Total.Out)/1e6), number(c.Scrapes), c.ByCheck, c.ByFits)
+			forecasts.Rows = append(forecasts.Rows, []string{c.Fleet.String(), number(c.Total.Commands), number((c.Total.In + c.Total.Out) / 1e6), number(c.Scrapes), c.ByCheck, c.ByFits})
 		}
 	}
-	b.WriteString("\n")
-	row(b, "carried by", "up to, in these proportions")
-	line(b, 2)
+	ends := grid{Head: []string{"carried by", "up to, in these proportions"}}
 	for _, e := range r.Ends {
-		row(b, e.Topology, e.Fleet.String())
+		ends.Rows = append(ends.Rows, []string{e.Topology, e.Fleet.String()})
 	}
-	b.WriteString("\n")
-	row(b, "change, until all replicas know", "median", "worst")
-	line(b, 3)
+	changes := grid{Head: []string{"change, until all replicas know", "median", "worst"}}
 	for _, c := range r.Failures {
-		row(b, c.Change, seconds.Text(c.Median), seconds.Text(c.Worst))
+		changes.Rows = append(changes.Rows, []string{c.Change, seconds.Text(c.Median), seconds.Text(c.Worst)})
 	}
+	out.Grids = append(out.Grids, forecasts, ends, changes)
+	return out
 }
 
 // median figures of rounds.

@@ -17,7 +17,7 @@ type Step struct {
 
 const (
 	firstClients = 8
-	mostClients  = 256
+	maxClients  = 256
 	stepWarmUp   = time.Second
 	stepWindow   = 4 * time.Second
 	gain         = 1.05 // by which twice as many clients must get more answers, to go on
@@ -34,7 +34,7 @@ func capacity(steps []Step) (best float64) {
 
 // calibrate doubles the clients until that gives no more answers.
 func (s *soak) calibrate(ctx context.Context) (steps []Step, err error) {
-	for n := firstClients; n <= mostClients; n *= 2 {
+	for n := firstClients; n <= maxClients; n *= 2 {
 		best := capacity(steps)
 		rate, err := s.step(ctx, n)
 		if err != nil {

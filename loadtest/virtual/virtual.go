@@ -62,12 +62,12 @@ type lab struct {
 	generations *sharing.Generations
 	last        time.Duration // when the last answer ended
 
-	open      int  // conversations and users that are not over
-	sent      int  // requests, for the load balancer
-	ended     bool // no more conversations begin
-	samples   []loadtest.Sample
-	audits    int   // drafts judged to their end
-	answered  ended // what the answers of the measured time were like
+	open     int  // conversations and users that are not over
+	sent     int  // requests, for the load balancer
+	ended    bool // no more conversations begin
+	samples  []loadtest.Sample
+	audits   int   // drafts judged to their end
+	answered ended // what the answers of the measured time were like
 
 	eras     []era                // of the draft
 	era      int                  // that is
