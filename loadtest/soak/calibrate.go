@@ -17,7 +17,7 @@ type Step struct {
 
 const (
 	firstClients = 8
-	maxClients  = 256
+	maxClients   = 256
 	stepWarmUp   = time.Second
 	stepWindow   = 4 * time.Second
 	gain         = 1.05 // by which twice as many clients must get more answers, to go on

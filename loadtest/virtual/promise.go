@@ -32,15 +32,15 @@ func promises(s *loadtest.Scenario) bool {
 }
 
 // prepareOracle takes the census of a case that needs one, and finds its oracle's thresholds.
-func (l *lab) prepareOracle() error {
+func (l *lab) prepareOracle() {
 	if l.pools["draft"] == nil {
-		return nil
+		return
 	}
 	if l.work.Closed() || !promises(l.scenario) || l.scenario.Audits == 0 {
-		return nil
+		return
 	}
 	if l.sample = l.sampleDrafts(); l.spec.Oracle == 0 {
-		return nil
+		return
 	}
 	l.oracles = map[string][]float64{}
 	for _, bucket := range l.sample.buckets() {
@@ -49,7 +49,6 @@ func (l *lab) prepareOracle() error {
 			l.oracles[bucket] = append(l.oracles[bucket], best)
 		}
 	}
-	return nil
 }
 
 // promise sums up what became of the share of wrong drafts that was allowed, and tells it of each

@@ -124,9 +124,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	}
 	l.fleet.Plan(s.Faults)
 	l.planDrifts()
-	if err := l.prepareOracle(); err != nil {
-		return nil, err
-	}
+	l.prepareOracle()
 	l.planOutages()
 	return l, l.planChanges()
 }

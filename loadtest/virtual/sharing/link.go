@@ -57,7 +57,7 @@ func (l *Link) age(interval time.Duration) time.Duration {
 	now := l.Loop.Elapsed()
 	last := now - now%interval
 	if l.was && (l.away || last < l.back) && last >= l.lost {
-		last = (l.lost - 1) / interval * interval // the reading at the time of the loss failed
+		last = (l.lost - 1).Truncate(interval) // the reading at the time of the loss failed
 	}
 	return now - last
 }
