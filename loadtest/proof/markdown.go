@@ -11,7 +11,8 @@ func (d *Document) Markdown() string {
 	b.WriteString(introduction)
 	d.claimTable(&b)
 	for _, t := range tables() {
-		t.write(&b, d.Results.Tables[t.Scenario])
+		s := t.section(d.Results.Tables[t.Scenario])
+		s.write(&b)
 	}
 	for _, s := range d.Parts.sections() {
 		s.write(&b)

@@ -58,8 +58,8 @@ func (d *Document) HTML() ([]byte, error) {
 	p.Charts = d.charts()
 	for _, t := range tables() {
 		if cells := d.Results.Tables[t.Scenario]; len(cells) > 0 {
-			head, body := t.text(cells)
-			p.Sections = append(p.Sections, section{t.Title, plainText(t.About), []grid{{Head: head, Rows: body}}})
+			s := t.section(cells)
+			p.Sections = append(p.Sections, s.plain())
 		}
 	}
 	for _, s := range d.Parts.sections() {

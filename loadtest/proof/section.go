@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// section is a part of the page that another command measured, in Markdown and as HTML.
+// section is a part of the page, in Markdown and as HTML.
 type section struct {
 	Title, About string // About in Markdown
 	Grids        []grid

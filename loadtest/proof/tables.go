@@ -15,7 +15,12 @@ type table struct {
 	Scenario, Title, About string
 	Cases                  []string
 	Columns                []tableColumn
+	// Comparisons are said under the table; they compare means of two cases.
+	Comparisons []comparison
 }
+
+// comparison is a sentence with the ratio of a column's mean in one case to that in another.
+type comparison struct{ Text, Column, Case, Beside string } // Text has %s for the ratio
 
 // tableColumn is a figure of every case.
 type tableColumn struct {
@@ -30,6 +35,8 @@ func tables() []table { return []table{dayTable(), qualityTable()} }
 const (
 	costColumn  = "cost beside the target alone"
 	wrongColumn = "wrong of all answers"
+	priceColumn = "by token prices"
+	ttftColumn  = "TTFT p99"
 )
 
 func dayTable() table {
@@ -44,14 +51,19 @@ func dayTable() table {
 			{"lost", share, lostShare},
 			{"high priority lost", plain, func(r loadtest.Row) float64 { return float64(r.HighLost) }},
 			{"TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }},
-			{"TTFT p99", milliseconds, func(r loadtest.Row) float64 { return r.TTFT99 }},
+			{ttftColumn, milliseconds, func(r loadtest.Row) float64 { return r.TTFT99 }},
 			{"E2E p99", milliseconds, func(r loadtest.Row) float64 { return r.E2E99 }},
 			{"rent per million tokens", dollars, func(r loadtest.Row) float64 { return r.RentPerMTok }},
-			{"by token prices", dollars, func(r loadtest.Row) float64 { return r.PricedPerMTok }},
+			{priceColumn, dollars, func(r loadtest.Row) float64 { return r.PricedPerMTok }},
 			{"target GPUs busy", share, func(r loadtest.Row) float64 { return r.TargetUtilisation }},
 			{"cached", share, func(r loadtest.Row) float64 { return r.CacheHitRate }},
 			{"drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }},
 			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
+		},
+		Comparisons: []comparison{
+			{"By token prices, foregate costs %s of the naive setup of equal rent,", priceColumn, "foregate", "naive, equal cost"},
+			{"and %s of the same targets with cache and routing but without drafts.", priceColumn, "foregate", "without drafts"},
+			{"Drafts do not save time: where their rent pays for another target, the P99 to first token is %s of foregate's.", ttftColumn, "no drafts, equal cost", "foregate"},
 		},
 	}
 }
@@ -100,31 +112,34 @@ func (t *table) cells(all map[runKey]rows, seeds []uint64) map[string]tableCells
 	return out
 }
 
-// write puts the table onto the page.
-func (t *table) write(b *strings.Builder, cells map[string]tableCells) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", t.Title, t.About)
-	head, body := t.text(cells)
-	row(b, head...)
-	line(b, len(head))
-	for _, cells := range body {
-		row(b, cells...)
+// section is the table as it is written.
+func (t *table) section(cells map[string]tableCells) section {
+	g := grid{Head: []string{"case"}}
+	for _, c := range t.Columns {
+		g.Head = append(g.Head, c.Name)
 	}
+	for _, name := range t.Cases {
+		out := []string{name}
+		for _, c := range t.Columns {
+			out = append(out, c.Unit.Spread(spread(cells[name][c.Name])))
+		}
+		g.Rows = append(g.Rows, out)
+	}
+	s := section{Title: t.Title, About: t.About, Grids: []grid{g}}
+	if len(cells) > 0 && len(t.Comparisons) > 0 {
+		s.Grids = append(s.Grids, grid{Text: t.compared(cells)})
+	}
+	return s
 }
 
-// text are the table's head and lines, as they are written.
-func (t *table) text(cells map[string]tableCells) (head []string, body [][]string) {
-	head = []string{"case"}
-	for _, c := range t.Columns {
-		head = append(head, c.Name)
+// compared are the table's comparisons in words.
+func (t *table) compared(cells map[string]tableCells) string {
+	out := make([]string, len(t.Comparisons))
+	for i, c := range t.Comparisons {
+		ratio := spread(cells[c.Case][c.Column]).Mean / max(spread(cells[c.Beside][c.Column]).Mean, 1e-12)
+		out[i] = fmt.Sprintf(c.Text, times.Text(ratio))
 	}
-	for _, cs := range t.Cases {
-		out := []string{cs}
-		for _, c := range t.Columns {
-			out = append(out, c.Unit.Spread(spread(cells[cs][c.Name])))
-		}
-		body = append(body, out)
-	}
-	return head, body
+	return strings.Join(out, " ")
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
