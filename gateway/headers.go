@@ -22,6 +22,7 @@ var RequestHeaders = []HeaderDoc{
 // ResponseHeaders are the headers that the gateway sets.
 var ResponseHeaders = []HeaderDoc{
 	{"X-Request-ID", "as above", "On every response: the client's id, or the gateway's own request id, which is `request_id` in the log and `id` in the receipt. Engines get the gateway's id plus a suffix for every attempt (`attempts[].call` in the receipt), so equal ids of different clients never meet in an engine."},
+	{"Request-Id", "as above", "With `/v1/messages`: the same id, where Anthropic's clients look for it."},
 	{"X-Content-Type-Options", "`nosniff`", "On every response. A forwarded answer is JSON or an event stream; any other content type of a backend becomes 502."},
 	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "`HIT`: the answer comes from the cache. `COALESCED`: it was generated for an identical concurrent request. `MISS`: it was generated for this request. `BYPASS`: the cache was not used."},
 	{"Age", "whole seconds", "With a cached answer: seconds since it was generated."},
