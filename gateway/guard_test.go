@@ -119,6 +119,12 @@ func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		o, _, _ := openGuarded(t, local)
 		cookie, _ := o.signIn(t)
+		forged := []byte(cookie)
+		if at := len(forged) - 5; forged[at] == 'A' {
+			forged[at] = 'B'
+		} else {
+			forged[at] = 'A'
+		}
 		for path, open := range map[string]bool{"/livez": true, "/readyz": true, "/admin/session": true, "/console/": true, "/console/main.js": true, "/console/live": local, "/admin/backends": local, "/admin/receipts/none": local, "/admin/settings/log": local, "/debug/pprof/cmdline": local} {
 			for _, as := range []struct {
 				headers []string
@@ -128,7 +134,7 @@ func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
 				{[]string{"Authorization", "Bearer " + adminToken}, true},
 				{[]string{"Authorization", "Bearer " + adminToken + "x"}, false},
 				{[]string{"Cookie", cookie}, true},
-				{[]string{"Cookie", cookie[:len(cookie)-2] + "AA"}, open},
+				{[]string{"Cookie", string(forged)}, open},
 				{[]string{"Cookie", sessionCookie + "=.."}, open},
 			} {
 				resp := o.get(t, path, as.headers...)

@@ -235,7 +235,7 @@ func TestACollectorThatIsAwayCostsRecordsAlone(t *testing.T) {
 func TestEveryAPIExportsTheSameRecord(t *testing.T) {
 	c := newLogCollector(t)
 	r := exporting(t, "export: {otlp_logs: "+c.url+", share: 1, content: full}")
-	var first string
+	sent := map[string]string{} // what was sent, by request id
 	for _, stream := range []bool{false, true} {
 		for path, body := range map[string]string{
 			chat:            asked,
@@ -247,19 +247,23 @@ func TestEveryAPIExportsTheSameRecord(t *testing.T) {
 				if code != http.StatusOK {
 					t.Fatalf("%s: status %d: %s", path, code, answer)
 				}
-				rec := c.of(t, h.Get("X-Request-Id"))
-				var told []string
-				for _, key := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.usage.output_tokens"} {
-					told = append(told, about(rec.Attributes, key))
-				}
-				all := strings.Join(told, "\n")
-				if first == "" {
-					first = all
-				}
-				if all != first || !strings.Contains(all, "Why is the sky blue?") || told[4] == "" {
-					t.Errorf("%s, stream %t, %v:\n%s\nthe first:\n%s", path, stream, headers, all, first)
-				}
+				sent[h.Get("X-Request-Id")] = fmt.Sprintf("%s, stream %t, %v", path, stream, headers)
 			}
+		}
+	}
+	first := ""
+	for id, what := range sent {
+		rec := c.of(t, id)
+		var told []string
+		for _, key := range []string{"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.usage.output_tokens"} {
+			told = append(told, about(rec.Attributes, key))
+		}
+		all := strings.Join(told, "\n")
+		if first == "" {
+			first = all
+		}
+		if all != first || !strings.Contains(all, "Why is the sky blue?") || told[4] == "" {
+			t.Errorf("%s:\n%s\nthe first:\n%s", what, all, first)
 		}
 	}
 }

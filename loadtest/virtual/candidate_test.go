@@ -62,9 +62,13 @@ func TestACanaryOfFivePercentTellsAWorseTargetFromAnEqualOne(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
 	}
+	seeds := uint64(seeds)
+	if testing.Short() {
+		seeds = 2
+	}
 	looks := []float64{10, 50, 100}
 	for divergence, end := range map[float64]compare.Verdict{0: compare.NoneSeen, 0.5: compare.Worse} {
-		for seed := range uint64(seeds) {
+		for seed := range seeds {
 			s := scenario(t, replace(candidates, "DURATION", "10m", "HOW", "canary: 0.05", "MODE", "risk", "DIVERGENCE", fmt.Sprint(divergence)))
 			var seen []compare.Row
 			_, b := compared(t, s, seed+1, func(b *compare.Both) {
