@@ -39,7 +39,7 @@ func fleetClaims() []Claim {
 		},
 		{
 			ID: "gpus-five", Text: "the same, long prompts in bursts, without the cache", Published: "A: 5 → 3", Unit: plain, Goal: valueAtMost(3), Source: five5,
-			Note: "With three a twelfth of the requests is shed; round robin with five loses less.",
+			Note: "With three, more requests are shed than round robin with five loses.",
 		},
 		{
 			ID: "dollars", Text: "dollars a month of article A's two fleets, by its prices and the capacity measured here", Published: "A: 12,775 → 4,599 $ (× 0.36)", Unit: dollars, Goal: ratioAtMost(0.36), Source: fiveUSD,
