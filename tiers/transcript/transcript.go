@@ -230,9 +230,10 @@ func (t *Transcript) Undo() {
 }
 
 // EndAtWord prepares a continuation by text. Unsent text is cut to a whole word, so that the target chooses its own next
-// token, unless a match is pending. The ids are dropped. It returns the number of tokens, as Tokens does.
+// token, unless a match is pending. All text that is left belongs to the answer, also behind the last ReleaseTo. The ids
+// are dropped. It returns the number of tokens, as Tokens does.
 func (t *Transcript) EndAtWord() (tokens int, exact bool) {
-	t.wholeWords = true
+	t.wholeWords, t.bound = true, unbounded
 	if !t.Pending() {
 		t.cut(max(t.releasable(true), t.sent))
 	}

@@ -200,6 +200,15 @@ func TestAContinuationByTextBeginsBehindAWholeWordAndKeepsWhatWasSent(t *testing
 		t.Errorf("%d tokens, exactly %v, want 3", n, exact)
 	}
 	want(t, "sent", tr.Text(), "one two thr")
+
+	tr = New(Options{})
+	said(t, tr, "one", " two", " three", " four", " five")
+	want(t, "released", tr.ReleaseTo(tr.CutAt(2)), "one two")
+	tr.Rewind(tr.CutAt(4))
+	if n, exact := tr.EndAtWord(); n != 3 || !exact {
+		t.Errorf("%d tokens, exactly %v, want 3", n, exact)
+	}
+	want(t, "accepted but not released", tr.Text(), "one two three")
 }
 
 func TestACutIsAtACleanPlaceAtASentencesEndIfOneIsNear(t *testing.T) {
