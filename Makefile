@@ -25,7 +25,7 @@ sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 	@exec bin/vllmsim --listen 127.0.0.1:8000
 
 test: SHORT = -short
-test: redis race baselines ## Everything a contributor needs to pass, about six minutes on two cores with cold caches, four with warm ones: tests under the race detector against a real Redis, the lab's baselines.
+test: redis race baselines ## Everything a contributor needs to pass, about eight minutes on two cores with cold caches, four with warm ones: tests under the race detector against a real Redis, the lab's baselines.
 
 test-long: redis race baselines proofs ## All tests: also those that take seconds each (fleets of processes, faults, long samples). Run it before a release.
 
