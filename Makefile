@@ -177,7 +177,7 @@ deploycheck: redis lb ## What is in deploy/ and the root is as it says: the comp
 # They are a module of their own (.ci/clients), and run what build has made.
 .PHONY: clients browser
 clients: build redis ## OpenAI's own Go library works with the gateway and with the simulator.
-	.ci/with-redis $(GO) -C .ci/clients test -count=1 -timeout 5m ./openai
+	$(COMPILE) .ci/with-redis $(GO) -C .ci/clients test -ldflags=-s -exec 'env -u GOGC' -count=1 -timeout 5m ./openai
 
 browser: build redis ## The console in Chromium, as its operators use it: charts, settings, drains, keyboard, accessibility, phones; screenshots in bin/shots.
 	@.ci/need-browser
