@@ -40,7 +40,7 @@ type Route struct {
 type Mirror struct {
 	Pool   *pool.Pool
 	Serves string                // model and revision, as in [Served]
-	Share  float64               // of the requests that the route's own target gets, above 0 … 1
+	Share  float64               // of the requests that the route's own target answers, above 0 … 1; see [trial.Mirror]
 	Prices func() economy.Prices // its pool as the target, and the route's draft; nil: unknown
 }
 
@@ -160,8 +160,10 @@ type comparison struct {
 // comparisonsOf sets how the targets of a route and of its variants are compared. The variants are of the route alone.
 func comparisonsOf(rt *Route) {
 	own := &comparison{incumbent: rt, side: compare.Incumbent}
-	if rt.Mirror != nil {
-		own.mirror = compare.Pair{Route: rt.Model, Incumbent: targetName(rt), Candidate: poolName(rt.Mirror.Pool.Name(), rt.Mirror.Serves)}
+	if m := rt.Mirror; m != nil {
+		own.mirror = compare.Pair{
+			Route: rt.Model, Kind: compare.Mirror, Incumbent: targetName(rt), Candidate: poolName(m.Pool.Name(), m.Serves), Shares: [2]float64{1, m.Share},
+		}
 	}
 	all := rt.Weight
 	for _, v := range rt.Variants {
@@ -172,7 +174,9 @@ func comparisonsOf(rt *Route) {
 		share := v.Weight / all
 		asked := min(share, opinionShare)
 		most = max(most, asked)
-		pair := compare.Pair{Route: rt.Model, Incumbent: targetName(rt), Candidate: targetName(v.Route)}
+		pair := compare.Pair{
+			Route: rt.Model, Kind: compare.Canary, Incumbent: targetName(rt), Candidate: targetName(v.Route), Shares: [2]float64{rt.Weight / all, share},
+		}
 		own.pairs = append(own.pairs, pair)
 		v.Route.incumbent = rt
 		v.Route.compared = &comparison{incumbent: rt, side: compare.Candidate, pairs: []compare.Pair{pair}, opinions: asked / share}

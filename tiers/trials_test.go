@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func (r *trialRig) answer(t *testing.T, n int, members string) {
 			t.Fatal(err)
 		}
 		rt := routeOf(r.cascade).For(Conversation("t", body))
-		if _, err := r.cascade.Answer(t.Context(), Request{Body: body, Route: rt, ID: fmt.Sprint("id", i)}, &collector{}); err != nil {
+		if _, err := r.cascade.Answer(t.Context(), Request{Body: body, Route: rt, Tenant: "t", ID: fmt.Sprint("id", i)}, &collector{}); err != nil {
 			t.Fatal(err)
 		}
 		if i%4 == 3 || i == n-1 {
@@ -94,11 +95,13 @@ func (r *trialRig) answer(t *testing.T, n int, members string) {
 func (r *trialRig) totals(t *testing.T) *compare.Both {
 	t.Helper()
 	all := r.sums.Take()
-	b := all[compare.Pair{Route: "m", Incumbent: "bigs (big@1)", Candidate: "news (new@2)"}]
-	if len(all) != 1 || b == nil {
-		t.Fatalf("%v was recorded", all)
+	for p, b := range all {
+		if len(all) == 1 && p.Route == "m" && p.Incumbent == "bigs (big@1)" && p.Candidate == "news (new@2)" {
+			return b
+		}
 	}
-	return b
+	t.Fatalf("%v was recorded", all)
+	return nil
 }
 
 // counted returns how often a mirror had a result.
@@ -127,7 +130,7 @@ func TestTheIncumbentsOpinionTellsAWorseCandidateFromAnEqualOne(t *testing.T) {
 					t.Errorf("divergence %g: %+v", divergence, row)
 				}
 			}
-			if int(a.Answers+b.Answers) != n || a.Opinions.N > a.Answers || b.Opinions.N > b.Answers || a.Opinions.N == 0 || a.Failures+b.Failures+a.Drafts.N+b.Drafts.N != 0 {
+			if int(a.Answers+b.Answers) != n || a.Opinions.N > a.Answers || b.Opinions.N > b.Answers || a.Opinions.N == 0 || a.Unanswered != b.Unanswered || a.Drafts.N+b.Drafts.N != 0 {
 				t.Errorf("divergence %g: incumbent %+v, candidate %+v", divergence, *a, *b)
 			}
 			if (a.FirstToken.N > 0) != (members != greedy) || a.USD.Sum <= 0 {
@@ -230,7 +233,7 @@ func TestAMirrorThatIsDeadFailsForItselfOnly(t *testing.T) {
 	r.answer(t, 4, greedy)
 	both := r.totals(t)
 	a, b := &both.Incumbent, &both.Candidate
-	if a.Answers+b.Answers+a.Failures+b.Failures != 0 || both.Mirror != (compare.MirrorCost{Skipped: 4, Failed: 4}) || r.counted("failed") != 4 {
+	if a.Answers+b.Answers != 0 || a.Unanswered != b.Unanswered || both.Mirror != (compare.MirrorCost{Skipped: 4, Failed: 4}) || r.counted("failed") != 4 {
 		t.Errorf("%+v", *both)
 	}
 }
@@ -244,6 +247,56 @@ func TestOfAConversationOnlyTheFirstRequestCounts(t *testing.T) {
 	both := r.totals(t)
 	if n := both.Incumbent.Answers + both.Candidate.Answers; n != 8 {
 		t.Errorf("%g answers of 8 conversations", n)
+	}
+}
+
+func TestAMirrorIsAskedOncePerConversationAndAFullOneIsBusy(t *testing.T) {
+	t.Parallel()
+	r := newTrialRig(t, plan.ModeOff, 0, asMirror)
+	r.run(t)
+	r.answer(t, 4, greedy)
+	r.answer(t, 4, greedy+`,"stream":true`) // the same conversations
+	if m := r.totals(t).Mirror; m.Made != 4 || m.Skipped != 0 {
+		t.Errorf("%+v of 4 conversations", m)
+	}
+	if err := r.other.SetFault(vllmsim.Fault{Status: http.StatusServiceUnavailable}); err != nil {
+		t.Fatal(err)
+	}
+	r.answer(t, 5, greedy)
+	if m := r.totals(t).Mirror; m.Skipped != 1 || m.Failed != 0 || r.counted("busy") != 1 {
+		t.Errorf("the mirror is full: %+v", m)
+	}
+}
+
+func TestAConversationWhoseCandidateIsAwayIsNoAnswerOfTheIncumbent(t *testing.T) {
+	t.Parallel()
+	r := newTrialRig(t, plan.ModeOff, 0, asCanary(1))
+	r.run(t)
+	rt := routeOf(r.cascade)
+	for i := range 20 {
+		body, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("question ", i), `,"max_tokens":40`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.cascade.Answer(t.Context(), Request{Body: body, Route: rt, Tenant: "t", ID: fmt.Sprint("id", i)}, &collector{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := r.totals(t)
+	a, b := &both.Incumbent, &both.Candidate
+	if n := b.Unanswered[compare.Diverted]; n == 0 || a.Answers+n != 20 || b.Answers != 0 || a.Unanswered[compare.Diverted] != 0 {
+		t.Errorf("incumbent %+v, candidate %+v", *a, *b)
+	}
+}
+
+func TestWithoutAuditsNothingIsComparedInTheBackground(t *testing.T) {
+	t.Parallel()
+	r := newTrialRig(t, plan.ModeOff, 0, asMirror)
+	r.cfg.Risk.MaxConcurrentAudits = 0
+	r.run(t)
+	r.answer(t, 3, greedy)
+	if m := r.totals(t).Mirror; m != (compare.MirrorCost{Skipped: 3}) || r.counted("audits_off") != 3 {
+		t.Errorf("%+v", m)
 	}
 }
 
@@ -275,21 +328,21 @@ func TestABodyIsKeptUntilItsTrialIsOver(t *testing.T) {
 	r := newTrialRig(t, plan.ModeOff, 0, asMirror)
 	var kept, released atomic.Int64
 	keep := keeper(func() func() { kept.Add(1); return func() { released.Add(1) } })
-	body, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40`)), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func() {
+	ask := func(question string) {
+		body, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":40`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := r.cascade.Answer(t.Context(), Request{Body: body, ID: "id", Retainer: keep}, &collector{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ask() // nothing runs in the background yet
+	ask("one") // nothing runs in the background yet
 	if kept.Load() != 1 || released.Load() != 1 || r.counted("busy") != 1 {
 		t.Errorf("kept %d times, released %d times", kept.Load(), released.Load())
 	}
 	r.run(t)
-	ask()
+	ask("two")
 	r.cascade.trials.Wait()
 	if kept.Load() != 2 || released.Load() != 2 || r.counted("made") != 1 {
 		t.Errorf("kept %d times, released %d times", kept.Load(), released.Load())

@@ -43,7 +43,8 @@ func (c *compareCmd) Run(e *env) error {
 		return err
 	}
 	pairs := slices.SortedFunc(maps.Keys(all), func(a, b compare.Pair) int {
-		return cmp.Or(cmp.Compare(a.Route, b.Route), cmp.Compare(a.Incumbent, b.Incumbent), cmp.Compare(a.Candidate, b.Candidate))
+		return cmp.Or(cmp.Compare(a.Route, b.Route), cmp.Compare(a.Incumbent, b.Incumbent), cmp.Compare(a.Candidate, b.Candidate),
+			-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Shares[1], b.Shares[1]), cmp.Compare(a.Shares[0], b.Shares[0])) // the mirror comes first
 	})
 	if len(pairs) == 0 && !c.JSON {
 		_, err = fmt.Fprintln(e.stdout, "nothing was compared yet: a route compares pools where it has targets or mirror")
@@ -70,15 +71,16 @@ func (c *compareCmd) Run(e *env) error {
 }
 
 func pairTitle(p compare.Pair) string {
-	return fmt.Sprintf("%s: incumbent %s, candidate %s", display.Clip(p.Route, 60), display.Clip(p.Incumbent, 120), display.Clip(p.Candidate, 120))
+	return fmt.Sprintf("%s: incumbent %s, candidate %s as %s of %.4g %%", display.Clip(p.Route, 60), display.Clip(p.Incumbent, 120),
+		display.Clip(p.Candidate, 120), p.Kind, 100*p.Shares[1])
 }
 
 // comparisonNotes says what a table can and cannot say.
-const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another. Of a canary each
-replica counts the first request of a conversation. Requests whose client left do not count.
+const comparisonNotes = `Intervals hold at 95 % per row however often they are looked at; rows are not corrected for one another. Each replica counts
+one request of a conversation. Other weights or shares begin a new comparison.
 acceptance: how many of the judged drafts were served; with a mirror, how often each pool stands by the drafts that were
 served. agreement: how often the pool in force stands by the answers of both; it says how alike they are to that pool, not
-which is right. Times leave mirrored answers out; mirrored_total compares with them, which had the lowest priority.
+which is right. mirrored_total: seconds, without a verdict, because clients and queues have a part in the incumbent's.
 `
 
 // valueText formats one side of a row, "-" without values.

@@ -14,7 +14,9 @@ func TestTheCompareCommandSaysThatACandidateIsWorseAndForgets(t *testing.T) {
 	t.Setenv("FOREGATE_REDIS", "")
 	s := redistest.Start(t)
 	store := shared.New(shared.Options{Client: s.Client})
-	pair := compare.Pair{Route: "chat", Incumbent: "old", Candidate: "new"}
+	pair := compare.Pair{Route: "chat", Kind: compare.Canary, Incumbent: "old", Candidate: "new", Shares: [2]float64{0.95, 0.05}}
+	mirror := compare.Pair{Route: "chat", Kind: compare.Mirror, Incumbent: "old", Candidate: "new", Shares: [2]float64{1, 0.02}}
+	store.AddMirror(mirror, 7, 8, 0.5, "")
 	for i := range 300 {
 		store.AddOpinion(pair, compare.Incumbent, i%20 != 0)
 		store.AddOpinion(pair, compare.Candidate, i%2 != 0)
@@ -25,7 +27,8 @@ func TestTheCompareCommandSaysThatACandidateIsWorseAndForgets(t *testing.T) {
 	}
 	url := "redis://" + s.Addr + "/0"
 	for _, c := range []struct{ args, want string }{
-		{"compare", "chat: incumbent old, candidate new"},
+		{"compare", "chat: incumbent old, candidate new as canary of 5 %"},
+		{"compare", "chat: incumbent old, candidate new as mirror of 2 %"},
 		{"compare chat", "agreement       0.95       0.5"},
 		{"compare --json", `"verdict": "worse"`},
 		{"compare code", "nothing was compared yet"},

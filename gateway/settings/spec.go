@@ -134,7 +134,7 @@ var specs = sorted([]Spec{
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.Rates.FullRange })),
 	route("risk.audit_budget", "0.03", "Largest cost of audits, as a share of what the target alone would cost for all requests of the route, computed from token prices; 0 means no limit. During the first `risk.warmup_duration` of a traffic class an audit counts only while the target's KV usage is above 0.5 or requests wait there; otherwise only `risk.max_concurrent_audits` limits it.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.AuditBudget })),
-	route("risk.max_concurrent_audits", "4", "Background drafts and audits that one replica may have in flight; 0 turns audits off.",
+	route("risk.max_concurrent_audits", "4", "Background drafts and audits that one replica may have in flight, and, besides these, questions for comparisons of targets; 0 turns all of them off.",
 		whole(0, 1000, func(v *Values) *int { return &v.Tiers.Risk.MaxConcurrentAudits })),
 	route("risk.score_version", "0", "Version of the calibrated score (`foregate risk fit`) that judges drafts; 0 is the plain score. Every version is certified separately.",
 		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.Risk.ScoreVersion })),

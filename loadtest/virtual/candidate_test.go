@@ -81,8 +81,8 @@ func TestACanaryOfFivePercentTellsAWorseTargetFromAnEqualOne(t *testing.T) {
 					divergence, seed+1, r.Candidate.N, r.Incumbent.Value, r.Incumbent.N, r.Candidate.Value, r.Difference.Low, r.Difference.High, r.Verdict)
 			}
 			share := b.Candidate.Answers / (b.Candidate.Answers + b.Incumbent.Answers)
-			if math.Abs(share-0.05) > 0.01 || b.Candidate.Failures+b.Incumbent.Failures > 0 {
-				t.Errorf("divergence %g, seed %d: the candidate has %g of the answers; %g and %g failures", divergence, seed+1, share, b.Incumbent.Failures, b.Candidate.Failures)
+			if math.Abs(share-0.05) > 0.01 || b.Candidate.Unanswered != b.Incumbent.Unanswered {
+				t.Errorf("divergence %g, seed %d: the candidate has %g of the answers; without an answer: %v and %v", divergence, seed+1, share, b.Incumbent.Unanswered, b.Candidate.Unanswered)
 			}
 			if len(seen) < len(looks) || seen[0].Verdict != compare.TooFew || seen[len(seen)-1].Verdict != end {
 				t.Errorf("divergence %g, seed %d: want %s before, %s after %g opinions", divergence, seed+1, compare.TooFew, end, looks[len(looks)-1])

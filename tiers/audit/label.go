@@ -137,9 +137,8 @@ func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
 // it in words.
 func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
-	o := b.caller.NewRequest(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
-	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole, o.Before = true, 0, true, b.openAll
-	o.FirstByteTimeout = b.whole(b.Config.Timeouts.TargetFirstToken)
+	o := b.caller.NewBackgroundRequest(b.Target, &own)
+	o.Before = b.openAll
 	if _, err := b.caller.Do(ctx, o); err != nil {
 		return false, err
 	}

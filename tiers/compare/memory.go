@@ -94,9 +94,9 @@ func (m *Memory) AddAnswer(p Pair, a Answer) {
 	m.add(p, func(b *Both) bool { return b.Side(a.Side).Add(a) == nil })
 }
 
-// AddFailure implements [Recorder].
-func (m *Memory) AddFailure(p Pair, s Side) {
-	m.add(p, func(b *Both) bool { b.Side(s).AddFailure(); return true })
+// AddUnanswered implements [Recorder]. An unknown reason is dropped.
+func (m *Memory) AddUnanswered(p Pair, s Side, why Unanswered) {
+	m.add(p, func(b *Both) bool { return b.Side(s).AddUnanswered(why) == nil })
 }
 
 // AddDraft implements [Recorder].

@@ -1,7 +1,5 @@
 package compare
 
-import "slices"
-
 // Verdict is what a row's interval says of the candidate.
 type Verdict string
 
@@ -11,6 +9,7 @@ const (
 	Better   Verdict = "better"
 	NoneSeen Verdict = "no_difference_found"
 	TooFew   Verdict = "too_few"
+	Unjudged Verdict = "not_judged" // both sides were not measured in the same way
 )
 
 // minRate is the number of trials of a side below which a rate without a difference is too few.
@@ -40,41 +39,43 @@ type Report struct {
 	Pair     Pair       `json:"pair"`
 	Rows     []Row      `json:"rows"`
 	Thousand [2]float64 `json:"usd_per_1000_tokens"`
-	Mirrored [2]float64 `json:"mirrored_answers"`
 }
 
 // NewReport compares the sums of the incumbent and of the candidate.
 func NewReport(p Pair, incumbent, candidate *Totals) Report {
 	a, b := incumbent, candidate
-	total := meanRow("total", a.Total, b.Total)
-	for _, side := range []struct {
-		v *Value
-		s *Totals
-	}{{&total.Incumbent, a}, {&total.Candidate, b}} {
-		side.v.P50, side.v.P95 = side.s.Latency.Quantile(0.5), side.s.Latency.Quantile(0.95)
-	}
-	rows := []Row{
-		rateRow("acceptance", a.Drafts, b.Drafts, true),
-		rateRow("agreement", a.Opinions, b.Opinions, true),
-		meanRow("first_token", a.FirstToken, b.FirstToken),
-		total,
-		meanRow("per_token", a.PerToken, b.PerToken),
-		meanRow("usd_per_answer", a.USD, b.USD),
-	}
-	if b.Mirrored == 0 {
-		rows = slices.Insert(rows, 2, rateRow("failures", failures(a), failures(b), false))
-	} else { // a mirror is asked only where the incumbent has answered
-		rows = append(rows, meanRow("mirrored_total", a.Total.plus(a.MirroredTotal), b.MirroredTotal))
+	rows := []Row{rateRow("acceptance", a.Drafts, b.Drafts, true), rateRow("agreement", a.Opinions, b.Opinions, true)}
+	if p.Kind == Mirror {
+		rows = append(rows, mirroredTotal(a, b))
+	} else {
+		rows = append(rows, canaryRows(a, b)...)
 	}
 	return Report{
 		Pair:     p,
-		Rows:     rows,
+		Rows:     append(rows, meanRow("usd_per_answer", a.USD, b.USD)),
 		Thousand: [2]float64{thousand(a), thousand(b)},
-		Mirrored: [2]float64{a.Mirrored, b.Mirrored},
 	}
 }
 
-func failures(s *Totals) Rate { return Rate{s.Answers + s.Failures, s.Failures} }
+// canaryRows compares what clients got of both sides.
+func canaryRows(a, b *Totals) []Row {
+	var rows []Row
+	for why, name := range unansweredNames {
+		rows = append(rows, rateRow(name, a.share(Unanswered(why)), b.share(Unanswered(why)), false))
+	}
+	total := meanRow("total", a.Total, b.Total)
+	for v, s := range map[*Value]*Totals{&total.Incumbent: a, &total.Candidate: b} {
+		v.P50, v.P95 = s.Latency.Quantile(0.5), s.Latency.Quantile(0.95)
+	}
+	return append(rows, meanRow("first_token", a.FirstToken, b.FirstToken), total, meanRow("per_token", a.PerToken, b.PerToken))
+}
+
+// mirroredTotal tells the times of a mirror beside those of the incumbent. There is no verdict: clients and queues have a
+// part in most of the incumbent's, and in none of the mirror's.
+func mirroredTotal(a, b *Totals) Row {
+	own := Moments{a.Total.N + a.MirroredTotal.N, a.Total.Sum + a.MirroredTotal.Sum, a.Total.Squares + a.MirroredTotal.Squares}
+	return Row{Name: "mirrored_total", Incumbent: meanValue(own), Candidate: meanValue(b.MirroredTotal), Verdict: Unjudged}
+}
 
 func thousand(s *Totals) float64 {
 	if s.PricedTokens == 0 {

@@ -73,7 +73,12 @@ func TestAWorseCandidateIsSaidToBeWorse(t *testing.T) {
 			t.Fatal("an answer was refused")
 		}
 	}
-	want := map[string]Verdict{"acceptance": TooFew, "agreement": Worse, "failures": NoneSeen, "first_token": TooFew,
+	for range 100 {
+		if b.AddUnanswered(Rejected) != nil {
+			t.Fatal("a reason was refused")
+		}
+	}
+	want := map[string]Verdict{"acceptance": TooFew, "agreement": Worse, "failures": NoneSeen, "rejected": Worse, "left": NoneSeen, "diverted": NoneSeen, "first_token": TooFew,
 		"total": Worse, "per_token": Better, "usd_per_answer": TooFew} // no prices are known
 	for _, row := range NewReport(Pair{}, &a, &b).Rows {
 		if row.Verdict != want[row.Name] {
@@ -96,6 +101,10 @@ func TestWithoutValuesEveryRowHasTooFew(t *testing.T) {
 }
 
 func TestNumbersThatAreNoneAreRefusedWhole(t *testing.T) {
+	var none Totals
+	if none.AddUnanswered(numUnanswered) == nil || none != (Totals{}) {
+		t.Error("an unknown reason was counted")
+	}
 	for _, a := range []Answer{{USD: math.NaN()}, {USD: -1}, {USD: math.Inf(1)}, {Total: -1}, {FirstToken: -1}, {Tokens: -1}} {
 		var s Totals
 		if err := s.Add(a); err == nil || s != (Totals{}) {
@@ -111,6 +120,19 @@ func TestMirroredAnswersAreNotTimesOfClients(t *testing.T) {
 	}
 	if s.Total.N != 0 || s.MirroredTotal.N != 1 || s.Latency != (Histogram{}) || s.USD.N != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheTimeOfAMirrorGetsNoVerdict(t *testing.T) {
+	var a, b Totals
+	for range 400 {
+		if a.Add(Answer{Total: 2 * time.Second}) != nil || b.Add(Answer{Mirrored: true, Total: time.Second}) != nil {
+			t.Fatal("an answer was refused")
+		}
+	}
+	rows := NewReport(Pair{Kind: Mirror}, &a, &b).Rows
+	if r := rows[2]; len(rows) != 4 || r.Name != "mirrored_total" || r.Verdict != Unjudged || r.Incumbent.Value != 2 || r.Candidate.Value != 1 || r.Difference != nil {
+		t.Errorf("%+v", rows)
 	}
 }
 

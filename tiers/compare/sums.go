@@ -28,10 +28,6 @@ func (m Moments) Mean() float64 {
 	return m.Sum / m.N
 }
 
-func (m Moments) plus(o Moments) Moments {
-	return Moments{m.N + o.N, m.Sum + o.Sum, m.Squares + o.Squares}
-}
-
 // variance is that of the sample, never negative.
 func (m Moments) variance() float64 {
 	if m.N < 2 {
@@ -85,7 +81,8 @@ func (h *Histogram) Quantile(q float64) float64 {
 
 // Totals is what is known of one side. Counts are whole numbers in a float64, which is exact below 2^53.
 type Totals struct {
-	Answers, Mirrored, Failures float64
+	Answers, Mirrored           float64
+	Unanswered                  [numUnanswered]float64 // by reason
 	Drafts, Opinions            Rate
 	FirstToken, Total, PerToken Moments // seconds, of answers that a client waited for
 	USD                         Moments // per answer whose cost is known
@@ -124,8 +121,23 @@ func (s *Totals) Add(a Answer) error {
 	return nil
 }
 
-// AddFailure adds a request without an answer.
-func (s *Totals) AddFailure() { s.Failures++ }
+// AddUnanswered adds a request without a whole answer. An unknown reason is an error.
+func (s *Totals) AddUnanswered(why Unanswered) error {
+	if why >= numUnanswered {
+		return fmt.Errorf("reason %d of a request without an answer is unknown", why)
+	}
+	s.Unanswered[why]++
+	return nil
+}
+
+// share returns the requests without an answer for one reason, of all.
+func (s *Totals) share(why Unanswered) Rate {
+	all := s.Answers
+	for _, n := range s.Unanswered {
+		all += n
+	}
+	return Rate{all, s.Unanswered[why]}
+}
 
 // AddDraft adds the side's opinion of a draft.
 func (s *Totals) AddDraft(good bool) { s.Drafts.add(good) }
@@ -140,11 +152,16 @@ func (s *Totals) Merge(o *Totals) {
 	s.Each(func(name string, v *float64) { *v += theirs[name] })
 }
 
+// unansweredNames are the rows and the stored fields of the reasons.
+var unansweredNames = [numUnanswered]string{Failed: "failures", Rejected: "rejected", Left: "left", Diverted: "diverted"}
+
 // Each calls f with each number and its name, which is stable: stores write it.
 func (s *Totals) Each(f func(name string, v *float64)) {
 	f("answers", &s.Answers)
 	f("mirrored", &s.Mirrored)
-	f("failures", &s.Failures)
+	for why, name := range unansweredNames {
+		f(name, &s.Unanswered[why])
+	}
 	f("tokens", &s.Tokens)
 	f("priced", &s.PricedTokens)
 	for name, r := range map[string]*Rate{"drafts": &s.Drafts, "opinions": &s.Opinions} {

@@ -114,6 +114,15 @@ func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	}
 }
 
+// NewBackgroundRequest returns a call that has a target write its own answer into into, for no client: at the lowest priority,
+// and without a wait for capacity.
+func (c Caller) NewBackgroundRequest(p Pool, into *openai.DraftAnswer) dispatch.Request {
+	o := c.NewRequest(p, &engine.Answer{Terms: c.Terms(p), Request: c.Body, Into: into})
+	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole = true, 0, true
+	o.FirstByteTimeout = c.Config.Timeouts.WholeAnswer(c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken), c.Body)
+	return o
+}
+
 // NewFrontEndRequest returns a call that an engine's front end answers without its GPU.
 func (c Caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
 	o := c.NewRequest(p, call)

@@ -19,8 +19,9 @@ const (
 
 	made             = "made"
 	skippedPressure  = "pressure"   // a pool is short of memory
+	skippedOff       = "audits_off" // risk.max_concurrent_audits is 0
 	skippedBusy      = "busy"       // too many trials run, or the pool has no capacity
-	skippedShape     = "not_plain"  // the answer is more than text, or both tiers wrote it
+	skippedShape     = "not_plain"  // the answer is more than text
 	skippedNoOpinion = "no_opinion" // the target in force did not or cannot say
 	skippedFailed    = compare.MirrorFailed
 	skippedStopped   = "stopped" // the gateway ends
@@ -44,6 +45,9 @@ func (t *Trial) startOpinion(d *Done) {
 
 // unfit returns why no background work may go to a pool now, "" if it may.
 func (t *Trial) unfit(p inflight.Pool) string {
+	if t.request.Config.Risk.MaxConcurrentAudits < 1 {
+		return skippedOff
+	}
 	if t.trials.UnderPressure(t.request.Route, p.Name(), 0) {
 		return skippedPressure
 	}
@@ -102,20 +106,27 @@ type opinion struct {
 	computed       int // tokens
 }
 
-// ask asks a pool about an answer, once. It does not wait for capacity.
+// ask asks a pool about an answer, once, when fewer than risk.max_concurrent_audits trials do so. It does not wait for
+// capacity of the pool.
 func (t *Trial) ask(ctx context.Context, p inflight.Pool, d verify.Draft) opinion {
 	caller := t.caller(p)
 	scorer, _ := plan.AuditorFor(caller.Config, plan.Facts{Request: caller.Body, HasDraft: true, Target: p.Capabilities})
 	if scorer == plan.ScorerNone {
 		return opinion{}
 	}
+	if !t.trials.tasks.Enter(ctx, caller.Config.Risk.MaxConcurrentAudits) {
+		return opinion{}
+	}
+	defer t.trials.tasks.Leave()
 	r, err := audit.NewLabeler(caller, scorer).Verify(ctx, d)
 	return opinion{answered: err == nil, good: err == nil && audit.IsGood(&r, &caller.Config.Risk, 0), computed: r.Computed}
 }
 
-// caller returns a caller of the request at the lowest priority, whose target is a pool.
+// caller returns a caller of the request at the lowest priority, whose target is a pool. It leaves half of the scores that a
+// backend may compute at once to drafts that clients wait for.
 func (t *Trial) caller(p inflight.Pool) inflight.Caller {
 	r := *t.request
 	r.Class, r.Target, r.Plan.Calls = 0, p, false
+	r.Config.Scoring.MaxConcurrent = (r.Config.Scoring.MaxConcurrent + 1) / 2
 	return inflight.Caller{Request: &r, Identity: r.Untraced(), Events: dispatch.IgnoreEvents{}}
 }

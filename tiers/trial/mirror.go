@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/foregate/foregate/tiers/compare"
-	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -136,7 +135,9 @@ func (m *mirrored) poolOf(s compare.Side) (inflight.Pool, economy.Prices) {
 func (m *mirrored) askOf(ctx context.Context, s compare.Side, d verify.Draft) opinion {
 	p, prices := m.poolOf(s)
 	o := m.ask(ctx, p, d)
-	m.cost.scored += o.computed
+	if m.cost.scored += o.computed; s == compare.Incumbent {
+		m.countCost(o.computed)
+	}
 	m.cost.usd += float64(o.computed) * prices.TargetPrefill
 	return o
 }
@@ -147,7 +148,7 @@ func (m *mirrored) write(ctx context.Context, s compare.Side) (written, string) 
 	began := m.trials.World.Now()
 	whole, err := m.generate(ctx, p)
 	switch {
-	case isFull(err):
+	case isBusy(err):
 		return written{}, skippedBusy
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return written{}, skippedStopped
@@ -169,23 +170,17 @@ func (m *mirrored) write(ctx context.Context, s compare.Side) (written, string) 
 	}, text}, made
 }
 
-// isFull reports whether the mirror had no capacity.
-func isFull(err error) bool {
-	if err == nil {
-		return false
-	}
-	tried, ok := errors.AsType[*dispatch.ExhaustedError](err)
-	return errors.Is(err, pool.ErrFull) || ok && tried.AllBusy
+// isBusy reports whether a pool had no capacity.
+func isBusy(err error) bool {
+	f, ok := errors.AsType[*engine.Failure](err)
+	return errors.Is(err, pool.ErrFull) || ok && f.Kind == engine.Backpressure
 }
 
 // generate has a pool answer, at the lowest priority.
 func (m *mirrored) generate(ctx context.Context, p inflight.Pool) (*openai.DraftAnswer, error) {
 	var whole openai.DraftAnswer
 	caller := m.caller(p)
-	o := caller.NewRequest(p, &engine.Answer{Terms: caller.Terms(p), Request: caller.Body, Into: &whole})
-	o.Ticket.NoWait, o.Demand.Whole = true, true
-	o.FirstByteTimeout = caller.Config.Timeouts.WholeAnswer(caller.FirstByteTimeout(caller.Config.Timeouts.TargetFirstToken), caller.Body)
-	_, err := caller.Do(ctx, o)
+	_, err := caller.Do(ctx, caller.NewBackgroundRequest(p, &whole))
 	return &whole, err
 }
 

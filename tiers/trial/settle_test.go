@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -14,41 +16,50 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// failures counts failures by side.
-type failures struct {
+// unanswered counts requests without an answer by side and reason.
+type unanswered struct {
 	compare.Recorder // no other method is called
-	sides            [2]int
+	seen             map[compare.Side]map[compare.Unanswered]int
 }
 
-func (f *failures) AddFailure(_ compare.Pair, s compare.Side) { f.sides[s]++ }
+func (u *unanswered) AddUnanswered(_ compare.Pair, s compare.Side, why compare.Unanswered) {
+	if u.seen[s] == nil {
+		u.seen[s] = map[compare.Unanswered]int{}
+	}
+	u.seen[s][why]++
+}
 
-func TestARequestWithoutAnAnswerIsAFailureUnlessItOrItsClientIsAtFault(t *testing.T) {
+func TestARequestWithoutAWholeAnswerIsCountedWithItsReason(t *testing.T) {
 	rejected := func(status int) error { return &engine.Failure{Kind: engine.Rejected, Status: status} }
 	for what, c := range map[string]struct {
-		err   error
-		first time.Duration // until the first byte; 0: there was none
-		left  bool
-		want  int
+		err      error
+		first    time.Duration // until the first byte; 0: there was none
+		left     bool
+		diverted bool
+		want     compare.Unanswered
 	}{
-		"the engines are down":                   {&engine.Failure{Kind: engine.Refused}, 0, false, 1},
-		"they are busy":                          {fmt.Errorf("queue: %w", pool.ErrFull), 0, false, 1},
-		"there is no backend":                    {&pool.NoBackendError{Total: 2, Full: 1}, 0, false, 1},
-		"they do not know the model":             {rejected(http.StatusNotFound), 0, false, 1},
-		"the answer broke off":                   {&strategy.BrokenError{Cause: &engine.Failure{Kind: engine.Cut}}, time.Second, false, 1},
-		"the request is bad":                     {rejected(http.StatusBadRequest), 0, false, 0},
-		"the prompt is too long for each":        {&pool.NoBackendError{Total: 2, Full: 2}, 0, false, 0},
-		"the client left":                        {&engine.Failure{Kind: engine.Cut}, 0, true, 0},
-		"the client's connection broke":          {errors.New("write: broken pipe"), time.Second, false, 0},
-		"the call ended because the client left": {&engine.Failure{Kind: engine.ClientGone}, 0, false, 0},
+		"the engines are down":                   {&engine.Failure{Kind: engine.Refused}, 0, false, false, compare.Failed},
+		"they are busy":                          {fmt.Errorf("queue: %w", pool.ErrFull), 0, false, false, compare.Failed},
+		"there is no backend":                    {&pool.NoBackendError{Total: 2, Full: 1}, 0, false, false, compare.Failed},
+		"they do not know the model":             {rejected(http.StatusNotFound), 0, false, false, compare.Failed},
+		"the answer broke off":                   {&strategy.BrokenError{Cause: &engine.Failure{Kind: engine.Cut}}, time.Second, false, false, compare.Failed},
+		"a field is not supported":               {rejected(http.StatusBadRequest), 0, false, false, compare.Rejected},
+		"the prompt is too long for each":        {&pool.NoBackendError{Total: 2, Full: 2}, 0, false, false, compare.Rejected},
+		"the client left":                        {&engine.Failure{Kind: engine.Cut}, 0, true, false, compare.Left},
+		"the client's connection broke":          {errors.New("write: broken pipe"), time.Second, false, false, compare.Left},
+		"the call ended because the client left": {&engine.Failure{Kind: engine.ClientGone}, 0, false, false, compare.Left},
+		"the incumbent answered":                 {nil, time.Second, false, true, compare.Diverted},
 	} {
-		var f failures
+		var u unanswered
+		u.seen = map[compare.Side]map[compare.Unanswered]int{}
 		trial := &Trial{
-			trials: &Trials{Options: Options{Recorder: &f}}, request: &inflight.Request{}, counts: true, mirrors: true,
-			setup: Setup{Pairs: make([]compare.Pair, 2), Side: compare.Candidate, Mirror: &Mirror{}},
+			trials: &Trials{Options: Options{Recorder: &u}}, request: &inflight.Request{}, counts: true,
+			setup: Setup{Pairs: make([]compare.Pair, 2), Side: compare.Candidate, Diverted: c.diverted},
 		}
 		trial.Settle(Done{Outcome: &strategy.Outcome{First: c.first}, Err: c.err, Left: c.left})
-		if f.sides != [2]int{0, 2 * c.want} {
-			t.Errorf("%s: %d failures of the incumbent and %d of candidates, want 0 and %d", what, f.sides[0], f.sides[1], 2*c.want)
+		want := map[compare.Side]map[compare.Unanswered]int{compare.Candidate: {c.want: 2}}
+		if diff := cmp.Diff(want, u.seen); diff != "" {
+			t.Errorf("%s: %s", what, diff)
 		}
 	}
 }

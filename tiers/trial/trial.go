@@ -25,6 +25,8 @@ const (
 	maxTrials = 16
 	// maxTime is the time limit of the background work of one request.
 	maxTime = 10 * time.Minute
+	// patience is how long a trial waits for its turn to ask a pool.
+	patience = time.Minute
 )
 
 // Metrics counts trials. All labels have a bounded set of values.
@@ -51,12 +53,12 @@ type Options struct {
 type Trials struct {
 	Options
 	tasks   *background.Tasks
-	counted conversations
+	counted conversations // by pair
 }
 
 // New returns Trials. They record answers at once, and do nothing in the background before [Trials.Begin].
 func New(o Options) *Trials {
-	return &Trials{Options: o, tasks: background.New(background.Options{World: o.World, Max: maxTrials, OnPanic: o.Metrics.CountAuditPanic})}
+	return &Trials{Options: o, tasks: background.New(background.Options{World: o.World, Max: maxTrials, Patience: patience, OnPanic: o.Metrics.CountAuditPanic})}
 }
 
 // Begin allows background work until ctx ends. Call [Trials.Wait] afterwards.
@@ -70,6 +72,7 @@ type Setup struct {
 	Conversation uint64                // the number of the request's conversation, by which its target was chosen
 	Pairs        []compare.Pair        // whose answers the request's one is
 	Side         compare.Side          // of these pairs that it is of
+	Diverted     bool                  // the candidate of these pairs was away, so the target in force answers
 	Incumbent    inflight.Pool         // the target in force, which is asked for its opinion
 	Prices       func() economy.Prices // with the target in force as target; nil: unknown
 	Opinions     float64               // share of the counted requests whose answers it is asked about, 0 … 1
@@ -81,7 +84,7 @@ type Mirror struct {
 	Pair   compare.Pair // with the mirror as candidate
 	Pool   inflight.Pool
 	Prices func() economy.Prices // with the mirror as target; nil: unknown
-	Share  float64               // of the requests that it answers as well, 0 … 1
+	Share  float64               // of the requests that are drawn; of a conversation it answers the first drawn one, 0 … 1
 }
 
 // Trial is the comparison by one request.
@@ -89,21 +92,22 @@ type Trial struct {
 	trials  *Trials
 	request *inflight.Request
 	setup   Setup
-	counts  bool // for the pairs: it is the first of its conversation here
+	counts  bool // for the pairs
 	asks    bool // the target in force is asked about the answer
 	mirrors bool // the mirror answers as well
 	retain  func() (released func())
 	answer  answer
 }
 
-// New returns the trial of a request. Of a conversation, which has one target, only the first request counts for the pairs:
-// what its requests have in common would else be taken for many independent trials. retain keeps the request's body valid until released is called; nil: not needed.
+// New returns the trial of a request. Of a conversation one request counts for each pair: what the requests of a
+// conversation have in common would else be taken for many independent trials. retain keeps the request's body valid until
+// released is called; nil: not needed.
 func (t *Trials) New(r *inflight.Request, s Setup, retain func() (released func())) *Trial {
 	out := &Trial{trials: t, request: r, setup: s, retain: retain}
-	out.counts = len(s.Pairs) > 0 && t.counted.isNew(s.Conversation)
+	out.counts = len(s.Pairs) > 0 && t.counted.isNew(s.Pairs[0], s.Conversation)
 	draw := r.RandomFor(inflight.DrawTrial)
-	out.asks = out.counts && r.Body.SinglePlain && draw < s.Opinions
-	out.mirrors = s.Mirror != nil && draw < s.Mirror.Share
+	out.asks = out.counts && !s.Diverted && r.Body.SinglePlain && draw < s.Opinions
+	out.mirrors = s.Mirror != nil && draw < s.Mirror.Share && t.counted.isNew(s.Mirror.Pair, s.Conversation)
 	return out
 }
 
@@ -125,6 +129,9 @@ type Done struct {
 	Err     error
 	Left    bool // the client disconnected
 }
+
+// isWhole reports whether an answer came to its end.
+func (d *Done) isWhole() bool { return d.Outcome.Finish != "" || d.Outcome.Tier != "" }
 
 // answerOf returns the answer of a request at a price in USD.
 func answerOf(d *Done, usd float64, stream bool) compare.Answer {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var pair = compare.Pair{Route: "chat", Incumbent: "a", Candidate: "b"}
+var pair = compare.Pair{Route: "chat", Kind: compare.Canary, Incumbent: "a", Candidate: "b", Shares: [2]float64{0.95, 0.05}}
 
 // lossy loses the replies of scripts.
 type lossy struct{ on bool }
@@ -52,7 +52,7 @@ func TestReplicasAddUpAndALostReplyIsCountedOnce(t *testing.T) {
 		if err := two.Flush(ctx); err != nil { // loads nothing anew, so the next call is one EVALSHA
 			t.Fatal(err)
 		}
-		two.AddFailure(pair, compare.Incumbent)
+		two.AddUnanswered(pair, compare.Incumbent, compare.Left)
 		hook.on = true
 		if two.Flush(ctx) == nil {
 			t.Fatal("the lost reply is no error")
@@ -64,7 +64,7 @@ func TestReplicasAddUpAndALostReplyIsCountedOnce(t *testing.T) {
 		all, err := one.Read(ctx, "chat")
 		b := all[pair]
 		if err != nil || b == nil || b.Candidate.Answers != 2 || b.Candidate.USD.Sum != 0.5 || b.Incumbent.Opinions.Good != 2 ||
-			b.Incumbent.Failures != 1 || b.Mirror != (compare.MirrorCost{Made: 2, Generated: 14, Scored: 16, USD: 1}) {
+			b.Incumbent.Unanswered[compare.Left] != 1 || b.Mirror != (compare.MirrorCost{Made: 2, Generated: 14, Scored: 16, USD: 1}) {
 			t.Fatalf("%v: %+v", err, b)
 		}
 		if err := one.Reset(ctx, pair); err != nil {
@@ -81,7 +81,7 @@ func TestPairsAreBounded(t *testing.T) {
 		for i := range 2 {
 			s := New(Options{Client: c})
 			for j := range MaxPairs + 5 {
-				s.AddFailure(compare.Pair{Route: fmt.Sprint(i, j)}, compare.Candidate)
+				s.AddUnanswered(compare.Pair{Route: fmt.Sprint(i, j)}, compare.Candidate, compare.Failed)
 			}
 			if err := s.Flush(t.Context()); err != nil {
 				t.Fatal(err)
