@@ -129,7 +129,7 @@ agree: build redis ## Live runs and virtual time are the same experiment (five s
 FIGURES := loadtest/proof/results
 
 .PHONY: proof
-proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--short --check': three minutes, fails if a figure is not as committed).
+proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--seeds 1 --check': four minutes, fails if a figure is not as committed).
 	FOREGATE_COST=short FOREGATE_COST_JSON=$(CURDIR)/bin/cost.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
 	@bin/loadtest proof --cost bin/cost.json --html bin/proof.html $(or $(PROOF),--write)
 

@@ -155,14 +155,15 @@ type Row struct {
 
 	// Of scenarios with totals.
 
-	NormalLost        int     `json:"normal_lost,omitempty"`            // of priority normal: errors and shed
-	LowLost           int     `json:"low_lost,omitempty"`               // of priority low: errors and shed
-	WrongShare        float64 `json:"wrong_share,omitempty"`            // of all answers, those that the target would refuse, whoever made them
-	Rent              float64 `json:"rent_usd_per_hour,omitempty"`      // price of all backends
-	RentPerMTok       float64 `json:"rent_usd_per_mtok,omitempty"`      // rent of the measured time per million tokens of answers that ended in it
-	Utilisation       float64 `json:"gpu_utilisation,omitempty"`        // busy GPU-seconds ÷ (GPUs × measured time), both tiers
-	DraftUtilisation  float64 `json:"draft_gpu_utilisation,omitempty"`  //
-	TargetUtilisation float64 `json:"target_gpu_utilisation,omitempty"` //
+	NormalLost        int     `json:"normal_lost,omitempty"`              // of priority normal: errors and shed
+	LowLost           int     `json:"low_lost,omitempty"`                 // of priority low: errors and shed
+	WrongShare        float64 `json:"wrong_share,omitempty"`              // of all answers, those that the target would refuse, whoever made them
+	Rent              float64 `json:"rent_usd_per_hour,omitempty"`        // price of all backends
+	RentPerMTok       float64 `json:"rent_usd_per_mtok,omitempty"`        // rent of the measured time per million tokens of answers that ended in it
+	WidePricedPerMTok float64 `json:"wide_priced_usd_per_mtok,omitempty"` // priced_usd_per_mtok with 128 sequences at once
+	Utilisation       float64 `json:"gpu_utilisation,omitempty"`          // busy GPU-seconds ÷ (GPUs × measured time), both tiers
+	DraftUtilisation  float64 `json:"draft_gpu_utilisation,omitempty"`    //
+	TargetUtilisation float64 `json:"target_gpu_utilisation,omitempty"`   //
 
 	// Of scenarios in which somebody promises a share of wrong drafts.
 
@@ -183,7 +184,7 @@ type Row struct {
 	AuditsOfTarget   float64 `json:"audits_of_target_usd,omitempty"` // scores for audits, share of what the target cost by the prices of tokens
 	AuditsOfDraft    float64 `json:"audits_of_draft_usd,omitempty"`  // drafts in the background, of what the draft pool cost
 
-	PricedPerMTok float64 `json:"priced_usd_per_mtok,omitempty"` // tokens computed × their prices in full batches, per million tokens of answers
+	PricedPerMTok float64 `json:"priced_usd_per_mtok,omitempty"` // tokens computed × their prices with 64 sequences at once, per million tokens of answers
 
 	BaseBefore  float64 `json:"all_drafts_wrong_before,omitempty"` // of all drafts, those that the target would refuse
 	BaseAfter   float64 `json:"all_drafts_wrong_after,omitempty"`

@@ -34,7 +34,8 @@ type Promise struct {
 	Alarms       int           // of drift
 	First, All   time.Duration // until a first kind of request had a certificate, and each of them; 0 is never
 
-	USD       [2]float64 // of draft and target, by the prices of the tokens that they computed
+	USD       [2]float64 // of draft and target, by the prices of the tokens that they computed: with 64 sequences at once
+	WideUSD   [2]float64 // the same with 128 at once
 	AuditsUSD [2]float64 // of these, for audits: drafts in the background, and scores
 }
 

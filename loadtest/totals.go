@@ -21,6 +21,9 @@ func (r *Result) totals(row *Row, s *summary) {
 			target += paid
 		}
 	}
+	if p := r.Promise; p != nil {
+		row.WidePricedPerMTok = ratio((p.WideUSD[0]+p.WideUSD[1])*1e6, float64(s.Delivered))
+	}
 	row.RentPerMTok = ratio(row.Rent*r.Window.Hours()*1e6, float64(s.Delivered))
 	row.Utilisation = ratio(row.GPUSeconds, draft+target)
 	row.DraftUtilisation, row.TargetUtilisation = ratio(row.DraftGPUSeconds, draft), ratio(row.TargetGPUSeconds, target)
@@ -37,6 +40,7 @@ func totals(cases []measured) []section {
 		line("Wrong answers", percent, -1, func(m measured) float64 { return m.WrongShare }),
 		line("Rent per hour", dollars, -1, func(m measured) float64 { return m.Rent }),
 		line("Rent per million tokens", dollars, -1, func(m measured) float64 { return m.RentPerMTok }),
+		line("By token prices at 128", dollars, -1, func(m measured) float64 { return m.WidePricedPerMTok }),
 		line("GPUs busy", percent, 0, func(m measured) float64 { return m.Utilisation }),
 		line("Draft GPUs busy", percent, 0, func(m measured) float64 { return m.DraftUtilisation }),
 		line("Target GPUs busy", percent, 0, func(m measured) float64 { return m.TargetUtilisation }),

@@ -17,7 +17,7 @@ type proofCmd struct {
 	Short   bool     `help:"The claims of the short form, with one seed and one round."`
 	Seeds   int      `default:"5" help:"Seeds of each run in virtual time, and rounds of what is live (1 to 20)."`
 	Virtual bool     `help:"Only what is computed in virtual time."`
-	Cost    string   `placeholder:"FILE" help:"What the benchmark of the gateway's cost wrote (FOREGATE_COST_JSON); without it the committed figures stay."`
+	Cost    string   `placeholder:"FILE" help:"What the benchmark of the gateway's cost wrote (FOREGATE_COST_JSON), to print and to check; the page has the figures of make bench."`
 	Check   bool     `help:"Fail if a virtual figure differs from the committed one, or a live one is worse by more than their spread."`
 	Write   bool     `help:"Write the figures, docs/proof.md and the README's table. Run it in the repository's root."`
 	HTML    string   `name:"html" placeholder:"FILE" help:"Write the page with charts to a file."`
@@ -51,6 +51,7 @@ func (c *proofCmd) Run(e *env) error {
 	}
 	if len(c.Only) == 0 && !c.Short {
 		results.FillIn(committed.Results) // what was not measured stays
+		results.TakeCosts(o.Claims, committed.Parts.Overhead)
 	}
 	if err := page.write(document.HTML); err != nil {
 		return err

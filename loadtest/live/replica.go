@@ -92,7 +92,7 @@ func rates(spec *loadtest.Pool) (prefill, decode float64) {
 	if spec.MaxSeqs > 0 {
 		profile.MaxSeqs = spec.MaxSeqs
 	}
-	return profile.Rates()
+	return profile.Rates(vllmsim.UsualSequences)
 }
 
 // startReplica starts number i and waits until it is ready.

@@ -46,7 +46,7 @@ func (d *Document) ratioChart() chart {
 	}
 	return chart{
 		Title: "Beside the baseline",
-		About: "How many times the baseline's figure Foregate's is: the mean, and the range over seeds. A diamond is the goal; another colour is a claim that does not hold.",
+		About: "How many times the baseline's figure Foregate's is: the mean, and the range over seeds or rounds. A diamond is the goal; another colour is a claim that does not hold. Claims without a baseline, or whose figure is 0, are in the table only.",
 		SVG:   dotPlot("Ratios of claims", list, ratios(max(low*0.8, 0.005), high*1.25)),
 	}
 }
@@ -61,7 +61,7 @@ var ways = []struct{ prefix, name, class string }{
 
 func qualityChart(cells map[string]tableCells) chart {
 	var curves []curve
-	wrongest := 0.0
+	wrongest, dearest := 0.0, 1.0
 	for _, w := range ways {
 		k := curve{name: w.name, class: w.class}
 		for _, cs := range qualityTable().Cases {
@@ -71,14 +71,14 @@ func qualityChart(cells map[string]tableCells) chart {
 			p := point{x: spread(cells[cs][costColumn]), y: spread(cells[cs][wrongColumn])}
 			p.title = fmt.Sprintf("%s: cost %s, wrong %s", cs, times.Text(p.x.Mean), share.Text(p.y.Mean))
 			k.points = append(k.points, p)
-			wrongest = max(wrongest, p.y.Max)
+			wrongest, dearest = max(wrongest, p.y.Max), max(dearest, p.x.Max)
 		}
 		curves = append(curves, k)
 	}
 	return chart{
 		Title: "Quality beside cost",
-		About: "Further left is cheaper, further down is better: the mean of each setting and the range over seeds. A router by chance is a straight line from the target alone to the draft alone.",
-		SVG:   plot("Wrong answers beside cost", linear("cost beside the target alone", times, 1.1), linear("wrong of all answers", share, wrongest), curves),
+		About: "Further left is cheaper, further down is better: the mean of each setting and the range over seeds. A router by chance is a straight line from the target alone (cost × 1, none wrong) to the draft alone.",
+		SVG:   plot("Wrong answers beside cost", linear("cost beside the target alone", times, dearest), linear("wrong of all answers", share, wrongest), curves),
 	}
 }
 

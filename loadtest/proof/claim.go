@@ -42,6 +42,17 @@ type Cost struct{ Row string }
 // RealPair cannot be measured here: two real engines tell it (make proof-live).
 type RealPair struct{}
 
+// command measures the claim's row again.
+func (c *Claim) command() string {
+	switch c.Source.(type) {
+	case Cost:
+		return "make bench"
+	case RealPair:
+		return "make proof-live TARGET=URL DRAFT=URL"
+	}
+	return "bin/loadtest proof --only " + c.ID
+}
+
 func (Cases) source()    {}
 func (Fault) source()    {}
 func (Cost) source()     {}
@@ -88,7 +99,7 @@ func ratioAtLeast(bound float64) Goal { return Goal{Ratio, false, bound} }
 func valueAtMost(bound float64) Goal  { return Goal{Value, true, bound} }
 func valueAtLeast(bound float64) Goal { return Goal{Value, false, bound} }
 
-// text is the goal in words, such as "≤ 0.36 ×".
+// text is the goal in words, such as "≤ × 0.360".
 func (g Goal) text(u Unit) string {
 	if g.Of == "" {
 		return ""
@@ -133,6 +144,9 @@ func Choose(ids []string, short bool) ([]Claim, error) {
 		c, ok := byID[id]
 		if !ok {
 			return nil, fmt.Errorf("there is no claim %q; there are %s", id, strings.Join(known, ", "))
+		}
+		if own := "bin/loadtest proof --only " + id; c.command() != own {
+			return nil, fmt.Errorf("claim %s is measured by another command: %s", id, c.command())
 		}
 		out = append(out, c)
 	}

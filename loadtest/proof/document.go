@@ -28,7 +28,11 @@ func Committed() (*Document, error) {
 	d := &Document{Claims: Claims(), Results: &Results{}}
 	parts, err := readParts()
 	d.Parts = parts
-	return d, errors.Join(readPart("claims.json", d.Results), err)
+	if err := errors.Join(readPart("claims.json", d.Results), err); err != nil {
+		return nil, err
+	}
+	d.Results.TakeCosts(d.Claims, parts.Overhead) // of more rounds than make proof has the time for
+	return d, nil
 }
 
 // readPart reads a committed file.

@@ -31,7 +31,7 @@ const introduction = "# Proof\n\n" +
 // claimTable writes the claims.
 func (d *Document) claimTable(b *strings.Builder) {
 	b.WriteString("\n## Claims\n\n")
-	fmt.Fprintf(b, "Mean ± standard deviation of %d seeds in virtual time, and of as many rounds live. The ratio is Foregate ÷ baseline, of each seed. `bin/loadtest proof --only ID` measures a row again.\n\n", len(d.Results.Seeds))
+	fmt.Fprintf(b, "Mean ± standard deviation of %d seeds in virtual time, or of rounds live. The ratio is Foregate ÷ baseline, of each seed or round. `bin/loadtest proof --only ID` measures a row again; those of the overhead, `make bench`.\n\n", len(d.Results.Seeds))
 	row(b, "ID", "claim", "published", "baseline here", "Foregate here", "ratio", "goal", "verdict")
 	line(b, 8)
 	var notes []string
@@ -77,19 +77,19 @@ func (c *Claim) figure(f Figures) string {
 	case c.Goal.Of != Ratio:
 		return fmt.Sprintf("%s (%s)", c.Unit.Text(f.Foregate.Mean), c.Unit.Text(f.Baseline.Mean))
 	case c.Unit == dollars:
-		return percentChange(f.Ratio.Mean)
+		return percentChange(f.Ratio)
 	}
-	return times.Text(f.Ratio.Mean)
+	return times.Spread(f.Ratio)
 }
 
-// percentChange writes a ratio as a change.
-func percentChange(ratio float64) string {
-	v := 100 * (ratio - 1)
+// percentChange writes a ratio as a change, to whole percents.
+func percentChange(ratio Spread) string {
+	v := 100 * (ratio.Mean - 1)
 	sign := "+"
 	if v < 0 {
 		sign, v = "−", -v
 	}
-	return sign + number(v) + " %"
+	return fmt.Sprintf("%s%.0f %% (± %.0f)", sign, v, 100*ratio.SD)
 }
 
 // row writes one row of a table.

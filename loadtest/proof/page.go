@@ -29,9 +29,9 @@ type page struct {
 }
 
 type pageClaim struct {
-	ID, Text, Note string
-	Cells          []string
-	Missed         bool
+	Text, Note, Command string
+	Cells               []string
+	Missed              bool
 }
 
 type chart struct {
@@ -45,7 +45,7 @@ func (d *Document) HTML() ([]byte, error) {
 	for i := range d.Claims {
 		c := &d.Claims[i]
 		verdict := c.verdict(d.Results.of(c))
-		p.Claims = append(p.Claims, pageClaim{c.ID, plainText(c.Text + c.where()), plainText(c.Note), d.cells(c), verdict == NotReached})
+		p.Claims = append(p.Claims, pageClaim{plainText(c.Text + c.where()), plainText(c.Note), c.command(), d.cells(c), verdict == NotReached})
 		switch verdict {
 		case Held:
 			p.Held++

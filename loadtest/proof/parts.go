@@ -60,11 +60,15 @@ func overheadSection(r, paths *cost.Report) section {
 	}
 	own := grid{Head: []string{"", "ratio", "range", "goal", "µs", "yardstick µs"}}
 	replicas := grid{Text: "The same load on more replicas, on one core for all of them, beside one replica:", Head: []string{"", "ratio", "range", "goal", "µs", "one replica µs"}}
+	for _, title := range overheadRows {
+		for i := range r.Rows {
+			if r.Rows[i].Title == title {
+				own.Rows = append(own.Rows, costRow(&r.Rows[i], title))
+			}
+		}
+	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if slices.Contains(overheadRows, row.Title) {
-			own.Rows = append(own.Rows, costRow(row, row.Title))
-		}
 		if strings.Contains(row.Title, replicasMark) {
 			replicas.Rows = append(replicas.Rows, costRow(row, strings.Replace(row.Title, replicasMark, "", 1)))
 		}
@@ -86,11 +90,7 @@ func overheadSection(r, paths *cost.Report) section {
 const replicasMark = " replicas beside one"
 
 func costRow(r *cost.Row, title string) []string {
-	var list []Pair
-	for i := range r.Own {
-		list = append(list, Pair{Baseline: r.Beside[i], Foregate: r.Own[i]})
-	}
-	m := medians(list)
+	m := medians(costPairs(r))
 	goal := ""
 	if r.Goal > 0 {
 		goal = "≤ " + number(r.Goal)
@@ -101,7 +101,7 @@ func costRow(r *cost.Row, title string) []string {
 // pathGrid tells what the CPU time of the main paths goes to.
 func pathGrid(paths []cost.Path) grid {
 	out := grid{
-		Text: "What the CPU time goes to, by the innermost function that belongs to something (`make flame` draws the graphs):",
+		Text: "What the CPU time goes to (`make flame` draws the graphs). A sample counts for the innermost function on its stack that one of these names covers:",
 		Head: append([]string{"path"}, kindsOf(paths)...),
 	}
 	for _, path := range paths {
@@ -130,7 +130,7 @@ func scaleSection(r *scale.Report) section {
 	out := section{
 		Title: "Scale",
 		About: "`make scale` measures small fleets of real replicas with a real Redis, computes what large ones ask, and compares the arithmetic with the largest fleet that two cores carry. " +
-			"[Costs of one of each, and how to read this](measurements.md#scale).",
+			"[Costs of one of each, and how to read this](measurements.md#scale). *Carried by* takes the CPU time of Redis that the comparison found, *at worst* that of the arithmetic.",
 	}
 	if r == nil {
 		return out

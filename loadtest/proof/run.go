@@ -30,7 +30,7 @@ type Options struct {
 // Run measures. One of the workers measures first what is live, so that at least a processor has nothing else to do then.
 func Run(ctx context.Context, o Options) (*Results, error) {
 	r := &Results{Virtual: map[string][]Pair{}, Live: map[string][]Pair{}, Tables: map[string]map[string]tableCells{}}
-	o.costs(r)
+	r.TakeCosts(o.Claims, o.Costs)
 	for n := range uint64(o.Seeds) {
 		r.Seeds = append(r.Seeds, n+1)
 	}
@@ -82,20 +82,6 @@ func (o *Options) faults(ctx context.Context, r *Results) error {
 		}
 	}
 	return nil
-}
-
-// costs takes the rows of the benchmark that claims need.
-func (o *Options) costs(r *Results) {
-	if o.Costs == nil {
-		return
-	}
-	for i := range o.Claims {
-		if c, ok := o.Claims[i].Source.(Cost); ok {
-			if pairs := pairs(o.Costs, c.Row); len(pairs) > 0 {
-				r.Live[o.Claims[i].ID] = pairs
-			}
-		}
-	}
 }
 
 // run is one run in virtual time.

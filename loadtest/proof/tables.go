@@ -2,7 +2,6 @@ package proof
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,8 +18,11 @@ type table struct {
 	Comparisons []comparison
 }
 
-// comparison is a sentence with the ratio of a column's mean in one case to that in another.
-type comparison struct{ Text, Column, Case, Beside string } // Text has %s for the ratio
+// comparison is a sentence that says how many times those of another case the means of the case foregate are.
+type comparison struct{ Text, Beside string }
+
+// comparedColumns are those that comparisons name.
+var comparedColumns = []string{priceColumn, widePriceColumn, rentColumn, ttftColumn, "E2E p99"}
 
 // tableColumn is a figure of every case.
 type tableColumn struct {
@@ -33,18 +35,26 @@ type tableColumn struct {
 func tables() []table { return []table{dayTable(), qualityTable()} }
 
 const (
-	costColumn  = "cost beside the target alone"
-	wrongColumn = "wrong of all answers"
-	priceColumn = "by token prices"
-	ttftColumn  = "TTFT p99"
+	costColumn     = "cost beside the target alone"
+	wideCostColumn = "with prices of 128 at once"
+	wrongColumn    = "wrong of all answers"
+	rentColumn     = "rent per million tokens"
+	priceColumn    = "by token prices"
+	ttftColumn     = "TTFT p99"
+
+	widePriceColumn = "by those of 128 at once"
+
+	// pricesAre says what prices of tokens are.
+	pricesAre = "A token's price is the rent ÷ the tokens per second of an engine that runs 64 sequences at once, or 128: a target's token costs less in larger batches, a draft's hardly."
 )
 
 func dayTable() table {
 	return table{
 		Scenario: "day", Title: "A day",
 		About: "Diurnal load with bursts, tenants of three priorities, retrieved documents, several turns, repeats; a bad threshold that is set live and rolled back, a lost target, a Redis failover. " +
-			"The second of two days of twelve virtual minutes each (`loadtest/scenarios/day.yaml` has the load, the hardware and what was chosen). *foregate* is the default, mode `risk` with ε = .10; each *without* leaves one part out.",
-		Cases: []string{"naive, equal cost", "naive, equal hardware", "foregate", "confidence", "without cache", "without routing", "without shedding", "without drafts", "no drafts, equal cost"},
+			"The second of two days of twelve virtual minutes each (`loadtest/scenarios/day.yaml` has the load, the hardware and what was chosen). *foregate* is the default, mode `risk` with ε = .10; each *without* leaves one part out. An A10G cannot hold the target, so *naive, same targets* has the two target servers alone, as *without drafts*. " +
+			pricesAre,
+		Cases: []string{"naive, equal cost", "naive, same targets", "foregate", "confidence", "without cache", "without routing", "without shedding", "without drafts", "no drafts, equal cost"},
 		Columns: []tableColumn{
 			{"rent, $/h", dollars, func(r loadtest.Row) float64 { return r.Rent }},
 			{"answers/s", perSecond, func(r loadtest.Row) float64 { return r.RequestsPerSecond }},
@@ -53,17 +63,18 @@ func dayTable() table {
 			{"TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }},
 			{ttftColumn, milliseconds, func(r loadtest.Row) float64 { return r.TTFT99 }},
 			{"E2E p99", milliseconds, func(r loadtest.Row) float64 { return r.E2E99 }},
-			{"rent per million tokens", dollars, func(r loadtest.Row) float64 { return r.RentPerMTok }},
+			{rentColumn, dollars, func(r loadtest.Row) float64 { return r.RentPerMTok }},
 			{priceColumn, dollars, func(r loadtest.Row) float64 { return r.PricedPerMTok }},
+			{widePriceColumn, dollars, func(r loadtest.Row) float64 { return r.WidePricedPerMTok }},
 			{"target GPUs busy", share, func(r loadtest.Row) float64 { return r.TargetUtilisation }},
 			{"cached", share, func(r loadtest.Row) float64 { return r.CacheHitRate }},
 			{"drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }},
 			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
 		},
 		Comparisons: []comparison{
-			{"By token prices, foregate costs %s of the naive setup of equal rent,", priceColumn, "foregate", "naive, equal cost"},
-			{"and %s of the same targets with cache and routing but without drafts.", priceColumn, "foregate", "without drafts"},
-			{"Drafts do not save time: where their rent pays for another target, the P99 to first token is %s of foregate's.", ttftColumn, "no drafts, equal cost", "foregate"},
+			{"foregate beside *naive, equal cost*:", "naive, equal cost"},
+			{"Beside *no drafts, equal cost*, where the rent of the drafts pays for another target:", "no drafts, equal cost"},
+			{"Beside *without drafts*, which saves the rent of the drafts:", "without drafts"},
 		},
 	}
 }
@@ -72,11 +83,12 @@ func qualityTable() table {
 	return table{
 		Scenario: "quality-cost", Title: "Quality beside cost",
 		About: "One kind of request, of whose drafts a sixth is wrong, at a load that makes nobody wait. A fixed threshold, mode `risk` at five ε, a router that sends a share of the requests to the draft by chance, and an oracle that knows the loosest threshold with at most ε of the drafts wrong. " +
-			"Cost: prices of tokens, audits included. *Wrong*: answers that the target would refuse.",
+			"Cost: prices of tokens, audits included; the first twenty of thirty minutes are a warm-up and not counted. *Wrong*: answers that the target would refuse. " + pricesAre,
 		Cases: []string{"target alone", "threshold 0", "threshold 0.2", "threshold 0.26", "threshold 0.3", "threshold 0.315", "risk 0.05", "risk 0.08", "risk 0.1", "risk 0.12", "risk 0.15",
 			"router 0.25", "router 0.5", "router 0.75", "oracle 0.08", "oracle 0.1", "oracle 0.12", "oracle 0.15"},
 		Columns: []tableColumn{
-			{costColumn, times, func(r loadtest.Row) float64 { return r.PricedPerMTok }}, // divided by that of the first case
+			{costColumn, times, func(r loadtest.Row) float64 { return r.PricedPerMTok }}, // of the first case, as is the next
+			{wideCostColumn, times, func(r loadtest.Row) float64 { return r.WidePricedPerMTok }},
 			{"answers by the draft", share, func(r loadtest.Row) float64 { return r.Served }},
 			{"wrong of these", share, func(r loadtest.Row) float64 { return r.UnverifiedWrong }},
 			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
@@ -102,7 +114,7 @@ func (t *table) cells(all map[runKey]rows, seeds []uint64) map[string]tableCells
 			for _, seed := range seeds {
 				row := all[runKey{t.Scenario, seed}]
 				v := column.Of(row[name])
-				if column.Name == costColumn {
+				if column.Name == costColumn || column.Name == wideCostColumn {
 					v /= max(column.Of(row[t.Cases[0]]), 1e-12)
 				}
 				out[name][column.Name] = append(out[name][column.Name], v)
@@ -125,7 +137,7 @@ func (t *table) section(cells map[string]tableCells) section {
 		}
 		g.Rows = append(g.Rows, out)
 	}
-	s := section{Title: t.Title, About: t.About, Grids: []grid{g}}
+	s := section{Title: t.Title, About: t.About + " `bin/loadtest run " + t.Scenario + " --seeds 5` measures it again.", Grids: []grid{g}}
 	if len(cells) > 0 && len(t.Comparisons) > 0 {
 		s.Grids = append(s.Grids, grid{Text: t.compared(cells)})
 	}
@@ -134,10 +146,14 @@ func (t *table) section(cells map[string]tableCells) section {
 
 // compared are the table's comparisons in words.
 func (t *table) compared(cells map[string]tableCells) string {
-	out := make([]string, len(t.Comparisons))
-	for i, c := range t.Comparisons {
-		ratio := spread(cells[c.Case][c.Column]).Mean / max(spread(cells[c.Beside][c.Column]).Mean, 1e-12)
-		out[i] = fmt.Sprintf(c.Text, times.Text(ratio))
+	var out []string
+	for _, c := range t.Comparisons {
+		var said []string
+		for _, column := range comparedColumns {
+			ratio := spread(cells["foregate"][column]).Mean / max(spread(cells[c.Beside][column]).Mean, 1e-12)
+			said = append(said, column+" "+times.Text(ratio))
+		}
+		out = append(out, c.Text+" "+strings.Join(said, ", ")+".")
 	}
 	return strings.Join(out, " ")
 }

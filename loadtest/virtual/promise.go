@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -58,8 +59,10 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 	if l.spec.Oracle > 0 {
 		p.Eps = l.spec.Oracle
 	}
-	p.USD[0], p.AuditsUSD[0] = priced(l.pools["draft"])
-	p.USD[1], p.AuditsUSD[1] = priced(l.pools["target"])
+	for i, tier := range []string{"draft", "target"} {
+		p.USD[i], p.AuditsUSD[i] = priced(l.pools[tier], vllmsim.UsualSequences)
+		p.WideUSD[i], _ = priced(l.pools[tier], 2*vllmsim.UsualSequences)
+	}
 	if l.sample == nil {
 		return p, nil
 	}
@@ -80,12 +83,12 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 }
 
 // priced is what a pool's tokens cost that were computed in the measured time, and those of audits, by
-// the prices of tokens in full batches. Scores cost the logits of their tokens, too.
-func priced(p *engines.Pool) (usd, ofAudits float64) {
+// the prices of tokens with so many sequences at once. Scores cost the logits of their tokens, too.
+func priced(p *engines.Pool, sequences int) (usd, ofAudits float64) {
 	if p == nil {
 		return 0, 0
 	}
-	prefill, decode := p.Prices()
+	prefill, decode := p.PricesAt(sequences)
 	price := func(s engines.Spent) float64 {
 		return (float64(s.Prefilled)+float64(s.Scored)*p.Profile.LMHead)*prefill + float64(s.Decoded)*decode
 	}

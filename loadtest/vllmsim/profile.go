@@ -85,10 +85,13 @@ func ProfileByName(name string) (Profile, error) {
 	return p, nil
 }
 
-// Rates returns what a server makes at a usual load: prompt tokens per second, and tokens of answers per second with 64
-// sequences (or as many as it has seats for) of 600 tokens.
-func (p *Profile) Rates() (prefill, decode float64) {
-	seqs := min(p.MaxSeqs, 64)
+// UsualSequences are the sequences that a server decodes at a usual load.
+const UsualSequences = 64
+
+// Rates returns what a server makes with so many sequences of 600 tokens, or as many as it has seats for: prompt tokens per
+// second, and tokens of answers per second.
+func (p *Profile) Rates(sequences int) (prefill, decode float64) {
+	seqs := min(p.MaxSeqs, sequences)
 	return 1 / p.PerPrefillToken, float64(seqs) / p.stepTime(work{decoding: seqs, kvRead: 600 * seqs}).Seconds()
 }
 

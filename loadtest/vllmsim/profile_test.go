@@ -56,7 +56,7 @@ func TestProfilesTellTheirGPUs(t *testing.T) {
 // The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
 	p := profiles["h100-70b-fp8-tp2"]
-	prefill, decode := p.Rates()
+	prefill, decode := p.Rates(UsualSequences)
 	if prefill < 11100 || prefill > 11300 || decode < 2900 || decode > 3050 {
 		t.Errorf("%v and %v tokens a second", prefill, decode)
 	}

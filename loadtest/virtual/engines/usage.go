@@ -92,9 +92,12 @@ func (p *Pool) Spent() (all, audits Spent) {
 	return all, audits
 }
 
-// Prices are what a token costs by the scenario's price and the profile's rates in full batches.
-func (p *Pool) Prices() (prefill, decode float64) {
-	perPrompt, perAnswer := p.Profile.Rates()
+// Prices are what a token costs by the scenario's price and the profile's rates at a usual load.
+func (p *Pool) Prices() (prefill, decode float64) { return p.PricesAt(vllmsim.UsualSequences) }
+
+// PricesAt are those with so many sequences at once.
+func (p *Pool) PricesAt(sequences int) (prefill, decode float64) {
+	perPrompt, perAnswer := p.Profile.Rates(sequences)
 	return economy.PerToken(p.Def.USDPerHour, perPrompt), economy.PerToken(p.Def.USDPerHour, perAnswer)
 }
 
