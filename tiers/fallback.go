@@ -30,7 +30,7 @@ func (c *Cascade) AnswerFallback(ctx context.Context, a Request, fb *Fallback, r
 	record.ClearVerdict() // no draft is part of this answer
 	record.RecordTally(receipt.Tally{})
 	tries := len(rc.Tries)
-	answer := strategy.New(strategy.Options{Request: r, Record: record, Sink: &headed{sink, rc}})
+	answer := strategy.New(strategy.Options{Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer})
 	err = answer.Run(ctx)
 	usd := fb.cost(a.Body, rc, rc.Tries[tries:], err)
 	receipt.NewRecorder(rc, c.now).Cost(plan.Fallback, usd)

@@ -93,6 +93,10 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 		}
 		l.to.leave = nil // it has left
 	}
+	l.call.Observer = nil // nobody shares the answer, and it is not stored
+	if l.Observe != nil {
+		l.call.Observer = l.Observe()
+	}
 	before := l.receipt.USD
 	err = l.p.o.Outside.AnswerFallback(ctx, l.call, fb, l.receipt, l.to.sink)
 	spent = l.receipt.USD - before
