@@ -3,6 +3,7 @@ package contentlog
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -38,54 +39,91 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// bounded returns messages as JSON of at most room bytes, and whether something was cut: messages at the end are left
-// out, and the last one that is kept loses the end of its texts.
+// bounded returns messages as JSON of at most room bytes, and whether something was cut. The last messages are kept. From
+// the last one backwards, a message gets what the earlier ones leave free, and at least half of the room; a longer one
+// loses the end of its texts.
 func bounded(all []message, room int) (out string, cut bool) {
-	b := []byte{'['}
-	room -= len("[]")
-	for _, m := range all {
-		if len(b) > 1 {
-			b = append(b, ',')
-			room--
-		}
+	room -= len("[]") - len(",") // each message is counted with a comma, and the last one has none
+	before := sizesBefore(all, room)
+	var kept [][]byte // the last one first
+	for i, m := range slices.Backward(all) {
+		share := max(room/2, room-before[i]) - len(",")
 		text := encode(m)
-		if len(text) > room {
-			m, cut = shortened(m, room), true
-			if text = encode(m); len(m.Parts) == 0 || len(text) > room {
-				b = bytes.TrimSuffix(b, []byte(","))
+		if len(text) > share {
+			m, cut = shortened(m, share), true
+			if text = encode(m); len(m.Parts) == 0 || len(text) > share {
 				break
 			}
 		}
-		b = append(b, text...)
-		if room -= len(text); cut {
-			break
+		kept = append(kept, text)
+		room -= len(text) + len(",")
+	}
+	slices.Reverse(kept)
+	return "[" + string(bytes.Join(kept, []byte(","))) + "]", cut
+}
+
+// sizesBefore returns the bytes that the messages before each one take as JSON with commas. It counts no further than room.
+func sizesBefore(all []message, room int) []int {
+	before, sum := make([]int, len(all)), 0
+	for i, m := range all {
+		before[i] = sum
+		if sum <= room {
+			sum += len(encode(m)) + len(",")
 		}
 	}
-	return string(append(b, ']')), cut
+	return before
 }
 
 // shortened returns the beginning of a message, so that its JSON has at most room bytes where that is possible.
 func shortened(m message, room int) message {
 	kept := message{Role: m.Role, Parts: []part{}, FinishReason: m.FinishReason}
 	room -= len(encode(kept))
-	for _, p := range m.Parts {
-		whole := len(p.Content)
-		p.Content = cutText(p.Content, min(whole, max(room, 0))) // JSON is never shorter
-		size := len(encode(p)) + len(",")
-		for size > room && p.Content != "" {
-			// An escaped byte takes at most six: each turn removes a sixth of what is too much, or more.
-			p.Content = cutText(p.Content, len(p.Content)-max(1, (size-room)/6))
+	for _, whole := range m.Parts {
+		p, text := whole, whole.text()
+		size, n := len(encode(p))+len(","), len(text)
+		for size > room && n > 0 {
+			// An escaped byte takes at most six: each turn removes a sixth of what is too much, or more. JSON is never shorter.
+			n = len(cutText(text, min(n-max(1, (size-room)/6), room)))
+			p = whole.withText(text[:n])
 			size = len(encode(p)) + len(",")
 		}
-		if size > room || (whole > 0 && p.Content == "") {
+		if size > room || (n == 0 && text != "") {
 			break
 		}
 		kept.Parts = append(kept.Parts, p)
-		if room -= size; len(p.Content) < whole {
+		if room -= size; n < len(text) {
 			break
 		}
 	}
 	return kept
+}
+
+// text returns the text of a part: its content, the result of a tool, or the arguments of a call.
+func (p part) text() string {
+	switch {
+	case p.Response != "":
+		return p.Response
+	case len(p.Arguments) == 0:
+		return p.Content
+	}
+	var text string
+	if p.Arguments[0] == '"' && json.Unmarshal(p.Arguments, &text) == nil {
+		return text // arguments that are not JSON
+	}
+	return string(p.Arguments)
+}
+
+// withText returns the part with another text. Arguments become a string, because their beginning is no JSON.
+func (p part) withText(text string) part {
+	switch {
+	case p.Response != "":
+		p.Response = text
+	case len(p.Arguments) == 0:
+		p.Content = text
+	default:
+		p.Arguments = encode(text)
+	}
+	return p
 }
 
 // cutText returns at most n bytes of a text, whole characters.

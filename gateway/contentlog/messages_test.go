@@ -2,6 +2,7 @@ package contentlog
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,13 +51,67 @@ func TestOneSystemMessageInTheMiddleStaysAmongTheMessages(t *testing.T) {
 
 func TestLongContentIsCutAtTheBoundAndStaysJSON(t *testing.T) {
 	for _, unit := range []string{"a", "\x00", "é", "\"", "a\x01\x01"} {
-		long := []message{text("user", strings.Repeat(unit, maxContent)), text("user", "next")}
-		out, cut := bounded(long, maxContent)
-		var back []message
-		if err := json.Unmarshal([]byte(out), &back); err != nil || !cut || len(out) > maxContent || len(out) < maxContent-64 || len(back) != 1 {
-			t.Errorf("%q: %d bytes, cut %t, %d messages, %v", unit, len(out), cut, len(back), err)
+		long := strings.Repeat(unit, maxContent)
+		for _, p := range []part{
+			{Type: "text", Content: long}, {Type: "tool_call_response", ID: "c", Response: long},
+			callPart("c", "f", long), callPart("c", "f", string(encode(map[string]string{"a": long}))), callPart("c", "f", string(encode(long))),
+		} {
+			out, cut := bounded([]message{{Role: "user", Parts: []part{p}}, text("user", "next")}, maxContent)
+			back := decoded(t, out)
+			if !cut || len(out) > maxContent || len(out) < maxContent-64 || len(back) != 2 || back[1].Parts[0].Content != "next" {
+				t.Errorf("%s of %q: %d bytes, cut %t, %d messages", p.Type, unit, len(out), cut, len(back))
+			}
 		}
 	}
+}
+
+func TestTheQuestionIsExportedWithLongToolResults(t *testing.T) {
+	result := message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: "c", Response: strings.Repeat("r", 70<<10)}}}
+	for name, all := range map[string][]message{
+		"after one":    {text("user", "hi"), result, text("user", "LAST")},
+		"before three": {text("user", "LAST"), result, result, result},
+		"between":      {text("user", "hi"), result, text("user", "LAST"), result, result},
+	} {
+		out, cut := bounded(all, maxContent)
+		if back := decoded(t, out); !cut || len(out) > maxContent || len(out) < maxContent-64 || len(back) != len(all) || !strings.Contains(out, "LAST") {
+			t.Errorf("%s: %d bytes, cut %t, %d of %d messages", name, len(out), cut, len(back), len(all))
+		}
+	}
+}
+
+func TestTheEarliestMessagesAreLeftOut(t *testing.T) {
+	var all []message
+	for i := range 1000 {
+		all = append(all, text("user", fmt.Sprintf("%d %s", i, strings.Repeat("w", 1000))))
+	}
+	out, cut := bounded(all, maxContent)
+	back := decoded(t, out)
+	whole, first := 0, len(all)-len(back)
+	for i, m := range back {
+		if m.Parts[0].Content == all[first+i].Parts[0].Content {
+			whole++
+		}
+	}
+	if !cut || len(out) > maxContent || whole < 60 || back[len(back)-1].Parts[0].Content != all[999].Parts[0].Content {
+		t.Errorf("%d bytes, cut %t, %d messages, of which %d are whole", len(out), cut, len(back), whole)
+	}
+}
+
+func TestArgumentsThatAreCutAreTheBeginningAsText(t *testing.T) {
+	call := message{Role: "assistant", Parts: []part{callPart("c", "f", `{"city":"Bern"}`)}}
+	out, cut := bounded([]message{call}, len(encode([]message{call}))-1)
+	if want := `[{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"f","arguments":"{\"city\":"}]}]`; out != want || !cut {
+		t.Errorf("%s, cut %t", out, cut)
+	}
+}
+
+// decoded reads messages back.
+func decoded(t *testing.T, out string) (all []message) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func TestWhatFitsIsNotCut(t *testing.T) {
@@ -100,6 +155,7 @@ func text(role, content string) message {
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`), 64)
 	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\u0000x"}]},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{"}}]}]}`), 90)
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"1","content":"é\u0001é\u0001"},{"role":"user","content":"last"}]}`), 120)
 	f.Fuzz(func(t *testing.T, body []byte, room int) {
 		r, err := openai.Scan(openai.Chat, body, openai.DefaultLimits())
 		if err != nil {
