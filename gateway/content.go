@@ -5,7 +5,9 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // ContentLog exports the content of a share of the requests. No method of it or of its entries may block.
@@ -29,15 +31,42 @@ type ContentOutcome struct {
 	*RequestSummary
 	Trace *Trace       // nil where requests are not traced
 	Entry *cache.Entry // the answer, if it was not made for this request
+	Model string       // of the pool that wrote the answer, "" if it is not known
 }
 
 // answer answers a request to the cascade, and collects its content if it is exported.
 func (g *Gateway) answer(ctx context.Context, asked pipeline.Request, to pipeline.Client, l *accessRecord) error {
 	if g.opts.Content != nil {
 		if l.content = g.opts.Content.Begin(l.ID, asked.Body.Request); l.content != nil {
+			l.exported = asked.Route
 			asked.Observe = l.content.Observe
 			defer l.content.Take()
 		}
 	}
 	return g.pipeline.Answer(ctx, asked, to, &l.Record)
+}
+
+// modelOf returns the model of the pool that wrote an answer: of the draft if it wrote all of it, otherwise of the target,
+// or of the fallback, whose call is the last one. It is "" if that is not known. The key of a cached answer contains the
+// models of its route, so that they are those of rt.
+func modelOf(rt *tiers.Route, d *RequestSummary) string {
+	switch plan.Tier(d.Tier) {
+	case plan.Target, plan.Mixed:
+		return rt.Target.Model()
+	case plan.Draft:
+		if rt.Draft != nil {
+			return rt.Draft.Model()
+		}
+	case plan.Fallback:
+		if d.Receipt == nil || len(d.Receipt.Tries) == 0 {
+			return ""
+		}
+		answered := d.Receipt.Tries[len(d.Receipt.Tries)-1].Pool
+		for i := range rt.Fallbacks {
+			if p := rt.Fallbacks[i].Pool; p.Name() == answered {
+				return p.Model()
+			}
+		}
+	}
+	return ""
 }

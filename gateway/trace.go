@@ -43,6 +43,9 @@ type RequestSummary struct {
 	Lookup     time.Duration // its duration; 0: there was none
 	Limits     time.Duration // spent on the tenant's limits
 
+	TargetPool   string // of the variant that answers; "" on routes without variants
+	DivertedFrom string // target pool of the variant that was passed over, "" for none
+
 	Receipt      *receipt.Receipt // nil if the cascade was not called
 	Tier         string           // that the answer came from, "" where there is none
 	Finish       string
@@ -78,6 +81,7 @@ func summaryOf(l *accessRecord, r *http.Request, took time.Duration) *RequestSum
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Path: r.URL.Path, Route: f.route, Stream: l.out != nil && l.out.stream,
 		Began: f.time, Duration: took, Code: f.code, Problem: f.problem, Cache: string(f.cache),
 		LookedUpAt: l.LookedUpAt, Lookup: f.lookup, Limits: f.limits,
+		TargetPool: f.target, DivertedFrom: f.diverted,
 		Receipt: f.receipt, Tier: f.cached.tier, Finish: f.cached.finish, PromptTokens: f.cached.prompt, AnswerTokens: f.cached.accepted + f.cached.target,
 	}
 	if rc := f.receipt; rc != nil {

@@ -166,7 +166,7 @@ func TestWholeStreamedAndCachedAnswersAreExportedAlike(t *testing.T) {
 				t.Errorf("%s %d: event %q, output %s, first %s", model, i, rec.EventName, out, first)
 			}
 			for key, want := range map[string]string{
-				"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.response.model": model, "foregate.tenant": "default", "foregate.truncated": "",
+				"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "gen_ai.response.model": simTarget, "foregate.tenant": "default", "foregate.truncated": "",
 				"gen_ai.input.messages":      `[{"parts":[{"content":"Why is the sky blue?","type":"text"}],"role":"user"}]`,
 				"gen_ai.system_instructions": `[{"content":"Be brief.","type":"text"}]`,
 				"gen_ai.usage.output_tokens": "6", "gen_ai.request.max_tokens": "6", "gen_ai.request.temperature": "0",

@@ -68,6 +68,13 @@ func (e *entry) add(key attribute.Key, text string) {
 	e.facts = append(e.facts, key.String(text))
 }
 
+// addKnown adds an attribute of text, unless it is empty.
+func (e *entry) addKnown(key attribute.Key, text string) {
+	if text != "" {
+		e.add(key, text)
+	}
+}
+
 // End implements [gateway.ContentEntry].
 func (e *entry) End(o *gateway.ContentOutcome) {
 	if e.log.o.Output {
@@ -117,12 +124,12 @@ func (e *entry) addFacts(o *gateway.ContentOutcome) {
 	e.add(semconv.GenAIRequestModelKey, e.model)
 	e.add("foregate.request_id", o.ID)
 	e.add("foregate.tenant", o.Tenant)
-	if o.Problem != "" {
-		e.add(semconv.ErrorTypeKey, o.Problem)
-	}
+	e.addKnown(semconv.ErrorTypeKey, o.Problem)
+	e.addKnown(semconv.GenAIResponseModelKey, o.Model)
+	e.addKnown("foregate.target_pool", o.TargetPool)
+	e.addKnown("foregate.diverted_from", o.DivertedFrom)
 	if o.Tier != "" {
 		e.add("foregate.tier", o.Tier)
-		e.add(semconv.GenAIResponseModelKey, o.Route)
 		e.facts = append(e.facts, semconv.GenAIUsageInputTokens(o.PromptTokens), semconv.GenAIUsageOutputTokens(o.AnswerTokens))
 	}
 	if o.Finish != "" {
