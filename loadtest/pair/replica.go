@@ -228,7 +228,7 @@ func (r *replica) read(ctx context.Context, path string) ([]byte, error) {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, unplaced(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	if resp.StatusCode != http.StatusOK {

@@ -34,6 +34,7 @@ type run struct {
 	list    []prompt
 	alone   []sample            // of the target without the gateway
 	ways    map[string][]sample // by the way's name
+	places  *hider              // of what the report does not tell
 	report  Report
 	missing map[string]string // why a mode of the pair is not available
 }
@@ -56,11 +57,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	m := &run{Options: o, replica: rep, list: prompts(o.Requests), ways: map[string][]sample{}, missing: map[string]string{}}
+	if m.places, err = placesOf(&o, rep); err != nil {
+		return nil, err
+	}
 	drafts := rep.drafts(routePair)
 	for _, u := range drafts.UnavailableModes {
 		m.missing[u.Name] = u.Reason
 	}
 	m.report = newReport(&o, rep.app.Status().Engines)
+	for _, e := range m.report.Engines {
+		m.places.hideLacks(e.Missing)
+		m.places.hideLacks(e.Hazards)
+	}
 	if err := m.askEngines(ctx); err != nil {
 		return nil, err
 	}
@@ -68,6 +76,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	m.askSeams(ctx)
 	m.measure()
 	return &m.report, nil
+}
+
+// placesOf are the addresses of engines and gateway, and the engines' keys.
+func placesOf(o *Options, rep *replica) (*hider, error) {
+	var keys []string
+	for _, e := range []demo.Engine{o.Pair.Draft, o.Pair.Target} {
+		a, err := engineAsker(e, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, a.key)
+	}
+	return newHider([]string{o.Pair.Draft.URL, o.Pair.Target.URL, rep.base, rep.admin, rep.cutter.url}, keys), nil
 }
 
 // askEngines asks the target twice without the gateway, the second time in the opposite order, and the draft once.
@@ -193,6 +214,7 @@ func nats(v float64) string {
 func (m *run) add(ctx context.Context, name string, samples []sample) {
 	m.ways[name] = samples
 	row := rowOf(name, samples, m.alone)
+	row.Failure = m.places.hide(row.Failure)
 	row.price(m.DraftPrice, m.TargetPrice)
 	if missed := len(m.list) - len(samples); missed > 0 {
 		row.Why = fmt.Sprintf("%d of %d questions were not put: %v", missed, len(m.list), context.Cause(ctx))
@@ -202,7 +224,7 @@ func (m *run) add(ctx context.Context, name string, samples []sample) {
 
 // skip puts a way into the report that was not measured.
 func (m *run) skip(name, why string) {
-	m.report.Ways = append(m.report.Ways, Way{Name: name, Why: why})
+	m.report.Ways = append(m.report.Ways, Way{Name: name, Why: m.places.hide(why)})
 }
 
 // engineReports says what the engines can do.
