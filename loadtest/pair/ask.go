@@ -73,7 +73,7 @@ func (s *sample) tokens() int {
 	return s.pieces
 }
 
-// promptTokens are those of the prompt; 0 if nobody told.
+// promptTokens are those of the prompt; 0 if the engine sent no usage.
 func (s *sample) promptTokens() int {
 	if s.usage != nil {
 		return s.usage.Prompt

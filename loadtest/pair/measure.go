@@ -46,67 +46,27 @@ type Way struct {
 	TTFT95 float64 `json:"ttft_p95_ms"`
 	E2E50  float64 `json:"e2e_p50_ms"`
 
-	Work Work     `json:"work"`
-	USD  *float64 `json:"usd"` // of all answers; null: prices were not given, or nothing was measured
+	Work      Work     `json:"work"`
+	Uncounted int      `json:"without_usage,omitempty"` // answers whose tokens are not known; Work has what is known of them
+	USD       *float64 `json:"usd"`                     // of all answers; null: prices were not given, tokens are not known, or nothing was measured
+	WhyNoUSD  string   `json:"why_no_usd,omitempty"`    // if tokens are not known
 }
 
-// Work is what the engines computed for a way, in tokens. Audits are not in it.
-type Work struct {
-	DraftInput   int `json:"draft_input"`
-	DraftOutput  int `json:"draft_output"`
-	TargetInput  int `json:"target_input"`  // prompts, and beginnings of answers that it continued
-	TargetOutput int `json:"target_output"` //
-	Scored       int `json:"scored"`        // by the target for checks, prompts included
-}
-
-// add adds what one answer took.
-func (w *Work) add(s *sample) {
-	rc := s.receipt
-	switch {
-	case rc != nil:
-	case s.tier == poolDraft:
-		w.DraftInput += s.promptTokens()
-		w.DraftOutput += s.tokens()
-		return
-	default:
-		w.TargetInput += s.promptTokens()
-		w.TargetOutput += s.tokens()
-		return
+// answered are the samples without an error, by the question.
+func answered(samples []sample) map[int]*sample {
+	by := make(map[int]*sample, len(samples))
+	for i := range samples {
+		if samples[i].err == nil {
+			by[samples[i].prompt] = &samples[i]
+		}
 	}
-	if rc.Tokens.Drafted > 0 {
-		w.DraftInput += rc.Tokens.Prompt
-	}
-	w.DraftOutput += rc.Tokens.Drafted
-	if rc.Tokens.Target > 0 {
-		w.TargetInput += rc.Tokens.Prompt + rc.Tokens.Accepted
-	}
-	w.TargetOutput += rc.Tokens.Target
-	w.Scored += rc.Tokens.Scored
-}
-
-// usd is the price of the work.
-func (w *Work) usd(draft, target Price) float64 {
-	return (float64(w.DraftInput)*draft.Input + float64(w.DraftOutput)*draft.Output +
-		float64(w.TargetInput+w.Scored)*target.Input + float64(w.TargetOutput)*target.Output) / 1e6
-}
-
-// price sets the dollars, if the prices are known.
-func (w *Way) price(draft, target Price) {
-	if draft.known() && target.known() && w.Answers > 0 {
-		usd := w.Work.usd(draft, target)
-		w.USD = &usd
-	}
+	return by
 }
 
 // rowOf sums the samples of a way. alone is what the target said to the same questions.
-func rowOf(name string, samples, alone []sample) Way {
+func rowOf(name string, samples, alone []sample, no silent) Way {
 	row := Way{Name: name}
-	own := map[int]*sample{}
-	for i := range alone {
-		if alone[i].err == nil {
-			own[alone[i].prompt] = &alone[i]
-		}
-	}
+	own := answered(alone)
 	var first, whole []float64
 	for i := range samples {
 		s := &samples[i]
@@ -118,6 +78,9 @@ func rowOf(name string, samples, alone []sample) Way {
 		}
 		row.Answers++
 		row.Work.add(s)
+		if !s.counted(no) {
+			row.Uncounted++
+		}
 		row.count(s, own[s.prompt])
 		if s.first > 0 {
 			first = append(first, float64(s.first.Microseconds())/1e3)
@@ -294,30 +257,6 @@ func (j judged) measures(why string) []Measure {
 		area.Value, area.Error = &a.Value, a.Error
 	}
 	return append(all, area)
-}
-
-// costs are the dollars of each mode beside the target alone.
-func (m *run) costs() (all []Measure) {
-	alone := m.way(wayAlone)
-	if alone.USD == nil || *alone.USD == 0 || alone.Failed > 0 || alone.Why != "" {
-		return []Measure{{Name: "cost of the modes beside the target alone", Why: "no prices were given (--target-usd-per-million and --draft-usd-per-million), " +
-			"or the target did not answer all questions; tokens are below"}}
-	}
-	for _, name := range []string{wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify} {
-		w := m.way(name)
-		one := Measure{Name: "cost of mode " + name + " beside the target alone, without audits"}
-		switch {
-		case w.USD == nil:
-			one.Why = orOver(w.Why)
-		case w.Failed > 0 || w.Why != "":
-			one.Why = "not all questions were answered"
-		default:
-			ratio := *w.USD / *alone.USD
-			one.Value, one.Of = &ratio, w.Answers
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // median is the middle of the values, 0 without any.

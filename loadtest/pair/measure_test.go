@@ -58,7 +58,7 @@ func TestWorkIsPricedByWhatEachEngineComputed(t *testing.T) {
 		{tier: poolTarget, usage: &answer.Usage{Prompt: 8, Completion: 4}},
 		{tier: poolTarget, err: io.ErrUnexpectedEOF},
 	}
-	r := rowOf("x", samples, nil)
+	r := rowOf("x", samples, nil, silent{})
 	want := Work{DraftInput: 107, DraftOutput: 43, TargetInput: 138, TargetOutput: 54, Scored: 140}
 	if r.Work != want || r.Answers != 3 || r.Failed != 1 || r.Failure == "" || r.Compared != 0 || r.Mixed != 1 || r.Draft != 1 || r.Target != 1 {
 		t.Errorf("%+v", r)
@@ -71,7 +71,7 @@ func TestWorkIsPricedByWhatEachEngineComputed(t *testing.T) {
 
 func TestAnswersAreComparedWithTheTargetsOwn(t *testing.T) {
 	alone := []sample{{prompt: 0, text: "a"}, {prompt: 1, text: "b"}, {prompt: 2, err: io.EOF}}
-	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone)
+	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone, silent{})
 	if r.Compared != 2 || r.Exact != 1 || r.MixedExact != 1 {
 		t.Errorf("%+v", r)
 	}

@@ -134,7 +134,7 @@ func (r *Report) engineTable() table {
 
 func (r *Report) measureTable() table {
 	t := table{
-		title: "What was measured", about: "± is the standard error. An empty figure was not measured there; the last column says why.",
+		title: "What was measured", about: "± is the standard error. The last column says why a figure is empty, or why it has fewer samples.",
 		rows: [][]string{{"measure", "figure", "samples", "why not"}},
 	}
 	for _, m := range r.Measures {
@@ -165,36 +165,54 @@ func (r *Report) wayTable() table {
 	t := table{
 		title: "Each way to answer",
 		about: "Exact: answers that are byte for byte what the target said alone. Times to the first token (TTFT) and to the end (E2E) " +
-			"in milliseconds; tokens of all answers. Mode confidence has the median score as its threshold.",
+			"in milliseconds; tokens of all answers, ≥ where engines sent no usage. Mode confidence has the median score as its threshold.",
 		rows: [][]string{{"way", "answers", "draft", "mixed", "target", "exact", "TTFT p50", "p95", "E2E p50",
 			"draft in", "draft out", "target in", "target out", "scored", "USD", "remarks"}},
 	}
-	for _, w := range r.Ways {
-		if w.Answers == 0 {
-			row := make([]string, len(t.rows[0]))
-			row[0], row[len(row)-1] = w.Name, orElse(w.Why, w.Failure)
-			t.rows = append(t.rows, row)
-			continue
-		}
-		usd, remarks := "", strings.TrimSpace(w.Why+" "+w.reasons())
-		if w.USD != nil {
-			usd = strconv.FormatFloat(*w.USD, 'g', 4, 64)
-		}
-		if w.Failed > 0 {
-			remarks = strings.TrimSpace(fmt.Sprintf("%s %d failed: %s", remarks, w.Failed, w.Failure))
-		}
-		row := []string{w.Name}
-		for _, n := range []int{w.Answers, w.Draft, w.Mixed, w.Target} {
-			row = append(row, strconv.Itoa(n))
-		}
-		row = append(row, fmt.Sprintf("%d of %d", w.Exact, w.Compared))
-		for _, ms := range []float64{w.TTFT50, w.TTFT95, w.E2E50} {
-			row = append(row, strconv.FormatFloat(ms, 'f', 0, 64))
-		}
-		for _, n := range []int{w.Work.DraftInput, w.Work.DraftOutput, w.Work.TargetInput, w.Work.TargetOutput, w.Work.Scored} {
-			row = append(row, strconv.Itoa(n))
-		}
-		t.rows = append(t.rows, append(row, usd, remarks))
+	for i := range r.Ways {
+		t.rows = append(t.rows, r.Ways[i].cells(len(t.rows[0])))
 	}
 	return t
+}
+
+// cells is the row of a way, of so many columns.
+func (w *Way) cells(columns int) []string {
+	if w.Answers == 0 {
+		row := make([]string, columns)
+		row[0], row[columns-1] = w.Name, orElse(w.Why, w.Failure)
+		return row
+	}
+	row := []string{w.Name}
+	for _, n := range []int{w.Answers, w.Draft, w.Mixed, w.Target} {
+		row = append(row, strconv.Itoa(n))
+	}
+	row = append(row, fmt.Sprintf("%d of %d", w.Exact, w.Compared))
+	for _, ms := range []float64{w.TTFT50, w.TTFT95, w.E2E50} {
+		row = append(row, strconv.FormatFloat(ms, 'f', 0, 64))
+	}
+	usd, least := "", ""
+	if w.USD != nil {
+		usd = strconv.FormatFloat(*w.USD, 'g', 4, 64)
+	}
+	if w.Uncounted > 0 {
+		least = "≥ "
+	}
+	for _, n := range []int{w.Work.DraftInput, w.Work.DraftOutput, w.Work.TargetInput, w.Work.TargetOutput, w.Work.Scored} {
+		row = append(row, least+strconv.Itoa(n))
+	}
+	return append(row, usd, w.remarks())
+}
+
+// remarks are what the last column says of a way with answers.
+func (w *Way) remarks() string {
+	var all []string
+	for _, text := range []string{w.Why, w.reasons(), w.WhyNoUSD} {
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	if w.Failed > 0 {
+		all = append(all, fmt.Sprintf("%d failed: %s", w.Failed, w.Failure))
+	}
+	return strings.Join(all, "; ")
 }
