@@ -102,9 +102,9 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 			MissingTokenizer: "status 404: Not Found; /v1/completions: answers come without prompt_token_ids",
 			MissingTemplate:  `chat "plain": /tokenize: status 404`, MissingContinue: "ids of a chat"}},
 		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring self_agreement", map[string]string{
-			MissingScoring: "completions: ", MissingReuse: "does not score"}},
+			MissingScoring: "completions: ", MissingReuse: "does not score a given text"}},
 		{vllmsim.Options{Without: []string{"logprobs"}}, "logprobs raw_logprobs reuse", map[string]string{
-			MissingLogprobs: "without logprobs"}},
+			MissingLogprobs: "without logprobs", MissingRaw: "no two alternatives whose logprobs could be compared"}},
 		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
 			MissingContinue: "otherwise than in the chat, from token 1"}},
 		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},

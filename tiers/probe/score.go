@@ -46,7 +46,7 @@ func (e *probeRun) withdrawScoring(why string) {
 	e.missing[MissingScoring] = why
 	e.show(MissingScoring, why)
 	for _, what := range []string{MissingAgreement, MissingReuse} {
-		e.missing[what] = "it does not score"
+		e.missing[what] = "not known: it does not score a given text"
 		e.show(what, e.missing[what])
 	}
 }

@@ -231,7 +231,7 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 // half of it.
 func (e *probeRun) temperature(ctx context.Context) error {
 	if e.found.TopLogprobs < 2 {
-		e.addMissing(MissingRaw, "it takes two alternatives to tell")
+		e.addMissing(MissingRaw, "not known: it returns no two alternatives whose logprobs could be compared")
 		return nil
 	}
 	var tops [2]map[string]float64
