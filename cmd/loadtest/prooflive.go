@@ -22,7 +22,7 @@ type proofLiveCmd struct {
 	DraftKeyFile  string `placeholder:"FILE" help:"A file with the API key of the draft's engine."`
 	SameTokenizer bool   `help:"Both models have the same tokenizer and chat template."`
 
-	Requests  int     `default:"24" help:"Questions in each way to answer (1 to 150); there are nine ways."`
+	Requests  int     `default:"24" help:"Questions in each way to answer (1 to 150); there are ten ways."`
 	MaxTokens int     `default:"96" help:"Longest answer, in tokens (16 to 2048)."`
 	Clients   int     `default:"2" help:"Questions at a time (1 to 16)."`
 	Minutes   float64 `default:"15" help:"Longest run, the questions about what the engines can do included."`

@@ -12,7 +12,7 @@ import (
 
 func TestAnswersWithoutUsageHaveNoPrice(t *testing.T) {
 	r := measured(t, withoutUsage(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .35})), withoutUsage(t, simulated(t, vllmsim.Options{Model: "large"})), nil)
-	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify, waySeams} {
+	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayOff, wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify, waySeams} {
 		if w := row(t, r, name); w.USD != nil || w.Uncounted != 10 || !strings.Contains(w.WhyNoUSD, "the tokens of 10 of 10 answers are not known, because an engine sends no usage") {
 			t.Errorf("%+v, want no USD, and why", w)
 		}
@@ -30,6 +30,9 @@ func TestADraftWithoutUsageHasNoPriceOfItsOwn(t *testing.T) {
 	r := measured(t, withoutUsage(t, draft), simulated(t, vllmsim.Options{Model: "large"}), nil)
 	if alone, draft := row(t, r, wayAlone), row(t, r, wayDraft); alone.USD == nil || draft.USD != nil {
 		t.Errorf("%+v, %+v; want a price of the target's answers alone", alone, draft)
+	}
+	if off := row(t, r, wayOff); off.USD == nil || *off.USD != *row(t, r, wayAlone).USD {
+		t.Errorf("%+v, want the price of the target alone", off)
 	}
 	for _, mode := range []string{wayLenient, wayJudge, wayVerify} { // the gateway estimates the prompt of these drafts
 		if m := figure(t, r, "cost of mode "+mode); m.Value != nil || !strings.HasPrefix(m.Why, "the draft sends no usage") || row(t, r, mode).USD != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/foregate/foregate/tiers/calibrate"
 )
@@ -13,6 +14,7 @@ const (
 	wayAlone      = "target alone"
 	wayAgain      = "target alone, again"
 	wayDraft      = "draft alone"
+	wayOff        = "off"
 	wayRisk       = "risk"
 	wayConfidence = "confidence"
 	wayLenient    = "lenient"
@@ -196,9 +198,12 @@ func share(name string, k, n int, why string) Measure {
 // measure computes the figures from the ways.
 func (m *run) measure() {
 	again, draft, risk := m.way(wayAgain), m.way(wayDraft), m.way(wayRisk)
-	verify, cut := m.way(wayVerify), m.way(waySeams)
+	off, verify, cut := m.way(wayOff), m.way(wayVerify), m.way(waySeams)
 	m.report.Measures = []Measure{
 		share("the target agrees with itself when it is asked twice", again.Exact, again.Compared, orOver(again.Why)),
+		share("answers of mode off that are the target's own", off.Exact, off.Compared, orOver(off.Why)),
+		m.added("first token", func(s *sample) time.Duration { return s.first }),
+		m.added("end", func(s *sample) time.Duration { return s.whole }),
 		share("exactness: answers of mode verify that are the target's own", verify.Exact, verify.Compared, orOver(verify.Why)),
 		share("seams: answers continued in the middle that are the target's own", cut.MixedExact, cut.Mixed, orElse(cut.Why, "no answer was continued in the middle")),
 		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
@@ -206,6 +211,27 @@ func (m *run) measure() {
 	}
 	m.report.Measures = append(m.report.Measures, m.judged().measures(orElse(m.way(wayJudge).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
 	m.report.Measures = append(m.report.Measures, m.costs()...)
+}
+
+// added is the time that the gateway adds in mode off until something of an answer has come. It is compared with the second
+// time that the target was asked alone: both times it has seen the prompts before.
+func (m *run) added(until string, of func(*sample) time.Duration) Measure {
+	one := Measure{Name: "latency that the gateway adds in mode off until the " + until + ", ms (median)"}
+	own := answered(m.ways[wayAgain])
+	var all []float64
+	for i := range m.ways[wayOff] {
+		s := &m.ways[wayOff][i]
+		if a := own[s.prompt]; s.err == nil && a != nil && of(s) > 0 && of(a) > 0 {
+			all = append(all, float64((of(s)-of(a)).Microseconds())/1e3)
+		}
+	}
+	if len(all) == 0 {
+		one.Why = orElse(m.way(wayOff).Why, "no question was answered both in mode off and by the target alone, asked again")
+		return one
+	}
+	middle := median(all)
+	one.Value, one.Of = &middle, len(all)
+	return one
 }
 
 // way is a row of the report.

@@ -71,6 +71,9 @@ func TestAPairIsMeasuredInEachWay(t *testing.T) {
 	if stands.Value == nil || *stands.Value <= 0 || *stands.Value >= 1 || area.Value == nil || *area.Value <= 0.5 {
 		t.Errorf("%+v, %+v; want some of the drafts, and a score that tells", stands, area)
 	}
+	if m := figure(t, r, "latency that the gateway adds in mode off until the first token"); m.Value == nil || m.Of != 10 {
+		t.Errorf("%+v, want a comparison of all questions", m)
+	}
 	if m := figure(t, r, "cost of mode confidence"); m.Value == nil || *m.Value <= 0 || *m.Value >= 1 {
 		t.Errorf("%+v, want less than the target alone", m)
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/demo"
@@ -130,10 +131,19 @@ func (m *run) askEngines(ctx context.Context) error {
 	return fmt.Errorf("the target answers no question: %w", m.alone[0].err)
 }
 
-// askModes asks the gateway in each mode. Those that ask the target about each draft come before the mode confidence: they show
-// where the scores of drafts lie.
+// needs is what each mode takes.
+var needs = map[string]string{
+	wayRisk:       "mode risk needs the logprobs of drafts, and a target that can check them",
+	wayLenient:    "mode lenient needs a target that tells the logprobs of a given text",
+	wayJudge:      "mode judge needs the logprobs of the target's answers",
+	wayConfidence: "mode confidence needs the logprobs of drafts",
+	wayVerify:     "mode verify needs a target that tells the logprobs of a given text",
+}
+
+// askModes asks the gateway in each mode: first in mode off, which takes no more of the engines than answers. Those that ask the
+// target about each draft come before the mode confidence: they show where the scores of drafts lie.
 func (m *run) askModes(ctx context.Context) {
-	for _, mode := range []string{wayRisk, wayLenient, wayJudge} {
+	for _, mode := range []string{wayOff, wayRisk, wayLenient, wayJudge} {
 		m.askGateway(ctx, mode, routePair, nil)
 	}
 	var scores []float64
@@ -148,7 +158,7 @@ func (m *run) askModes(ctx context.Context) {
 func (m *run) askSeams(ctx context.Context) {
 	for _, u := range m.drafts(routeSame).UnavailableModes {
 		if u.Name == wayConfidence {
-			m.skip(waySeams, u.Reason)
+			m.skip(waySeams, needs[wayConfidence]+"; "+strings.ReplaceAll(u.Reason, poolSame, poolTarget))
 			return
 		}
 	}
@@ -167,7 +177,7 @@ func (m *run) askGateway(ctx context.Context, name, route string, settings map[s
 		mode = wayConfidence
 	}
 	if why := m.missing[mode]; why != "" && route == routePair {
-		m.skip(name, why)
+		m.skip(name, needs[mode]+"; "+why)
 		return
 	}
 	values := maps.Clone(common)
