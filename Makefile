@@ -135,8 +135,8 @@ proof: build redis ## Every claim, measured: docs/proof.md, the README's table, 
 
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live
-proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS=): a table, and a page and JSON in bin/proof-live.
-	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo 'make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081'; exit 2; }
+proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS='--target-key-file FILE --draft-key-file FILE' for API keys): a table, and a page and JSON in bin/proof-live.
+	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo "make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081 (engines with API keys: FLAGS='--target-key-file FILE --draft-key-file FILE')"; exit 2; }
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
 
 .PHONY: scale

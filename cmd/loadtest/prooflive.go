@@ -18,8 +18,8 @@ type proofLiveCmd struct {
 	Draft         string `required:"" placeholder:"URL" help:"The engine of the drafts; the same URL as --target if it serves both models."`
 	TargetModel   string `placeholder:"NAME" help:"The target's model, if its engine lists several."`
 	DraftModel    string `placeholder:"NAME" help:"The draft's model, if its engine lists several."`
-	TargetKeyFile string `placeholder:"FILE" help:"A file with the API key of the target's engine."`
-	DraftKeyFile  string `placeholder:"FILE" help:"A file with the API key of the draft's engine."`
+	TargetKeyFile string `placeholder:"FILE" help:"A file with the API key of the target's engine, in one line. With make: FLAGS='--target-key-file FILE'."`
+	DraftKeyFile  string `placeholder:"FILE" help:"The same of the draft's engine."`
 	SameTokenizer bool   `help:"Both models have the same tokenizer and chat template."`
 
 	Requests  int     `default:"24" help:"Questions in each way to answer (1 to 150); there are ten ways."`

@@ -45,3 +45,42 @@ func TestMistakesOfALiveProofAreToldBeforeAnythingIsAsked(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
+
+func TestMakeAndTheHelpSayWhereAPIKeysGo(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(text), "\nproof-live: ")
+	lines := strings.Split(recipe, "\n")
+	if len(lines) < 2 {
+		t.Fatal("the Makefile has no target proof-live")
+	}
+	for _, line := range lines[:2] { // the help and the error
+		if !strings.Contains(line, "FLAGS='--target-key-file FILE --draft-key-file FILE'") {
+			t.Errorf("no word of API keys in %s", line)
+		}
+	}
+	_, out, _ := program("proof-live", "--help")
+	if help := strings.Join(strings.Fields(out), " "); !strings.Contains(help, "With make: FLAGS='--target-key-file FILE'") {
+		t.Errorf("no word of make in the help: %s", help)
+	}
+}
+
+func TestEnginesWithAPIKeysAreMeasuredWithTheirKeyFiles(t *testing.T) {
+	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Seed: 1, TimeScale: 100, APIKeys: []string{"key-of-the-draft"}}).URL()
+	target := vllmsim.Start(t, vllmsim.Options{Model: "large", Seed: 1, TimeScale: 100, APIKeys: []string{"key-of-the-target"}}).URL()
+	dir := t.TempDir()
+	args := []string{"proof-live", "--draft", draft, "--target", target, "--requests", "2", "--max-tokens", "24", "--out", dir}
+	for _, who := range []string{"draft", "target"} {
+		file := filepath.Join(dir, who+".key")
+		if err := os.WriteFile(file, []byte("key-of-the-"+who+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--"+who+"-key-file", file)
+	}
+	status, out, errs := program(args...)
+	if status != 0 || !strings.Contains(out, "exactness") || strings.Contains(out, "key-of") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+}

@@ -19,7 +19,7 @@ var others = []other{
 // realPair says how the page is measured where there are real engines.
 const realPair = "\n## A real pair\n\n" +
 	"`make proof-live TARGET=URL DRAFT=URL` runs against any two servers with OpenAI's API, with GPUs or without, and says what it could measure there: acceptance, of chat and of code, AUROC, exactness, continued answers, cost and latency of each mode, " +
-	"and the reason for what it could not. It writes a page and JSON that name the models, never where they run. [Two pairs that were measured](measurements.md#a-real-pair): simulated engines, and llama.cpp with tiny models.\n"
+	"and the reason for what it could not. For engines with API keys: `FLAGS='--target-key-file FILE --draft-key-file FILE'`. It writes a page and JSON that name the models, never where they run. [Two pairs that were measured](measurements.md#a-real-pair): simulated engines, and llama.cpp with tiny models.\n"
 
 func writeOthers(b *strings.Builder) {
 	b.WriteString(realPair)
