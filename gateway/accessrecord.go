@@ -45,7 +45,7 @@ type accessRecord struct {
 	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
 	trace     *Trace                   // nil where requests are not traced
 	content   ContentEntry             // nil where the content is not exported
-	exported  *tiers.Route             // that answers, where the content is exported
+	answering *tiers.Route             // the request's route, or the variant of it; nil if none is known
 	err       error
 	quiet     bool // no line of the log is written
 
@@ -130,8 +130,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
 	}
 	if l.content != nil {
-		d := summaryOf(l, r, took)
-		l.content.End(&ContentOutcome{d, l.trace, l.Entry, modelOf(l.exported, d)})
+		l.content.End(&ContentOutcome{summaryOf(l, r, took), l.trace, l.Entry})
 	}
 	if l.quiet || quiet(r.URL.Path) {
 		return

@@ -31,14 +31,12 @@ type ContentOutcome struct {
 	*RequestSummary
 	Trace *Trace       // nil where requests are not traced
 	Entry *cache.Entry // the answer, if it was not made for this request
-	Model string       // of the pool that wrote the answer, "" if it is not known
 }
 
 // answer answers a request to the cascade, and collects its content if it is exported.
 func (g *Gateway) answer(ctx context.Context, asked pipeline.Request, to pipeline.Client, l *accessRecord) error {
 	if g.opts.Content != nil {
 		if l.content = g.opts.Content.Begin(l.ID, asked.Body.Request); l.content != nil {
-			l.exported = asked.Route
 			asked.Observe = l.content.Observe
 			defer l.content.Take()
 		}
@@ -50,6 +48,9 @@ func (g *Gateway) answer(ctx context.Context, asked pipeline.Request, to pipelin
 // or of the fallback, whose call is the last one. It is "" if that is not known. The key of a cached answer contains the
 // models of its route, so that they are those of rt.
 func modelOf(rt *tiers.Route, d *RequestSummary) string {
+	if rt == nil {
+		return ""
+	}
 	switch plan.Tier(d.Tier) {
 	case plan.Target, plan.Mixed:
 		return rt.Target.Model()

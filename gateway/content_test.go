@@ -43,6 +43,7 @@ func TestTheModelIsThatOfThePoolThatWroteTheAnswer(t *testing.T) {
 		{rt, plan.Mixed, nil, "large-model"},
 		{straight, plan.Draft, nil, ""},
 		{rt, "", calls("large"), ""},
+		{nil, plan.Target, calls("large"), ""},
 	} {
 		if got := modelOf(c.route, &RequestSummary{Tier: string(c.tier), Receipt: c.receipt}); got != c.want {
 			t.Errorf("tier %q, receipt %v: %q, want %q", c.tier, c.receipt, got, c.want)

@@ -127,6 +127,7 @@ func (g *Gateway) scan(kind openai.Kind, raw []byte, l *accessRecord, r *http.Re
 	if len(route.Variants) > 0 {
 		route = g.assign(route, l, body.Request)
 	}
+	l.answering = route
 	return pipeline.Request{
 		Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
 	}, nil
@@ -167,7 +168,7 @@ func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord,
 	if err != nil {
 		return err
 	}
-	l.route = env.Name
+	l.route, l.answering = env.Name, route
 	return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
 		Metadata: &l.Metadata, Path: path, Envelope: env, Route: route,
 	}, g.open(l, w, r, false), &l.Record)

@@ -49,8 +49,9 @@ type RequestSummary struct {
 	Receipt      *receipt.Receipt // nil if the cascade was not called
 	Tier         string           // that the answer came from, "" where there is none
 	Finish       string
-	PromptTokens int // tokens
-	AnswerTokens int // tokens
+	PromptTokens int    // tokens
+	AnswerTokens int    // tokens
+	Model        string // of the pool that wrote the answer, "" if it is not known
 }
 
 // trace begins the trace of a request.
@@ -87,5 +88,6 @@ func summaryOf(l *accessRecord, r *http.Request, took time.Duration) *RequestSum
 	if rc := f.receipt; rc != nil {
 		d.Tier, d.Finish, d.PromptTokens, d.AnswerTokens = string(rc.Tier), rc.Finish, rc.PromptTokens, rc.AcceptedTokens+rc.TargetTokens
 	}
+	d.Model = modelOf(l.answering, d)
 	return d
 }

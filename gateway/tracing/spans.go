@@ -152,8 +152,11 @@ func (b *builder) describe() {
 		about = append(about, keyLimits.Float64(d.Limits.Seconds()))
 	}
 	if d.Tier != "" {
-		about = append(about, keyTier.String(d.Tier), semconv.GenAIResponseModel(d.Route),
+		about = append(about, keyTier.String(d.Tier),
 			semconv.GenAIUsageInputTokens(d.PromptTokens), semconv.GenAIUsageOutputTokens(d.AnswerTokens))
+	}
+	if d.Model != "" {
+		about = append(about, semconv.GenAIResponseModel(d.Model))
 	}
 	if d.Finish != "" {
 		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))

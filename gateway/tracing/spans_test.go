@@ -65,7 +65,7 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &receipt.Receipt{Began: d.Began, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
 		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
 		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &receipt.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
-		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4},
+		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4, Model: "small"},
 	} {
 		c.Began, c.Duration, c.Priority = d.Began, 30*time.Millisecond, "normal"
 		tr.build(&gateway.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)

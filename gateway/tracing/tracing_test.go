@@ -29,7 +29,7 @@ func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.RequestSummary
 	at := tr.Begin(http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
 	ms := time.Millisecond
 	return at, &gateway.RequestSummary{
-		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Stream: true, Began: began, Duration: time.Second, Code: 200,
+		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Model: "llama-70b", Stream: true, Began: began, Duration: time.Second, Code: 200,
 		Cache: "miss", LookedUpAt: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", PromptTokens: 300, AnswerTokens: 150,
 		Receipt: &receipt.Receipt{
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,

@@ -117,6 +117,9 @@ func TestClaimsAreChosenByTheirIDs(t *testing.T) {
 	if _, err := Choose([]string{"cost", "nonesuch"}, false); err == nil || !strings.Contains(err.Error(), `"nonesuch"`) {
 		t.Errorf("%v", err)
 	}
+	if _, err := Choose([]string{"overhead-miss"}, false); err == nil || !strings.Contains(err.Error(), "make bench") {
+		t.Errorf("a claim that another command measures: %v", err)
+	}
 	all, _ := Choose(nil, false)
 	short, _ := Choose(nil, true)
 	if len(short) == 0 || len(short) >= len(all) {
@@ -217,8 +220,9 @@ func TestThePageWithChartsNeedsNothingElse(t *testing.T) {
 		}
 	}
 	for i := range d.Claims {
-		if !strings.Contains(text, "--only "+d.Claims[i].ID+"<") {
-			t.Errorf("it lacks the claim %s", d.Claims[i].ID)
+		c := &d.Claims[i]
+		if !strings.Contains(text, plainText(c.Text)) || !strings.Contains(text, "<code>"+c.command()+"</code>") {
+			t.Errorf("it lacks the claim %s or its command", c.ID)
 		}
 	}
 }
