@@ -35,10 +35,15 @@ func keyed(t *testing.T, log *strings.Builder) *bench {
 
 // from asks for the list of models from an address with a key.
 func (b *bench) from(address, key string) *httptest.ResponseRecorder {
+	return b.fromWith(address, "Authorization", "Bearer "+key)
+}
+
+// fromWith asks for the list of models from an address with a header; "" and "Bearer " are none.
+func (b *bench) fromWith(address, header, value string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodGet, "/v1/models", nil)
 	req.RemoteAddr = net.JoinHostPort(address, "5000")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
+	if strings.TrimPrefix(value, "Bearer ") != "" {
+		req.Header.Set(header, value)
 	}
 	w := httptest.NewRecorder()
 	b.public.server.Handler.ServeHTTP(w, req)
@@ -46,26 +51,42 @@ func (b *bench) from(address, key string) *httptest.ResponseRecorder {
 }
 
 func TestWrongKeysAreToldToWaitAndRightOnesNever(t *testing.T) {
+	same := func(int) string { return "sk-wrong" }
+	many := func(i int) string { return fmt.Sprint("sk-", i) }
+	long := func(int) string { return "sk-" + strings.Repeat("x", 600) }
 	for name, tc := range map[string]struct {
 		address string
 		key     func(i int) string
 		waits   bool
+		bare    bool // the key is in X-Api-Key
 	}{
-		"one key from one address":              {"192.0.2.1", func(int) string { return "sk-wrong" }, true},
-		"many keys from one address":            {"192.0.2.1", func(i int) string { return fmt.Sprint("sk-", i) }, true},
-		"no key":                                {"192.0.2.1", func(int) string { return "" }, true},
-		"one key behind a balancer":             {"10.1.2.3", func(int) string { return "sk-wrong" }, true},
-		"many keys behind a balancer":           {"10.1.2.3", func(i int) string { return fmt.Sprint("sk-", i) }, false},
-		"many keys from a proxy on the machine": {"127.0.0.1", func(i int) string { return fmt.Sprint("sk-", i) }, false},
+		"one key from one address":              {"192.0.2.1", same, true, false},
+		"many keys from one address":            {"192.0.2.1", many, true, false},
+		"no key":                                {"192.0.2.1", func(int) string { return "" }, true, false},
+		"one key behind a balancer":             {"10.1.2.3", same, true, false},
+		"many keys behind a balancer":           {"10.1.2.3", many, false, false},
+		"many keys from a proxy on the machine": {"127.0.0.1", many, false, false},
+		"one bare key from one address":         {"192.0.2.1", same, true, true},
+		"one bare key behind a balancer":        {"10.1.2.3", same, true, true},
+		"many bare keys behind a balancer":      {"10.1.2.3", many, false, true},
+		"one bare key from the machine":         {"127.0.0.1", same, true, true},
+		"one long bare key from the machine":    {"127.0.0.1", long, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			b := keyed(t, &log)
+			header, scheme := "Authorization", "Bearer "
+			if tc.bare {
+				header, scheme = "X-Api-Key", ""
+			}
 			var refused, waits int
 			for i := range 200 {
-				switch w := b.from(tc.address, tc.key(i)); w.Code {
+				switch w := b.fromWith(tc.address, header, scheme+tc.key(i)); w.Code {
 				case http.StatusUnauthorized:
 					refused++
+					if _, _, message := (reply{body: w.Body.String()}).says(); !strings.HasPrefix(message, header+": ") || strings.Contains(message, "missing") && tc.key(i) != "" {
+						t.Fatalf("the key in %s: %s", header, message)
+					}
 				case http.StatusTooManyRequests:
 					waits++
 					if w.Header().Get("Connection") != "close" {
@@ -77,7 +98,7 @@ func TestWrongKeysAreToldToWaitAndRightOnesNever(t *testing.T) {
 				default:
 					t.Fatalf("got %d %s", w.Code, w.Body)
 				}
-				if w := b.from(tc.address, "sk-right"); w.Code != http.StatusOK {
+				if w := b.fromWith(tc.address, header, scheme+"sk-right"); w.Code != http.StatusOK {
 					t.Fatalf("the right key: %d %s", w.Code, w.Body)
 				}
 			}

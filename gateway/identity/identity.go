@@ -205,13 +205,13 @@ func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, e
 
 // byBearer returns the tenant of the request's bearer key.
 func (t *table) byBearer(h http.Header, name string) (claim, error) {
-	key, err := bearer(h, maxKey)
+	c, err := bearer(h, maxKey)
 	if err != nil {
 		return claim{}, err
 	}
-	owner := t.byKey[sha256.Sum256([]byte(key))]
+	owner := t.byKey[sha256.Sum256([]byte(c.text))]
 	if owner == nil {
-		return claim{}, refused("the key is not known")
+		return claim{}, c.refused("the key is not known")
 	}
 	if err := sameTenant(name, owner.ID); err != nil {
 		return claim{}, err

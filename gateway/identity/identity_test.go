@@ -129,8 +129,10 @@ func TestSpoofingFails(t *testing.T) {
 		{"16 a key under another scheme", Keys, request(outside, "Authorization: Basic "+acmeKey), Unauthorized, "Authorization"},
 		{"17 two keys in two headers", Keys, request(outside, acme, "X-Api-Key: "+betaKey), BadHeader, "X-Api-Key"},
 		{"18 two bare keys", Keys, request(outside, "X-Api-Key: "+acmeKey, "X-Api-Key: "+betaKey), BadHeader, "X-Api-Key"},
-		{"19 an empty bare key", Keys, request(outside, "X-Api-Key: "), Unauthorized, "Authorization"},
+		{"19 an empty bare key", Keys, request(outside, "X-Api-Key: "), Unauthorized, "X-Api-Key"},
 		{"20 a socket without an address", TrustedHeaders, request("@", "X-Tenant-ID: acme"), Forbidden, ""},
+		{"21 a guessed bare key", Keys, request(outside, "X-Api-Key: sk-guess"), Unauthorized, "X-Api-Key"},
+		{"22 a bare key longer than any", Keys, request(outside, "X-Api-Key: "+strings.Repeat("a", maxKey+1)), Unauthorized, "X-Api-Key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := resolver(t, tc.mode).Identify(tc.req)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,13 +66,13 @@ func newTokens(o JWT) (*tokens, error) {
 
 // byToken returns the tenant of the request's token.
 func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) {
-	text, err := bearer(h, maxToken)
+	c, err := bearer(h, maxToken)
 	if err != nil {
 		return claim{}, err
 	}
-	tenant, ceiling, err := r.tokens.read(text, t.keys, r.now())
+	tenant, ceiling, err := r.tokens.read(c.text, t.keys, r.now())
 	if err != nil {
-		return claim{}, err
+		return claim{}, c.refused(err.Error())
 	}
 	if err := sameTenant(name, tenant); err != nil {
 		return claim{}, err
@@ -79,22 +80,22 @@ func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) 
 	return r.named(t, tenant, ceiling, Normal)
 }
 
-// read verifies a token with these keys and returns its tenant and ceiling.
+// read verifies a token with these keys and returns its tenant and ceiling. The error is the reason why it is refused.
 func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
 	token, err := jwt.ParseSigned(text, t.allowed)
 	if err != nil {
-		return "", Low, refused("the token is not a JWT signed with an accepted algorithm")
+		return "", Low, errors.New("the token is not a JWT signed with an accepted algorithm")
 	}
 	key, ok := keys[token.Headers[0].KeyID]
 	if !ok || (key.algorithm != "" && key.algorithm != token.Headers[0].Algorithm) {
-		return "", Low, refused("the token is signed with a key that is not known")
+		return "", Low, errors.New("the token is signed with a key that is not known")
 	}
 	var (
 		standard jwt.Claims
 		all      map[string]any
 	)
 	if err := token.Claims(key.public, &standard, &all); err != nil {
-		return "", Low, refused("the token's signature or claims are not valid")
+		return "", Low, errors.New("the token's signature or claims are not valid")
 	}
 	if err := t.check(standard, now); err != nil {
 		return "", Low, err
@@ -105,18 +106,18 @@ func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (te
 // check compares the registered claims with the configuration and the clock.
 func (t *tokens) check(c jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
-		return refused("the token has no exp")
+		return errors.New("the token has no exp")
 	}
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.Issuer, AnyAudience: jwt.Audience{t.Audience}, Time: now}, maxClockSkew)
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
-		return refused("the token's iss is not accepted here")
+		return errors.New("the token's iss is not accepted here")
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return refused("the token's aud is not this gateway")
+		return errors.New("the token's aud is not this gateway")
 	case errors.Is(err, jwt.ErrExpired):
-		return refused("the token has expired")
+		return errors.New("the token has expired")
 	case err != nil: // nbf or iat
-		return refused("the token is not valid yet")
+		return errors.New("the token is not valid yet")
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (t *tokens) check(c jwt.Claims, now time.Time) error {
 func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
 	tenant, _ = claims[t.TenantClaim].(string)
 	if !valid(tenant, maxIdentity) {
-		return "", Low, refused("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")
+		return "", Low, errors.New("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")
 	}
 	claim, ok := claims[t.PriorityClaim]
 	if !ok {
@@ -135,32 +136,41 @@ func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority,
 	}
 	class, _ := claim.(string)
 	if ceiling, err = ParsePriority(class); err != nil {
-		return "", Low, refused("the token's priority is not low, normal or high")
+		return "", Low, errors.New("the token's priority is not low, normal or high")
 	}
 	return tenant, ceiling, nil
 }
 
-// refused is the error for a token that is not accepted.
-func refused(reason string) *Error {
-	return &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: reason}
+// credential is the key or the token of a request, and the header that it came in.
+type credential struct{ text, header string }
+
+// refused is the error for a credential that is not accepted.
+func (c credential) refused(reason string) *Error {
+	return &Error{Kind: Unauthorized, Header: c.header, Reason: reason}
 }
 
 // bearer returns the key or token in the Authorization header, or in X-Api-Key, where Anthropic's clients send it.
-func bearer(h http.Header, longest int) (string, error) {
+func bearer(h http.Header, longest int) (credential, error) {
 	values, bare := h[headerAuthorization], h[headerAPIKey]
+	c := credential{header: headerAuthorization}
 	switch {
-	case len(values) == 0 && len(bare) == 1 && bare[0] != "" && len(bare[0]) <= longest:
-		return bare[0], nil
 	case len(bare) > 1 || len(values) > 0 && len(bare) > 0:
-		return "", &Error{Kind: BadHeader, Header: headerAPIKey, Reason: "is given more than once, or beside Authorization"}
+		return c, &Error{Kind: BadHeader, Header: headerAPIKey, Reason: "is given more than once, or beside Authorization"}
+	case len(bare) == 1:
+		c = credential{bare[0], headerAPIKey}
+		if c.text == "" || len(c.text) > longest {
+			return c, c.refused(fmt.Sprintf("want a key or token of 1–%d bytes", longest))
+		}
+		return c, nil
 	case len(values) == 0:
-		return "", refused("missing; send Bearer and a key or token")
+		return c, c.refused("missing; send Bearer and a key or token")
 	case len(values) > 1:
-		return "", &Error{Kind: BadHeader, Header: headerAuthorization, Reason: "is given more than once"}
+		return c, &Error{Kind: BadHeader, Header: headerAuthorization, Reason: "is given more than once"}
 	}
 	scheme, key, ok := strings.Cut(values[0], " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") || key == "" || len(key) > longest {
-		return "", refused("want Bearer and a key or token")
+		return c, c.refused("want Bearer and a key or token")
 	}
-	return key, nil
+	c.text = key
+	return c, nil
 }

@@ -275,6 +275,25 @@ func TestSpoofingATokenFails(t *testing.T) {
 	}
 }
 
+func TestARefusalNamesTheHeaderThatTheClientUsed(t *testing.T) {
+	tokens, keys := made(t, jwtOptions()), resolver(t, Keys)
+	for _, tc := range []struct {
+		from        *Resolver
+		value, want string
+	}{
+		{keys, "sk-guess", "the key is not known"},
+		{keys, strings.Repeat("a", maxKey+1), "want a key or token of 1–512 bytes"},
+		{tokens, "sk-guess", "the token is not a JWT signed with an accepted algorithm"},
+		{tokens, edToken(t, map[string]any{"exp": noon.Unix() - 31}), "the token has expired"},
+		{tokens, edToken(t, map[string]any{"tenant": ""}), "the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -"},
+	} {
+		_, err := tc.from.Identify(request(local, "X-Api-Key: "+tc.value))
+		if err == nil || err.Error() != "X-Api-Key: "+tc.want {
+			t.Errorf("got %v, want X-Api-Key: %s", err, tc.want)
+		}
+	}
+}
+
 func TestATokensHeadersMayNotContradictIt(t *testing.T) {
 	r := made(t, jwtOptions())
 	good := "Authorization: Bearer " + edToken(t, nil)
