@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,32 @@ func TestTheSameTablesGiveTheSameDocumentWithoutNulls(t *testing.T) {
 			}
 			if bytes.Contains(first, []byte(":null")) {
 				t.Errorf("%s: a member is null, which OpenAPI does not know", name)
+			}
+		}
+	}
+}
+
+func TestAHeaderWithAKeyIsASecuritySchemeAndNoParameter(t *testing.T) {
+	withKeys := tables
+	withKeys.RequestHeaders = append([]Header{{Name: "Authorization", Values: "`Bearer KEY`"}, {Name: "X-Api-Key", Values: "`KEY`"}, {Name: "X-Identity"}}, tables.RequestHeaders...)
+	document, err := Public(withKeys)
+	doc := load(t, document, err)
+	schemes := map[string]string{} // by header
+	for name, s := range doc.Components.SecuritySchemes {
+		schemes[s.Value.Name] = name
+	}
+	for _, header := range []string{"Authorization", "X-Api-Key", "X-Identity"} {
+		if doc.Components.Parameters[header] != nil {
+			t.Errorf("%s is a parameter", header)
+		}
+	}
+	for _, path := range []string{"/v1/messages", "/v1/models", "/v1/models/{model}", "/v1/embeddings"} {
+		for method, o := range doc.Paths.Value(path).Operations() {
+			for _, header := range []string{"X-Api-Key", "X-Identity"} {
+				accepted := slices.ContainsFunc(*o.Security, func(r openapi3.SecurityRequirement) bool { return r[schemes[header]] != nil })
+				if schemes[header] == "" || !accepted {
+					t.Errorf("%s %s does not accept %s", method, path, header)
+				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -45,11 +44,24 @@ func flatten(headers []Header) (all []Header) {
 	return all
 }
 
+// isCredential reports whether a header is described by a security scheme, so it is no parameter.
+func isCredential(name string) bool {
+	if name == "Authorization" {
+		return true
+	}
+	for _, scheme := range publicSecurity {
+		if scheme.(object)["name"] == name {
+			return true
+		}
+	}
+	return false
+}
+
 // headerParameters are request headers as components. The keys of clients are no parameters but security schemes.
 func headerParameters(headers []Header) object {
 	out := object{}
 	for _, h := range flatten(headers) {
-		if !slices.Contains([]string{"Authorization", "X-Identity"}, h.Name) {
+		if !isCredential(h.Name) {
 			out[h.Name] = parameter{name: h.Name, in: "header", meaning: h.Meaning, schema: valuesSchema(h.Values)}.object()
 		}
 	}
