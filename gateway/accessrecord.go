@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	stdlog "log"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/clientapi"
-	"github.com/foregate/foregate/gateway/clientapi/messages"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -41,7 +40,7 @@ type accessRecord struct {
 	code      int          // 0: as written
 	bodyRead  bool         // the whole body was read
 	out       *sink
-	api       clientapi.API            // of its path; nil for OpenAI's completions and all paths that are forwarded
+	api       *clientAPI               // of its path, also where the request is forwarded; nil for OpenAI's completions and all other paths
 	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
 	trace     *Trace                   // nil where requests are not traced
 	content   ContentEntry             // nil where the content is not exported
@@ -89,10 +88,13 @@ func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Req
 func (l *accessRecord) setID(h http.Header, id string) {
 	l.idLines[0] = id
 	h["X-Request-Id"] = l.idLines[:]
-	if _, ok := l.api.(messages.API); ok {
+	if l.api != nil && l.api.namesRequest {
 		h["Request-Id"] = l.idLines[:]
 	}
 }
+
+// requestID is the request's id as the headers of its answer have it: the client's, if it sent one.
+func (l *accessRecord) requestID() string { return cmp.Or(l.client, l.ID) }
 
 // recovered answers with the error of a handler. It turns a panic into a 500, or into an aborted connection if
 // the answer has begun. The process continues.

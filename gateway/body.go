@@ -152,6 +152,15 @@ func nextBuffer(have, claimed, maximum int64) int64 {
 	return claimed
 }
 
+// chargedBytes is what a body of a length was charged when it had been read, see [nextBuffer].
+func chargedBytes(length, claimed, maximum int64) int64 {
+	size := max(claimed, 0)
+	for claimed < 0 && size <= length {
+		size = nextBuffer(size, claimed, maximum)
+	}
+	return upload.Capacity(size)
+}
+
 // isJSON accepts application/json, with a charset of UTF-8 or none.
 func isJSON(h http.Header) bool {
 	values := h.Values("Content-Type")

@@ -23,7 +23,7 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "invalid_type", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field has a value of another type."},
 	{Code: "invalid_value", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "A field's value is out of its range."},
 	{Code: "body_timeout", Statuses: []int{408}, Meaning: "The body did not come in time."},
-	{Code: "body_too_large", Statuses: []int{413}, Meaning: "The body is larger than limits.body_bytes, or than an action may be."},
+	{Code: "body_too_large", Statuses: []int{413}, Meaning: "The body is larger than limits.body_bytes, than an action may be, or than can be translated within a tenant's share of the memory for bodies."},
 	{Code: "unsupported_encoding", Statuses: []int{415}, At: openapi.AtPublic, Meaning: "The body has a Content-Encoding."},
 	{Code: "unsupported_media_type", Statuses: []int{415}, At: openapi.AtPublic, Meaning: "Content-Type is not application/json in UTF-8."},
 	{Code: "too_many_headers", Statuses: []int{431}, At: openapi.AtPublic, Meaning: "There are too many header lines."},

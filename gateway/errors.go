@@ -53,6 +53,7 @@ var (
 	errEncoding    = invalid(http.StatusUnsupportedMediaType, "unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
 	errContentType = invalid(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
 	errTooLarge    = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is larger than this gateway accepts.")
+	errTranslation = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "To translate this body into a chat completion takes more memory than this gateway has for one tenant. Send less, or a chat completion.")
 	errBodyTimeout = invalid(http.StatusRequestTimeout, "body_timeout", "The request body did not come in time.")
 	errNotCached   = &problem{status: http.StatusGatewayTimeout, body: openai.ErrorBody{
 		Message: "There is no cached answer to this request that will do, and only-if-cached allows no other.", Type: "invalid_request_error", Code: "not_cached",

@@ -18,12 +18,41 @@ const (
 	responsesPath = "/v1/responses"
 )
 
+// clientAPI is another API that the cascade answers.
+type clientAPI struct {
+	clientapi.API
+	image        string          // the type of a content part with an image
+	namesRequest bool            // its errors and the header Request-Id have the request's id
+	cost         translationCost // of a body
+
+	// newEncoder returns an encoder of an answer that has no translated request: a stream that an engine writes itself.
+	newEncoder func(id string) clientapi.Encoder
+}
+
 // clientAPIs are the other APIs that the cascade answers, by path.
-var clientAPIs = map[string]clientapi.API{messagesPath: messages.API{}, responsesPath: responses.API{}}
+var clientAPIs = map[string]*clientAPI{
+	messagesPath: {
+		API: messages.API{}, image: "image", namesRequest: true, cost: messagesCost,
+		newEncoder: encoderOf(messages.API{}, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`),
+	},
+	responsesPath: {
+		API: responses.API{}, image: "input_image", cost: responsesCost,
+		newEncoder: encoderOf(responses.API{}, `{"model":"m","input":""}`),
+	},
+}
+
+// encoderOf returns what makes encoders of the answers to a request, which must be one of the API.
+func encoderOf(api clientapi.API, body string) func(id string) clientapi.Encoder {
+	r, err := api.Translate([]byte(body))
+	if err != nil {
+		panic(err)
+	}
+	return r.NewEncoder
+}
 
 // apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
 // ask for models at one path: only Anthropic's send Anthropic-Version.
-func apiOf(r *http.Request) clientapi.API {
+func apiOf(r *http.Request) *clientAPI {
 	path := r.URL.Path
 	switch {
 	case clientAPIs[path] != nil:
@@ -139,7 +168,7 @@ func (a *translatedAsync) Close() error {
 
 // generateAs answers the requests of another API through the cascade. Requests that only an engine's own implementation
 // can serve are forwarded to the target if passthrough lists the path, and refused otherwise.
-func (g *Gateway) generateAs(api clientapi.API, path string) handler {
+func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
 		in, err := g.enter(l, w, r)
@@ -151,7 +180,7 @@ func (g *Gateway) generateAs(api clientapi.API, path string) handler {
 		if err != nil {
 			return err
 		}
-		translated, err := translate(api, &in)
+		translated, err := g.translate(api, &in, r.ContentLength)
 		if err != nil {
 			return err
 		}
@@ -165,18 +194,36 @@ func (g *Gateway) generateAs(api clientapi.API, path string) handler {
 	}
 }
 
-// translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
-func translate(api clientapi.API, in *admittedRequest) (*clientapi.Request, error) {
-	returned, err := in.reservation.Borrow(clientapi.TranslationBytes(in.body))
+// translate translates a body, of which the client claimed a length, −1 for none. The memory for that is charged while it
+// lasts, and the chat completion as long as the body is.
+func (g *Gateway) translate(api *clientAPI, in *admittedRequest, claimed int64) (*clientapi.Request, error) {
+	needed := api.cost.bytes(in.body)
+	returned, err := in.reservation.Borrow(needed)
+	if err != nil && !g.couldHold(chargedBytes(int64(len(in.body)), claimed, g.opts.Limits.Body), needed) {
+		return nil, errTranslation
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer returned()
-	r, err := api.Translate(in.body)
+	r, err := func() (*clientapi.Request, error) {
+		defer returned() // before the chat is charged, so that both need not fit
+		return api.Translate(in.body)
+	}()
 	if err != nil {
 		return nil, err
 	}
 	return r, in.reservation.Charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
+}
+
+// couldHold reports whether a gateway without any other request would lend bytes to a body that is charged already. If it
+// would not, a retry cannot help.
+func (g *Gateway) couldHold(charged, bytes int64) bool {
+	body, err := newUploads(g.opts.Limits, nil).Begin("", charged)
+	if err != nil || body.Charge(charged) != nil {
+		return false
+	}
+	_, err = body.Borrow(bytes)
+	return err == nil
 }
 
 // answerTranslated lets the cascade answer a translated request.

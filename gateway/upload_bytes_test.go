@@ -57,7 +57,8 @@ func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
 	}
 }
 
-// TestATranslationIsChargedBeforeItIsMade sends a body of very many objects, which would take hundreds of times its length.
+// TestATranslationIsChargedBeforeItIsMade sends a body of very many objects, which would take hundreds of times its length: no
+// retry can help.
 func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 32 << 20 }, twoTenants...)
 	for path, c := range map[string]struct{ head, tail string }{
@@ -65,8 +66,9 @@ func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
 		responsesPath: {`{"model":"llama-3","max_output_tokens":2,"input":[`, `{"role":"user","content":"hi"}]}`},
 	} {
 		r := b.to(t, path, "greedy", c.head+strings.Repeat("{},", 1<<18)+c.tail)
-		if r.status != http.StatusTooManyRequests || !strings.Contains(r.body, `"tenant_share"`) {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
+		_, code, message := r.says()
+		if r.status != http.StatusRequestEntityTooLarge || code != "body_too_large" || message != errTranslation.body.Message || r.head.Get("Retry-After") != "" {
+			t.Errorf("%s: %d %v %s", path, r.status, r.head, r.body)
 		}
 		r = b.to(t, path, "greedy", c.head+`{"role":"user","content":"`+strings.Repeat("[{,", 1<<15)+`"},`+c.tail)
 		if r.status != http.StatusOK {
@@ -74,6 +76,56 @@ func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
 		}
 	}
 	soon(t, "all is given back", b.idle)
+}
+
+// TestATranslationThatFitsAnIdleGatewayIsMadeThere sends what is long and has few values. Beside an upload of the same tenant
+// it does not fit, and the client is told to try again.
+func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
+	b := limited(t, newSpeaker(t).URL, func(o *Options) {
+		o.Limits.Bodies = 32 << 20
+		o.Allow = func(string) []string { return []string{"image_url", "image", "input_image"} }
+	}, twoTenants...)
+	data := strings.Repeat("AAAA", 3<<18)
+	bodies := map[string]string{
+		"/v1/chat/completions": `{"model":"llama-3","max_tokens":2,"messages":[{"role":"user","content":"` + data + `"}]}`,
+		messagesPath:           `{"model":"llama-3","max_tokens":2,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}]}]}`,
+		responsesPath:          `{"model":"llama-3","max_output_tokens":2,"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,` + data + `"}]}]}`,
+	}
+	for path, body := range bodies {
+		if r := b.to(t, path, "greedy", body); r.status != http.StatusOK {
+			t.Errorf("%s: %d %.300s", path, r.status, r.body)
+		}
+	}
+	soon(t, "all is given back", b.idle)
+	b.stalled(t, "greedy", 4<<20, maxUnproved)
+	soon(t, "the upload is charged", func() bool { return b.uploads.Usage().Bytes >= 4<<20 })
+	r := b.to(t, messagesPath, "greedy", bodies[messagesPath])
+	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" || r.head.Get("Retry-After") == "" {
+		t.Errorf("beside an upload: %d %v %s", r.status, r.head, r.body)
+	}
+}
+
+func TestWhatABodyWasChargedIsKnownFromItsLength(t *testing.T) {
+	const maximum = 3 << 20
+	for _, length := range []int64{1, minProof, minBuffer, minBuffer + 1, maxUnproved, atOnce + 1, 1 << 20, 1<<20 + 1, 2 << 20, maximum} {
+		for _, claimed := range []int64{length, -1} {
+			var last int64
+			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, length)))
+			r.ContentLength = claimed
+			gate := upload.New(upload.Options{Uploads: 1, Requests: 1, Bytes: 1 << 30})
+			body, err := gate.Begin("acme", claimed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader := bodyReader{max: maximum, timeouts: DefaultTimeouts(), charge: func(n int64) error { last = n; return nil }, grow: body.Grow}
+			if _, err := reader.read(http.NewResponseController(badWriter{httptest.NewRecorder()}), r); err != nil {
+				t.Fatal(err)
+			}
+			if got := chargedBytes(length, claimed, maximum); got != last {
+				t.Errorf("%d bytes, claimed %d: %d, charged were %d", length, claimed, got, last)
+			}
+		}
+	}
 }
 
 // TestABodyStaysChargedWhileItsAnswerIsMade lets a generation hang.

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestATranslationCostsWhatItIsChargedWith compares the charge with all that is allocated, of which most is garbage before the
+// end, and with what is left of it. Long texts are charged with little more than they take.
+func TestATranslationCostsWhatItIsChargedWith(t *testing.T) {
+	const size, garbage = 256 << 10, 3
+	for name, c := range map[string]struct {
+		path, head, unit, tail string
+		most                   int64 // times its length
+	}{
+		"one text":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `word `, `"}]}`, 6},
+		"lines":          {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `four words a line\n`, `"}]}`, 6},
+		"an image":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`, `AAAA`, `"}}]}]}`, 6},
+		"an input":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{"a":"`, `\"`, `"}}]},{"role":"user","content":"x"}]}`, 8},
+		"messages":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[`, `{"role":"user","content":"x"},`, `{"role":"user","content":""}]}`, 0},
+		"tools":          {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[`, `{"name":"f","input_schema":{}},`, `{"name":"f","input_schema":{}}]}`, 0},
+		"one input":      {responsesPath, `{"model":"m","input":"`, `word `, `"}`, 3},
+		"an input image": {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,`, `AAAA`, `"}]}]}`, 3},
+		"instructions":   {responsesPath, `{"model":"m","input":"x","instructions":"`, `word `, `"}`, 3},
+		"quotes":         {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, `\"`, `"}]}]}`, 8},
+		"separators":     {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, "\u2028", `"}]}]}`, 6},
+		"items":          {responsesPath, `{"model":"m","input":[`, `{"role":"user","content":""},`, `{"role":"user","content":""}]}`, 0},
+		"functions":      {responsesPath, `{"model":"m","input":"x","tools":[`, `{"type":"function"},`, `{"type":"function"}]}`, 0},
+	} {
+		api := clientAPIs[c.path]
+		body := []byte(c.head + strings.Repeat(c.unit, size/len(c.unit)) + c.tail)
+		charged := api.cost.bytes(body)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := api.Translate(body)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if took := int64(after.TotalAlloc - before.TotalAlloc); took > garbage*charged || int64(cap(r.Chat)+r.Kept) > charged {
+			t.Errorf("%s: %d bytes take %d and leave %d, and are charged with %d", name, len(body), took, cap(r.Chat)+r.Kept, charged)
+		}
+		if limit := c.most*int64(len(body)) + int64(len(body))/2; c.most > 0 && charged > limit {
+			t.Errorf("%s: %d bytes are charged with %d, more than %d", name, len(body), charged, limit)
+		}
+	}
+}
