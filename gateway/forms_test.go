@@ -209,20 +209,30 @@ func TestANameThatComesTwiceIsRefusedInEveryAPI(t *testing.T) {
 
 func TestARefusalNamesTheFieldOfItsOwnAPI(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) {
-		o.Allow = func(string) []string { return []string{"image", "input_image"} } // and not image_url, which the chat has
+		o.Allow = func(string) []string { return []string{"image_url"} } // a chat's type of images, and neither of the others
 	}, identity.Tenant{ID: "acme"})
+	items := `{"model":"llama-3","input":[` + strings.Repeat(`{"role":"user","content":"x"},`, 3)
+	deep := strings.Repeat(`{"a":`, 59) + `1` + strings.Repeat(`}`, 59) // 64 levels in the schema of a tool, which a chat has one deeper
 	for _, c := range []struct{ path, body, param, message string }{
-		{responsesPath, `{"model":"llama-3","input":[]}`, "input", "input "},
-		{responsesPath, `{"model":"llama-3","input":"x","max_output_tokens":0}`, "max_output_tokens", "max_output_tokens "},
-		{responsesPath, `{"model":"llama-3","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`, "input", "input "},
-		{messagesPath, `{"model":"llama-3","max_tokens":5,"messages":[{"role":"user","content":"x"}],"stop_sequences":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, "", "stop_sequences "},
+		{responsesPath, `{"model":"llama-3","input":[` + strings.Repeat(`{"role":"user","content":""},`, 4096) + `{"role":"user","content":""}]}`, "input", "There are more than 4096 messages."},
+		{responsesPath, `{"model":"llama-3","input":"x","max_output_tokens":0}`, "max_output_tokens", "max_output_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"}, // the engine's words
+		{responsesPath, `{"model":"llama-3","input":"x","max_output_tokens":9999999}`, "max_output_tokens", "max_output_tokens must be between 0 and 1048576, but is 9999999."},
+		{responsesPath, items + `{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`, "input[3].content[0]",
+			`input[3].content[0] (at byte 207) is a content part of type "input_image", which this gateway does not accept.`},
+		{responsesPath, `{"model":"llama-3","input":"x","text":{"verbosity":{"a":{"image_url":"x"}}}}`, "text.verbosity.a.image_url",
+			"text.verbosity.a.image_url must be a data: URI (data:image/TYPE;base64,…): a URL to be fetched is not accepted by this gateway."},
+		{responsesPath, `{"model":"llama-3","max_output_tokens":1,"input":"x","tools":[{"type":"function","name":"f","parameters":` + deep + `}]}`, "", ""},
+		{messagesPath, `{"model":"llama-3","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":` + deep + `}]}`, "", ""},
+		{messagesPath, `{"model":"llama-3","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}`, "",
+			`messages[0].content[1] (at byte 181) is a content part of type "image", which this gateway does not accept.`},
+		{messagesPath, `{"model":"llama-3","max_tokens":5,"messages":[{"role":"user","content":"x"}],"stop_sequences":[` + strings.Repeat(`"a",`, 16) + `"a"]}`, "", "stop_sequences has more than 16 strings."},
 	} {
 		r := b.to(t, c.path, "acme", c.body)
 		var said struct {
 			Error struct{ Param, Message string }
 		}
-		if err := json.Unmarshal([]byte(r.body), &said); err != nil || r.status != http.StatusBadRequest || said.Error.Param != c.param || !strings.HasPrefix(said.Error.Message, c.message) {
-			t.Errorf("%s: %d %s", c.body, r.status, r.body)
+		if err := json.Unmarshal([]byte(r.body), &said); err != nil || said.Error.Param != c.param || said.Error.Message != c.message || (r.status == http.StatusOK) != (c.message == "") {
+			t.Errorf("%.300s: %d %s", c.body, r.status, r.body)
 		}
 	}
 }
@@ -326,7 +336,7 @@ func TestClientsOfAllAPIsShareOneGeneration(t *testing.T) {
 
 func TestAnImageOfEachAPIReachesTheEngineAsOne(t *testing.T) {
 	const data = "data:image/png;base64,AAAA"
-	allowed := map[string][]string{"/v1/chat/completions": {"image_url"}, messagesPath: {"image_url", "image"}, responsesPath: {"image_url", "input_image"}}
+	allowed := map[string][]string{"/v1/chat/completions": {"image_url"}, messagesPath: {"image"}, responsesPath: {"input_image"}}
 	bodies := map[string]string{
 		"/v1/chat/completions": `{"model":"llama-3","max_tokens":4,"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"` + data + `"}}]}]}`,
 		messagesPath:           `{"model":"llama-3","max_tokens":4,"messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}`,

@@ -93,7 +93,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return err
 		}
 		defer in.leave()
-		asked, err := g.scan(kind, in.body, l, r)
+		asked, err := g.scan(clientBody{kind, in.body, g.opts.Scan}, l, r)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,15 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 	}
 }
 
+// clientBody is a body, and the limits that hold for it.
+type clientBody struct {
+	kind   openai.Kind
+	raw    []byte
+	limits openai.Limits
+}
+
 // scan reads a request to the cascade: its headers and its body.
-func (g *Gateway) scan(kind openai.Kind, raw []byte, l *accessRecord, r *http.Request) (asked pipeline.Request, err error) {
+func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked pipeline.Request, err error) {
 	tier, err := demandedTier(r.Header)
 	if err != nil {
 		return asked, err
@@ -115,7 +122,7 @@ func (g *Gateway) scan(kind openai.Kind, raw []byte, l *accessRecord, r *http.Re
 	if stricter != plan.DemandDefault && tier == plan.Draft {
 		tier = plan.Auto // a request for both gets the stricter one
 	}
-	body, err := g.pipeline.Scan(kind, l.Caller.Tenant, raw, g.opts.Scan)
+	body, err := g.pipeline.Scan(from.kind, l.Caller.Tenant, from.raw, from.limits)
 	if err != nil {
 		return asked, err
 	}

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -229,9 +231,9 @@ func (g *Gateway) couldHold(charged, bytes int64) bool {
 // answerTranslated lets the cascade answer a translated request.
 func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	l.fieldName = t.Param
-	asked, err := g.scan(openai.Chat, t.Chat, l, r)
+	asked, err := g.scan(clientBody{openai.Chat, t.Chat, g.chatLimits(l.api)}, l, r)
 	if err != nil {
-		return err
+		return withoutOffset(err)
 	}
 	to := g.open(l, w, r, t.Stream).encodeFor(t, l.ID)
 	asked.Retainer = in.reservation
@@ -241,18 +243,64 @@ func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l 
 	return to.finish()
 }
 
+// addedDepth is how many levels deeper a chat may nest than the request that it was translated from: the schema of a tool is
+// in an object "function" there.
+const addedDepth = 1
+
+// chatLimits are the limits of a chat that was translated from a request of another API, which [openai.Peek] has accepted: a
+// route that lists the API's own type of images accepts them, and what the translation adds is no fault of the client's.
+func (g *Gateway) chatLimits(api *clientAPI) openai.Limits {
+	limits := g.opts.Scan
+	limits.Depth += addedDepth
+	if allow := limits.Allow; allow != nil {
+		limits.Allow = func(model string) []string {
+			listed := allow(model)
+			if slices.Contains(listed, api.image) {
+				return append(slices.Clip(listed), "image_url")
+			}
+			return listed
+		}
+	}
+	return limits
+}
+
+// offset is where in a body something is refused.
+var offset = regexp.MustCompile(` \(at byte \d+\)| at byte \d+`)
+
+// withoutOffset returns a refusal of a translated body without the offset in it, because the client does not know that body.
+func withoutOffset(err error) error {
+	refused, ok := errors.AsType[*openai.RequestError](err)
+	if !ok {
+		return err
+	}
+	own := *refused
+	own.Message = offset.ReplaceAllLiteralString(refused.Message, "")
+	return &own
+}
+
 // inOwnNames returns a refusal of a translated request, by the gateway or an engine, with the API's own name of the field.
 func (l *accessRecord) inOwnNames(p *problem) *problem {
 	field := p.body.Param
-	if l.fieldName == nil || field == "" || l.fieldName(field) == field {
+	if l.fieldName == nil || field == "" || l.ownName(field) == field {
 		return p
 	}
 	own := *p
-	own.body.Param = l.fieldName(field)
+	own.body.Param = l.ownName(field)
 	if rest, ok := strings.CutPrefix(p.body.Message, field+" "); ok {
 		own.body.Message = own.body.Param + " " + rest
 	}
 	return &own
+}
+
+// ownName returns the API's own name of a field of the chat completion, or of a part of the field.
+func (l *accessRecord) ownName(field string) string {
+	if own := l.fieldName(field); own != field {
+		return own
+	}
+	if at := strings.IndexAny(field, ".["); at > 0 {
+		return l.fieldName(field[:at]) + field[at:]
+	}
+	return field
 }
 
 // engineOnly refuses a request that only an engine's own implementation of the API can serve.
