@@ -346,7 +346,7 @@ func writeProblemAs(w http.ResponseWriter, p *problem, l *accessRecord) {
 		return
 	}
 	writeHead(w, p)
-	_, _ = w.Write(l.api.ErrorBody(nil, p.status, p.body, l.ID)) // the client may have disconnected
+	_, _ = w.Write(l.api.ErrorBody(nil, p.status, p.body, l.requestID())) // the client may have disconnected
 }
 
 // writeProblem refuses a request in OpenAI's form.

@@ -250,9 +250,24 @@ func TestARequestsIDIsWhereTheClientsOfItsAPILook(t *testing.T) {
 				if got := r.head.Get("Request-Id"); got != want || own != "" && r.head.Get("X-Request-Id") != own {
 					t.Errorf("%s, %d: Request-Id %q, want %q", path, r.status, got, want)
 				}
+				if model == "none" && requestIDIn(t, r.body) != want {
+					t.Errorf("%s: the error has not the id %q of the header: %s", path, want, r.body)
+				}
 			}
 		}
 	}
+}
+
+// requestIDIn returns the request's id that an error tells, "" for none.
+func requestIDIn(t *testing.T, body string) string {
+	t.Helper()
+	var said struct {
+		ID string `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(body), &said); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return said.ID
 }
 
 func TestOnlyThePathsOfMessagesRefuseInItsForm(t *testing.T) {

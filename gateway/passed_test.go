@@ -325,3 +325,49 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		t.Errorf("no receipt tells of %v", told)
 	}
 }
+
+// TestAStreamBreaksOffInTheFormOfItsAPI breaks off what the cascade answers, and what the target's engine answers itself.
+func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
+	const passedOn = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		event := passedOn
+		if r.URL.Path == "/v1/chat/completions" {
+			event = "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+		}
+		w.Header().Set("Content-Type", plainEvents)
+		_, _ = io.WriteString(w, event)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(engine.Close)
+	b := limited(t, engine.URL, func(o *Options) { o.Forward = []string{messagesPath, responsesPath, "/v1/rerank"} }, identity.Tenant{ID: "acme"})
+	const words = `"All tries to get an answer failed."`
+	inMessages := `{"type":"error","error":{"type":"api_error","message":` + words + `,"code":"upstream_cut"},"request_id":"mine"}`
+	inResponses := `{"code":"upstream_cut","error":{"code":"upstream_cut","message":` + words + `,"type":"server_error"},"message":` + words + `,"param":null,"sequence_number":%d,"type":"error"}`
+	for _, c := range []struct{ path, members, want string }{
+		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, inMessages},
+		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}`, inMessages},
+		{responsesPath, `"input":"hi"`, fmt.Sprintf(inResponses, 5)},
+		{responsesPath, `"input":"hi","truncation":"auto"`, fmt.Sprintf(inResponses, 0)},
+		{"/v1/rerank", `"query":"hi"`, `{"error":{"message":` + words + `,"type":"server_error","param":null,"code":"upstream_cut"}}`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+c.path, strings.NewReader(`{"model":"llama-3","stream":true,`+c.members+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", plainJSON)
+		req.Header.Set("X-Tenant-ID", "acme")
+		req.Header.Set("X-Request-ID", "mine")
+		resp, err := b.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := rest(resp)
+		if _, last, _ := strings.Cut(text, "event: error\ndata: "); err == nil || last != c.want+"\n\n" {
+			t.Errorf("%s %s: %v\ngot  %s\nwant %s", c.path, c.members, err, text, c.want)
+		}
+		if strings.Contains(text, `"msg_mine"`) {
+			t.Errorf("%s: the answer has the client's id, which need not be unique: %s", c.path, text)
+		}
+	}
+}

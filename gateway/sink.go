@@ -26,7 +26,9 @@ type sink struct {
 	first  time.Time     // time of the first byte
 
 	brokenOff bool              // the client of a stream got the error event
-	encoder   clientapi.Encoder // of an answer in the form of another API; nil for OpenAI's completions
+	api       *clientAPI        // as in [accessRecord]
+	id        string            // of the request, as the answer's headers have it
+	encoder   clientapi.Encoder // of an answer of the cascade in the form of another API; nil for all others
 
 	lines [maxSet]string // values of the answer's headers
 }
@@ -35,7 +37,7 @@ var _ pipeline.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
-	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
+	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream, api: l.api, id: l.requestID()}
 	l.out = &l.sink
 	l.out.guard = newWriteGuard(&l.out.rc, r)
 	return l.out
@@ -96,12 +98,17 @@ func (s *sink) breakOff(p *problem) {
 	}
 }
 
-// errorEvent is the event that ends a broken stream.
+// errorEvent is the event that ends a broken stream, in the form of its API. Errors that name the request have the id of the
+// headers, not that of the answer, which is the gateway's own.
 func (s *sink) errorEvent(p *problem) []byte {
-	if s.encoder != nil {
-		return s.encoder.Broken(nil, p.status, p.body)
+	if s.api == nil {
+		return openai.ErrorEvent(nil, p.body)
 	}
-	return openai.ErrorEvent(nil, p.body)
+	encoder := s.encoder
+	if encoder == nil || s.api.namesRequest {
+		encoder = s.api.newEncoder(s.id)
+	}
+	return encoder.Broken(nil, p.status, p.body)
 }
 
 // tell sets the headers of every answer, including errors: cache result and rate limits.
