@@ -183,14 +183,14 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 			return err
 		}
 		translated, err := g.translate(api, &in, r.ContentLength)
-		if err != nil {
-			return err
-		}
-		if translated.EngineOnly != "" {
+		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if !g.forwards(path) {
-				return engineOnly(path, translated.EngineOnly)
+				return engineOnly(path, e)
 			}
 			return g.forwardBody(path, env, l, w, r)
+		}
+		if err != nil {
+			return err
 		}
 		return g.answerTranslated(translated, &in, l, w, r)
 	}
@@ -304,11 +304,10 @@ func (l *accessRecord) ownName(field string) string {
 }
 
 // engineOnly refuses a request that only an engine's own implementation of the API can serve.
-func engineOnly(path, field string) error {
+func engineOnly(path string, e *clientapi.EngineOnlyError) error {
 	return &openai.RequestError{
-		Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: field,
-		Message: field + " is not supported: this gateway keeps no state between requests and runs no tools. An operator can list " + path +
-			" under passthrough; requests with it then go to the target's engines.",
+		Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: e.Field,
+		Message: e.Error() + ". An operator can list " + path + " under passthrough; requests with it then go to the target's engines.",
 	}
 }
 

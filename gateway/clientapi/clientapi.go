@@ -10,7 +10,8 @@ import "github.com/foregate/foregate/tiers/openai"
 
 // API is one API of clients.
 type API interface {
-	// Translate reads a request's body. The error is an [*openai.RequestError] with the API's own field names.
+	// Translate reads a request's body, which [openai.Peek] has accepted. The error is an [*openai.RequestError] with the
+	// API's own field names, or an [*EngineOnlyError].
 	Translate(body []byte) (*Request, error)
 	// ErrorBody appends the body of a refusal with an HTTP status; id is the request's.
 	ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte
@@ -18,13 +19,9 @@ type API interface {
 
 // Request is a translated request.
 type Request struct {
-	Chat   []byte // a body of /v1/chat/completions; nil with EngineOnly
+	Chat   []byte // a body of /v1/chat/completions
 	Kept   int    // bytes of the body that the encoder keeps a copy of
 	Stream bool   // the client wants server-sent events
-
-	// EngineOnly names the field that only an engine's own implementation of the API can serve: stored state,
-	// tools that the server runs. "" if the cascade can answer.
-	EngineOnly string
 
 	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. It may be called again
 	// for another attempt at writing the answer.
@@ -45,12 +42,4 @@ type Encoder interface {
 	// Broken appends the event that tells why a stream ends in the middle. status is the HTTP status that a
 	// refusal for this reason has.
 	Broken(dst []byte, status int, e openai.ErrorBody) []byte
-}
-
-// FieldName returns the name of a client's field for [Request.EngineOnly]: never "", which JSON allows as a name.
-func FieldName(name string) string {
-	if name == "" {
-		return `""`
-	}
-	return name
 }

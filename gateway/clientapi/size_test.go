@@ -30,7 +30,7 @@ var hostile = map[string]struct {
 	"responses: messages":  {responses.API{}, `{"model":"m","input":[`, `{"role":"user","content":""},`, `{"role":"user","content":""}]}`},
 	"responses: images":    {responses.API{}, `{"model":"m","input":[{"role":"user","content":[`, `{"type":"input_image","image_url":"a"},`, `{"type":"input_text","text":""}]}]}`},
 	"responses: calls":     {responses.API{}, `{"model":"m","input":[`, `{"type":"function_call","call_id":"a","name":"b","arguments":""},`, `{"type":"reasoning"}]}`},
-	"responses: tools":     {responses.API{}, `{"model":"m","input":"x","tools":[`, `{"type":"function"},`, `{"type":"function"}]}`},
+	"responses: tools":     {responses.API{}, `{"model":"m","input":"x","tools":[`, `{"type":"function","name":"f"},`, `{"type":"function","name":"f"}]}`},
 	"responses: include":   {responses.API{}, `{"model":"m","input":"x","include":[`, `"",`, `""]}`},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -19,24 +20,29 @@ type turn struct {
 const textHead = `{"type":"text","text":`
 
 // appendMessages appends the system text and the conversation.
-func appendMessages(dst []byte, o object) ([]byte, error) {
-	l, err := o.list("", "messages")
+func appendMessages(dst []byte, o clientapi.Object) ([]byte, error) {
+	const at = "messages"
+	l, err := o.List(at)
 	if err != nil {
 		return nil, err
 	}
 	if len(l) == 0 {
-		return nil, refuse("messages", "is required, and is not empty.")
+		return nil, clientapi.BadValue(at, "is required, and is not empty.")
 	}
 	dst = append(dst, `,"messages":[`...)
-	if o.has("system") {
+	if o.Has("system") {
 		var t turn
-		if err := t.read(o["system"], "system", "system"); err != nil {
+		if err := t.read(o.Raw("system"), "system", "system"); err != nil {
 			return nil, err
 		}
 		dst = t.appendTo(dst, "system")
 	}
 	for i, raw := range l {
-		if dst, err = appendMessage(dst, raw, element("messages", i), i == len(l)-1); err != nil {
+		m, err := clientapi.ReadObject(raw, clientapi.Element(at, i))
+		if err != nil {
+			return nil, err
+		}
+		if dst, err = appendMessage(dst, m, i == len(l)-1); err != nil {
 			return nil, err
 		}
 	}
@@ -44,29 +50,25 @@ func appendMessages(dst []byte, o object) ([]byte, error) {
 }
 
 // appendMessage appends one message of the conversation, with a comma.
-func appendMessage(dst []byte, raw json.RawMessage, at string, last bool) ([]byte, error) {
-	m, err := readObject(raw, at)
-	if err != nil {
+func appendMessage(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
+	if err := m.Only("role", "content"); err != nil {
 		return nil, err
 	}
-	if err := m.only(at, "role", "content"); err != nil {
-		return nil, err
-	}
-	role, err := m.required(at, "role")
+	role, err := m.Required("role")
 	if err != nil {
 		return nil, err
 	}
 	if role != "user" && role != "assistant" {
-		return nil, refuse(under(at, "role"), "is neither user nor assistant.")
+		return nil, clientapi.BadValue(m.Member("role"), "is neither user nor assistant.")
 	}
 	if role == "assistant" && last {
-		return nil, engineOnly(under(at, "role")) // the answer must go on with it
+		return nil, m.EngineOnly("role", clientapi.ReasonPrefill)
 	}
-	if !m.has("content") {
-		return nil, refuse(under(at, "content"), "is required.")
+	if !m.Has("content") {
+		return nil, clientapi.Missing(m.Member("content"))
 	}
 	var t turn
-	if err := t.read(m["content"], under(at, "content"), role); err != nil {
+	if err := t.read(m.Raw("content"), m.Member("content"), role); err != nil {
 		return nil, err
 	}
 	return t.appendTo(dst, role), nil
@@ -120,12 +122,12 @@ func (t *turn) read(raw json.RawMessage, at, role string) error {
 	}
 	var l []json.RawMessage
 	if json.Unmarshal(raw, &l) != nil {
-		return refuse(at, "is neither a string nor an array.")
+		return clientapi.BadType(at, "is neither a string nor an array.")
 	}
 	for i, raw := range l {
-		b, err := readObject(raw, element(at, i))
+		b, err := clientapi.ReadObject(raw, clientapi.Element(at, i))
 		if err == nil {
-			err = t.block(b, element(at, i), role)
+			err = t.block(b, role)
 		}
 		if err != nil {
 			return err
@@ -134,90 +136,78 @@ func (t *turn) read(raw json.RawMessage, at, role string) error {
 	return nil
 }
 
-// block adds one block.
-func (t *turn) block(b object, at, role string) error {
-	kind, err := b.required(at, "type")
+// block adds one block, whose members [openai.Peek] has accepted.
+func (t *turn) block(b clientapi.Object, role string) error {
+	kind, err := b.Required("type")
 	if err != nil {
 		return err
 	}
 	switch {
 	case kind == "text":
-		if !b.has("text") {
-			return refuse(under(at, "text"), "is required.")
+		if !b.Has("text") {
+			return clientapi.Missing(b.Member("text"))
 		}
-		s, err := b.text(at, "text")
+		s, err := b.Text("text")
 		t.addText(s)
 		return err
 	case kind == "image" && (role == "user" || role == "tool"):
-		return t.image(b, at)
+		return t.image(b)
 	case kind == "tool_use" && role == "assistant":
-		return t.call(b, at)
+		return t.call(b)
 	case kind == "tool_result" && role == "user":
-		return t.result(b, at)
+		return t.result(b)
 	case (kind == "thinking" || kind == "redacted_thinking") && role == "assistant":
 		return nil // an engine's template drops earlier reasoning as well
 	case role == "system" || kind == "image" || kind == "tool_use" || kind == "tool_result":
-		return refuse(under(at, "type"), "is not allowed in this place.")
+		return clientapi.BadValue(b.Member("type"), "is not allowed in this place.")
 	}
-	return engineOnly(under(at, "type"))
+	return b.EngineOnly("type", clientapi.ReasonNoChat)
 }
 
-// image adds an image.
-func (t *turn) image(b object, at string) error {
-	at = under(at, "source")
-	s, err := readObject(b["source"], at)
+// image adds an image, which is in the request: [openai.Peek] refuses one that must be fetched.
+func (t *turn) image(b clientapi.Object) error {
+	s, err := b.Object("source")
 	if err != nil {
 		return err
 	}
-	kind, err := s.required(at, "type")
+	media, err := s.Required("media_type")
 	if err != nil {
 		return err
 	}
-	var url string
-	switch kind {
-	case "url":
-		url, err = s.required(at, "url")
-	case "base64":
-		var media, data string
-		if media, err = s.required(at, "media_type"); err == nil {
-			data, err = s.required(at, "data")
-		}
-		url = "data:" + media + ";base64," + data
-	default:
-		return engineOnly(under(at, "type"))
-	}
-	t.parts = append(openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), url), "}},"...)
+	data, err := s.Required("data")
+	t.parts = openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), "data:"+media+";base64,"+data)
+	t.parts = append(t.parts, "}},"...)
 	t.count++
 	return err
 }
 
 // call adds a call that the assistant made.
-func (t *turn) call(b object, at string) error {
-	id, err := b.required(at, "id")
+func (t *turn) call(b clientapi.Object) error {
+	id, err := b.Required("id")
 	if err != nil {
 		return err
 	}
-	name, err := b.required(at, "name")
+	name, err := b.Required("name")
 	if err != nil {
 		return err
 	}
-	if len(b["input"]) == 0 || b["input"][0] != '{' {
-		return refuse(under(at, "input"), "is required, and is an object.")
+	if !b.IsObject("input") {
+		return clientapi.BadType(b.Member("input"), "is required, and is an object.")
 	}
 	// The order of members is that of the package responses: some templates print a call as it is, and the key of the cache keeps it.
-	t.calls = openai.AppendQuote(append(t.calls, `{"function":{"arguments":`...), string(compacted(nil, b["input"])))
+	t.calls = openai.AppendQuote(append(t.calls, `{"function":{"arguments":`...), string(clientapi.AppendCompact(nil, b.Raw("input"))))
 	t.calls = openai.AppendQuote(append(t.calls, `,"name":`...), name)
 	t.calls = append(openai.AppendQuote(append(t.calls, `},"id":`...), id), `,"type":"function"},`...)
 	return nil
 }
 
 // result adds what a tool returned.
-func (t *turn) result(b object, at string) error {
-	id, err := b.required(at, "tool_use_id")
+func (t *turn) result(b clientapi.Object) error {
+	id, err := b.Required("tool_use_id")
 	if err != nil {
 		return err
 	}
-	failed, err := b.flag(at, "is_error")
+	failed, err := b.Flag("is_error")
 	if err != nil {
 		return err
 	}
@@ -225,8 +215,8 @@ func (t *turn) result(b object, at string) error {
 	if failed {
 		in.addText("Error:")
 	}
-	if b.has("content") {
-		if err := in.read(b["content"], under(at, "content"), "tool"); err != nil {
+	if b.Has("content") {
+		if err := in.read(b.Raw("content"), b.Member("content"), "tool"); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 	for i := range a.Calls {
 		dst = append(appendCall(append(dst, comma...), &a.Calls[i]), `,"input":`...)
 		if args := []byte(a.Calls[i].Arguments); json.Valid(args) && isObject(args) {
-			dst = compacted(dst, args)
+			dst = clientapi.AppendCompact(dst, args)
 		} else {
 			dst = append(dst, "{}"...) // cut by a limit: stop_reason says so
 		}

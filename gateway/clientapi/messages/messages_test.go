@@ -17,8 +17,11 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 	for body, want := range map[string]string{
 		`{` + minimal + `}`:               head + `}`,
 		`{` + minimal + `,"stream":true}`: head + `,"stream":true,"stream_options":{"include_usage":true}}`,
+		`{` + minimal + `,"cache_control":{"type":"ephemeral"},"service_tier":"auto","container":null,"mcp_servers":[]}`: head + `}`,
+		`{` + minimal + `,"output_config":{"format":{"type":"json_schema","schema":{"b": 1,"a":2}}}}`: head +
+			`,"response_format":{"json_schema":{"name":"answer","schema":{"b":1,"a":2},"strict":true},"type":"json_schema"}}`,
 		`{` + minimal + `,"stop_sequences":["a"],"metadata":{"user_id":"u"},"thinking":{"type":"disabled"}}`: head + `,"stop":["a"],"user":"u"}`,
-		`{` + minimal + `,"tools":[{"name":"f","strict":true,"cache_control":{"type":"ephemeral"},"input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
+		`{` + minimal + `,"tools":[{"name":"f","strict":true,"cache_control":{"type":"ephemeral"},"eager_input_streaming":true,"input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
 			`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
 		`{"model":"m","max_tokens":1,"system":"s","messages":[{"role":"assistant","content":[{"type":"thinking"},{"type":"tool_use","id":"1","name":"f","input":{"x": 1e2}}]},` +
 			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"model":"m","messages":[{"role":"system","content":"s"},` +
@@ -42,10 +45,13 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 func TestABadBodyIsRefusedByItsField(t *testing.T) {
 	for body, want := range map[string]string{
 		`[]`: "", `{"model":"m"}`: "messages", `{` + minimal + `,"messages":[]}`: "messages",
-		`{` + minimal + `,"temperature":1.5}`:                                                      "temperature",
-		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`:                 "max_tokens",
-		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"},{"role":"tool"}]}`: "messages[1].role",
-		`{` + minimal + `,"tools":[{"name":"f"}]}`:                                                 "tools[0].input_schema",
+		`{` + minimal + `,"temperature":1.5}`:                                                                                             "temperature",
+		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`:                                                        "max_tokens",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"},{"role":"tool"}]}`:                                        "messages[1].role",
+		`{` + minimal + `,"tools":[{"name":"f"}]}`:                                                                                        "tools[0].input_schema",
+		`{` + minimal + `,"output_config":{"format":{"type":"json_object"}}}`:                                                             "output_config.format.type",
+		`{` + minimal + `,"output_config":{"format":{"type":"json_schema"}}}`:                                                             "output_config.format.schema",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`: "messages[0].content[0].source.media_type",
 	} {
 		_, err := API{}.Translate([]byte(body))
 		refused, ok := errors.AsType[*openai.RequestError](err)
@@ -55,26 +61,31 @@ func TestABadBodyIsRefusedByItsField(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyAnEngineCanServeIsNamed(t *testing.T) {
-	for more, want := range map[string]string{
-		`"thinking":{"type":"enabled"}`: "thinking", `"container":"c"`: "container", `"Stream":true`: "Stream",
-		`"messages":[{"role":"user","content":"a","name":"b"}]`:                                "messages[0].name",
-		`"metadata":{"user_id":"u","team":"t"}`:                                                "metadata.team",
-		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","names":["f"]}`: "tool_choice.names",
-		`"tools":[{"type":"web_search_20250305","name":"w"}]`:                                  "tools[0].type",
-		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`:                       "tools[0].input_examples",
+func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
+	for more, want := range map[string]clientapi.EngineOnlyError{
+		`"thinking":{"type":"enabled"}`: {Field: "thinking", Reason: clientapi.ReasonNoChat},
+		`"container":"c"`:               {Field: "container", Reason: clientapi.ReasonTool},
+		`"mcp_servers":[{}]`:            {Field: "mcp_servers", Reason: clientapi.ReasonTool},
+		`"Stream":true`:                 {Field: "Stream", Reason: clientapi.ReasonUnknown},
+		`"":1`:                          {Field: `""`, Reason: clientapi.ReasonUnknown},
+		`"messages":[{"role":"user","content":"a","name":"b"}]`:                                {Field: "messages[0].name", Reason: clientapi.ReasonUnknown},
+		`"messages":[{"role":"user","content":[{"type":"document"}]}]`:                         {Field: "messages[0].content[0].type", Reason: clientapi.ReasonNoChat},
+		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]`:        {Field: "messages[1].role", Reason: clientapi.ReasonPrefill},
+		`"metadata":{"user_id":"u","team":"t"}`:                                                {Field: "metadata.team", Reason: clientapi.ReasonUnknown},
+		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","names":["f"]}`: {Field: "tool_choice.names", Reason: clientapi.ReasonUnknown},
+		`"tools":[{"type":"web_search_20250305","name":"w"}]`:                                  {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`:                       {Field: "tools[0].input_examples", Reason: clientapi.ReasonUnknown},
+		`"output_config":{"effort":"low"}`:                                                     {Field: "output_config.effort", Reason: clientapi.ReasonNoChat},
+		`"output_config":{"format":{"type":"json_schema","schema":{},"name":"n"}}`:             {Field: "output_config.format.name", Reason: clientapi.ReasonUnknown},
 	} {
-		r, err := API{}.Translate([]byte(`{` + minimal + `,` + more + `}`))
-		if err != nil || r.EngineOnly != want || r.Chat != nil {
-			t.Errorf("%s: %+v, %v, want %q", more, r, err, want)
+		head := minimal
+		if strings.HasPrefix(more, `"messages"`) {
+			head = `"model":"m","max_tokens":9`
 		}
-	}
-}
-
-func TestAnAnswerThatAClientHasBegunIsLeftToEngines(t *testing.T) {
-	r, err := API{}.Translate([]byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]}`))
-	if err != nil || r.EngineOnly != "messages[1].role" || r.Chat != nil {
-		t.Errorf("%+v, %v", r, err)
+		_, err := API{}.Translate([]byte(`{` + head + `,` + more + `}`))
+		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); !ok || *e != want {
+			t.Errorf("%s: %v, want %v", more, err, &want)
+		}
 	}
 }
 
@@ -119,7 +130,7 @@ func TestAWholeAnswerHasItsBlocks(t *testing.T) {
 func FuzzTranslate(f *testing.F) {
 	f.Add([]byte(`{` + minimal + `}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if r, err := (API{}).Translate(body); err == nil && r.EngineOnly == "" && !json.Valid(r.Chat) {
+		if r, err := (API{}).Translate(body); err == nil && !json.Valid(r.Chat) {
 			t.Errorf("%q becomes %q", body, r.Chat)
 		}
 	})

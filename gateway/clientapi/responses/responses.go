@@ -5,8 +5,6 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -18,15 +16,15 @@ type API struct{}
 
 var _ clientapi.API = API{}
 
-// object is a JSON object. Its names are compared exactly.
-type object map[string]json.RawMessage
-
 // ErrorBody implements [clientapi.API].
 func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { return e.Append(dst) }
 
+// object is a JSON object.
+type object map[string]json.RawMessage
+
 // Translate implements [clientapi.API].
 func (API) Translate(body []byte) (*clientapi.Request, error) {
-	in, err := parse(body)
+	in, err := clientapi.ReadObject(body, "")
 	if err != nil {
 		return nil, err
 	}
@@ -34,37 +32,21 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err := t.run(); err != nil {
 		return nil, err
 	}
-	out := &clientapi.Request{Stream: t.stream, EngineOnly: t.engineOnly, Param: ownName}
-	if t.engineOnly != "" {
-		return out, nil
-	}
-	if out.Chat, err = encode(t.chat); err != nil {
+	chat, err := encode(t.chat)
+	if err != nil {
 		return nil, err
 	}
-	echo := object{} // without the input, which may be large
+	echo, kept := object{}, 0 // without the input, which may be large
 	for name := range defaults {
-		if v := in[name]; !null(v) {
-			echo[name] = v
-			out.Kept += len(v)
+		if in.Has(name) {
+			echo[name] = in.Raw(name)
+			kept += len(echo[name])
 		}
 	}
-	out.NewEncoder = func(id string) clientapi.Encoder { return &encoder{id: id, echo: echo} }
-	return out, nil
-}
-
-// parse reads the object of a body that [openai.Peek] has read: it is valid JSON, without a name that comes twice.
-func parse(body []byte) (object, error) {
-	var in object
-	if err := json.Unmarshal(body, &in); err != nil || in == nil {
-		return nil, bad("", "invalid_type", "The request body must be an object.")
-	}
-	return in, nil
-}
-
-func clip(s string) string { return fmt.Sprintf("%.64s", s) }
-
-func bad(param, code, format string, args ...any) error {
-	return &openai.RequestError{Status: http.StatusBadRequest, Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
+	return &clientapi.Request{
+		Chat: chat, Kept: kept, Stream: t.stream, Param: ownName,
+		NewEncoder: func(id string) clientapi.Encoder { return &encoder{id: id, echo: echo} },
+	}, nil
 }
 
 // encode writes v without escapes for HTML; the members of maps are sorted.

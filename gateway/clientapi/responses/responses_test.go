@@ -37,6 +37,9 @@ func TestABadFieldIsNamed(t *testing.T) {
 		`{"input":[{"role":"x"}]}`:                                 "input[0].role",
 		`{"input":[{"role":"user","content":[{"type":"y"}]}]}`:     "input[0].content[0].type",
 		`{"input":[{"type":"function_call_output","output":"1"}]}`: "input[0].call_id",
+		`{"input":"x","tools":[{"type":"function"}]}`:              "tools[0].name",
+		`{"input":"x","tools":[{"type":"function","name":1}]}`:     "tools[0].name",
+		`{"input":"x","user":1}`:                                   "user",
 	} {
 		_, err := API{}.Translate([]byte(in))
 		if e, ok := errors.AsType[*openai.RequestError](err); !ok || e.Param != want {
@@ -45,15 +48,63 @@ func TestABadFieldIsNamed(t *testing.T) {
 	}
 }
 
-func TestAStatefulFieldIsLeftToEngines(t *testing.T) {
-	for member, want := range map[string]string{
-		`"store":true`: "store", `"previous_response_id":"r"`: "previous_response_id", `"background":true`: "background", `"inptu":1`: "inptu",
-		`"truncation":"auto"`: "truncation", `"tools":[{"type":"web_search"}]`: "tools[0].type", `"store":false`: "",
-		`"text":{"verbosity":"low","other":1}`: "text.other", `"reasoning":{"summary":"auto","budget":1}`: "reasoning.budget",
+func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
+	for member, want := range map[string]clientapi.EngineOnlyError{
+		`"store":true`:                    {Field: "store", Reason: clientapi.ReasonState},
+		`"previous_response_id":"r"`:      {Field: "previous_response_id", Reason: clientapi.ReasonState},
+		`"background":true`:               {Field: "background", Reason: clientapi.ReasonState},
+		`"inptu":1`:                       {Field: "inptu", Reason: clientapi.ReasonUnknown},
+		`"n":2`:                           {Field: "n", Reason: clientapi.ReasonUnknown},
+		`"stop":["x"]`:                    {Field: "stop", Reason: clientapi.ReasonUnknown},
+		`"top_logprobs":2`:                {Field: "top_logprobs", Reason: clientapi.ReasonNoChat},
+		`"truncation":"auto"`:             {Field: "truncation", Reason: clientapi.ReasonNoChat},
+		`"include":["x"]`:                 {Field: "include", Reason: clientapi.ReasonNoChat},
+		`"max_tool_calls":1`:              {Field: "max_tool_calls", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"web_search"}]`: {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"function","name":"f","bogus":1}]`:                                          {Field: "tools[0].bogus", Reason: clientapi.ReasonUnknown},
+		`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools"}`:             {Field: "tool_choice.type", Reason: clientapi.ReasonNoChat},
+		`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f","x":1}`: {Field: "tool_choice.x", Reason: clientapi.ReasonUnknown},
+		`"text":{"verbosity":"low","other":1}`:                                                        {Field: "text.other", Reason: clientapi.ReasonUnknown},
+		`"text":{"format":{"type":"json_schema","name":"n","schema":{},"other":1}}`:                   {Field: "text.format.other", Reason: clientapi.ReasonUnknown},
+		`"reasoning":{"summary":"auto","budget":1}`:                                                   {Field: "reasoning.budget", Reason: clientapi.ReasonUnknown},
+		`"input":[{"role":"user","content":"x","bogus":1}]`:                                           {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"","bogus":1}]`:        {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
+		`"input":[{"id":"msg_1"}]`:                                                                    {Field: "input[0].id", Reason: clientapi.ReasonState},
+		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                            {Field: "input[0].type", Reason: clientapi.ReasonState},
+		`"input":[{"type":"web_search_call","id":"ws_1"}]`:                                            {Field: "input[0].type", Reason: clientapi.ReasonNoChat},
 	} {
-		r, err := API{}.Translate([]byte(`{"input":"x",` + member + `}`))
-		if err != nil || r.EngineOnly != want {
-			t.Errorf("%s: %+v, %v", member, r, err)
+		body := `{` + member + `}`
+		if !strings.HasPrefix(member, `"input"`) {
+			body = `{"input":"x",` + member + `}`
+		}
+		_, err := API{}.Translate([]byte(body))
+		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); !ok || *e != want {
+			t.Errorf("%s: %v, want %v", member, err, &want)
+		}
+	}
+}
+
+// TestTheItemsOfAnAnswerCanBeSentBack sends all members that OpenAI's clients know of.
+func TestTheItemsOfAnAnswerCanBeSentBack(t *testing.T) {
+	r, err := API{}.Translate([]byte(`{"model":"m","store":false,"background":false,"bogus":null,"input":[
+		{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}],"status":"completed"},
+		{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"r"}],"encrypted_content":"e","status":null},
+		{"type":"message","id":"msg_1","role":"assistant","status":"completed","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[],"logprobs":[]}]},
+		{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}","status":"completed","namespace":null,"parsed_arguments":{},"created_by":"x"},
+		{"type":"function_call_output","id":"fo_1","call_id":"c","output":"1","status":"completed","name":"f"},
+		{"role":"user","content":"x","phase":null}]}`))
+	const want = `{"messages":[{"content":"hi","role":"user"},{"content":"a","role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"c","type":"function"}]},` +
+		`{"content":"1","role":"tool","tool_call_id":"c"},{"content":"x","role":"user"}],"model":"m"}`
+	if err != nil || string(r.Chat) != want {
+		t.Errorf("%v\n got %s\nwant %s", err, r.Chat, want)
+	}
+}
+
+func TestTheSafetyIdentifierComesBeforeTheUser(t *testing.T) {
+	for more, want := range map[string]string{`"user":"u"`: "u", `"safety_identifier":"s"`: "s", `"user":"u","safety_identifier":"s"`: "s"} {
+		r, err := API{}.Translate([]byte(`{"model":"m","input":"x",` + more + `}`))
+		if err != nil || !strings.HasSuffix(string(r.Chat), `,"user":"`+want+`"}`) {
+			t.Errorf("%s: %s, %v", more, r.Chat, err)
 		}
 	}
 }
@@ -94,7 +145,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Add([]byte(`{"input":[{"role":"user","content":"x"}],"tools":[null]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := API{}.Translate(body)
-		if err == nil && r.EngineOnly == "" && !json.Valid(r.Chat) {
+		if err == nil && !json.Valid(r.Chat) {
 			t.Fatalf("%q", r.Chat)
 		}
 	})
