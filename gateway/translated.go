@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/foregate/foregate/gateway/clientapi/messages"
 	"github.com/foregate/foregate/gateway/clientapi/responses"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -82,11 +84,23 @@ type translatedClient struct {
 
 var _ pipeline.Client = (*translatedClient)(nil)
 
-// encodeFor makes s the sink of an answer in the form of another API.
-func (s *sink) encodeFor(r *clientapi.Request, id string) *translatedClient {
-	t := &translatedClient{sink: s, encoder: r.NewEncoder(id)}
-	s.encoder = t.encoder
-	return t
+// encodeIn makes s the sink of an answer in the form of another API.
+func (s *sink) encodeIn(e clientapi.Encoder) *translatedClient {
+	s.encoder = e
+	return &translatedClient{sink: s, encoder: e}
+}
+
+// errBadAnswer is the end of a request whose answer has no form in the API of its client.
+var errBadAnswer = &problem{status: http.StatusBadGateway, retryable: true, body: openai.ErrorBody{
+	Message: "The backend's answer is not what the API promises.", Type: "server_error", Code: string(engine.BadResponse),
+}}
+
+// badAnswer wraps the error of an encoder; nil stays nil.
+func badAnswer(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w (%w)", errBadAnswer, err)
 }
 
 // Begin implements pipeline.Client. The head of an answer in one piece waits for its length.
@@ -110,7 +124,7 @@ func (t *translatedClient) Write(p []byte) error {
 			return failed
 		}
 	}
-	return err
+	return badAnswer(err)
 }
 
 // Detach implements pipeline.Client.
@@ -125,11 +139,11 @@ func (t *translatedClient) finish() error {
 	}
 	p, err := clientapi.ParsePart(t.whole)
 	if err != nil {
-		return err
+		return badAnswer(err)
 	}
 	body, err := t.encoder.Whole(nil, p)
 	if err != nil {
-		return err
+		return badAnswer(err)
 	}
 	t.head.Length = int64(len(body))
 	if err := t.sink.Begin(t.head); err != nil {
@@ -165,7 +179,7 @@ func (a *translatedAsync) Close() error {
 	if err := a.AsyncClient.Close(); err != nil {
 		return err
 	}
-	return a.err
+	return badAnswer(a.err)
 }
 
 // generateAs answers the requests of another API through the cascade. Requests that only an engine's own implementation
@@ -235,7 +249,7 @@ func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l 
 	if err != nil {
 		return withoutOffset(err)
 	}
-	to := g.open(l, w, r, t.Stream).encodeFor(t, l.ID)
+	to := g.open(l, w, r, t.Stream).encodeIn(t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()))
 	asked.Retainer = in.reservation
 	if err := g.answer(r.Context(), asked, to, l); err != nil {
 		return err

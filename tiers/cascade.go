@@ -141,6 +141,9 @@ func (o *Options) defaults() {
 	}
 }
 
+// MaxAnswerBytes is the maximum of an answer that is kept as a whole.
+func (c *Cascade) MaxAnswerBytes() int64 { return c.services.MaxBody }
+
 // SetRoutes replaces the routes for requests that come later. A request in flight keeps its route with its pools. The
 // context length of a new target pool is read within 15 s. An error changes nothing.
 func (c *Cascade) SetRoutes(routes []Route) error {

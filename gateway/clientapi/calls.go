@@ -1,9 +1,7 @@
 package clientapi
 
 import (
-	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -13,17 +11,32 @@ var errCallEnded = errors.New("a tool call of the answer goes on behind its end"
 // Calls puts the parts of an answer's tool calls in sequence: each goes out as it comes, until the next call has begun and
 // the arguments of this one are whole. Engines hardly mix the parts of calls; those that come too early are kept.
 type Calls struct {
-	all   []call
-	at    int  // the call that goes out
-	begun bool // its beginning is out
-	sent  int  // bytes of its arguments that are out
+	Bound *Bound
+
+	all      []call
+	latest   map[callKey]int // the call that a part belongs to
+	argued   int             // calls up to the last one that has arguments
+	at       int             // the call that goes out
+	begun    bool            // its beginning is out
+	sentFrom int             // bytes of its arguments that are out
+}
+
+// callKey is what the parts of a call have in common. Engines write the id on the first part only, or on all; and some write
+// no index, so that the calls of a stream differ only in their ids.
+type callKey struct {
+	index int
+	id    string // "" for the latest call of the index
 }
 
 // call is a call so far.
 type call struct {
 	CallPart  // with the arguments from its end on
 	arguments []byte
+	nesting   nesting
 }
+
+// callBytes is what a call takes besides its text, about.
+const callBytes = 256
 
 // CallWriter writes calls, one after the other.
 type CallWriter interface {
@@ -31,8 +44,8 @@ type CallWriter interface {
 	BeginCall(c *CallPart)
 	// MoreOfCall adds to its arguments.
 	MoreOfCall(arguments string)
-	// EndCall ends it; c has all of its arguments.
-	EndCall(c *CallPart)
+	// EndCall ends it; c has all of its arguments. The answer ends with the last call: a limit may have cut that one.
+	EndCall(c *CallPart, last bool) error
 }
 
 // Any reports whether there is any call.
@@ -40,37 +53,110 @@ func (s *Calls) Any() bool { return len(s.all) > 0 }
 
 // Add adds a part, and writes what can go out.
 func (s *Calls) Add(p *CallPart, w CallWriter) error {
-	switch i := slices.IndexFunc(s.all, func(c call) bool { return c.Index == p.Index }); {
-	case i < 0:
-		s.all = append(s.all, call{CallPart{Index: p.Index, ID: p.ID, Name: p.Name}, []byte(p.Arguments)})
-	case i >= s.at:
-		s.all[i].arguments = append(s.all[i].arguments, p.Arguments...)
-	case strings.TrimSpace(p.Arguments) != "":
-		return errCallEnded
+	i := s.find(p)
+	if i < s.at {
+		if strings.TrimSpace(p.Arguments) != "" {
+			return errCallEnded
+		}
+		return nil
 	}
-	s.write(w, false)
-	return nil
+	bytes := len(p.Arguments)
+	if i == len(s.all) {
+		s.begin(p)
+		bytes += callBytes + len(p.ID) + len(p.Name)
+	}
+	if p.Arguments != "" {
+		c := &s.all[i]
+		c.arguments = append(c.arguments, p.Arguments...)
+		c.nesting.add(p.Arguments)
+		s.argued = max(s.argued, i+1)
+	}
+	if err := s.Bound.Keep(bytes); err != nil {
+		return err
+	}
+	return s.write(w, false)
+}
+
+// find returns the position of the call that a part belongs to; that behind the last one is a new call.
+func (s *Calls) find(p *CallPart) int {
+	if i, ok := s.latest[callKey{p.Index, p.ID}]; ok {
+		return i
+	}
+	if i, ok := s.latest[callKey{p.Index, ""}]; ok && (p.Name == "" || s.all[i].ID == "") {
+		return i // a call begins with its name
+	}
+	return len(s.all)
+}
+
+// begin adds a call.
+func (s *Calls) begin(p *CallPart) {
+	if s.latest == nil {
+		s.latest = map[callKey]int{}
+	}
+	s.latest[callKey{p.Index, ""}] = len(s.all)
+	s.latest[callKey{p.Index, p.ID}] = len(s.all)
+	s.all = append(s.all, call{CallPart: CallPart{Index: p.Index, ID: p.ID, Name: p.Name}})
 }
 
 // End writes the rest.
-func (s *Calls) End(w CallWriter) { s.write(w, true) }
+func (s *Calls) End(w CallWriter) error { return s.write(w, true) }
 
-func (s *Calls) write(w CallWriter, all bool) {
+func (s *Calls) write(w CallWriter, all bool) error {
 	for s.at < len(s.all) {
 		c := &s.all[s.at]
 		if !s.begun {
 			w.BeginCall(&c.CallPart)
 			s.begun = true
 		}
-		if rest := c.arguments[s.sent:]; len(rest) > 0 {
+		if rest := c.arguments[s.sentFrom:]; len(rest) > 0 {
 			w.MoreOfCall(string(rest))
-			s.sent = len(c.arguments)
+			s.sentFrom = len(c.arguments)
 		}
-		if !all && (s.at == len(s.all)-1 || !json.Valid(c.arguments)) {
-			return
+		if !all && !s.whole(c) {
+			return nil
 		}
-		c.Arguments = string(c.arguments)
-		w.EndCall(&c.CallPart)
-		s.at, s.begun, s.sent = s.at+1, false, 0
+		c.Arguments, c.arguments = string(c.arguments), nil
+		if err := w.EndCall(&c.CallPart, all && s.at == len(s.all)-1); err != nil {
+			return err
+		}
+		c.Arguments = ""
+		s.at, s.begun, s.sentFrom = s.at+1, false, 0
+	}
+	return nil
+}
+
+// whole reports whether the call c that goes out has ended: a call has begun behind it, and it lacks nothing. A call without
+// arguments may still get them until one behind it has some: engines may name all calls first.
+func (s *Calls) whole(c *call) bool {
+	if len(c.arguments) == 0 {
+		return s.at+1 < s.argued
+	}
+	return s.at+1 < len(s.all) && c.nesting.closed()
+}
+
+// nesting follows the strings and brackets of JSON. It looks at every byte once, and does not say whether the JSON is valid.
+type nesting struct {
+	depth           int
+	quoted, escaped bool
+}
+
+func (n *nesting) add(text string) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case n.escaped:
+			n.escaped = false
+		case n.quoted && c == '\\':
+			n.escaped = true
+		case c == '"':
+			n.quoted = !n.quoted
+		case n.quoted:
+		case c == '{' || c == '[':
+			n.depth++
+		case c == '}' || c == ']':
+			n.depth--
+		}
 	}
 }
+
+// closed reports whether no string and no bracket is open.
+func (n *nesting) closed() bool { return !n.quoted && n.depth <= 0 }

@@ -23,15 +23,16 @@ type Request struct {
 	Kept   int    // bytes of the body that the encoder keeps a copy of
 	Stream bool   // the client wants server-sent events
 
-	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. It may be called again
-	// for another attempt at writing the answer.
-	NewEncoder func(id string) Encoder
+	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. maxBytes is the maximum of what it
+	// keeps of an answer until its end; 0 is no limit. It may be called again for another attempt at writing the answer.
+	NewEncoder func(id string, maxBytes int64) Encoder
 	// Param returns the API's own name of a field of Chat that a refusal names; "" stays "".
 	Param func(chat string) string
 }
 
 // Encoder writes one answer in the API's form. An answer is either one [Encoder.Whole], or any number of
 // [Encoder.Part] and one [Encoder.End]. It is for one goroutine. Slices of what it is given are valid during the call.
+// Its errors say that the engine's answer has no form in the API.
 type Encoder interface {
 	// Whole appends an answer in one piece.
 	Whole(dst []byte, a *Part) ([]byte, error)

@@ -11,7 +11,6 @@ import (
 
 // Part is what a chat completion, or one chunk of its stream, says. Neither of the other APIs has several choices.
 type Part struct {
-	ID        string
 	Created   int64 // Unix seconds
 	Model     string
 	Text      string
@@ -37,7 +36,6 @@ type Usage struct{ Prompt, Completion, Cached, Reasoning int }
 
 // wire is a chat completion or a chunk of one, as the cascade and the engines write them.
 type wire struct {
-	ID      string          `json:"id"`
 	Created int64           `json:"created"`
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
@@ -87,7 +85,7 @@ func ParsePart(raw []byte) (*Part, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return nil, fmt.Errorf("a part of the answer: %w", err)
 	}
-	p := &Part{ID: w.ID, Created: w.Created, Model: w.Model, Extra: w.Extra}
+	p := &Part{Created: w.Created, Model: w.Model, Extra: w.Extra}
 	if u := w.Usage; u != nil {
 		p.Usage = &Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: u.PromptMore.Cached, Reasoning: u.CompletionMore.Reasoning}
 	}

@@ -77,7 +77,7 @@ func TestTextBehindACallIsKeptOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := r.NewEncoder("1")
+		e := r.NewEncoder("1", 0)
 		out, _ := e.Part(nil, &clientapi.Part{Calls: []clientapi.CallPart{{ID: "c", Name: "f", Arguments: "{}"}}})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -2,7 +2,10 @@ package messages
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -16,13 +19,19 @@ type encoder struct {
 	blocks  int    // that were begun
 	open    string // the type of the open block; "" for none
 	calls   clientapi.Calls
-	late    clientapi.Late
-	called  bool // tools are called
+	held    clientapi.HeldText // behind calls
+	argued  bool               // the open call has arguments
+	called  bool               // tools are called
 	refused bool
 	last    clientapi.Part // Finish, Stop, Usage and Extra so far
 }
 
 var _ clientapi.Encoder = (*encoder)(nil)
+
+func newEncoder(id string, maxBytes int64) clientapi.Encoder {
+	b := clientapi.NewBound(maxBytes)
+	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}}
+}
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
@@ -39,24 +48,36 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 		dst, comma = append(dst, '}'), ","
 	}
 	for i := range a.Calls {
-		dst = append(appendCall(append(dst, comma...), &a.Calls[i]), `,"input":`...)
-		if args := []byte(a.Calls[i].Arguments); json.Valid(args) && isObject(args) {
-			dst = clientapi.AppendCompact(dst, args)
-		} else {
-			dst = append(dst, "{}"...) // cut by a limit: stop_reason says so
+		input, err := e.input(a.Calls[i].Arguments, i == len(a.Calls)-1)
+		if err != nil {
+			return nil, fmt.Errorf("tool call %d of the answer: %w", i, err)
 		}
-		dst, comma = append(dst, '}'), ","
+		dst = append(appendCall(append(dst, comma...), &a.Calls[i]), `,"input":`...)
+		dst, comma = append(clientapi.AppendCompact(dst, input), '}'), ","
 	}
 	dst = e.reason(append(dst, "],"...))
 	dst = e.usage(append(dst, ','))
 	return append(e.extra(dst), '}'), nil
 }
 
-// isObject reports whether valid JSON is an object.
-func isObject(raw []byte) bool {
-	var o map[string]json.RawMessage
-	return json.Unmarshal(raw, &o) == nil && o != nil
+// input is the input of a call, an object. A client would run the tool with it: so arguments that are no object are an error
+// and not an empty input, except where a limit cut the last call, because stop_reason tells the client.
+func (e *encoder) input(arguments string, last bool) (json.RawMessage, error) {
+	raw := json.RawMessage(strings.Trim(arguments, space))
+	switch {
+	case len(raw) > 0 && raw[0] == '{' && json.Valid(raw):
+		return raw, nil
+	case len(raw) == 0, last && e.last.Finish == "length":
+		return json.RawMessage("{}"), nil
+	}
+	return nil, errArguments
 }
+
+// space is JSON's white space.
+const space = " \t\r\n"
+
+// errArguments says that a tool cannot be called with what the engine has answered.
+var errArguments = errors.New("its arguments are not a JSON object")
 
 // head appends a message up to its content.
 func (e *encoder) head(dst []byte) []byte {

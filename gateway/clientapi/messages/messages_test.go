@@ -3,6 +3,7 @@ package messages
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -124,6 +125,72 @@ func TestAWholeAnswerHasItsBlocks(t *testing.T) {
 		`"stop_reason":"stop_sequence","stop_sequence":"x","usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestACallWithoutAJSONObjectIsNoCall(t *testing.T) {
+	const cut = `{"path": "/tmp/x"`
+	for _, c := range []struct {
+		name, finish string
+		arguments    []string // of the calls
+		want         string   // the input of the last call; "" is an error
+	}{
+		{"whole", "tool_calls", []string{` {"a": 1}`}, `{"a":1}`},
+		{"no arguments", "tool_calls", []string{"{}", ""}, `{}`},
+		{"white space", "tool_calls", []string{" \n"}, `{}`},
+		{"broken", "tool_calls", []string{cut}, ""},
+		{"an array", "tool_calls", []string{"[1]"}, ""},
+		{"a string", "stop", []string{`"x"`}, ""},
+		{"null", "tool_calls", []string{"null"}, ""},
+		{"two objects", "tool_calls", []string{"{}{}"}, ""},
+		{"cut by the limit", "length", []string{"{}", cut}, `{}`},
+		{"broken before the one that the limit cut", "length", []string{cut, "{"}, ""},
+		{"broken, and another behind it", "tool_calls", []string{`{"a":}`, "{}"}, ""},
+	} {
+		var calls []clientapi.CallPart
+		e := &encoder{id: "1"}
+		var stream []byte
+		var streamErr error
+		for i, a := range c.arguments {
+			calls = append(calls, clientapi.CallPart{Index: i, ID: "c", Name: "f", Arguments: a})
+			if streamErr == nil {
+				stream, streamErr = e.Part(stream, &clientapi.Part{Calls: calls[i:]})
+			}
+		}
+		if streamErr == nil {
+			_, _ = e.Part(nil, &clientapi.Part{Finish: c.finish})
+			stream, streamErr = e.End(stream)
+		}
+		if whole := strings.Contains(string(stream), "message_stop"); (streamErr == nil) != (c.want != "") || whole != (c.want != "") {
+			t.Errorf("%s: the stream's error is %v, its end is there: %t", c.name, streamErr, whole)
+		}
+		got, err := (&encoder{id: "1"}).Whole(nil, &clientapi.Part{Calls: calls, Finish: c.finish})
+		var answer struct {
+			Content []struct{ Input json.RawMessage }
+		}
+		if err == nil {
+			err = json.Unmarshal(got, &answer)
+		}
+		if n := len(answer.Content); (err == nil) != (c.want != "") || err == nil && string(answer.Content[n-1].Input) != c.want {
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		}
+	}
+}
+
+func TestWhatAStreamHoldsBackIsBounded(t *testing.T) {
+	text := strings.Repeat("x", 100)
+	for want, parts := range map[string][]clientapi.Part{
+		"": {{Text: text}, {Text: text}, {Reasoning: text}}, // nothing is held back
+		"an answer of more than 500 bytes, which must be kept until its end": {{Calls: []clientapi.CallPart{{Name: "f"}}}, {Text: text}, {Text: text}, {Text: text}},
+	} {
+		e := newEncoder("1", 500)
+		var err error
+		for i := range parts {
+			_, err = e.Part(nil, &parts[i])
+		}
+		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
+			t.Errorf("%s, want %q", got, want)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package messages
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -11,10 +13,10 @@ import (
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.start(dst, p.Model)
 	e.note(p)
-	if e.calls.Any() {
-		e.late.Add(p)
-	} else {
+	if !e.calls.Any() {
 		dst = e.texts(dst, p)
+	} else if err := e.held.Add(p); err != nil {
+		return dst, err
 	}
 	w := callWriter{e, dst}
 	for i := range p.Calls {
@@ -99,19 +101,32 @@ func (w *callWriter) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.begin(w.dst, "tool_use", append(appendCall(nil, c), `,"input":{}}`...))
 }
 
-// MoreOfCall implements [clientapi.CallWriter].
+// MoreOfCall implements [clientapi.CallWriter]. White space at the beginning is left out: with nothing behind it, it is no JSON.
 func (w *callWriter) MoreOfCall(arguments string) {
+	if !w.argued {
+		arguments = strings.TrimLeft(arguments, space)
+	}
+	w.argued = w.argued || arguments != ""
 	w.dst = w.delta(w.dst, "input_json_delta", "partial_json", arguments)
 }
 
 // EndCall implements [clientapi.CallWriter].
-func (w *callWriter) EndCall(*clientapi.CallPart) { w.dst = w.stop(w.dst) }
+func (w *callWriter) EndCall(c *clientapi.CallPart, last bool) error {
+	if _, err := w.input(c.Arguments, last); err != nil {
+		return fmt.Errorf("a tool call of the answer: %w", err)
+	}
+	w.argued = false
+	w.dst = w.stop(w.dst)
+	return nil
+}
 
 // End implements [clientapi.Encoder].
 func (e *encoder) End(dst []byte) ([]byte, error) {
 	w := callWriter{e, e.start(dst, e.model)}
-	e.calls.End(&w)
-	dst = e.stop(e.texts(w.dst, e.late.Part()))
+	if err := e.calls.End(&w); err != nil {
+		return w.dst, err
+	}
+	dst = e.stop(e.texts(w.dst, e.held.Part()))
 	dst = e.reason(append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...))
 	dst = e.extra(e.usage(append(dst, "},"...)))
 	return append(dst, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil

@@ -26,7 +26,7 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &clientapi.Request{NewEncoder: func(id string) clientapi.Encoder { return &encoder{id: id} }, Param: param}
+	r := &clientapi.Request{NewEncoder: newEncoder, Param: param}
 	if r.Stream, err = o.Flag("stream"); err != nil {
 		return nil, err
 	}

@@ -1,10 +1,8 @@
 package responses
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -12,55 +10,75 @@ import (
 
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.
 type encoder struct {
-	id    string
-	echo  object // fields of the request that the answer repeats
-	seq   int
-	began bool
-	all   clientapi.Part // the answer so far, without its text and calls
-	late  clientapi.Late
-	open  *item // the item of text that the stream is in
-	calls clientapi.Calls
-	done  []map[string]any
+	id     string
+	echo   []byte // the members of the answer that repeat the request
+	seq    int
+	began  bool
+	all    clientapi.Part // the answer so far, without its text and calls
+	bound  *clientapi.Bound
+	held   clientapi.HeldText // behind calls
+	open   *textItem          // that the stream is in; nil for none
+	calls  clientapi.Calls
+	items  int    // output items that have ended
+	output []byte // these, as JSON, with a comma between them
 }
 
-// item is an output item of text.
-type item struct {
-	kind, id string
-	text     []byte
+var _ clientapi.Encoder = (*encoder)(nil)
+
+func newEncoder(id string, echo []byte, maxBytes int64) *encoder {
+	b := clientapi.NewBound(maxBytes)
+	return &encoder{id: id, echo: echo, bound: b, held: clientapi.HeldText{Bound: b}, calls: clientapi.Calls{Bound: b}}
 }
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
+	e.note(a)
+	var texts []textItem
+	for _, t := range []textItem{{kind: reasoning, text: []byte(a.Reasoning)}, {kind: outputText, text: []byte(a.Text)}, {kind: refusal, text: []byte(a.Refusal)}} {
+		if len(t.text) > 0 {
+			texts = append(texts, t)
+		}
+	}
+	status, last := e.status(), len(texts)+len(a.Calls)-1
+	of := func(item int) string {
+		if item == last {
+			return status
+		}
+		return completed
+	}
+	for _, t := range texts {
+		t.id = e.itemID(t.kind)
+		e.ended(t.appendTo(nil, of(e.items), t.appendPart(nil)))
+	}
 	for i := range a.Calls {
-		a.Calls[i].Index = i // whole answers have none
+		e.ended(appendCall(nil, e.itemID(functionCall), &a.Calls[i], of(e.items)))
 	}
-	var events []byte
-	events, err := e.Part(events, a)
-	if err == nil {
-		_, err = e.End(events)
-	}
-	if err != nil {
-		return dst, err
-	}
-	body, err := encode(e.response(e.status()))
-	return append(dst, body...), err
+	dst = slices.Grow(dst, len(e.output)+len(e.echo)+1<<10)
+	return e.response(dst, status), nil
 }
 
 // Part implements [clientapi.Encoder].
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	dst = e.begin(dst, p)
+	e.note(p)
+	var err error
 	if e.calls.Any() {
-		e.late.Add(p)
+		err = e.held.Add(p)
 	} else {
-		dst = e.texts(dst, p)
+		dst, err = e.texts(dst, p)
 	}
-	w := callWriter{e, dst, "completed"}
-	for i := range p.Calls {
-		if err := e.calls.Add(&p.Calls[i], &w); err != nil {
-			return w.dst, err
-		}
+	w := callWriter{e, dst, completed}
+	for i := 0; i < len(p.Calls) && err == nil; i++ {
+		err = e.calls.Add(&p.Calls[i], &w)
 	}
-	dst = w.dst
+	return w.dst, err
+}
+
+// note keeps what the end of the answer needs.
+func (e *encoder) note(p *clientapi.Part) {
+	if !e.began {
+		e.began, e.all.Created, e.all.Model = true, p.Created, p.Model
+	}
 	if p.Finish != "" {
 		e.all.Finish = p.Finish
 	}
@@ -71,204 +89,86 @@ func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
 	if len(p.Extra) > 0 {
 		e.all.Extra = slices.Clone(p.Extra)
 	}
-	return dst, nil
 }
 
-// texts appends what a part says in text.
-func (e *encoder) texts(dst []byte, p *clientapi.Part) []byte {
-	dst = e.delta(dst, "reasoning_text", p.Reasoning)
-	dst = e.delta(dst, "output_text", p.Text)
-	return e.delta(dst, "refusal", p.Refusal)
-}
-
-// callWriter writes calls as items behind dst.
-type callWriter struct {
-	*encoder
-	dst    []byte
-	status string // of an item that ends
-}
-
-// BeginCall implements [clientapi.CallWriter].
-func (w *callWriter) BeginCall(c *clientapi.CallPart) {
-	w.dst = w.close(w.dst, "completed")
-	w.dst = w.event(w.dst, "response.output_item.added", map[string]any{"output_index": len(w.done), "item": w.item(c, "in_progress")})
-}
-
-// item is the item of a call.
-func (w *callWriter) item(c *clientapi.CallPart, status string) map[string]any {
-	arguments := c.Arguments
-	if status == "in_progress" {
-		arguments = ""
-	}
-	return map[string]any{"type": "function_call", "id": w.itemID(), "call_id": c.ID, "name": c.Name, "arguments": arguments, "status": status}
-}
-
-// itemID is the id of the item that is written.
-func (w *callWriter) itemID() string { return fmt.Sprintf("fc_%s_%d", w.id, len(w.done)) }
-
-// MoreOfCall implements [clientapi.CallWriter].
-func (w *callWriter) MoreOfCall(arguments string) {
-	w.dst = w.event(w.dst, "response.function_call_arguments.delta", map[string]any{
-		"item_id": w.itemID(), "output_index": len(w.done), "delta": arguments,
-	})
-}
-
-// EndCall implements [clientapi.CallWriter].
-func (w *callWriter) EndCall(c *clientapi.CallPart) {
-	w.dst = w.event(w.dst, "response.function_call_arguments.done", map[string]any{
-		"item_id": w.itemID(), "output_index": len(w.done), "arguments": c.Arguments, "name": c.Name,
-	})
-	o := w.item(c, w.status)
-	w.dst = w.event(w.dst, "response.output_item.done", map[string]any{"output_index": len(w.done), "item": o})
-	w.done = append(w.done, o)
-}
-
+// begin appends the first events, once.
 func (e *encoder) begin(dst []byte, p *clientapi.Part) []byte {
 	if e.began {
 		return dst
 	}
-	e.began, e.all.Created, e.all.Model = true, p.Created, p.Model
+	e.note(&clientapi.Part{Created: p.Created, Model: p.Model})
 	for _, name := range []string{"response.created", "response.in_progress"} {
-		dst = e.event(dst, name, map[string]any{"response": e.response("in_progress")})
+		dst = append(e.response(append(e.event(dst, name), `,"response":`...), inProgress), eventEnd...)
 	}
 	return dst
 }
 
-func (e *encoder) event(dst []byte, name string, m map[string]any) []byte {
-	m["type"], m["sequence_number"] = name, e.seq
+// eventEnd ends what [encoder.event] has begun.
+const eventEnd = "}\n\n"
+
+// event begins an event: its object goes on.
+func (e *encoder) event(dst []byte, name string) []byte {
+	dst = append(dst, "event: "+name+"\ndata: {\"type\":\""+name+"\",\"sequence_number\":"...)
 	e.seq++
-	data, _ := encode(m) // made of strings, numbers and JSON that was read
-	return fmt.Appendf(dst, "event: %s\ndata: %s\n\n", name, data)
+	return strconv.AppendInt(dst, int64(e.seq-1), 10)
 }
 
-// part is the content part of a text item.
-func (i *item) part() map[string]any {
-	m := map[string]any{"type": i.kind}
-	switch i.kind {
-	case "refusal":
-		m["refusal"] = string(i.text)
-	case "output_text":
-		m["annotations"], m["logprobs"] = []any{}, []any{}
-		fallthrough
-	default:
-		m["text"] = string(i.text)
-	}
-	return m
+// texts appends what a part says in text.
+func (e *encoder) texts(dst []byte, p *clientapi.Part) ([]byte, error) {
+	before := e.items
+	dst = e.delta(dst, reasoning, p.Reasoning)
+	dst = e.delta(dst, outputText, p.Text)
+	dst = e.delta(dst, refusal, p.Refusal)
+	return dst, e.bound.Keep(len(p.Reasoning) + len(p.Text) + len(p.Refusal) + (e.items-before)*itemBytes)
 }
 
-func (i *item) object(status string, content []any) map[string]any {
-	m := map[string]any{"id": i.id, "status": status, "content": content}
-	if i.kind == "reasoning_text" {
-		m["type"], m["summary"] = "reasoning", []any{}
-	} else {
-		m["type"], m["role"] = "message", "assistant"
-	}
-	return m
-}
+// The statuses of items and answers.
+const (
+	inProgress = "in_progress"
+	completed  = "completed"
+	incomplete = "incomplete"
+)
 
-// delta appends text to the open item, or opens one of its kind.
-func (e *encoder) delta(dst []byte, kind, text string) []byte {
-	if text == "" {
-		return dst
-	}
-	if e.open == nil || e.open.kind != kind {
-		dst = e.close(dst, "completed")
-		prefix := "msg_"
-		if kind == "reasoning_text" {
-			prefix = "rs_"
-		}
-		e.open = &item{kind: kind, id: fmt.Sprintf("%s%s_%d", prefix, e.id, len(e.done))}
-		dst = e.event(dst, "response.output_item.added", map[string]any{"output_index": len(e.done), "item": e.open.object("in_progress", []any{})})
-		dst = e.event(dst, "response.content_part.added", e.at(map[string]any{"part": e.open.part()}))
-	}
-	e.open.text = append(e.open.text, text...)
-	m := e.at(map[string]any{"delta": text})
-	if kind == "output_text" {
-		m["logprobs"] = []any{}
-	}
-	return e.event(dst, "response."+kind+".delta", m)
-}
-
-func (e *encoder) at(m map[string]any) map[string]any {
-	m["item_id"], m["output_index"], m["content_index"] = e.open.id, len(e.done), 0
-	return m
-}
-
-func (e *encoder) close(dst []byte, status string) []byte {
-	if e.open == nil {
-		return dst
-	}
-	part := e.open.part()
-	m := e.at(maps.Clone(part))
-	delete(m, "annotations")
-	dst = e.event(dst, "response."+e.open.kind+".done", m)
-	dst = e.event(dst, "response.content_part.done", e.at(map[string]any{"part": part}))
-	o := e.open.object(status, []any{part})
-	dst = e.event(dst, "response.output_item.done", map[string]any{"output_index": len(e.done), "item": o})
-	e.done, e.open = append(e.done, o), nil
-	return dst
-}
-
+// status is that of the answer at its end.
 func (e *encoder) status() string {
 	if e.all.Finish == "length" || e.all.Finish == "content_filter" {
-		return "incomplete"
+		return incomplete
 	}
-	return "completed"
+	return completed
 }
 
 // End implements [clientapi.Encoder].
 func (e *encoder) End(dst []byte) ([]byte, error) {
 	dst = e.begin(dst, &clientapi.Part{})
 	status := e.status()
-	w := callWriter{e, dst, status}
-	e.calls.End(&w)
-	dst = e.close(e.texts(w.dst, e.late.Part()), status)
-	return e.event(dst, "response."+status, map[string]any{"response": e.response(status)}), nil
+	w := callWriter{e, dst, completed}
+	if e.held.Empty() {
+		w.status = status
+	}
+	if err := e.calls.End(&w); err != nil {
+		return w.dst, err
+	}
+	dst, err := e.texts(w.dst, e.held.Part())
+	dst = e.close(dst, status)
+	dst = append(e.event(dst, "response."+status), `,"response":`...)
+	return append(e.response(dst, status), eventEnd...), err
 }
 
 // Broken implements [clientapi.Encoder]. OpenAI's clients see an error by the member "error".
 func (e *encoder) Broken(dst []byte, _ int, b openai.ErrorBody) []byte {
-	return e.event(dst, "error", map[string]any{"code": orNull(b.Code), "message": b.Message, "param": orNull(b.Param),
-		"error": map[string]any{"message": b.Message, "type": b.Type, "code": orNull(b.Code)}})
+	dst = appendTextOrNull(append(e.event(dst, "error"), `,"code":`...), b.Code)
+	dst = openai.AppendQuote(append(dst, `,"message":`...), b.Message)
+	dst = appendTextOrNull(append(dst, `,"param":`...), b.Param)
+	dst = openai.AppendQuote(append(dst, `,"error":{"message":`...), b.Message)
+	dst = openai.AppendQuote(append(dst, `,"type":`...), b.Type)
+	dst = appendTextOrNull(append(dst, `,"code":`...), b.Code)
+	return append(append(dst, '}'), eventEnd...)
 }
 
-// orNull is s, or null for "".
-func orNull(s string) any {
+// appendTextOrNull appends a string, or null for "".
+func appendTextOrNull(dst []byte, s string) []byte {
 	if s == "" {
-		return nil
+		return append(dst, "null"...)
 	}
-	return s
-}
-
-// defaults are the echoed fields, as they are when a request lacks them.
-var defaults = object{
-	"instructions": nil, "tools": json.RawMessage("[]"), "tool_choice": json.RawMessage(`"auto"`), "temperature": nil, "top_p": nil,
-	"max_output_tokens": nil, "parallel_tool_calls": json.RawMessage("true"), "text": json.RawMessage(`{"format":{"type":"text"}}`),
-	"metadata": json.RawMessage("{}"), "reasoning": nil, "truncation": json.RawMessage(`"disabled"`), "user": nil,
-}
-
-func (e *encoder) response(status string) map[string]any {
-	m := map[string]any{"id": "resp_" + e.id, "object": "response", "created_at": e.all.Created, "status": status, "error": nil,
-		"model": e.all.Model, "output": append([]map[string]any{}, e.done...), "store": false, "previous_response_id": nil, "incomplete_details": nil, "usage": nil}
-	for name, v := range defaults {
-		if given, ok := e.echo[name]; ok {
-			v = given
-		}
-		m[name] = v
-	}
-	if status == "incomplete" {
-		reason := "max_output_tokens"
-		if e.all.Finish == "content_filter" {
-			reason = "content_filter"
-		}
-		m["incomplete_details"] = map[string]any{"reason": reason}
-	}
-	if u := e.all.Usage; u != nil {
-		m["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": map[string]int{"cached_tokens": u.Cached}, "output_tokens": u.Completion,
-			"output_tokens_details": map[string]int{"reasoning_tokens": u.Reasoning}, "total_tokens": u.Prompt + u.Completion}
-	}
-	if len(e.all.Extra) > 0 {
-		m["foregate"] = e.all.Extra
-	}
-	return m
+	return openai.AppendQuote(dst, s)
 }

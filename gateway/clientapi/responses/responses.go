@@ -19,9 +19,6 @@ var _ clientapi.API = API{}
 // ErrorBody implements [clientapi.API].
 func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { return e.Append(dst) }
 
-// object is a JSON object.
-type object map[string]json.RawMessage
-
 // Translate implements [clientapi.API].
 func (API) Translate(body []byte) (*clientapi.Request, error) {
 	in, err := clientapi.ReadObject(body, "")
@@ -36,16 +33,10 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	echo, kept := object{}, 0 // without the input, which may be large
-	for name := range defaults {
-		if in.Has(name) {
-			echo[name] = in.Raw(name)
-			kept += len(echo[name])
-		}
-	}
+	echo := echoOf(in)
 	return &clientapi.Request{
-		Chat: chat, Kept: kept, Stream: t.stream, Param: ownName,
-		NewEncoder: func(id string) clientapi.Encoder { return &encoder{id: id, echo: echo} },
+		Chat: chat, Kept: cap(echo), Stream: t.stream, Param: ownName,
+		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, echo, maxBytes) },
 	}, nil
 }
 

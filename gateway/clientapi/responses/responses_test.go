@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -123,11 +124,11 @@ func TestAStreamSaysWhatTheWholeAnswerSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := r.NewEncoder("1").Whole(nil, p)
+	want, err := r.NewEncoder("1", 0).Whole(nil, p)
 	if err != nil || !strings.Contains(string(want), `"reason":"max_output_tokens"`) {
 		t.Fatalf("%s, %v", want, err)
 	}
-	stream, err := clientapi.Recode(nil, []byte("data: "+strings.Join(frames, "\n\ndata: ")+"\n\n"), r.NewEncoder("1"))
+	stream, err := clientapi.Recode(nil, []byte("data: "+strings.Join(frames, "\n\ndata: ")+"\n\n"), r.NewEncoder("1", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +163,55 @@ func TestABrokenStreamHasAnErrorThatClientsSee(t *testing.T) {
 	if err := json.Unmarshal([]byte(data), &event); err != nil || event.Param != nil || event.Type != "error" || event.Message != "gone" || event.Code != "c" || event.Error.Message != "gone" {
 		t.Errorf("%s: %v", data, err)
 	}
+}
+
+// TestAnAnswerIsWrittenOnce answers a request with long instructions, in one piece and as a stream.
+func TestAnAnswerIsWrittenOnce(t *testing.T) {
+	const size, most = 3 << 20, 10 // a stream holds them three times, and its buffer grows
+	r, err := API{}.Translate([]byte(`{"input":"x","instructions":"` + strings.Repeat("word ", size/5) + `"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := clientapi.Part{Text: "a", Finish: "stop"}
+	for name, c := range map[string]struct {
+		write func(e clientapi.Encoder) ([]byte, error)
+		most  uint64
+	}{
+		"whole": {func(e clientapi.Encoder) ([]byte, error) { return e.Whole(nil, &part) }, 2},
+		"stream": {func(e clientapi.Encoder) ([]byte, error) {
+			out, err := e.Part(nil, &part)
+			if err != nil {
+				return nil, err
+			}
+			return e.End(out)
+		}, most},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out, err := c.write(r.NewEncoder("1", 0))
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil || took > c.most*size {
+			t.Errorf("%s: %d bytes of an answer with %d of instructions take %d (%v)", name, len(out), size, took, err)
+		}
+	}
+}
+
+func TestAStreamIsKeptUpToItsBound(t *testing.T) {
+	e := newEncoder("1", nil, 1000)
+	var err error
+	parts := 0
+	for ; err == nil && parts < 1000; parts++ {
+		_, err = e.Part(nil, &clientapi.Part{Text: "0123456789"})
+	}
+	if err == nil || parts != 101 {
+		t.Errorf("%d parts are kept: %v", parts, err)
+	}
+	for e, parts = newEncoder("1", nil, 1<<16), 0; parts < 1<<16; parts++ { // items take memory, too
+		if _, err = e.Part(nil, &clientapi.Part{Text: "a", Reasoning: "b"}); err != nil {
+			return
+		}
+	}
+	t.Errorf("%d items are kept", 2*parts)
 }
 
 func FuzzEncoder(f *testing.F) {
