@@ -206,7 +206,7 @@ func TestAStreamIsKeptUpToItsBound(t *testing.T) {
 	if err == nil || parts != 101 {
 		t.Errorf("%d parts are kept: %v", parts, err)
 	}
-	for e, parts = newEncoder("1", nil, 1<<16), 0; parts < 1<<16; parts++ { // items take memory, too
+	for e, parts = newEncoder("1", nil, 1<<20), 0; parts < 1<<13; parts++ { // items take memory, too
 		if _, err = e.Part(nil, &clientapi.Part{Text: "a", Reasoning: "b"}); err != nil {
 			return
 		}
