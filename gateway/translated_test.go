@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 )
 
-// newCaller is an engine whose every answer is a call of one tool, with what the question says as its arguments.
+// newCaller is an engine whose every answer is a call of one tool with these arguments.
 func newCaller(t *testing.T, arguments string) *httptest.Server {
 	t.Helper()
 	call := fmt.Sprintf(`"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":%q}}]`, arguments)
@@ -41,7 +41,7 @@ func TestABrokenToolCallIsABadAnswer(t *testing.T) {
 		if good != (r.status == http.StatusOK) || !good && (r.status != http.StatusBadGateway || !strings.Contains(r.body, `"bad_upstream_response"`)) {
 			t.Errorf("%q: %d %s", arguments, r.status, r.body)
 		}
-		resp, err := b.client.Post(b.url+messagesPath, "application/json", strings.NewReader(question+`,"stream":true}`)) //nolint:noctx // a test
+		resp, err := b.client.Post(b.url+messagesPath, "application/json", strings.NewReader(question+`,"stream":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}
