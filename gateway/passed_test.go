@@ -343,7 +343,7 @@ func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
 	b := limited(t, engine.URL, func(o *Options) { o.Forward = []string{messagesPath, responsesPath, "/v1/rerank"} }, identity.Tenant{ID: "acme"})
 	const words = `"All tries to get an answer failed."`
 	inMessages := `{"type":"error","error":{"type":"api_error","message":` + words + `,"code":"upstream_cut"},"request_id":"mine"}`
-	inResponses := `{"code":"upstream_cut","error":{"code":"upstream_cut","message":` + words + `,"type":"server_error"},"message":` + words + `,"param":null,"sequence_number":%d,"type":"error"}`
+	inResponses := `{"type":"error","sequence_number":%d,"code":"upstream_cut","message":` + words + `,"param":null,"error":{"message":` + words + `,"type":"server_error","code":"upstream_cut"}}`
 	for _, c := range []struct{ path, members, want string }{
 		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, inMessages},
 		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}`, inMessages},

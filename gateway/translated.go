@@ -51,7 +51,7 @@ func encoderOf(api clientapi.API, body string) func(id string) clientapi.Encoder
 	if err != nil {
 		panic(err)
 	}
-	return r.NewEncoder
+	return func(id string) clientapi.Encoder { return r.NewEncoder(id, 0) } // it keeps nothing of a stream
 }
 
 // apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
