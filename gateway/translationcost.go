@@ -15,7 +15,7 @@ type translationCost struct {
 // escaped quotes 5.8, one of line separators 6.2. A value took up to 400 bytes, and 640 with what no collection had freed yet.
 var (
 	messagesCost  = translationCost{perByte: 6, perEscape: 4, perValue: 640}
-	responsesCost = translationCost{perByte: 3, perEscape: 10, perValue: 640}
+	responsesCost = translationCost{perByte: 3, perEscape: 11, perValue: 640}
 )
 
 // separator is what U+2028 and U+2029 begin with, which package encoding/json writes as escapes.
