@@ -23,7 +23,7 @@ func TestATranslationCostsWhatItIsChargedWith(t *testing.T) {
 		"one input":      {responsesPath, `{"model":"m","input":"`, `word `, `"}`, 3},
 		"an input image": {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,`, `AAAA`, `"}]}]}`, 3},
 		"instructions":   {responsesPath, `{"model":"m","input":"x","instructions":"`, `word `, `"}`, 3},
-		"quotes":         {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, `\"`, `"}]}]}`, 8},
+		"quotes":         {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, `\"`, `"}]}]}`, 9},
 		"separators":     {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, "\u2028", `"}]}]}`, 7},
 		"items":          {responsesPath, `{"model":"m","input":[`, `{"role":"user","content":""},`, `{"role":"user","content":""}]}`, 0},
 		"functions":      {responsesPath, `{"model":"m","input":"x","tools":[`, `{"type":"function","name":"f"},`, `{"type":"function","name":"f"}]}`, 0},
