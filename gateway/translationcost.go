@@ -10,12 +10,12 @@ type translationCost struct {
 }
 
 // The costs are what lives at once while a body is translated, as a multiple of the body's length. It was measured with one
-// garbage collection after the other, for bodies of 3 MiB. Messages: one text 5.0; several texts, images and results 6.0; a
-// text of escaped quotes 6.5, the input of a tool of them 7.9. Responses: texts 2.0; images, tools and outputs 3.0; a text of
-// escaped quotes 5.8, one of line separators 6.2. A value took up to 400 bytes, and 640 with what no collection had freed yet.
+// garbage collection after the other, for bodies of 3 MiB. Messages: texts and images 3.0; a text of escaped quotes 4.7, the
+// input of a tool of them 8.2. Responses: images 2.0, tools 3.1, texts 4.0, instructions 5.0; a text of escaped quotes 4.5, one
+// of line separators 7.2. A value took up to 400 bytes, and 640 with what no collection had freed yet.
 var (
-	messagesCost  = translationCost{perByte: 6, perEscape: 4, perValue: 640}
-	responsesCost = translationCost{perByte: 3, perEscape: 11, perValue: 640}
+	messagesCost  = translationCost{perByte: 3, perEscape: 11, perValue: 640}
+	responsesCost = translationCost{perByte: 5, perEscape: 7, perValue: 640}
 )
 
 // separator is what U+2028 and U+2029 begin with, which package encoding/json writes as escapes.

@@ -14,15 +14,15 @@ func TestATranslationCostsWhatItIsChargedWith(t *testing.T) {
 		path, head, unit, tail string
 		most                   int64 // times its length
 	}{
-		"one text":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `word `, `"}]}`, 6},
-		"lines":          {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `four words a line\n`, `"}]}`, 6},
-		"an image":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`, `AAAA`, `"}}]}]}`, 6},
-		"an input":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{"a":"`, `\"`, `"}}]},{"role":"user","content":"x"}]}`, 8},
+		"one text":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `word `, `"}]}`, 3},
+		"lines":          {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`, `four words a line\n`, `"}]}`, 4},
+		"an image":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`, `AAAA`, `"}}]}]}`, 3},
+		"an input":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{"a":"`, `\"`, `"}}]},{"role":"user","content":"x"}]}`, 9},
 		"messages":       {messagesPath, `{"model":"m","max_tokens":1,"messages":[`, `{"role":"user","content":"x"},`, `{"role":"user","content":""}]}`, 0},
 		"tools":          {messagesPath, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[`, `{"name":"f","input_schema":{}},`, `{"name":"f","input_schema":{}}]}`, 0},
-		"one input":      {responsesPath, `{"model":"m","input":"`, `word `, `"}`, 3},
-		"an input image": {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,`, `AAAA`, `"}]}]}`, 3},
-		"instructions":   {responsesPath, `{"model":"m","input":"x","instructions":"`, `word `, `"}`, 3},
+		"one input":      {responsesPath, `{"model":"m","input":"`, `word `, `"}`, 5},
+		"an input image": {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,`, `AAAA`, `"}]}]}`, 5},
+		"instructions":   {responsesPath, `{"model":"m","input":"x","instructions":"`, `word `, `"}`, 5},
 		"quotes":         {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, `\"`, `"}]}]}`, 9},
 		"separators":     {responsesPath, `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"`, "\u2028", `"}]}]}`, 7},
 		"items":          {responsesPath, `{"model":"m","input":[`, `{"role":"user","content":""},`, `{"role":"user","content":""}]}`, 0},

@@ -99,7 +99,7 @@ func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
 	soon(t, "all is given back", b.idle)
 	b.stalled(t, "greedy", 4<<20, maxUnproved)
 	soon(t, "the upload is charged", func() bool { return b.uploads.Usage().Bytes >= 4<<20 })
-	r := b.to(t, messagesPath, "greedy", bodies[messagesPath])
+	r := b.to(t, responsesPath, "greedy", bodies[responsesPath])
 	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" || r.head.Get("Retry-After") == "" {
 		t.Errorf("beside an upload: %d %v %s", r.status, r.head, r.body)
 	}

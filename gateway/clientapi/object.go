@@ -19,10 +19,12 @@ type Object struct {
 }
 
 // ReadObject reads a part of a body that [openai.Peek] has read: it is valid JSON in UTF-8, without a name that comes twice.
+// The object holds parts of the body, not copies.
 func ReadObject(raw json.RawMessage, at string) (Object, error) {
-	o := Object{At: at}
-	switch err := json.Unmarshal(raw, &o.members); {
-	case err == nil && o.members != nil:
+	members, ok := openai.Members(raw)
+	o := Object{at, members}
+	switch {
+	case ok:
 		return o, nil
 	case at == "":
 		return o, BadType("", "The body is not a JSON object.")
@@ -101,8 +103,11 @@ func (o Object) Object(name string) (Object, error) {
 
 // List reads an array; one that is not there is empty.
 func (o Object) List(name string) ([]json.RawMessage, error) {
-	var l []json.RawMessage
-	if o.Has(name) && json.Unmarshal(o.members[name], &l) != nil {
+	if !o.Has(name) {
+		return nil, nil
+	}
+	l, ok := openai.Elements(o.members[name])
+	if !ok {
 		return nil, BadType(o.Member(name), "is not an array.")
 	}
 	return l, nil

@@ -120,8 +120,8 @@ func (t *turn) read(raw json.RawMessage, at, role string) error {
 		t.addText(s)
 		return nil
 	}
-	var l []json.RawMessage
-	if json.Unmarshal(raw, &l) != nil {
+	l, ok := openai.Elements(raw)
+	if !ok {
 		return clientapi.BadType(at, "is neither a string nor an array.")
 	}
 	for i, raw := range l {
