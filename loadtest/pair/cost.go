@@ -73,7 +73,7 @@ func (s *sample) counted(no silent) bool {
 	if rc == nil {
 		return s.promptTokens() > 0
 	}
-	return rc.Tokens.Prompt > 0 && !(no.draft && rc.Tokens.Drafted > 0) && !no.target
+	return rc.Tokens.Prompt > 0 && !no.target && (!no.draft || rc.Tokens.Drafted == 0)
 }
 
 // price sets the dollars, if the prices and the tokens are known.

@@ -62,8 +62,8 @@ func (h *hider) hide(text string) string {
 	return text
 }
 
-// hideLacks hides addresses in the reasons of a list.
-func (h *hider) hideLacks(list []Lack) {
+// hideMissing hides addresses in the reasons of a list.
+func (h *hider) hideMissing(list []Lack) {
 	for i := range list {
 		list[i].Reason = h.hide(list[i].Reason)
 	}

@@ -67,8 +67,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	m.report = newReport(&o, rep.app.Status().Engines)
 	for _, e := range m.report.Engines {
-		m.places.hideLacks(e.Missing)
-		m.places.hideLacks(e.Hazards)
+		m.places.hideMissing(e.Missing)
+		m.places.hideMissing(e.Hazards)
 	}
 	if err := m.askEngines(ctx); err != nil {
 		return nil, err
