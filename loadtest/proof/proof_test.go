@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"errors"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -221,7 +222,7 @@ func TestThePageWithChartsNeedsNothingElse(t *testing.T) {
 	}
 	for i := range d.Claims {
 		c := &d.Claims[i]
-		if !strings.Contains(text, plainText(c.Text)) || !strings.Contains(text, "<code>"+c.command()+"</code>") {
+		if !strings.Contains(text, html.EscapeString(plainText(c.Text))) || !strings.Contains(text, "<code>"+c.command()+"</code>") {
 			t.Errorf("it lacks the claim %s or its command", c.ID)
 		}
 	}
