@@ -52,7 +52,7 @@ func (c *Claim) where() string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf(" (`%s`: %s, %s)", s.Scenario, s.Baseline, s.Foregate)
+	return fmt.Sprintf(" (`%s`: *%s* beside *%s*)", s.Scenario, s.Foregate, s.Baseline)
 }
 
 // Summary is the README's table of claims.

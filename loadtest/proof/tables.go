@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/foregate/foregate/loadtest"
 )
@@ -14,14 +13,10 @@ type table struct {
 	Scenario, Title, About string
 	Cases                  []string
 	Columns                []tableColumn
-	// Comparisons are said under the table; they compare means of two cases.
-	Comparisons []comparison
+	Beside                 []string // cases that foregate is compared with
 }
 
-// comparison is a sentence that says how many times those of another case the means of the case foregate are.
-type comparison struct{ Text, Beside string }
-
-// comparedColumns are those that comparisons name.
+// comparedColumns are those in which the case foregate is compared with others.
 var comparedColumns = []string{priceColumn, widePriceColumn, rentColumn, ttftColumn, "E2E p99"}
 
 // tableColumn is a figure of every case.
@@ -71,11 +66,7 @@ func dayTable() table {
 			{"drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }},
 			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
 		},
-		Comparisons: []comparison{
-			{"foregate beside *naive, equal cost*:", "naive, equal cost"},
-			{"Beside *no drafts, equal cost*, where the rent of the drafts pays for another target:", "no drafts, equal cost"},
-			{"Beside *without drafts*, which saves the rent of the drafts:", "without drafts"},
-		},
+		Beside: []string{"naive, equal cost", "no drafts, equal cost", "without drafts"},
 	}
 }
 
@@ -138,24 +129,26 @@ func (t *table) section(cells map[string]tableCells) section {
 		g.Rows = append(g.Rows, out)
 	}
 	s := section{Title: t.Title, About: t.About + " `bin/loadtest run " + t.Scenario + " --seeds 5` measures it again.", Grids: []grid{g}}
-	if len(cells) > 0 && len(t.Comparisons) > 0 {
-		s.Grids = append(s.Grids, grid{Text: t.compared(cells)})
+	if len(cells) > 0 && len(t.Beside) > 0 {
+		s.Grids = append(s.Grids, t.compared(cells))
 	}
 	return s
 }
 
-// compared are the table's comparisons in words.
-func (t *table) compared(cells map[string]tableCells) string {
-	var out []string
-	for _, c := range t.Comparisons {
-		var said []string
-		for _, column := range comparedColumns {
-			ratio := spread(cells["foregate"][column]).Mean / max(spread(cells[c.Beside][column]).Mean, 1e-12)
-			said = append(said, column+" "+times.Text(ratio))
-		}
-		out = append(out, c.Text+" "+strings.Join(said, ", ")+".")
+// compared tells how many times those of other cases the means of the case foregate are.
+func (t *table) compared(cells map[string]tableCells) grid {
+	g := grid{
+		Text: "The figures of *foregate* ÷ those of other cases. In *no drafts, equal cost* the rent of the drafts pays for another target; *without drafts* saves it.",
+		Head: append([]string{"beside"}, comparedColumns...),
 	}
-	return strings.Join(out, " ")
+	for _, beside := range t.Beside {
+		row := []string{beside}
+		for _, column := range comparedColumns {
+			row = append(row, times.Text(spread(cells["foregate"][column]).Mean/max(spread(cells[beside][column]).Mean, 1e-12)))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
