@@ -145,7 +145,7 @@ func TestARowHasTheAgreedFields(t *testing.T) {
 		acceptance draft_token_share wrong_accept_rate shared_drafts,omitempty wrong_shared_rate,omitempty identical_rate cache_hit_rate
 		guarded_share,omitempty checked_share,omitempty scored_share,omitempty auroc,omitempty model_usd_per_mtok,omitempty
 		draft_gpu_seconds target_gpu_seconds draft_usd target_usd
-		normal_lost,omitempty low_lost,omitempty wrong_share,omitempty rent_usd_per_hour,omitempty rent_usd_per_mtok,omitempty
+		normal_lost,omitempty low_lost,omitempty wrong_share,omitempty rent_usd_per_hour,omitempty rent_usd_per_mtok,omitempty wide_priced_usd_per_mtok,omitempty
 		gpu_utilisation,omitempty draft_gpu_utilisation,omitempty target_gpu_utilisation,omitempty
 		served_by_draft,omitempty unverified_wrong_rate,omitempty unverified_wrong_before,omitempty unverified_wrong_after,omitempty
 		above_eps_before,omitempty above_eps_after,omitempty above_eps_until_s,omitempty bound_at_end,omitempty audits,omitempty

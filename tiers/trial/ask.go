@@ -106,20 +106,28 @@ type opinion struct {
 	computed       int // tokens
 }
 
-// ask asks a pool about an answer, once, when fewer than risk.max_concurrent_audits trials do so. It does not wait for
-// capacity of the pool.
+// ask asks a pool about an answer, once, when it is its turn. It does not wait for capacity of the pool.
 func (t *Trial) ask(ctx context.Context, p inflight.Pool, d verify.Draft) opinion {
 	caller := t.caller(p)
 	scorer, _ := plan.AuditorFor(caller.Config, plan.Facts{Request: caller.Body, HasDraft: true, Target: p.Capabilities})
 	if scorer == plan.ScorerNone {
 		return opinion{}
 	}
-	if !t.trials.tasks.Enter(ctx, caller.Config.Risk.MaxConcurrentAudits) {
+	if !t.trials.tasks.Enter(ctx, maxQuestions(&caller.Config)) {
 		return opinion{}
 	}
 	defer t.trials.tasks.Leave()
 	r, err := audit.NewLabeler(caller, scorer).Verify(ctx, d)
 	return opinion{answered: err == nil, good: err == nil && audit.IsGood(&r, &caller.Config.Risk, 0), computed: r.Computed}
+}
+
+// maxQuestions is how many trials may ask at once: as many as audits may, and as there are scores left for them at a backend.
+func maxQuestions(c *plan.Config) int {
+	n := c.Risk.MaxConcurrentAudits
+	if scores := c.Scoring.MaxConcurrent; scores > 0 { // else only a judge can be asked
+		n = min(n, scores)
+	}
+	return n
 }
 
 // caller returns a caller of the request at the lowest priority, whose target is a pool. It leaves half of the scores that a

@@ -177,7 +177,7 @@ func TestAnAnswerIsWrittenOnce(t *testing.T) {
 		write func(e clientapi.Encoder) ([]byte, error)
 		most  uint64
 	}{
-		"whole": {func(e clientapi.Encoder) ([]byte, error) { return e.Whole(nil, &part) }, 2},
+		"whole": {func(e clientapi.Encoder) ([]byte, error) { return e.Whole(nil, &part) }, 3},
 		"stream": {func(e clientapi.Encoder) ([]byte, error) {
 			out, err := e.Part(nil, &part)
 			if err != nil {
