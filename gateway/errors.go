@@ -293,7 +293,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
-	p := g.throttleFailedAuth(l, r, err, endOf(r, err))
+	p := g.throttleFailedAuth(l, r, err, endOf(r.Context(), err))
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.out.breakOff(p)
@@ -325,9 +325,9 @@ func wouldFailAgain(err error) bool {
 	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
-// endOf returns the problem that a client sees for an error that ends its request.
-func endOf(r *http.Request, err error) *problem {
-	if context.Cause(r.Context()) == errDraining {
+// endOf returns the problem that a client sees for an error that ends its request, whose context is ctx or a child of it.
+func endOf(ctx context.Context, err error) *problem {
+	if context.Cause(ctx) == errDraining {
 		return errGoing
 	}
 	return problemOf(err)

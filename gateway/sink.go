@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type sink struct {
 	guard  *writeGuard   // nil for HTTP/1.1
 	first  time.Time     // time of the first byte
 
+	streams   context.Context   // of all requests and generations: a generation may end with it before the request does
 	brokenOff bool              // the client of a stream got the error event
 	api       *clientAPI        // as in [accessRecord]
 	id        string            // of the request, as the answer's headers have it
@@ -37,7 +39,7 @@ var _ pipeline.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
-	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream, api: l.api, id: l.requestID()}
+	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
 	l.out = &l.sink
 	l.out.guard = newWriteGuard(&l.out.rc, r)
 	return l.out
@@ -87,7 +89,7 @@ func (s *sink) numbers(head *pipeline.ResponseHead) (length, timing string) {
 }
 
 // BreakOff implements pipeline.Client.
-func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.r, err)) }
+func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.streams, err)) }
 
 // breakOff sends the error event to the client of a stream, once. The connection is aborted afterwards,
 // whether or not the event arrives.
