@@ -77,7 +77,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 		}))
 		r.cfg.Mode = plan.ModeVerify
 		mixed := 0
-		for _, p := range prompts(sample(6, 12)) {
+		for _, p := range prompts(12) {
 			body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, stream))
 			want := r.own(body)
 			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
