@@ -150,6 +150,7 @@ func TestAfterARequestItsPromptsBlocksAreKnown(t *testing.T) {
 			follow(t, x, s.KVEventsEndpoint(0))
 			has(t, x, "it is up and empty", prompt(1, 200), "", 0, true)
 			send(t, s, -1, prompt(1, 200), "")
+			send(t, s, -1, prompt(3, 20), "") // an engine does not keep what it told before it knew of the feed: a later event shows that
 			has(t, x, "all full blocks", prompt(1, 200), "", 192, true)
 			has(t, x, "not with a salt", prompt(1, 200), "s", 0, true)
 			send(t, s, -1, prompt(1, 100), `,"cache_salt":"s"`)
