@@ -9,7 +9,7 @@ import (
 // TestATranslationCostsWhatItIsChargedWith compares the charge with all that is allocated, of which most is garbage before the
 // end, and with what is left of it. Long texts are charged with little more than they take.
 func TestATranslationCostsWhatItIsChargedWith(t *testing.T) {
-	const size, garbage = 256 << 10, 3
+	const size, garbage = 64 << 10, 3
 	for name, c := range map[string]struct {
 		path, head, unit, tail string
 		most                   int64 // times its length

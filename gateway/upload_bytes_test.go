@@ -82,10 +82,10 @@ func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
 // it does not fit, and the client is told to try again.
 func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
 	b := limited(t, newSpeaker(t).URL, func(o *Options) {
-		o.Limits.Bodies = 32 << 20
+		o.Limits.Bodies = 8 << 20
 		o.Allow = func(string) []string { return []string{"image_url", "image", "input_image"} }
 	}, twoTenants...)
-	data := strings.Repeat("AAAA", 3<<18)
+	data := strings.Repeat("AAAA", 3<<16)
 	bodies := map[string]string{
 		"/v1/chat/completions": `{"model":"llama-3","max_tokens":2,"messages":[{"role":"user","content":"` + data + `"}]}`,
 		messagesPath:           `{"model":"llama-3","max_tokens":2,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}]}]}`,
@@ -97,8 +97,8 @@ func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
 		}
 	}
 	soon(t, "all is given back", b.idle)
-	b.stalled(t, "greedy", 4<<20, maxUnproved)
-	soon(t, "the upload is charged", func() bool { return b.uploads.Usage().Bytes >= 4<<20 })
+	b.stalled(t, "greedy", 1<<20, maxUnproved)
+	soon(t, "the upload is charged", func() bool { return b.uploads.Usage().Bytes >= 1<<20 })
 	r := b.to(t, responsesPath, "greedy", bodies[responsesPath])
 	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" || r.head.Get("Retry-After") == "" {
 		t.Errorf("beside an upload: %d %v %s", r.status, r.head, r.body)
