@@ -184,7 +184,7 @@ func TestAMirrorAnswersInTheBackgroundAndCostsWhatItSays(t *testing.T) {
 	r.answer(t, n, greedy+`,"stream":true`)
 	both := r.totals(t)
 	s, a, b := both.Mirror, &both.Incumbent, &both.Candidate
-	if s.Made != n || s.Skipped != 0 || int(a.Answers) != n || int(b.Answers) != n || int(b.Mirrored) != n || int(b.Opinions.N) != n {
+	if s.Made != n || s.Skipped != 0 || int(a.Answers) != n || int(b.Answers) != n || int(b.MirroredTotal.N) != n || int(b.Opinions.N) != n {
 		t.Errorf("%+v, incumbent %+v, candidate %+v", s, *a, *b)
 	}
 	if a.Opinions.Good != n || b.Opinions.Good > 0.8*n {

@@ -102,7 +102,7 @@ func (a asker) ask(ctx context.Context, question string) (s sample) {
 	began := time.Now()
 	resp, err := a.client.Do(req)
 	if err != nil {
-		s.err = unplaced(err)
+		s.err = withoutAddress(err)
 		return s
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
@@ -117,7 +117,7 @@ func (a asker) ask(ctx context.Context, question string) (s sample) {
 			s.first = time.Since(began)
 		}
 	}}
-	s.err = unplaced(got.Stream(resp.Body))
+	s.err = withoutAddress(got.Stream(resp.Body))
 	s.whole, s.text, s.usage, s.pieces = time.Since(began), got.Text.String(), got.Usage, got.Pieces
 	switch {
 	case s.err != nil:

@@ -69,8 +69,8 @@ func (h *hider) hideMissing(list []Lack) {
 	}
 }
 
-// unplaced returns an error of an HTTP client without the method, the URL and the addresses of the connection.
-func unplaced(err error) error {
+// withoutAddress returns an error of an HTTP client without the method, the URL and the addresses of the connection.
+func withoutAddress(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}

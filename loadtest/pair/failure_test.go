@@ -94,11 +94,11 @@ func TestErrorsOfAConnectionAreToldWithoutItsAddresses(t *testing.T) {
 		"lookup of the host: no such host": post(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "gpu7", Server: "10.0.0.2:53"}}),
 		"other":                            errors.New("other"),
 	} {
-		if got := unplaced(err); got.Error() != want {
+		if got := withoutAddress(err); got.Error() != want {
 			t.Errorf("%v becomes %v, want %s", err, got, want)
 		}
 	}
-	if err := unplaced(nil); err != nil {
+	if err := withoutAddress(nil); err != nil {
 		t.Errorf("no error becomes %v", err)
 	}
 }

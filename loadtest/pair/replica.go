@@ -228,7 +228,7 @@ func (r *replica) read(ctx context.Context, path string) ([]byte, error) {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, unplaced(err)
+		return nil, withoutAddress(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	if resp.StatusCode != http.StatusOK {

@@ -81,7 +81,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 
 // Totals is what is known of one side. Counts are whole numbers in a float64, which is exact below 2^53.
 type Totals struct {
-	Answers, Mirrored           float64
+	Answers                     float64
 	Unanswered                  [numUnanswered]float64 // by reason
 	Drafts, Opinions            Rate
 	FirstToken, Total, PerToken Moments // seconds, of answers that a client waited for
@@ -106,7 +106,6 @@ func (s *Totals) Add(a Answer) error {
 	}
 	total := a.Total.Seconds()
 	if a.Mirrored {
-		s.Mirrored++
 		_ = s.MirroredTotal.Add(total)
 		return nil
 	}
@@ -158,7 +157,6 @@ var unansweredNames = [numUnanswered]string{Failed: "failures", Rejected: "rejec
 // Each calls f with each number and its name, which is stable: stores write it.
 func (s *Totals) Each(f func(name string, v *float64)) {
 	f("answers", &s.Answers)
-	f("mirrored", &s.Mirrored)
 	for why, name := range unansweredNames {
 		f(name, &s.Unanswered[why])
 	}
