@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy docs .ci
+CODE    := cmd gateway tiers breaker cache internal loadtest deploy docs .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.

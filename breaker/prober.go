@@ -8,7 +8,7 @@ import (
 
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/foregate/foregate/recent"
+	"github.com/foregate/foregate/internal/recent"
 )
 
 // Why an existing value is ignored, a closed set.

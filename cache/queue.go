@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 const (

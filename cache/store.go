@@ -13,7 +13,7 @@ import (
 
 	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 // Config is the live configuration of the cache.

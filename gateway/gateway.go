@@ -28,7 +28,7 @@ import (
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/gateway/usage"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/foregate/foregate/recent"
+	"github.com/foregate/foregate/internal/recent"
 )
 
 var descAcceptRate = prometheus.NewDesc("vllm_spec_acceptance_rate",

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/foregate/foregate/recent"
+	"github.com/foregate/foregate/internal/recent"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"

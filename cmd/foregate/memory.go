@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/pool"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 const (

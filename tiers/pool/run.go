@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 // Options wire a Prober.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 const (

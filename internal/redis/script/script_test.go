@@ -13,7 +13,7 @@ import (
 	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 )
 
 var (

@@ -19,7 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/compare"
 )
 
