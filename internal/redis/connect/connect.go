@@ -2,7 +2,7 @@
 // TLS and ACL users. Start at [Open], or at [Background] where a client needs options of its own.
 //
 // Nothing is waited for: a Redis that is away does not keep a replica from starting. No client retries, and all have short
-// deadlines that hold for socket I/O too. All replies pass package replyguard.
+// deadlines that hold for socket I/O too. Redis is the operator's own, so its replies are trusted as go-redis trusts them.
 package connect
 
 import (
@@ -16,8 +16,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/foregate/foregate/internal/redis/replyguard"
 )
 
 // Options say where a Redis is, and who connects.
@@ -63,13 +61,12 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Silence keeps go-redis from logging; [New] does it, too.
 func Silence() { redis.SetLogger(silent{}) }
 
-// New makes a client that refuses replies that no Redis would give (package replyguard). Options are made by [Background].
+// New makes a client. Options are made by [Background].
 // A client of a cluster asks for the slots and nothing else: by default it would also have each command wait, for
 // up to 5 s of its own, until one of the nodes had told it about all commands that there are.
 func New(options *redis.UniversalOptions) redis.UniversalClient {
 	Silence()
 	o := *options
-	o.Dialer = guardedDialer(options)
 	if !o.IsClusterMode {
 		return redis.NewUniversalClient(&o)
 	}
@@ -164,34 +161,4 @@ func (f TLSFiles) Config() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{cert}
 	}
 	return c, nil
-}
-
-// How soon a node that has gone without a word is noticed on an idle connection: go-redis' values.
-const (
-	keepAliveIdle     = 30 * time.Second
-	keepAliveInterval = 5 * time.Second
-	keepAliveProbes   = 3
-)
-
-// guardedDialer connects as the options say, with TLS where they have it, and guards what
-// it has connected. It is for nodes, Sentinels and whatever master these name.
-func guardedDialer(o *redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	dial := o.Dialer
-	if dial == nil {
-		// As go-redis' own, whose timeout covers the handshake, too.
-		d := &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveProbes,
-		}}
-		dial = d.DialContext
-		if o.TLSConfig != nil {
-			dial = (&tls.Dialer{NetDialer: d, Config: o.TLSConfig}).DialContext
-		}
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return replyguard.Conn(c), nil
-	}
 }

@@ -7,9 +7,7 @@
 // # Panics
 //
 // go-redis panics at some malformed replies. What runs in the caller's goroutine panics there; the caller recovers. What
-// this package starts on several nodes of a cluster runs in goroutines of go-redis: [EachMaster] recovers there. A pipeline
-// of a cluster client runs in goroutines that nobody else can recover, so clients must refuse such replies before
-// go-redis reads them (package connect does).
+// this package starts on several nodes of a cluster runs in goroutines of go-redis: [EachMaster] recovers there.
 package script
 
 import (
