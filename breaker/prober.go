@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker/machine"
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/panics"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/internal/panics"
 )
 
 // Config is the live configuration of the cache.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
-	"github.com/foregate/foregate/internal/panics"
 )
 
 var (

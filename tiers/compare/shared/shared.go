@@ -18,8 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/panics"
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/compare"
 )
 
