@@ -23,53 +23,36 @@ type GenerationID struct {
 // is not the beginning of the new answer.
 var ErrBroken = errors.New("the answer that was followed broke off, and the new one is another")
 
-// ErrFollows is the cause of a cancelled generation: another replica makes the answer, and no client has
-// received any of this one.
-var ErrFollows = errors.New("another replica makes the answer")
-
 // stage is the state of a generation.
 type stage uint8
 
 const (
-	leaderless   stage = iota // nobody makes the answer: the next subscriber to ask leads
-	ledHere                   // a request of this process makes it
-	ledElsewhere              // another replica makes it
-	completed                 // the answer is complete
-	failed                    // it failed for all subscribers
+	leaderless stage = iota // nobody makes the answer: the next subscriber to ask leads
+	led                     // one of the requests makes it
+	completed               // the answer is complete
+	failed                  // it failed for all subscribers
 )
 
-const (
-	// maxSubscribers bounds the subscribers of a generation.
-	maxSubscribers = 1024
-	// maxLostLeaders is how often the leader of a generation may be lost before each request generates alone.
-	maxLostLeaders = 3
-)
+// maxSubscribers bounds the subscribers of a generation.
+const maxSubscribers = 1024
 
 // Generation is one answer in progress, with its subscribers.
 type Generation struct {
 	owner *Generations
 	id    GenerationID
 
-	mu            sync.Mutex
-	changed       world.Signal // set at the next change; nil while nobody waits
-	later         later        // signals to send after the lock is released
-	stage         stage
-	attempt       int    // number of attempts so far
-	text          []byte // of the answer so far: append-only, so that parts of it can be shared
-	opaque        bool   // the answer is more than text: only the whole can be shared
-	claimed       bool   // a client has received some of this attempt's answer, or will now: it is made here
-	entry         *Entry
-	err           error
-	failed        int           // failed attempts
-	lostLeaders   int           // lost leaders
-	subscribers   int           // requests that still want the answer
-	noSubscribers chan struct{} // closed when no request wants it any more
-	dead          bool
-
-	hasFollower bool // another replica follows
-	published   int  // bytes of text that were published
-	pieces      int  // number of published pieces
-	muted       bool // nothing more is published: it is unknown what has arrived
+	mu          sync.Mutex
+	changed     world.Signal // set at the next change; nil while nobody waits
+	later       later        // signals to send after the lock is released
+	stage       stage
+	attempt     int    // number of attempts so far
+	text        []byte // of the answer so far: append-only, so that parts of it can be shared
+	opaque      bool   // the answer is more than text: only the whole can be shared
+	entry       *Entry
+	err         error
+	failed      int  // failed attempts
+	subscribers int  // requests that still want the answer
+	dead        bool // no request wants it any more
 	cancel      context.CancelCauseFunc
 }
 
@@ -142,7 +125,7 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 	if n != nil {
 		return *n, nil
 	}
-	w, waiting := s.generation.owner.o.World, ctx
+	w, waiting := s.generation.owner.world, ctx
 	if len(s.sent) == 0 && !deadline.IsZero() {
 		bounded, cancel := w.WithTimeout(ctx, deadline.Sub(w.Now()))
 		defer cancel()
@@ -165,7 +148,7 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 func (s *Subscriber) poll() (*Event, world.Signal) {
 	n, changed := s.lookOrWait(nil)
 	if n == nil && changed == nil {
-		n, changed = s.lookOrWait(s.generation.owner.o.World.NewSignal()) // made without the lock
+		n, changed = s.lookOrWait(s.generation.owner.world.NewSignal()) // made without the lock
 	}
 	return n, changed
 }
@@ -208,10 +191,10 @@ func (s *Subscriber) look() (Event, bool) {
 	case failed:
 		return Event{Kind: EventFailed, Err: f.err}, true
 	case leaderless:
-		f.stage = ledHere
+		f.stage = led
 		f.attempt++
 		said := f.text
-		f.text, f.opaque, f.claimed, f.published, f.pieces, f.muted = nil, false, false, 0, 0, false
+		f.text, f.opaque = nil, false
 		return Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}, true
 	}
 	if !f.id.Stream || f.opaque {
@@ -254,7 +237,7 @@ func (s *Subscriber) Depart() {
 	if f.owner.subscribers[f.id.Key.tenant]--; f.owner.subscribers[f.id.Key.tenant] == 0 {
 		delete(f.owner.subscribers, f.id.Key.tenant)
 	}
-	if f.subscribers == 0 && (f.stage != ledHere || !f.hasFollower) {
+	if f.subscribers == 0 {
 		f.owner.abandon(f)
 	}
 }
@@ -268,59 +251,11 @@ func (s *Subscriber) Shared() bool {
 	if !s.departed {
 		others--
 	}
-	return others > 0 || f.hasFollower
-}
-
-// depends reports whether another replica makes the answer, in the same attempt.
-func (f *Generation) depends(attempt int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.stage == ledElsewhere && f.attempt == attempt
-}
-
-// loseLeader reports that the leader on another replica is lost: one of the waiting subscribers replaces it.
-func (f *Generation) loseLeader(attempt int) {
-	f.mu.Lock()
-	defer f.unlock()
-	if f.attempt == attempt {
-		f.release()
-	}
-}
-
-// release is loseLeader with f.mu held, for any attempt.
-func (f *Generation) release() {
-	if f.stage == ledElsewhere {
-		f.stage = leaderless
-		f.lostLeaders++
-		f.wake()
-	}
+	return others > 0
 }
 
 // arrive appends text; f.mu is held.
 func (f *Generation) arrive(text []byte) {
 	f.text = append(f.text, text...)
 	f.wake()
-}
-
-// hear appends text from another replica, unless its attempt is over.
-func (f *Generation) hear(attempt int, text []byte) {
-	f.mu.Lock()
-	defer f.unlock()
-	if f.stage == ledElsewhere && f.attempt == attempt {
-		f.arrive(text)
-	}
-}
-
-// completeElsewhere takes the complete answer from another replica.
-func (f *Generation) completeElsewhere(attempt int, e *Entry) {
-	f.mu.Lock()
-	ours := f.stage == ledElsewhere && f.attempt == attempt
-	if ours {
-		f.stage, f.entry = completed, e
-		f.wake()
-	}
-	f.unlock()
-	if ours {
-		f.owner.forget(f)
-	}
 }

@@ -31,13 +31,12 @@ type cabin struct {
 	id          GenerationID
 	subscribers []*sitter
 
-	lead         *Leader // who makes it here
-	generation   *Generation
-	ledElsewhere bool // another replica makes it
-	attempt      int  // the remote one's
-	script       string
-	said         int // bytes of it
-	ended        bool
+	lead       *Leader // who makes it
+	generation *Generation
+	ghost      *Leader // who made it before
+	script     string
+	said       int // bytes of it
+	ended      bool
 }
 
 // join takes one more subscriber.
@@ -51,11 +50,6 @@ func (w *cabin) join() {
 func (w *cabin) leave(i int) {
 	w.subscribers[i].subscriber.Depart()
 	w.subscribers = append(w.subscribers[:i], w.subscribers[i+1:]...)
-}
-
-// making says whether somebody makes the generation's answer.
-func (w *cabin) making(f *Generation) bool {
-	return w.generation == f && (w.lead != nil || w.ledElsewhere)
 }
 
 // poll has a subscriber look, as it does when it is woken. It reports whether there was anything.
@@ -79,13 +73,13 @@ func (w *cabin) poll(i int, script string) bool {
 	s.quiet = nil
 	switch n.Kind {
 	case EventLead:
-		if w.making(f) {
+		if w.generation == f && w.lead != nil {
 			w.t.Fatal("two lead at a time")
 		}
 		if w.lead != nil { // of a generation that all have left
 			w.end()
 		}
-		w.lead, w.generation, w.ledElsewhere, w.script, w.said, w.ended = n.Leader, f, false, script, 0, false
+		w.lead, w.generation, w.script, w.said, w.ended = n.Leader, f, script, 0, false
 		w.lead.Begin(func(error) { w.ended = true })
 	case EventText:
 		s.told = append(s.told, n.Text...)
@@ -115,14 +109,10 @@ func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.IsSet() }
 func (w *cabin) say(n int) {
 	upTo := min(w.said+n, len(w.script))
 	more := []byte(w.script[w.said:upTo])
-	switch {
-	case w.lead != nil:
-		w.lead.Append(more)
-	case w.ledElsewhere:
-		w.generation.hear(w.attempt, more)
-	default:
+	if w.lead == nil {
 		return
 	}
+	w.lead.Append(more)
 	w.said = upTo
 }
 
@@ -132,39 +122,32 @@ func (w *cabin) end() {
 		w.t.Fatal("all have left, and it goes on")
 	}
 	w.lead.Fail(context.Canceled, false)
-	w.lead = nil
+	w.over()
 }
+
+// over notes that the leader has ended.
+func (w *cabin) over() { w.ghost, w.lead = w.lead, nil }
 
 // land makes the answer whole.
 func (w *cabin) land() {
-	e := wholeOf(w.script)
-	switch {
-	case w.lead != nil:
-		w.lead.Complete(e, nil)
-		w.lead = nil
-	case w.ledElsewhere:
-		w.generation.completeElsewhere(w.attempt, e)
-		w.ledElsewhere = false
+	if w.lead != nil {
+		w.lead.Complete(wholeOf(w.script), nil)
+		w.over()
 	}
 }
 
-// ghost is what another replica's leader says that was given up already.
-func (w *cabin) ghost(r int) {
-	f := w.generation
-	if f == nil {
+// haunt is what a leader says that has ended already.
+func (w *cabin) haunt(r int) {
+	if w.ghost == nil {
 		return
-	}
-	attempt := f.attempt
-	if w.ledElsewhere {
-		attempt--
 	}
 	switch r % 3 {
 	case 0:
-		f.hear(attempt, []byte("ghost"))
+		w.ghost.Append([]byte("ghost"))
 	case 1:
-		f.loseLeader(attempt)
+		w.ghost.Fail(errors.New("ghost"), true)
 	case 2:
-		f.completeElsewhere(attempt, wholeOf("ghost"))
+		w.ghost.Complete(wholeOf("ghost"), nil)
 	}
 }
 
@@ -186,34 +169,18 @@ func (w *cabin) step(op, r byte) {
 	case 10:
 		if w.lead != nil {
 			w.lead.Fail(errors.New("failed"), r%4 == 0)
-			w.lead = nil
+			w.over()
 		}
 	case 11:
 		if w.lead != nil && r%4 == 0 {
 			w.lead.Opaque()
 		}
-	case 12, 13:
-		w.follow()
-	case 14:
-		if w.ledElsewhere && r%2 == 0 {
-			w.generation.loseLeader(w.attempt)
-			w.ledElsewhere = false
-		}
-		w.ghost(int(r >> 1))
+	case 12, 13, 14:
+		w.haunt(int(r))
 	case 15:
 		if r%4 == 0 {
 			w.land()
 		}
-	}
-}
-
-// follow leaves the answer to another replica, where nothing of it was made yet.
-func (w *cabin) follow() {
-	if w.lead == nil || w.said > 0 {
-		return
-	}
-	if depends(w.lead) {
-		w.lead, w.ledElsewhere, w.attempt = nil, true, w.lead.attempt
 	}
 }
 
@@ -238,7 +205,7 @@ func (w *cabin) windUp() {
 
 // live runs a cabin through what the bytes say, two for a step.
 func live(t testing.TB, stream bool, ops []byte) {
-	w := &cabin{t: t, fs: NewGenerations(GenerationOptions{}), id: GenerationID{Key: keyNo(1), Stream: stream}}
+	w := &cabin{t: t, fs: NewGenerations(nil), id: GenerationID{Key: keyNo(1), Stream: stream}}
 	for ; len(ops) > 1; ops = ops[2:] {
 		w.step(ops[0], ops[1])
 	}

@@ -20,13 +20,13 @@ func wholeOf(text string) *Entry { return &Entry{Tier: "target", Finish: "stop",
 
 func streamed(n int) GenerationID { return GenerationID{Key: keyNo(n), Stream: true} }
 
-// allGone fails a test that leaves a generation or a lease behind.
+// allGone fails a test that leaves a generation behind.
 func allGone(t testing.TB, fs *Generations) {
 	t.Helper()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if len(fs.all) > 0 || len(fs.leasesHeld) > 0 {
-		t.Errorf("%d generations and %d leases are left behind", len(fs.all), len(fs.leasesHeld))
+	if len(fs.all) > 0 {
+		t.Errorf("%d generations are left behind", len(fs.all))
 	}
 }
 
@@ -34,7 +34,7 @@ func allGone(t testing.TB, fs *Generations) {
 func inOneProcess(t *testing.T, run func(t *testing.T, fs *Generations)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fs := NewGenerations(GenerationOptions{})
+		fs := NewGenerations(nil)
 		run(t, fs)
 		allGone(t, fs)
 	})
@@ -490,5 +490,29 @@ func TestWhatIsToldEndsAtTheEndOfACharacter(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %d, want %d", text[:n], got, want)
 		}
+	}
+}
+
+func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
+	fs := NewGenerations(nil)
+	subscribers := make([]*Subscriber, 0, maxOfTenant)
+	for i := range maxOfTenant {
+		id := streamed(1 + i%4)
+		id.Key.tenant[0] = 1
+		subscribers = append(subscribers, fs.Join(id))
+	}
+	id := streamed(9)
+	id.Key.tenant[0] = 1
+	if fs.Join(id) != nil {
+		t.Error("a tenant has more places than it may have")
+	}
+	id.Key.tenant[0] = 2
+	other := fs.Join(id)
+	if other == nil {
+		t.Fatal("another tenant has no place")
+	}
+	departed(append(subscribers, other)...)
+	if len(fs.subscribers) != 0 || len(fs.all) != 0 {
+		t.Errorf("%d tenants and %d generations are left", len(fs.subscribers), len(fs.all))
 	}
 }

@@ -82,8 +82,7 @@ func KeyOf(p *Parts) Key {
 	return k
 }
 
-// Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in hexadecimal. The
-// braces put it in the same slot as the lease and the stream of its generation.
+// Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in hexadecimal.
 func (k Key) Name() string {
 	var room [nameLen]byte
 	return string(k.appendName(room[:0]))
@@ -110,14 +109,4 @@ func tenantHash(tenant string) [16]byte {
 	var room [128]byte
 	sum := sha256.Sum256(append(append(room[:0], labelTenant...), tenant...))
 	return [16]byte(sum[:16])
-}
-
-// digestIn returns the digest at the end of an entry's Redis key; ok is false for other keys.
-func digestIn(name string) (digest [32]byte, ok bool) {
-	const at = nameLen - 2*32 - len("}")
-	if len(name) != nameLen || name[:len(keyPrefix)] != keyPrefix || name[at-2:at] != ":{" || name[nameLen-1] != '}' {
-		return digest, false
-	}
-	_, err := hex.Decode(digest[:], []byte(name[at:nameLen-1]))
-	return digest, err == nil
 }

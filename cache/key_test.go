@@ -130,19 +130,6 @@ func TestTheNameOfARequestStaysTheSame(t *testing.T) {
 	if !strings.HasPrefix(want, TenantPrefix("acme")) || strings.HasPrefix(want, TenantPrefix("acme2")) {
 		t.Errorf("name %s, prefix of the tenant %s", want, TenantPrefix("acme"))
 	}
-	if digest, ok := digestIn(want); !ok || digest != k.name {
-		t.Errorf("digest %x, want %x", digest, k.name)
-	}
-}
-
-func TestOnlyTheNameOfAnEntryHasADigest(t *testing.T) {
-	name := keyNo(1).Name()
-	for _, other := range []string{"", keyPrefix, name[1:], name[:len(name)-1], name + "}", "x" + name[1:], name[:len(name)-1] + "x",
-		strings.Replace(name, ":{", ";{", 1), strings.Replace(name, "{", "x", 1), name[:len(name)-2] + "g}", keyPrefix + "lead:" + name[len(keyPrefix)+5:]} {
-		if _, ok := digestIn(other); ok && !strings.HasPrefix(other, keyPrefix+"lead:") {
-			t.Errorf("%q has a digest", other)
-		}
-	}
 }
 
 func BenchmarkKeyOf4kB(b *testing.B) {

@@ -108,10 +108,7 @@ func onEpochs(ctx context.Context, control redis.UniversalClient, s *script.Scri
 	return script.NewRunner(control, s).Run(ctx, s, []string{keyEpochs}, args...).StringSlice()
 }
 
-const (
-	sweepCount = 1000 // keys per SCAN
-	leadPrefix = keyPrefix + "lead:"
-)
+const sweepCount = 1000 // keys per SCAN
 
 // Sweep deletes the answers of a scope from the Redis that has them, and returns their number, also if ctx
 // ended it. A route's answers cannot be recognized by their names, so none of them is deleted. Sweep is not
@@ -141,7 +138,7 @@ func sweep(ctx context.Context, node redis.Cmdable, prefix string, deleted *atom
 		}
 		gone, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, key := range keys {
-				if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key, leadPrefix) { // leases and streams expire by themselves
+				if strings.HasPrefix(key, prefix) {
 					p.Unlink(ctx, key)
 				}
 			}

@@ -18,12 +18,6 @@ const (
 	maxQueuedBytes = 32 << 20
 	// writers is small, so that look-ups always find a connection.
 	writers = 4
-	// Bounds of what is written in one round trip: answers, and bytes of them. A larger answer goes alone.
-	maxWrites      = 64
-	maxWritesBytes = 1 << 20
-	// writeInterval is the minimum time between two round trips, so that a busy replica makes few. The first
-	// answer after a pause is written at once.
-	writeInterval = 2 * time.Millisecond
 	// suspendedFor is how long nothing is written after Redis reported that it is full.
 	suspendedFor = 5 * time.Second
 )
@@ -39,8 +33,6 @@ type write struct {
 // queue holds the entries to store.
 type queue struct {
 	waits chan write
-	turn  sync.Mutex // of the writer that collects the next round trip's writes
-	next  time.Time  // earliest time of that; guarded by turn
 
 	mu        sync.Mutex
 	over      bool // no writer runs
@@ -49,8 +41,6 @@ type queue struct {
 }
 
 func newQueue() queue { return queue{waits: make(chan write, maxQueued)} }
-
-func (q *queue) waiting() int { return len(q.waits) }
 
 // join adds a write, or returns why it does not.
 func (q *queue) join(w write, now time.Time) (dropped string) {
@@ -104,8 +94,7 @@ func (q *queue) isSuspended(now time.Time) bool {
 
 // Put stores an entry for ttl, in the background; if the queue is full, it is dropped and counted. then, if
 // not nil, is called once when the entry is stored or dropped; it must not block. The entry must not be
-// changed afterwards. The copy in this process is not made here but by the first hit: then it is a copy of
-// Redis' value, made with a ticket, and our own write does not invalidate it.
+// changed afterwards. The copy in this process is made by the first hit.
 func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 	if then == nil {
 		then = func() {}
@@ -143,116 +132,43 @@ func (s *Store) runQueue(ctx context.Context) {
 
 // write runs one writer.
 func (s *Store) write(ctx context.Context) {
-	var batch []write
 	for {
-		if batch = s.collect(ctx, batch); len(batch) == 0 {
-			break
+		select {
+		case <-ctx.Done():
+			s.writeRest(context.WithoutCancel(ctx))
+			return
+		case w := <-s.queue.waits:
+			s.finish(context.WithoutCancel(ctx), w)
 		}
-		s.finish(context.WithoutCancel(ctx), batch)
 	}
+}
+
+// writeRest writes what is queued when the store stops.
+func (s *Store) writeRest(ctx context.Context) {
 	s.queue.close(true)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	ctx, cancel := context.WithTimeout(ctx, lastTime)
 	defer cancel()
 	for {
-		if batch = s.queue.take(batch[:0]); len(batch) == 0 {
+		select {
+		case w := <-s.queue.waits:
+			s.finish(ctx, w)
+		default:
 			return
 		}
-		s.finish(last, batch)
 	}
 }
 
-// collect waits for writes, and returns those of the next round trip; none when ctx ends.
-func (s *Store) collect(ctx context.Context, batch []write) []write {
-	q := &s.queue
-	q.turn.Lock()
-	defer q.turn.Unlock()
-	select {
-	case <-ctx.Done():
-		return nil
-	case w := <-q.waits:
-		batch = append(batch[:0], w)
+// finish stores an entry, or counts why not.
+func (s *Store) finish(ctx context.Context, w write) {
+	s.queue.release(len(w.entry.Answer))
+	if dropped := s.keep(ctx, w); dropped != "" {
+		s.metrics.dropped.add(dropped)
 	}
-	if wait := time.Until(q.next); wait > 0 {
-		rest(ctx, wait)
-	}
-	q.next = time.Now().Add(writeInterval)
-	return q.take(batch)
+	w.then()
 }
 
-// take adds what waits to a batch, within the bounds of a round trip. All of it leaves the queue's counts.
-func (q *queue) take(batch []write) []write {
-	bytes := 0
-	for _, w := range batch {
-		bytes += len(w.entry.Answer)
-	}
-	for len(batch) < maxWrites && bytes < maxWritesBytes {
-		select {
-		case w := <-q.waits:
-			batch = append(batch, w)
-			bytes += len(w.entry.Answer)
-			continue
-		default:
-		}
-		break
-	}
-	q.release(bytes)
-	return batch
-}
-
-// finish stores entries, or counts why not.
-func (s *Store) finish(ctx context.Context, batch []write) {
-	defer clear(batch)
-	dropped := s.keep(ctx, batch)
-	for i, w := range batch {
-		if dropped[i] != "" {
-			s.metrics.dropped.add(dropped[i])
-		}
-		func() {
-			defer panics.Recover(ctx)
-			w.then()
-		}()
-	}
-}
-
-// keep stores entries in one round trip. It returns why each is not stored, "" if it is.
-func (s *Store) keep(ctx context.Context, batch []write) (dropped []string) {
-	dropped = make([]string, len(batch))
-	replies := make([]*redis.StatusCmd, len(batch))
-	sizes := make([]int, len(batch))
-	pipe := s.redis.Pipeline()
-	for i, w := range batch {
-		if dropped[i] = s.unwritable(ctx); dropped[i] != "" {
-			continue
-		}
-		value := s.sealer.Seal(w.key, w.entry)
-		if value == nil {
-			dropped[i] = droppedUnsound
-			continue
-		}
-		ttl := max(w.ttl-rand.N(w.ttl/10+1), time.Millisecond)
-		replies[i], sizes[i] = pipe.Set(ctx, w.key.Name(), value, ttl), len(value)
-	}
-	failed := inBackground(ctx, func(ctx context.Context) error {
-		_, err := pipe.Exec(ctx)
-		return err
-	})
-	for i, reply := range replies {
-		if reply == nil {
-			continue
-		}
-		err := reply.Err()
-		if err == nil && reply.Val() == "" { // the client panicked before it read the reply
-			err = failed
-		}
-		if dropped[i] = s.whyDropped(ctx, err); dropped[i] == "" {
-			s.metrics.written.Add(float64(sizes[i]))
-		}
-	}
-	return dropped
-}
-
-// unwritable returns why nothing is written now, "" if it is.
-func (s *Store) unwritable(ctx context.Context) (dropped string) {
+// keep stores an entry, or returns why it does not.
+func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 	switch {
 	case ctx.Err() != nil:
 		return droppedStopped
@@ -261,13 +177,15 @@ func (s *Store) unwritable(ctx context.Context) (dropped string) {
 	case s.queue.isSuspended(s.now()):
 		return droppedFull
 	}
-	return ""
-}
-
-// whyDropped returns why a write with this error is not stored, "" if it is.
-func (s *Store) whyDropped(ctx context.Context, err error) (dropped string) {
+	value := s.sealer.Seal(w.key, w.entry)
+	if value == nil {
+		return droppedUnsound
+	}
+	ttl := max(w.ttl-rand.N(w.ttl/10+1), time.Millisecond)
+	err := inBackground(ctx, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
 	switch {
 	case err == nil:
+		s.metrics.written.Add(float64(len(value)))
 		return ""
 	case redis.IsOOMError(err):
 		if s.queue.suspend(s.now()) {

@@ -51,7 +51,7 @@ func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
 			t.Errorf("%d dropped as %s", got, why)
 		}
 	}
-	wantFound(t, s, keyNo(1), nil, FoundNone)
+	wantFound(t, s, keyNo(1), FoundNone)
 }
 
 func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
@@ -116,14 +116,14 @@ func TestAFullRedisIsReadAndNotWrittenForAWhile(t *testing.T) {
 	if got := refusedWrites(t, raw); got != 1 {
 		t.Errorf("Redis refused %d writes, want the first one", got)
 	}
-	wantFound(t, s, a, leaseOf(a), FoundHit)
-	wantFound(t, s, b, leaseOf(b), FoundNone) // without a lease each goes by itself
+	wantFound(t, s, a, FoundHit)
+	wantFound(t, s, b, FoundNone)
 	must(t, raw.ConfigSet(ctx, "maxmemory", "0").Err())
 	keep(t, s, b, answerOf(b, 100))
-	wantFound(t, s, b, nil, FoundNone)
+	wantFound(t, s, b, FoundNone)
 	hand.add(suspendedFor)
 	keep(t, s, b, answerOf(b, 100))
-	wantFound(t, s, b, nil, FoundHit)
+	wantFound(t, s, b, FoundHit)
 	if s.Stats().Away {
 		t.Error("it is left alone")
 	}

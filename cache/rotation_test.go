@@ -50,7 +50,7 @@ func (r *rotation) keep(t *testing.T) {
 	for i := range rotated {
 		redistest.Within(t, rotationMay, "it is kept", func() bool {
 			keep(t, r.stores[0], keyNo(i), answerOf(keyNo(i), 100))
-			_, found := r.stores[0].Look(t.Context(), keyNo(i), nil)
+			_, found := r.stores[0].Look(t.Context(), keyNo(i))
 			return found == FoundHit
 		})
 	}
@@ -58,7 +58,7 @@ func (r *rotation) keep(t *testing.T) {
 
 // look asks a store for an answer. A reply that comes too late tells nothing of keys.
 func (r *rotation) look(ctx context.Context, store, key int) Found {
-	_, found := r.stores[store].Look(ctx, keyNo(key), nil)
+	_, found := r.stores[store].Look(ctx, keyNo(key))
 	r.looks.Add(1)
 	return found
 }

@@ -52,11 +52,10 @@ const (
 	compressed = 1 // with S2
 )
 
-// Labels name the purpose of a derived key, and distinguish an entry from the pieces of an answer.
+// Labels name the purpose of a derived key and of a value.
 const (
 	labelValue = "foregate cache value\x00"
 	labelEntry = "entry"
-	labelPiece = "piece:"
 )
 
 // noSecret replaces the secret if there is none.
@@ -64,8 +63,7 @@ const noSecret = "foregate cache without a secret\x00"
 
 // Sealer seals entries to their keys and opens them: AES-256-GCM with a key derived from the secret and the
 // entry's own key, with the Redis key as associated data. Every entry has a derived key of its own, which
-// seals at most one answer and its pieces: far fewer than the 2³² values after which random nonces might
-// repeat.
+// seals one answer at a time: far fewer than the 2³² values after which random nonces might repeat.
 type Sealer struct {
 	ring  atomic.Pointer[ring]
 	salts salts
@@ -145,44 +143,32 @@ func (s *Sealer) Seal(k Key, e *Entry) []byte {
 	if !e.sound() {
 		return nil
 	}
-	return s.seal(k, labelEntry, appendEntry(make([]byte, 0, maxHead/8+len(e.Answer)), e))
+	return s.seal(k, appendEntry(make([]byte, 0, maxHead/8+len(e.Answer)), e))
 }
 
 // Open is the inverse of Seal. A value that is damaged, foreign, of another version, or whose answer has more
 // than maxSize bytes is an error, ErrForeign or ErrDamaged. The result shares no memory with value.
 func (s *Sealer) Open(k Key, value []byte, maxSize int) (*Entry, error) {
-	plain, err := s.open(k, labelEntry, value, maxHead+maxSize)
+	plain, err := s.open(k, value, maxHead+maxSize)
 	if err != nil {
 		return nil, err
 	}
 	return parseEntry(plain, maxSize)
 }
 
-// SealBytes seals a piece that belongs to a key, such as a part of an answer in progress; label says which
-// piece.
-func (s *Sealer) SealBytes(k Key, label string, piece []byte) []byte {
-	return s.seal(k, labelPiece+label, piece)
-}
-
-// OpenBytes is the inverse of SealBytes, with the same label. A result of more than maxSize bytes is an error;
-// the errors are Open's.
-func (s *Sealer) OpenBytes(k Key, label string, value []byte, maxSize int) ([]byte, error) {
-	return s.open(k, labelPiece+label, value, maxSize)
-}
-
 // seal makes a value: magic, version, length of the key id, key id, nonce, ciphertext, tag.
-func (s *Sealer) seal(k Key, label string, text []byte) []byte {
+func (s *Sealer) seal(k Key, text []byte) []byte {
 	with := s.first()
 	plain := pack(text)
 	value := make([]byte, 0, headerLen+len(with.ID)+sealedBy+len(plain))
 	value = append(value, magic...)
 	value = append(value, version, byte(len(with.ID)))
 	value = append(value, with.ID...)
-	return with.aead(&k).Seal(value, nil, plain, bound(value, &k, label))
+	return with.aead(&k).Seal(value, nil, plain, bound(value, &k))
 }
 
 // open is the inverse of seal, for texts of at most maxSize bytes.
-func (s *Sealer) open(k Key, label string, value []byte, maxSize int) ([]byte, error) {
+func (s *Sealer) open(k Key, value []byte, maxSize int) ([]byte, error) {
 	if len(value) < headerLen || string(value[:len(magic)]) != magic || value[len(magic)] != version {
 		return nil, ErrForeign
 	}
@@ -197,7 +183,7 @@ func (s *Sealer) open(k Key, label string, value []byte, maxSize int) ([]byte, e
 	case len(value)-end > sealedBy+minPlain+maxSize: // compression never adds bytes
 		return nil, ErrDamaged
 	}
-	plain, err := with.aead(&k).Open(nil, nil, value[end:], bound(value[:end], &k, label))
+	plain, err := with.aead(&k).Open(nil, nil, value[end:], bound(value[:end], &k))
 	if err != nil {
 		return nil, ErrDamaged
 	}
@@ -222,13 +208,12 @@ func (k *ringKey) aead(of *Key) cipher.AEAD {
 	return aead
 }
 
-// bound is the associated data of a value: its header, the Redis key, and the label. Only the last has a
-// variable length.
-func bound(header []byte, k *Key, label string) []byte {
-	b := make([]byte, 0, len(header)+nameLen+len(label))
+// bound is the associated data of a value: its header, the Redis key, and the label.
+func bound(header []byte, k *Key) []byte {
+	b := make([]byte, 0, len(header)+nameLen+len(labelEntry))
 	b = append(b, header...)
 	b = k.appendName(b)
-	return append(b, label...)
+	return append(b, labelEntry...)
 }
 
 // pack prepends the encoding to the text. It compresses if that saves at least an eighth; for less,

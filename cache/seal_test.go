@@ -83,10 +83,6 @@ func TestWhatWasSealedOpensToTheSame(t *testing.T) {
 		if diff := cmp.Diff(e, got); diff != "" {
 			t.Errorf("%d bytes: the entry shares memory with the value", n)
 		}
-		piece, err := s.OpenBytes(keyNo(1), "chunk 1", s.SealBytes(keyNo(1), "chunk 1", e.Answer), len(e.Answer))
-		if err != nil || !bytes.Equal(piece, e.Answer) {
-			t.Errorf("%d bytes: piece opens to %d bytes, error %v", n, len(piece), err)
-		}
 	}
 }
 
@@ -107,13 +103,13 @@ func TestCompressionIsUsedOnlyWhereItPays(t *testing.T) {
 	r := rand.NewChaCha8([32]byte{6})
 	r.Read(noise)
 	overhead := headerLen + sealedBy + minPlain
-	if n := len(s.SealBytes(keyNo(1), "", noise)); n != len(noise)+overhead {
+	if n := len(s.seal(keyNo(1), noise)); n != len(noise)+overhead {
 		t.Errorf("4000 bytes of noise take %d bytes, want %d", n, len(noise)+overhead)
 	}
-	if n := len(s.SealBytes(keyNo(1), "", text(rand.New(rand.NewPCG(1, 1)), 4000))); n > 3000 {
+	if n := len(s.seal(keyNo(1), text(rand.New(rand.NewPCG(1, 1)), 4000))); n > 3000 {
 		t.Errorf("4000 bytes of text take %d bytes, want 3000 at most", n)
 	}
-	if n := len(s.SealBytes(keyNo(1), "", nil)); n != overhead {
+	if n := len(s.seal(keyNo(1), nil)); n != overhead {
 		t.Errorf("nothing takes %d bytes, want %d", n, overhead)
 	}
 }
@@ -272,25 +268,20 @@ func TestAValueOfAnotherVersionIsForeign(t *testing.T) {
 	}
 	entry := appendEntry(nil, entryNo(1, 100))
 	entry[0]++
-	if _, err := s.Open(keyNo(1), s.seal(keyNo(1), labelEntry, entry), 1000); !errors.Is(err, ErrForeign) {
+	if _, err := s.Open(keyNo(1), s.seal(keyNo(1), entry), 1000); !errors.Is(err, ErrForeign) {
 		t.Errorf("another version of the entry: error %v, want ErrForeign", err)
 	}
 }
 
-func TestAValueOpensOnlyAsWhatItWasSealedAs(t *testing.T) {
+func TestAValueOpensOnlyAtItsOwnKey(t *testing.T) {
 	s, k := mustSealer(t, SealKey{"a", secret(1)}), keyNo(1)
 	moved, other := k, k
 	moved.tenant[0]++
 	other.seal[0]++
-	entry, piece := s.Seal(k, entryNo(1, 100)), s.SealBytes(k, "1", []byte("piece"))
+	entry := s.Seal(k, entryNo(1, 100))
 	opens := map[string]func() error{
-		"an entry at another Redis key":    func() error { _, err := s.Open(moved, entry, 1000); return err },
-		"an entry of another request":      func() error { _, err := s.Open(other, entry, 1000); return err },
-		"an entry as a piece":              func() error { _, err := s.OpenBytes(k, labelEntry, entry, 1000); return err },
-		"an entry as a piece with no name": func() error { _, err := s.OpenBytes(k, "", entry, 1000); return err },
-		"a piece as an entry":              func() error { _, err := s.Open(k, piece, 1000); return err },
-		"a piece as the next":              func() error { _, err := s.OpenBytes(k, "2", piece, 1000); return err },
-		"a piece of another request":       func() error { _, err := s.OpenBytes(other, "1", piece, 1000); return err },
+		"an entry at another Redis key": func() error { _, err := s.Open(moved, entry, 1000); return err },
+		"an entry of another request":   func() error { _, err := s.Open(other, entry, 1000); return err },
 	}
 	for what, open := range opens {
 		if err := open(); !errors.Is(err, ErrDamaged) {
@@ -304,18 +295,12 @@ func TestWhatIsLargerThanAskedForIsDamagedAndNotMade(t *testing.T) {
 	for _, answer := range [][]byte{make([]byte, 1<<20), entryNo(1, 3000).Answer, secret(1)} {
 		e := entryNo(1, 0)
 		e.Answer = answer
-		value, piece := s.Seal(k, e), s.SealBytes(k, "1", answer)
+		value := s.Seal(k, e)
 		if _, err := s.Open(k, value, len(answer)); err != nil {
 			t.Errorf("an answer of %d bytes within %d: %v", len(answer), len(answer), err)
 		}
 		if _, err := s.Open(k, value, len(answer)-1); !errors.Is(err, ErrDamaged) {
 			t.Errorf("an answer of %d bytes within %d: error %v, want ErrDamaged", len(answer), len(answer)-1, err)
-		}
-		if _, err := s.OpenBytes(k, "1", piece, len(answer)); err != nil {
-			t.Errorf("a piece of %d bytes within %d: %v", len(answer), len(answer), err)
-		}
-		if _, err := s.OpenBytes(k, "1", piece, len(answer)-1); !errors.Is(err, ErrDamaged) {
-			t.Errorf("a piece of %d bytes within %d: error %v, want ErrDamaged", len(answer), len(answer)-1, err)
 		}
 	}
 
@@ -349,7 +334,7 @@ func TestAnEntryOutOfBoundsIsNeitherSealedNorOpened(t *testing.T) {
 		if e.Prompt < 0 {
 			continue // the encoding has no sign
 		}
-		if _, err := s.Open(k, s.seal(k, labelEntry, appendEntry(nil, e)), 1000); !errors.Is(err, ErrDamaged) {
+		if _, err := s.Open(k, s.seal(k, appendEntry(nil, e)), 1000); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: error %v, want ErrDamaged", what, err)
 		}
 	}
@@ -381,25 +366,6 @@ func FuzzOpen(f *testing.F) {
 		again, err := parseEntry(appendEntry(nil, e), maxSize)
 		if err != nil || !reflect.DeepEqual(e, again) {
 			t.Errorf("what opened does not encode to the same: %+v and %+v, error %v", e, again, err)
-		}
-	})
-}
-
-// FuzzOpenBytes does the same with pieces.
-func FuzzOpenBytes(f *testing.F) {
-	s, k := mustSealer(f, SealKey{"a", secret(1)}), keyNo(1)
-	f.Add(s.SealBytes(k, "1", []byte("piece")))
-	f.Add(pack(bytes.Repeat([]byte("again "), 12)))
-	f.Add([]byte("piece"))
-	const maxSize = 1 << 12
-	f.Fuzz(func(t *testing.T, foreign []byte) {
-		if _, err := s.OpenBytes(k, "1", foreign, maxSize); err != nil {
-			refused(t, err, "as a value")
-		}
-		if piece, err := unpack(foreign, maxSize); err != nil {
-			refused(t, err, "as a text")
-		} else if len(piece) > maxSize {
-			t.Errorf("a piece of %d bytes, more than %d", len(piece), maxSize)
 		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/lookup"
-	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // Config is the live configuration of the cache.
@@ -22,9 +21,7 @@ type Config struct {
 	TTL             time.Duration // cache.ttl: lifetime of an answer, 1s … 24h; the last tenth is random
 	LookupTimeout   time.Duration // cache.lookup_timeout: longest wait of a request for Redis
 	MaxEntryBytes   int           // cache.max_entry_bytes: maximum size of a stored answer
-	ToolCalls       bool          // cache.tool_calls: answers with tool calls are stored
 	CoalesceTimeout time.Duration // cache.coalesce_timeout: longest wait for an identical request before generating alone; 0: none
-	CoalesceSampled bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
 	IsolatePrefixes bool          // cache.isolate_prefixes: engines must not share prefixes between tenants
 }
 
@@ -38,7 +35,6 @@ type Options struct {
 	MaxEntry   func() int            // live; nil and 0 are 1 MiB
 	Sealer     *Sealer               // nil is one without keys
 	LocalBytes int64                 // of the copies in this process; 0 is 32 MiB, below 0 none
-	Tracking   redis.UniversalClient // a separate client for invalidations ([Tracked]); nil: copies live one second
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
@@ -48,7 +44,6 @@ type Options struct {
 type Store struct {
 	redis           redis.UniversalClient
 	control         redis.UniversalClient
-	tracking        *redis.Client // nil: copies live one second
 	budget          func() time.Duration
 	maxEntry        func() int
 	sealer          *Sealer
@@ -57,13 +52,10 @@ type Store struct {
 	metrics         *metrics
 	refusalLoggedAt atomic.Int64 // last log line about a refused value, in Unix nanoseconds
 
-	scripts   *script.Runner // of look-ups
-	asker     *lookup.Client // counts for or against Redis
-	looks     *looks
-	crowdWait time.Duration
-	local     *local
-	queue     queue
-	purges    purgeState
+	asker  *lookup.Client // counts for or against Redis
+	local  *local
+	queue  queue
+	purges purgeState
 }
 
 // Defaults of Options.
@@ -79,7 +71,7 @@ func NewStore(o Options) *Store {
 		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    newQueue(), crowdWait: crowdWait, scripts: script.NewRunner(o.Redis, lookScript),
+		queue:    newQueue(),
 	}
 	if s.control == nil {
 		s.control = s.redis
@@ -94,15 +86,13 @@ func NewStore(o Options) *Store {
 		o.LocalBytes = defaultLocal
 	}
 	s.local = newLocal(o.LocalBytes)
-	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations need one connection to one node
 	s.metrics = newMetrics(o.Registerer, s)
 	s.asker = lookup.New(lookup.Options{
-		Budget: s.budget, Slots: maxMends, Wait: true, IsAnswer: replied, Now: s.now,
+		Budget: s.budget, Slots: maxLooks, Now: s.now,
 		OnAway: func(err error) {
 			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
 		},
 	})
-	s.looks = s.newLooks()
 	return s
 }
 
@@ -129,7 +119,7 @@ const (
 	lastTime = time.Second
 )
 
-// Run writes the entries of Put, receives purges and invalidations, and probes an unavailable Redis, until
+// Run writes the entries of Put, receives purges, and probes an unavailable Redis, until
 // ctx ends. Then it writes the rest, for at most a second, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -141,17 +131,12 @@ func (s *Store) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	if s.tracking != nil {
-		all.Go(func() { panics.KeepRunning(ctx, s.watchInvalidations) })
-	}
 	all.Go(func() { s.runQueue(ctx) })
-	_ = inBackground(ctx, s.load) // a failure shows at the first look-up
 	every(ctx, probeInterval, func() {
 		if s.asker.ProbeDue() {
 			s.probe(ctx)
 		}
 	})
-	s.looks.Drain(lastTime)
 	s.asker.Drain(lastTime)
 	return nil
 }
@@ -160,10 +145,7 @@ func (s *Store) Run(ctx context.Context) error {
 // try must open a connection.
 func (s *Store) probe(ctx context.Context) {
 	ask := func(ctx context.Context) error {
-		_, err := s.eval(ctx, look{name: keyProbe})
-		if replied(err) {
-			return nil
-		}
+		_, err := s.ask(ctx, keyProbe)
 		return err
 	}
 	good := inBackground(ctx, ask) == nil
@@ -228,7 +210,6 @@ type Stats struct {
 	Routes       []RouteStats // sorted by route
 	LocalEntries int
 	LocalBytes   int64
-	Tracked      bool              // Redis invalidates copies; otherwise they live one second
 	Away         bool              // Redis is not asked now, after failures
 	Queued       int               // entries that wait to be written
 	Refused      map[string]uint64 // values that could not be opened, by reason
@@ -248,7 +229,7 @@ type RouteStats struct {
 func (s *Store) Stats() Stats {
 	out := Stats{
 		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),
-		Tracked: s.local.hearing.Load() != nil, Away: s.asker.Away(), Queued: s.queue.waiting(),
+		Away: s.asker.Away(), Queued: len(s.queue.waits),
 	}
 	out.LocalEntries, out.LocalBytes = s.local.holds()
 	return out

@@ -61,9 +61,6 @@ func answerOf(k Key, n int) *Entry {
 	return e
 }
 
-// leaseOf is one replica's, for a request under way.
-func leaseOf(k Key) *Lease { return newLease(GenerationID{Key: k}) }
-
 // keep puts an entry and waits until Redis has it.
 func keep(t testing.TB, s *Store, k Key, e *Entry) {
 	t.Helper()
@@ -77,9 +74,9 @@ func keep(t testing.TB, s *Store, k Key, e *Entry) {
 }
 
 // wantFound looks once.
-func wantFound(t testing.TB, s *Store, k Key, lease *Lease, want Found) *Entry {
+func wantFound(t testing.TB, s *Store, k Key, want Found) *Entry {
 	t.Helper()
-	e, got := s.Look(t.Context(), k, lease)
+	e, got := s.Look(t.Context(), k)
 	if got != want || (e != nil) != (want == FoundHit) {
 		t.Fatalf("found %s (entry %t), want %s", got, e != nil, want)
 	}

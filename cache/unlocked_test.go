@@ -55,24 +55,15 @@ func (s *suspiciousSignal) Set() {
 
 func TestNoLockIsHeldWhileTheWorldIsTold(t *testing.T) {
 	for name, how := range map[string]func(*suspicious, *Subscriber, *Leader){
-		"text":          func(_ *suspicious, _ *Subscriber, l *Leader) { l.Append([]byte("x")) },
-		"whole":         func(_ *suspicious, _ *Subscriber, l *Leader) { l.Complete(wholeOf("x"), nil) },
-		"failed":        func(_ *suspicious, _ *Subscriber, l *Leader) { l.Fail(errors.New("failed"), true) },
-		"another leads": func(w *suspicious, _ *Subscriber, l *Leader) { depends(l); w.generation.loseLeader(l.attempt) },
-		"another is done": func(w *suspicious, _ *Subscriber, l *Leader) {
-			depends(l)
-			w.generation.completeElsewhere(l.attempt, wholeOf("x"))
-		},
-		"late": func(w *suspicious, _ *Subscriber, l *Leader) {
-			depends(l)
-			l.Begin(func(error) { w.free("one is cancelled late") })
-		},
+		"text":           func(_ *suspicious, _ *Subscriber, l *Leader) { l.Append([]byte("x")) },
+		"whole":          func(_ *suspicious, _ *Subscriber, l *Leader) { l.Complete(wholeOf("x"), nil) },
+		"failed":         func(_ *suspicious, _ *Subscriber, l *Leader) { l.Fail(errors.New("failed"), true) },
 		"nobody is left": func(_ *suspicious, s *Subscriber, _ *Leader) { s.Depart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &suspicious{t: t}
-				w.fs = NewGenerations(GenerationOptions{MaxEntry: func() int { return 0 }, World: w})
+				w.fs = NewGenerations(w)
 				leader, follower := w.fs.Join(streamed(1)), w.fs.Join(streamed(1))
 				w.generation = leader.generation
 				n, err := leader.Next(t.Context(), time.Time{})

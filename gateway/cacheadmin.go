@@ -21,7 +21,6 @@ type CacheView struct {
 	Routes       []CacheRoute      `json:"routes"` // by name
 	LocalEntries int               `json:"local_entries"`
 	LocalBytes   int64             `json:"local_bytes"`
-	Tracked      bool              `json:"tracked"`           // Redis reports outdated copies; otherwise copies live one second
 	Away         bool              `json:"away"`              // Redis is not asked for now, after failures
 	Queued       int               `json:"queued"`            // entries that wait to be written
 	Refused      map[string]uint64 `json:"refused,omitempty"` // values that could not be opened, by reason
@@ -122,7 +121,7 @@ func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
 func cacheView(s cache.Stats) CacheView {
 	v := CacheView{
 		Routes: []CacheRoute{}, LocalEntries: s.LocalEntries, LocalBytes: s.LocalBytes,
-		Tracked: s.Tracked, Away: s.Away, Queued: s.Queued, Refused: s.Refused, Dropped: s.Dropped,
+		Away: s.Away, Queued: s.Queued, Refused: s.Refused, Dropped: s.Dropped,
 	}
 	for _, r := range s.Routes {
 		line := CacheRoute{Route: r.Route, Requests: map[string]uint64{}, HitRatio: r.HitRatio, SavedTokens: r.SavedTokens, SavedUSD: r.SavedUSD}

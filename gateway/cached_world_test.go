@@ -182,10 +182,10 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	}
 	cfg := cache.Config{Enabled: true, TTL: time.Minute, LookupTimeout: 5 * time.Second, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute, IsolatePrefixes: true}
 	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return cfg.LookupTimeout }, LocalBytes: -1})
-	g.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: k.client(t), Sealer: sealer, MaxEntry: func() int { return cfg.MaxEntryBytes }})
+	g.Generations = cache.NewGenerations(nil)
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }
-	g.Background = append(g.Background, BackgroundTask{Name: "cache", Run: g.Cache.Run}, BackgroundTask{Name: "flights", Run: g.Generations.Run})
+	g.Background = append(g.Background, BackgroundTask{Name: "cache", Run: g.Cache.Run})
 }
 
 // hears waits until purges can be heard of: before that nothing is kept.

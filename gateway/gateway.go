@@ -88,7 +88,7 @@ type Options struct {
 	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
-	Generations   *cache.Generations                                             // its creator runs it; nil joins no requests
+	Generations   *cache.Generations                                             // nil joins no requests
 	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
 	Cache         *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
@@ -190,7 +190,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
+		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: g.opts.Generations,
 		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()

@@ -99,7 +99,6 @@ func TestSampledRequestsAtOnceShareOneGenerationWhereTheyAreTo(t *testing.T) {
 		sampling string
 		adjust   func(*cache.Config)
 	}{
-		"the setting says so":         {`"temperature":0.8`, func(c *cache.Config) { c.CoalesceSampled = true }},
 		"a seed makes them the same":  {`"temperature":0.8,"seed":7`, func(*cache.Config) {}},
 		"they are not sampled at all": {`"temperature":0`, func(*cache.Config) {}},
 	} {
@@ -128,7 +127,7 @@ func TestWhoWantsTheTargetsLawExactlyAboveTemperatureZeroSharesNothing(t *testin
 	} {
 		up, k := newSpeaker(t), newKept(t)
 		b := startCached(t, up.URL, k, func(o *Options) {
-			sampling(func(c *cache.Config) { c.CoalesceSampled = true })(o)
+			sampling(func(*cache.Config) {})(o)
 			o.Cascade = targetOf(t, up.URL, c.mode)
 		})
 		generations, want := many, "BYPASS"

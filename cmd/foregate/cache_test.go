@@ -17,7 +17,6 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/stores"
-	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 // sealed is a configuration with a file of seal keys.
@@ -134,7 +133,7 @@ func keepAnswer(t *testing.T, r *app.App, k cache.Key) {
 // finds reports what a replica finds in Redis.
 func findAnswer(t *testing.T, r *app.App, k cache.Key) cache.Found {
 	t.Helper()
-	_, found := r.Cache.Look(t.Context(), k, nil)
+	_, found := r.Cache.Look(t.Context(), k)
 	return found
 }
 
@@ -168,7 +167,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
 	}
 	for _, key := range own.Keys() {
-		if !strings.HasPrefix(key, embedded.AnswerKeys) {
+		if !strings.HasPrefix(key, "foregate:cache:") {
 			t.Errorf("%s is with the answers", key)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -100,9 +99,9 @@ func (c *demoCmd) listenRedis(ctx context.Context, s *embedded.Server) (access d
 	if s == nil {
 		return demo.RedisAccess{}, func() {}, nil
 	}
-	l, err := s.Listen(ctx, c.RedisListen, rand.Text())
+	addr, stop, err := s.Listen(ctx, c.RedisListen)
 	if err != nil {
 		return demo.RedisAccess{}, nil, fmt.Errorf("--redis-listen: %w", err)
 	}
-	return demo.RedisAccess{Addr: l.Addr(), Password: l.Password}, l.Stop, nil
+	return demo.RedisAccess{Addr: addr, Password: s.Password}, stop, nil
 }

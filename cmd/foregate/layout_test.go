@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"gateway/riskview":            {"gateway", "gateway/display", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/secrets":             {},
 	"gateway/settings":            {"breaker/machine", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
-	"gateway/stores":              {"cache", "gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
+	"gateway/stores":              {"gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":             {"gateway", "gateway/collector", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":              {},
 	"gateway/usage":               {"internal/redis/script"},
@@ -101,7 +101,7 @@ var arrows = map[string][]string{
 
 	"breaker":                 {"breaker/machine", "internal/redis/script", "internal/panics"},
 	"breaker/machine":         {},
-	"cache":                   {"internal/redis/embedded", "internal/redis/lookup", "internal/redis/script", "internal/panics", "internal/recent", "tiers/world"},
+	"cache":                   {"internal/redis/lookup", "internal/redis/script", "internal/panics", "internal/recent", "tiers/world"},
 	"internal/redis/connect":  {},
 	"internal/redis/embedded": {"internal/redis/connect", "internal/panics"},
 	"internal/redis/lookup":   {},

@@ -48,8 +48,7 @@ func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.S
 	return s, err
 }
 
-// makeCache makes the cache of answers and the shared generations. Without a Redis for answers, only requests
-// of this process share a generation.
+// makeCache makes the cache of answers, and the generations that requests of this process share.
 func (a *App) makeCache() error {
 	s, err := sealer(a.Options.File.Cache, a.files, a.Options.Logger)
 	if err != nil {
@@ -61,14 +60,14 @@ func (a *App) makeCache() error {
 	}
 	maxEntry := func() int { return a.Settings.Snapshot().Global().Cache.MaxEntryBytes }
 	a.salt = s.Salt
-	a.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: a.Options.Stores.Leases, Sealer: s, MaxEntry: maxEntry, Logger: a.Options.Logger})
+	a.Generations = cache.NewGenerations(nil)
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer being generated, or generate one that others may share.",
 		}, func() float64 { return float64(a.Generations.Subscribers()) }))
 	}
 	a.Cache = cache.NewStore(cache.Options{
-		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Sealer: s, LocalBytes: local, Tracking: a.Options.Stores.Tracking,
+		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Sealer: s, LocalBytes: local,
 		Budget:   func() time.Duration { return a.Settings.Snapshot().Global().Cache.LookupTimeout },
 		MaxEntry: maxEntry,
 		Logger:   a.Options.Logger, Registerer: a.Options.Registerer,

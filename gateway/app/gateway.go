@@ -82,7 +82,6 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "usage", Run: a.Usage.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
-		{Name: "requests under way", Run: a.Generations.Run},
 	}
 	if a.Options.Stores.Control != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "comparisons", Run: a.comparisons.Run})

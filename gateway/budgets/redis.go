@@ -137,9 +137,9 @@ func (l *Ledger) newAsker() *lookup.Client {
 func (l *Ledger) lookup(ctx context.Context, c *call, deny bool) (a answer, result string) {
 	late := lookup.Late[answer]{OnLate: func(_ context.Context, a answer) { l.hear(c, a) }}
 	if deny {
-		late.Extend = func() time.Duration { return denyTime }
+		late.Extra = denyTime
 	}
-	a, err := lookup.DoWith(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, c) }, late)
+	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, c) }, late)
 	switch {
 	case err == nil && l.hear(c, a):
 		result = resultShared

@@ -20,11 +20,6 @@ var results = []cache.Result{
 func Cache(w io.Writer, v gateway.CacheView) {
 	head := Table{MaxWidth: 12}
 	head.Add("local copies", fmt.Sprintf("%d, %s", v.LocalEntries, Bytes(v.LocalBytes)))
-	kept := "valid for 1 s: Redis does not report changes"
-	if v.Tracked {
-		kept = "valid until Redis reports a change"
-	}
-	head.Add("", kept)
 	state := "in use"
 	if v.Away {
 		state = "not in use: it does not answer"

@@ -120,9 +120,9 @@ func (l *Limiter) newAsker() *lookup.Client {
 // lookup calls Redis, waits at most for the budget, and returns how it ended; unless that is shared, this
 // replica must count for itself. tardy receives an answer that comes after late was returned.
 func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge, tardy func(answer)) (a answer, result string) {
-	a, err := lookup.DoOrLeave(ctx, l.asker,
+	a, err := lookup.Do(ctx, l.asker,
 		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },
-		func(_ context.Context, late answer) { tardy(late) })
+		lookup.Late[answer]{OnLate: func(_ context.Context, late answer) { tardy(late) }})
 	switch {
 	case err == nil:
 		result = resultShared

@@ -65,7 +65,7 @@ func (q *request) answer(ctx context.Context) error {
 			return q.follow(ctx, s)
 		}
 	}
-	e, result := q.lookUp(ctx, nil)
+	e, result := q.lookUp(ctx)
 	if e != nil {
 		if served, err := q.serve(e, cache.ResultHit); served {
 			return err
@@ -92,7 +92,7 @@ func (q *request) local() *cache.Entry {
 
 // coalesces reports whether the request may wait for identical ones in progress.
 func (q *request) coalesces() bool {
-	return q.p.o.Generations != nil && q.cfg.CoalesceTimeout > 0 && q.CacheControl.empty() && (q.cfg.CoalesceSampled || !q.Body.Sampled())
+	return q.p.o.Generations != nil && q.cfg.CoalesceTimeout > 0 && q.CacheControl.empty() && !q.Body.Sampled()
 }
 
 // generation identifies the generation that identical requests share.
@@ -102,7 +102,7 @@ func (q *request) generation() cache.GenerationID {
 
 // lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result
 // says why.
-func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
+func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	switch {
 	case !q.share.cacheable:
 		return nil, cache.ResultAway
@@ -111,7 +111,7 @@ func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry,
 	}
 	w := q.p.o.World
 	began := w.Now()
-	e, found := q.p.o.Store.Look(ctx, q.share.key, lease)
+	e, found := q.p.o.Store.Look(ctx, q.share.key)
 	now := w.Now()
 	q.record.LookedUpAt, q.record.Lookup = began, now.Sub(began)
 	switch {

@@ -17,7 +17,7 @@ import (
 // others follow.
 type follower struct {
 	*request
-	subscriber Subscriber
+	subscriber *cache.Subscriber
 	framer     *openai.Framer // of its client's stream; nil before it has begun
 	found      bool           // this request read the answer from the cache itself
 	made       []world.Signal // ends of the generations that it started after the failure of another one
@@ -25,7 +25,7 @@ type follower struct {
 }
 
 // follow answers a request that has subscribed to a generation.
-func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
+func (q *request) follow(ctx context.Context, s *cache.Subscriber) (err error) {
 	f := &follower{request: q, subscriber: s}
 	stop := q.p.o.World.OnCancel(ctx, s.Depart)
 	defer stop()
@@ -63,8 +63,8 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 	}
 }
 
-// elected is called when this request becomes the leader. If the answer is cached by now, or another replica
-// makes it, the request continues to follow.
+// elected is called when this request becomes the leader. If the answer is cached by now, the request continues
+// to follow.
 func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -75,12 +75,9 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 	result := cache.ResultAway
 	if f.share.cacheable {
 		var e *cache.Entry
-		if e, result = f.lookUp(ctx, l.Lease()); e != nil {
+		if e, result = f.lookUp(ctx); e != nil {
 			f.found = true
 			l.Complete(e, nil)
-			return false, nil
-		}
-		if l.Follow() {
 			return false, nil
 		}
 	}
@@ -89,12 +86,8 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 		return false, nil
 	}
 	f.record.Cache = result
-	to := &leaderSink{sink: sink{f.client, f.record}, leader: l, subscriber: f.subscriber}
+	to := &leaderSink{sink: sink{f.client, f.record}, subscriber: f.subscriber}
 	err = f.lead(ctx, l, to)
-	if l.Follows() { // it learned late that another replica leads
-		f.record.Receipt = nil
-		return false, nil
-	}
 	f.count(result, nil)
 	if closeErr := cmp.Or(to.close(), ctx.Err()); err == nil {
 		err = closeErr // others have its answer

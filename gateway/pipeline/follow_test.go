@@ -65,15 +65,6 @@ func TestRequestsOfAnotherClassTenantOrShapeDoNotWaitForEachOther(t *testing.T) 
 	})
 }
 
-func TestSampledRequestsAreSharedWhereTheSettingsSaySo(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.cfg.CoalesceSampled = true
-		all, over := b.crowd(3, question{more: `,"temperature":0.7`})
-		over()
-		all[2].is(t, "a follower", "It is answer 1.", cache.ResultCoalesced)
-	})
-}
-
 func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {

@@ -55,9 +55,9 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		switch {
-		case !c.Complete(), len(c.Calls) > 0 && !g.cfg.ToolCalls:
+		case !c.Complete(), len(c.Calls) > 0:
 			return false
-		case g.Body.JSON && c.Finish == "stop" && len(c.Calls) == 0 && !json.Valid(c.Text):
+		case g.Body.JSON && c.Finish == "stop" && !json.Valid(c.Text):
 			return false
 		}
 	}

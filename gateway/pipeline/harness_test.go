@@ -46,7 +46,7 @@ func (m *memory) Local(k cache.Key) (*cache.Entry, bool) {
 	return e, e != nil
 }
 
-func (m *memory) Look(_ context.Context, k cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
+func (m *memory) Look(_ context.Context, k cache.Key) (*cache.Entry, cache.Found) {
 	time.Sleep(m.takes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -295,11 +295,11 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
-		shared: cache.NewGenerations(cache.GenerationOptions{MaxEntry: func() int { return 1 << 20 }}),
+		shared: cache.NewGenerations(nil),
 		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute},
 	}
 	o := Options{
-		Cascade: b.speaker, Store: b.store, Generations: Shared(b.shared), CacheConfig: func(string) cache.Config { return b.cfg },
+		Cascade: b.speaker, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
 		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {

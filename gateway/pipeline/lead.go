@@ -47,9 +47,9 @@ type leaveAlone struct {
 }
 
 // begin ends the shared generation: the others ask for themselves. It returns the sink of the leader's own client, nil if
-// another replica makes the answer, or if it leads for others.
+// it leads for others.
 func (a leaveAlone) begin() tiers.Sink {
-	if a.client == nil || !a.leader.Claim() {
+	if a.client == nil {
 		return nil
 	}
 	a.leader.Fail(ErrNotShareable, true)
@@ -90,22 +90,13 @@ func (t *publisher) Chunk(chunk []byte) {
 // continues without it.
 type leaderSink struct {
 	sink
-	leader     *cache.Leader
-	subscriber Subscriber
+	subscriber *cache.Subscriber
 
 	detached  AsyncClient // nil: writes wait for the client
 	clientErr error       // the client's error before it was detached
 }
 
 var _ tiers.Sink = (*leaderSink)(nil)
-
-// Begin implements tiers.Sink.
-func (s *leaderSink) Begin(h tiers.Head) error {
-	if !s.leader.Claim() {
-		return cache.ErrFollows
-	}
-	return s.sink.Begin(h)
-}
 
 // Write implements tiers.Sink.
 func (s *leaderSink) Write(p []byte) error {

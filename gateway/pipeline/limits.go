@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -52,12 +51,6 @@ func (g grant) settle(used int, rc *receipt.Receipt) {
 		usd = rc.USD
 	}
 	g.budgets.Settle(used, usd)
-}
-
-// cancel ends a request that does not count.
-func (g grant) cancel() {
-	g.limits.Cancel()
-	g.budgets.Cancel()
 }
 
 // reserve takes the expected tokens and dollars of a request from its tenant's limits and budgets. A request above its
@@ -114,13 +107,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if errors.Is(context.Cause(making), cache.ErrFollows) { // another replica's answer does not count here
-			grant.cancel()
-			return
-		}
-		grant.settle(need.used(rc), rc)
-	}()
+	defer func() { grant.settle(need.used(rc), rc) }()
 	if q.Observe != nil {
 		c.observer = observeToo(c.observer, q.Observe())
 	}

@@ -38,7 +38,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, share: shareKey{cacheable: true}}
 			ctx := lookup.WithWaited(t.Context(), &q.patience)
 			began := time.Now()
-			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {
+			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
 			grant, err := p.reserve(ctx, a, estimate{prompt: 1, answer: 1}, q.record)

@@ -54,8 +54,8 @@ type Store interface {
 	Epochs(tenant, route string) (e cache.Epochs, ok bool)
 	// Local returns this replica's copy of an entry. It does not block.
 	Local(k cache.Key) (*cache.Entry, bool)
-	// Look reads an entry from the shared cache. If there is none, it takes the lease, unless lease is nil.
-	Look(ctx context.Context, k cache.Key, lease *cache.Lease) (*cache.Entry, cache.Found)
+	// Look reads an entry from the shared cache.
+	Look(ctx context.Context, k cache.Key) (*cache.Entry, cache.Found)
 	// Put stores an entry for ttl. It does not block. If then is not nil, it is called when the entry is
 	// stored or dropped.
 	Put(k cache.Key, e *cache.Entry, ttl time.Duration, then func())
@@ -82,7 +82,7 @@ type Options struct {
 	Budgets     Budgets                         // nil is a ledger for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
-	Generations Generations                     // nil shares none
+	Generations *cache.Generations              // nil shares none
 	CacheConfig func(route string) cache.Config // live; nil is the zero Config
 	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 

@@ -207,12 +207,8 @@ var specs = sorted([]Spec{
 		whole(1024, 16<<20, func(v *Values) *int { return &v.Cache.MaxEntryBytes })),
 	route("cache.verify_drafts", "doubtful", "Which drafts the target checks, in the background and in one prefill, before the cache keeps them. `doubtful`: those that were served with a score little above the threshold (in the modes `risk` and `shadow`, within the loosest two certified thresholds; in mode `confidence`, within `speculation.band_nats`), and those of a warm-up. `always`: all that only their score accepted. `never`: none. What fails is not kept, and the target answers the next identical request. A doubtful draft that cannot be checked, because the target has neither spare capacity nor audit budget (`risk.audit_budget`) left, is not kept either. Where a draft is audited, its audit decides. A check is no evidence for a threshold.",
 		choice(func(v *Values) *plan.VerifyDrafts { return &v.Tiers.VerifyDrafts }, plan.VerifyNever, plan.VerifyDoubtful, plan.VerifyAlways)),
-	route("cache.tool_calls", "no", "Whether answers that call tools are cached. A tool call may have side effects that must not be repeated.",
-		yesNo(func(v *Values) *bool { return &v.Cache.ToolCalls })),
-	route("cache.coalesce_timeout", "60s", "How long a request waits for an identical request in flight to share its answer. After it the request goes to a backend itself. 0s turns coalescing off.",
+	route("cache.coalesce_timeout", "60s", "How long a request waits for an identical request in flight on the same replica to share its answer. Requests with temperature above 0 and no `seed` never wait. After it the request goes to a backend itself. 0s turns coalescing off.",
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Cache.CoalesceTimeout })),
-	route("cache.coalesce_sampled", "no", "Whether concurrent identical requests with temperature above 0 and no `seed` share one answer too (see `cache.coalesce_timeout`). With `no` each gets its own sample.",
-		yesNo(func(v *Values) *bool { return &v.Cache.CoalesceSampled })),
 	route("cache.isolate_prefixes", "yes", "Whether engines keep the prefix caches of tenants apart (`cache_salt`). With `no` tenants with equal prompt prefixes share KV cache, which saves prefill but lets a tenant measure that another one uses the same prefix.",
 		yesNo(func(v *Values) *bool { return &v.Cache.IsolatePrefixes })),
 

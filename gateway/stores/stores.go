@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/internal/redis/connect"
@@ -22,8 +21,6 @@ type Stores struct {
 	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
 	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control if it is nil
 	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
-	Leases   redis.UniversalClient // shared generations, in the background
-	Tracking redis.UniversalClient // invalidations of cached answers
 	Settings redis.UniversalClient // changes of settings by operators
 	Name     string                // name of the Redis of Control, without credentials
 	Files    []reload.File         // passwords of the connections, for reload
@@ -53,13 +50,6 @@ func (o *opener) stop() {
 	for _, f := range slices.Backward(o.cleanups) {
 		f()
 	}
-}
-
-// client makes a client that stop closes.
-func (o *opener) client(options *redis.UniversalOptions) redis.UniversalClient {
-	c := connect.New(options)
-	o.cleanups = append(o.cleanups, func() { _ = c.Close() }) // only connections are lost
-	return c
 }
 
 func (o *opener) open() (err error) {
@@ -113,9 +103,9 @@ func (o *opener) openAnswers() error {
 	case config.KindNone:
 		return nil
 	case config.KindEmbedded:
-		client, stop := embedded.OpenAnswers(cache.NativeScripts())
+		client, stop := embedded.OpenAnswers()
 		o.cleanups = append(o.cleanups, stop)
-		o.stores.Answers, o.stores.Leases = client, client
+		o.stores.Answers = client
 		return nil
 	}
 	at, err := o.passwords.options(ep)
@@ -129,10 +119,7 @@ func (o *opener) openAnswers() error {
 		_ = answers.Close() // only connections are lost; it ends the warm-up of connections, too
 		<-ready
 	})
-	o.stores.Answers, o.stores.Leases = answers, o.client(onLeases(background))
-	if ep.Kind != config.KindCluster { // in a cluster each node would report only its own keys, on its own connection
-		o.stores.Tracking = o.client(onTracking(background))
-	}
+	o.stores.Answers = answers
 	return nil
 }
 
@@ -162,26 +149,7 @@ func (o *opener) openSettings() error {
 func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
 	o := connect.OnRequests(control)
 	o.ReadBufferSize = 64 << 10
-	o.ReadTimeout = 250 * time.Millisecond // a late answer about the leader of an identical request is still useful
 	return o
-}
-
-// onLeases returns the options for shared generations: a few round trips per second for each, in the
-// background, so they get connections of their own.
-func onLeases(control *redis.UniversalOptions) *redis.UniversalOptions {
-	o := *control
-	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 8, 0, 16
-	o.PipelinePoolSize = -1
-	return &o
-}
-
-// onTracking returns the options for one connection, on which Redis reports changed keys. It is kept as long
-// as it answers.
-func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
-	o := *control
-	cache.Tracked(&o)
-	o.ConnMaxIdleTime = -1
-	return &o
 }
 
 // OpenForOperator connects for an operator's command: like a replica, but with timeouts of seconds.

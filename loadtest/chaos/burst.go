@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,14 +23,10 @@ const (
 )
 
 const (
-	answerKeys = "foregate:cache:"      // begin the Redis keys of answers
-	leadKeys   = "foregate:cache:lead:" // and of requests under way
+	answerKeys = "foregate:cache:" // begin the Redis keys of answers
 
 	chatPath        = "/v1/chat/completions"
 	completionsPath = "/v1/completions" // continuations and probes
-
-	// replacedIn is how long after a leader's death another makes the answer.
-	replacedIn = 2 * time.Second
 )
 
 // sharing is a world for rows of what identical requests share: targets alone, so that one
@@ -162,11 +157,7 @@ const patience = 10 * time.Second
 
 // keptAnswers are the Redis keys of the answers that are kept.
 func keptAnswers(ctx context.Context, s *Server) (names []string, err error) {
-	err = eachKey(ctx, s.Client, answerKeys+"*", func(name string) {
-		if !strings.HasPrefix(name, leadKeys) {
-			names = append(names, name)
-		}
-	})
+	err = eachKey(ctx, s.Client, answerKeys+"*", func(name string) { names = append(names, name) })
 	slices.Sort(names)
 	return names, err
 }

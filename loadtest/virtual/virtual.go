@@ -41,26 +41,25 @@ var poolNames = []string{"draft", "target", candidatePool}
 
 // lab is one run.
 type lab struct {
-	clock       *eventloop.Loop
-	scenario    *loadtest.Scenario
-	spec        *loadtest.Case
-	seed        uint64
-	work        *loadtest.Workload
-	values      *settings.Values
-	policy      choose.Policy // of a case whose route.policy is the lab's own; else nil
-	prompts     *prompts
-	judge       *quality.Judge
-	candidate   *quality.Judge // of the target that is compared; nil without one
-	compared    compare.Memory // how targets compare
-	recorder    *loadtest.Recorder
-	fleet       *engines.Fleet
-	pools       map[string]*engines.Pool
-	replicas    []*replica
-	requests    map[*openai.Request]*request // that are under way or audited
-	answers     *sharing.Answers
-	redis       *sharing.Link
-	generations *sharing.Generations
-	last        time.Duration // when the last answer ended
+	clock     *eventloop.Loop
+	scenario  *loadtest.Scenario
+	spec      *loadtest.Case
+	seed      uint64
+	work      *loadtest.Workload
+	values    *settings.Values
+	policy    choose.Policy // of a case whose route.policy is the lab's own; else nil
+	prompts   *prompts
+	judge     *quality.Judge
+	candidate *quality.Judge // of the target that is compared; nil without one
+	compared  compare.Memory // how targets compare
+	recorder  *loadtest.Recorder
+	fleet     *engines.Fleet
+	pools     map[string]*engines.Pool
+	replicas  []*replica
+	requests  map[*openai.Request]*request // that are under way or audited
+	answers   *sharing.Answers
+	redis     *sharing.Link
+	last      time.Duration // when the last answer ended
 
 	open     int  // conversations and users that are not over
 	sent     int  // requests, for the load balancer
@@ -113,7 +112,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		return nil, err
 	}
 	l.redis = &sharing.Link{Loop: l.clock}
-	l.answers, l.generations, l.evidence = &sharing.Answers{Link: l.redis, Seed: seed}, sharing.NewGenerations(l.redis), newEvidence(l)
+	l.answers, l.evidence = &sharing.Answers{Link: l.redis, Seed: seed}, newEvidence(l)
 	l.refits = newRefits(l)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)

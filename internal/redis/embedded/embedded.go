@@ -4,71 +4,187 @@ package embedded
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redis/connect"
 )
 
-// Server is an embedded Redis.
+// Server is an embedded Redis. Whoever connects needs its password.
 type Server struct {
-	Client redis.UniversalClient // reaches it through a pipe
+	Client   redis.UniversalClient
+	Password string // of the user default
 
-	mini   *miniredis.Miniredis
-	dialer *pipeDialer
+	mu      sync.Mutex
+	mini    *miniredis.Miniredis
+	stopped bool // a pool dials in the background, also while it is closed
 }
 
 // Open starts a Redis; its first connection starts its goroutines.
 func Open() *Server {
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	s := &Server{mini: m, dialer: &pipeDialer{server: m}}
-	s.Client = clientOf(s.dialer.dial)
+	s := &Server{mini: miniredis.NewMiniRedis(), Password: rand.Text()}
+	s.mini.ClockTTL(true)
+	s.connect(func(*redis.UniversalOptions) {})
 	return s
 }
 
-// clientOf makes a client by a dialer. The server is part of this process: its replies need no guard.
-func clientOf(dial func(ctx context.Context, network, addr string) (net.Conn, error)) redis.UniversalClient {
-	o := connect.Background(connect.Options{Addrs: []string{"127.0.0.1:0"}})
-	o.Dialer = dial
-	return redis.NewUniversalClient(o)
+// connect makes the client.
+func (s *Server) connect(change func(*redis.UniversalOptions)) {
+	s.mini.RequireAuth(s.Password)
+	o := connect.Background(connect.Options{Addrs: []string{"127.0.0.1:0"}, Password: s.Password})
+	o.Dialer = s.dial
+	change(o)
+	s.Client = connect.New(o)
+}
+
+func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, redis.ErrClosed
+	}
+	c, err := s.mini.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return Pipe(c), nil
 }
 
 // Stop ends the server and its connections.
 func (s *Server) Stop() {
 	_ = s.Client.Close() // only connections are lost
-	s.dialer.stop()
+	s.mu.Lock()
+	s.stopped = true
+	mini := s.mini
+	s.mu.Unlock()
+	mini.Close()
 }
 
-// pipeDialer connects to an embedded Redis until that is stopped. A pool dials in the
-// background, also while it is being closed: nobody would serve such a connection, or it would
-// start the server again.
-type pipeDialer struct {
-	mu      sync.Mutex
-	server  *miniredis.Miniredis
-	stopped bool
-}
-
-func (d *pipeDialer) dial(context.Context, string, string) (net.Conn, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopped {
-		return nil, redis.ErrClosed
-	}
-	c, err := d.server.Dial()
+// Listen opens the server to programs of this machine that know the password, at an address of loopback. Where its port
+// is taken, any free port is used. stop closes the listener; connections end with the server.
+func (s *Server) Listen(ctx context.Context, address string) (addr *net.TCPAddr, stop func(), err error) {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newPipe(c), nil
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, nil, errors.New("must be on loopback, such as 127.0.0.1:6379")
+	}
+	if err := s.Client.Ping(ctx).Err(); err != nil { // it runs from its first connection on
+		return nil, nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	srv := s.mini.Server()
+	srv.SetPreHook(func(p *server.Peer, name string, _ ...string) bool {
+		if name == "COMMAND" { // redis-cli does not understand miniredis' answer
+			p.WriteError("ERR unknown command")
+		}
+		return name == "COMMAND"
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			srv.ServeConn(c)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr), func() { _ = l.Close() }, nil
 }
 
-// stop ends the server and its connections.
-func (d *pipeDialer) stop() {
-	d.mu.Lock()
-	d.stopped = true
-	d.mu.Unlock()
-	d.server.Close()
+const (
+	// maxAnswers and maxAnswerBytes are how many answers are written, at most, before all are forgotten.
+	maxAnswers     = 16 << 10
+	maxAnswerBytes = 64 << 20
+	// passEvery is how often time passes for answers: each passing goes through all that there are.
+	passEvery = time.Second
+)
+
+// OpenAnswers starts a Redis for cached answers. It is another one than that of coordination, which looks at the time to
+// live of everything before each command. miniredis has no bound, and keeps a number for each key that it has ever
+// had, so from time to time an empty one takes its place.
+func OpenAnswers() (client redis.UniversalClient, stop func()) {
+	s, w := newAnswers()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(passEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.pass(w)
+			}
+		}
+	}()
+	return s.Client, func() { cancel(); <-ended; s.Stop() }
+}
+
+func newAnswers() (*Server, *written) {
+	s, w := &Server{mini: miniredis.NewMiniRedis(), Password: rand.Text()}, &written{}
+	s.connect(func(o *redis.UniversalOptions) {
+		o.PoolSize, o.MaxActiveConns = 2, 2 // their ends are too few failures for Redis to be left alone
+		o.PoolTimeout = o.ReadTimeout
+	})
+	s.Client.AddHook(w)
+	return s, w
+}
+
+// pass lets time pass, and forgets all answers if too much was written.
+func (s *Server) pass(w *written) {
+	s.mini.FastForward(passEvery)
+	if w.answers.Load() < maxAnswers && w.bytes.Load() < maxAnswerBytes {
+		return
+	}
+	w.answers.Store(0)
+	w.bytes.Store(0)
+	s.mu.Lock()
+	old := s.mini
+	s.mini = miniredis.NewMiniRedis()
+	s.mini.RequireAuth(s.Password)
+	s.mu.Unlock()
+	old.Close() // its connections end
+}
+
+// written counts what is written with SET.
+type written struct{ answers, bytes atomic.Int64 }
+
+// DialHook changes nothing.
+func (*written) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook counts.
+func (w *written) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 2 && cmd.Name() == "set" {
+			value, _ := args[2].([]byte)
+			w.answers.Add(1)
+			w.bytes.Add(int64(len(value)))
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook changes nothing.
+func (*written) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

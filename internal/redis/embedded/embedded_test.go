@@ -1,7 +1,7 @@
 package embedded
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,56 +9,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound(t *testing.T) {
-	s := Open()
+func TestAnEmbeddedRedisForgetsAnswersBeforeTheyAreTooMany(t *testing.T) {
+	s, w := newAnswers()
 	defer s.Stop()
-	c, m := s.Client, s.mini
-	const size = 1000
-	c.AddHook(newEviction(10*(size+int64(len(AnswerKeys)+3)), 1000, func(key string) { m.Del(key) }))
+	value := make([]byte, maxAnswerBytes/4)
 	set := func(key string) {
 		t.Helper()
-		if err := c.Set(t.Context(), key, strings.Repeat("x", size), time.Hour).Err(); err != nil {
+		if err := s.Client.Set(t.Context(), key, value, time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set("foregate:settings") // what is no answer is not counted
-	for i := range 10 {
-		set(fmt.Sprintf("%s%03d", AnswerKeys, i))
+	has := func() int64 { n, _ := s.Client.DBSize(t.Context()).Result(); return n }
+	for i := range 3 {
+		set(strconv.Itoa(i))
 	}
-	set(AnswerKeys + "000") // written again, it is the youngest
-	_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-		for i := 10; i < 15; i++ {
-			p.Set(t.Context(), fmt.Sprintf("%s%03d", AnswerKeys, i), []byte(strings.Repeat("x", size)), time.Hour)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	if s.pass(w); has() != 3 {
+		t.Errorf("%d answers are left of 3", has())
 	}
-	want := []string{"000", "006", "007", "008", "009", "010", "011", "012", "013", "014"}
-	if got := m.Keys(); strings.Join(got, " ") != AnswerKeys+strings.Join(want, " "+AnswerKeys)+" foregate:settings" {
-		t.Errorf("kept are %v", got)
-	}
-}
-
-func TestAnEmbeddedRedisKeepsNoMoreThanSoManyAnswers(t *testing.T) {
-	var evicted []string
-	r := newEviction(1<<30, 3, func(key string) { evicted = append(evicted, key) })
-	for i := range 5 {
-		evicted = append(evicted, r.take(answer{fmt.Sprint(i), 1})...)
-	}
-	if fmt.Sprint(evicted) != "[0 1]" || r.has != 3 || r.ages.Len() != 3 || len(r.keys) != 3 {
-		t.Errorf("gone are %v, %d bytes, %d and %d answers are left", evicted, r.has, r.ages.Len(), len(r.keys))
-	}
-	if evicted := r.take(answer{"large", 1 << 31}); len(evicted) != 4 || r.has != 0 {
-		t.Errorf("for one that is larger than all may be, %v go, and %d bytes are left", evicted, r.has)
+	set("3")
+	s.pass(w)
+	eventually(t, "they are gone", func() bool { n, err := s.Client.DBSize(t.Context()).Result(); return err == nil && n == 0 })
+	set("4")
+	if s.pass(w); has() != 1 {
+		t.Errorf("%d answers are kept, want 1", has())
 	}
 }
 
 func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
-	c, stop := OpenAnswers(nil)
+	c, stop := OpenAnswers()
 	defer stop()
-	if err := c.Set(t.Context(), AnswerKeys+"x", "y", 300*time.Millisecond).Err(); err != nil {
+	if err := c.Set(t.Context(), "x", []byte("y"), 300*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := c.DBSize(t.Context()).Result(); err != nil || n != 1 {
@@ -67,29 +47,19 @@ func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
 	eventually(t, "it is gone", func() bool { n, err := c.DBSize(t.Context()).Result(); return err == nil && n == 0 }) // which looks at no key
 }
 
-func TestAnErrorOfAnEmbeddedRedisIsToldThoughAnswersAreCounted(t *testing.T) {
-	c, stop := OpenAnswers(nil)
-	defer stop()
-	pipeline := func() error {
-		_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-			p.Set(t.Context(), AnswerKeys+"x", "y", time.Hour)
-			p.RPush(t.Context(), AnswerKeys+"x", "z")
-			return nil
-		})
-		return err
-	}
-	if err := pipeline(); !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		t.Errorf("of a pipeline: %v", err)
-	}
-	if err := c.RPush(t.Context(), AnswerKeys+"x", "z").Err(); !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		t.Errorf("of a command: %v", err)
-	}
-	stop()
-	if err := pipeline(); err == nil {
-		t.Error("a pipeline to a Redis that has stopped is well")
-	}
-	if err := c.Set(t.Context(), AnswerKeys+"x", "y", time.Hour).Err(); err == nil {
-		t.Error("a command to a Redis that has stopped is well")
+func TestAPipelineOfAnySizeIsAnsweredInTheProcess(t *testing.T) {
+	s := Open()
+	defer s.Stop()
+	value := strings.Repeat("x", 1<<20)
+	_, err := s.Client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range 20 {
+			p.Set(t.Context(), strconv.Itoa(i), value, 0)
+			p.Get(t.Context(), strconv.Itoa(i))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -121,5 +91,62 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Since(begun) > 20*time.Second {
 			t.Fatalf("still not: %s", what)
 		}
+	}
+}
+
+func TestClientsOfRedisWorkWithAnEmbeddedOne(t *testing.T) {
+	s := Open()
+	defer s.Stop()
+	addr, stop, err := s.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for _, protocol := range []int{2, 3} {
+		c := redis.NewClient(&redis.Options{Addr: addr.String(), Password: s.Password, Protocol: protocol})
+		defer func() { _ = c.Close() }()
+		if err := c.HSet(t.Context(), "foregate:settings", "shed.low", "0.7").Err(); err != nil {
+			t.Fatal(err)
+		}
+		big := strings.Repeat("x", 1<<20)
+		if err := c.Set(t.Context(), "big", big, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Get(t.Context(), "big").Result(); err != nil || got != big {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	}
+	wrong := redis.NewClient(&redis.Options{Addr: addr.String(), Password: "wrong"})
+	defer func() { _ = wrong.Close() }()
+	if err := wrong.Ping(t.Context()).Err(); err == nil {
+		t.Error("another password lets in")
+	}
+	if s.mini.HGet("foregate:settings", "shed.low") != "0.7" {
+		t.Error("it is not the same Redis")
+	}
+}
+
+func TestAnEmbeddedRedisListensOnLoopbackAlone(t *testing.T) {
+	s := Open()
+	defer s.Stop()
+	for address, want := range map[string]string{
+		"0.0.0.0:0": "must be on loopback", ":6379": "must be on loopback", "localhost:0": "must be on loopback", "nonsense": "missing port", "127.0.0.1:x": "unknown port",
+	} {
+		if _, _, err := s.Listen(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	first, stop, err := s.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	second, stop, err := s.Listen(t.Context(), first.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if second.Port == first.Port {
+		t.Error("two have one port")
 	}
 }

@@ -1,17 +1,18 @@
-// Package lookup makes calls to Redis that a request waits for: no longer than its budget, without
-// cutting the command off, and not at all while Redis does not answer.
+// Package lookup makes calls to Redis that a request waits for: no longer than its budget, and not at all while
+// Redis does not answer.
 //
-// Start at [New] and [Do]. A deadline on the command itself would close its connection, and a
-// Redis that is a little late would see nothing but new ones. So the call runs in a
-// goroutine of its own to its end, and only the wait for it is cut short. The owner of a
-// [Client] probes a Redis that is away in the background ([Client.ProbeDue], [Client.Probed]): requests
-// never find out for others.
+// Start at [New] and [Do]. A deadline on the command itself would close its connection, and nobody would know
+// whether Redis has counted. So the call runs to its end in a goroutine of its own, and only the wait for it is cut
+// short. The owner of a [Client] tries a Redis that is away in the background ([Client.ProbeDue], [Client.Probed]):
+// requests never find out for others.
 package lookup
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,236 +24,214 @@ var (
 	ErrLate = errors.New("no answer within the budget")
 )
 
+const (
+	// MaxFailures are those in a row after which Redis is not asked for a while.
+	MaxFailures = 5
+	// pause is the time from one probe to the next, and up to half as long again, so that replicas do not come back
+	// together, but all within the 1.2 s that a burst of requests is worth (gateway/limits).
+	pause = 700 * time.Millisecond
+)
+
 // Options are what a [Client] needs to know.
 type Options struct {
 	Budget   func() time.Duration // the longest wait for an answer, live
-	Slots    int                  // calls in flight at most; what is beyond is ErrBusy,
-	Wait     bool                 // or waits for its turn, which the budget includes
+	Slots    int                  // calls in flight at most; what is beyond waits for its turn, which the budget includes
 	IsAnswer func(error) bool     // whether an error is an answer, too, of a Redis that is well; nil: none is
-	OnAway   func(error)          // told of the failure after which nobody asks any more, once for each time
+	OnAway   func(error)          // told of the failure after which nobody asks any more, once for each time; nil: nobody
 	Now      func() time.Time     // nil is time.Now
 }
 
 // Client makes calls to one Redis. Its methods are safe for concurrent use.
 type Client struct {
-	budget   func() time.Duration
-	isAnswer func(error) bool
-	onAway   func(error)
-	now      func() time.Time
-	slots    chan struct{} // of calls in flight
-	wait     bool          // for one
-	health   health
+	o     Options
+	slots chan struct{} // of calls in flight
+	away  atomic.Bool   // written under mu
+
+	mu       sync.Mutex
+	failures int // in a row
+	probeAt  time.Time
 }
 
 // New returns a client.
 func New(o Options) *Client {
-	a := &Client{budget: o.Budget, isAnswer: o.IsAnswer, onAway: o.OnAway, now: o.Now, slots: make(chan struct{}, o.Slots), wait: o.Wait}
-	if a.isAnswer == nil {
-		a.isAnswer = func(error) bool { return false }
+	if o.IsAnswer == nil {
+		o.IsAnswer = func(error) bool { return false }
 	}
-	if a.onAway == nil {
-		a.onAway = func(error) {}
+	if o.OnAway == nil {
+		o.OnAway = func(error) {}
 	}
-	if a.now == nil {
-		a.now = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	return a
-}
-
-// The fates of a call, between who asks and who waits.
-const (
-	waiting int32 = iota
-	answered
-	abandoned
-)
-
-// outcome is what came of a call.
-type outcome[T any] struct {
-	fate   atomic.Int32
-	done   chan struct{} // closed once it is answered
-	cut    bool          // who asks waits for less than the client's budget
-	answer T
-	err    error
-}
-
-// Do puts a call and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not
-// put at all, [ErrAway]; nor while too many are under way, [ErrBusy], which says nothing of Redis. The call's context has ctx's values, and
-// is not cancelled with it; the call has deadlines of its own. One that panics has failed.
-//
-// Where ctx has a [Waited], what was waited before is taken off the budget; with nothing left the call is put all the
-// same. A wait that was cut short says nothing of Redis: its answer does, when it comes.
-func Do[T any](ctx context.Context, a *Client, call func(context.Context) (T, error)) (T, error) {
-	return DoOrLeave(ctx, a, call, nil)
-}
-
-// DoOrLeave is [Do] for a call whose answer must not be lost: unheard is given what came after [ErrLate] was
-// returned, in the call's goroutine. nil drops it.
-func DoOrLeave[T any](ctx context.Context, a *Client, call func(context.Context) (T, error), unheard func(context.Context, T)) (T, error) {
-	return DoWith(ctx, a, call, Late[T]{OnLate: unheard})
+	return &Client{o: o, slots: make(chan struct{}, o.Slots)}
 }
 
 // Late is what becomes of a call that has no answer within the budget.
 type Late[T any] struct {
-	Extend func() time.Duration     // asked then: how much longer the answer is waited for; nil and 0 are not at all
-	OnLate func(context.Context, T) // as of DoOrLeave
+	Extra  time.Duration            // how much longer the answer is waited for
+	OnLate func(context.Context, T) // given an answer that came after [ErrLate], in the call's goroutine; nil drops it
 }
 
-// DoWith is [DoOrLeave] for a call that may be worth a longer wait than the budget. That it is late counts
-// as a failure when the budget is over, and as an answer when it has come.
-func DoWith[T any](ctx context.Context, a *Client, call func(context.Context) (T, error), late Late[T]) (T, error) {
+// Do puts a call and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not put
+// at all, [ErrAway]; nor while too many are under way, [ErrBusy], which says nothing of Redis. The call's context has
+// ctx's values, and is not cancelled with it; the call has deadlines of its own. One that panics has failed.
+//
+// Where ctx has a [Waited], what was waited before is taken off the budget; with nothing left the call is put all the
+// same. That such a shorter wait is over says nothing of Redis: the result of its call does, when it comes.
+func Do[T any](ctx context.Context, c *Client, call func(context.Context) (T, error), late Late[T]) (answer T, err error) {
 	var none T
-	if a.Away() {
+	if c.Away() {
 		return none, ErrAway
 	}
-	waited, budget, began := waitedOf(ctx), a.budget(), time.Now()
-	defer func() { waited.add(time.Since(began)) }()
+	waited, budget, began := waitedOf(ctx), c.o.Budget(), time.Now()
 	wait := waited.remaining(budget)
-	timer := time.NewTimer(wait)
+	cut := wait < budget
+	defer func() { waited.total.Add(int64(time.Since(began))) }()
+	timer := time.NewTimer(wait + late.Extra)
 	defer timer.Stop()
-	if !a.acquire(timer) {
-		return none, ErrBusy
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		select {
+		case c.slots <- struct{}{}:
+		case <-timer.C:
+			return none, ErrBusy
+		}
 	}
-	o := &outcome[T]{done: make(chan struct{}), cut: wait < budget}
+	type outcome struct {
+		answer T
+		err    error
+	}
+	reply, left := make(chan outcome), make(chan struct{})
 	detached := context.WithoutCancel(ctx)
 	go func() {
-		defer func() { <-a.slots }()
-		if o.run(detached, call) {
-			return
-		}
-		if o.cut {
-			a.record(o.err, time.Since(began) > budget)
-		}
-		if o.err == nil && late.OnLate != nil {
-			o.tell(detached, late.OnLate)
-		}
-	}()
-	gotReply := o.wait(timer, func() time.Duration {
-		if !o.cut {
-			a.failed(ErrLate)
-		}
-		if late.Extend == nil {
-			return 0
-		}
-		return late.Extend()
-	})
-	if !gotReply {
-		return none, ErrLate
-	}
-	a.record(o.err, false)
-	return o.answer, o.err
-}
-
-// wait reports whether the answer came within the timer's time, or within what longer adds once that is over.
-func (o *outcome[T]) wait(timer *time.Timer, longer func() time.Duration) bool {
-	select {
-	case <-o.done:
-		return true
-	case <-timer.C:
-	}
-	if o.fate.Load() == waiting {
-		if more := longer(); more > 0 {
-			timer.Reset(more)
-			select {
-			case <-o.done:
-				return true
-			case <-timer.C:
+		defer func() { <-c.slots }()
+		var o outcome
+		o.answer, o.err = recovered(func() (T, error) { return call(detached) })
+		select {
+		case reply <- o:
+		case <-left:
+			if cut {
+				c.recordLate(o.err, time.Since(began) > budget)
+			}
+			if o.err == nil && late.OnLate != nil {
+				_, _ = recovered(func() (T, error) { late.OnLate(detached, o.answer); return none, nil })
 			}
 		}
-	}
-	if o.fate.CompareAndSwap(waiting, abandoned) {
-		return false
-	}
-	<-o.done // it came at this moment
-	return true
-}
-
-// record counts an answer for or against Redis.
-func (a *Client) record(err error, late bool) {
-	switch {
-	case err != nil && !a.isAnswer(err):
-		a.failed(err)
-	case late:
-		a.failed(ErrLate)
-	default:
-		a.health.answered(a.now())
-	}
-}
-
-// acquire takes a slot.
-func (a *Client) acquire(budget *time.Timer) bool {
+	}()
 	select {
-	case a.slots <- struct{}{}:
-		return true
-	default:
-	}
-	if !a.wait {
-		return false
-	}
-	select {
-	case a.slots <- struct{}{}:
-		return true
-	case <-budget.C:
-		return false
+	case o := <-reply:
+		c.record(o.err)
+		return o.answer, o.err
+	case <-timer.C:
+		close(left)
+		if !cut {
+			c.record(ErrLate)
+		}
+		return none, ErrLate
 	}
 }
 
-// run answers the call, and reports whether who asked still waits for that.
-func (o *outcome[T]) run(ctx context.Context, call func(context.Context) (T, error)) bool {
-	o.answer, o.err = recoverPanic(ctx, call)
-	gotReply := o.fate.CompareAndSwap(waiting, answered)
-	if gotReply {
-		close(o.done)
-	}
-	return gotReply
-}
-
-// tell gives the answer to unheard; of a panic nobody is left to be told.
-func (o *outcome[T]) tell(ctx context.Context, unheard func(context.Context, T)) {
-	_, _ = recoverPanic(ctx, func(ctx context.Context) (struct{}, error) {
-		unheard(ctx, o.answer)
-		return struct{}{}, nil
-	})
-}
-
-// recoverPanic makes a panic an error: the client's, at what a server said.
-func recoverPanic[T any](ctx context.Context, call func(context.Context) (T, error)) (answer T, err error) {
+// recovered makes a panic an error: the client's, at what a server said.
+func recovered[T any](do func() (T, error)) (answer T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return call(ctx)
+	return do()
 }
 
-// failed counts a failure, and tells of it when it was the last that anybody waits for.
-func (a *Client) failed(err error) {
-	if a.health.failed(a.now()) {
-		a.onAway(err)
+// record counts the result of a call for or against Redis.
+func (c *Client) record(err error) {
+	c.mu.Lock()
+	good := err == nil || c.o.IsAnswer(err)
+	if good {
+		c.failures = 0
+	} else {
+		c.failures++
+	}
+	leaves := !good && c.failures >= MaxFailures && !c.away.Load()
+	if leaves {
+		c.away.Store(true)
+		c.schedule()
+	}
+	c.mu.Unlock()
+	if leaves {
+		c.o.OnAway(err)
 	}
 }
 
+// recordLate is record of a call whose wait was shorter than the budget.
+func (c *Client) recordLate(err error, late bool) {
+	if err == nil && late {
+		err = ErrLate
+	}
+	c.record(err)
+}
+
+// schedule sets the time of the next probe; mu is held.
+func (c *Client) schedule() { c.probeAt = c.o.Now().Add(pause + rand.N(pause/2)) }
+
 // Away reports whether Redis is left alone.
-func (a *Client) Away() bool { return a.health.away.Load() }
+func (c *Client) Away() bool { return c.away.Load() }
 
 // ProbeDue reports whether a Redis that is left alone should be tried again, in the background.
-func (a *Client) ProbeDue() bool { return a.health.probeDue(a.now()) }
+func (c *Client) ProbeDue() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away.Load() && !c.o.Now().Before(c.probeAt)
+}
 
-// Probed opens the way after a good try, or has Redis left alone for another pause. A good try is as a
-// request's call would be, and in time.
-func (a *Client) Probed(good bool) { a.health.probed(good, a.now()) }
+// Probed has Redis asked again after a good try, or left alone for another pause. A good try is as a request's call
+// would be, and in time.
+func (c *Client) Probed(good bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if good {
+		c.failures = 0
+		c.away.Store(false)
+		return
+	}
+	c.schedule()
+}
 
 // InFlight is how many calls are.
-func (a *Client) InFlight() int { return len(a.slots) }
+func (c *Client) InFlight() int { return len(c.slots) }
 
 // Drain waits for the calls in flight, no longer than atMost. Later ones are [ErrBusy].
-func (a *Client) Drain(atMost time.Duration) {
+func (c *Client) Drain(atMost time.Duration) {
 	deadline := time.NewTimer(atMost)
 	defer deadline.Stop()
-	for range cap(a.slots) {
+	for range cap(c.slots) {
 		select {
-		case a.slots <- struct{}{}:
+		case c.slots <- struct{}{}:
 		case <-deadline.C:
 			return
 		}
 	}
+}
+
+// Waited is how long one request has waited for Redis so far. Each [Client] takes it off its own budget, so that all
+// waits of the request together are no longer than the longest budget. The zero value has waited for nothing.
+type Waited struct{ total atomic.Int64 } // ns
+
+type waitedKey struct{}
+
+// WithWaited makes the calls of a context share one Waited.
+func WithWaited(ctx context.Context, p *Waited) context.Context {
+	return context.WithValue(ctx, waitedKey{}, p)
+}
+
+// waitedOf is a context's, or one of its own.
+func waitedOf(ctx context.Context) *Waited {
+	if p, ok := ctx.Value(waitedKey{}).(*Waited); ok {
+		return p
+	}
+	return &Waited{}
+}
+
+// remaining is what it leaves of a budget.
+func (p *Waited) remaining(budget time.Duration) time.Duration {
+	return max(0, budget-time.Duration(p.total.Load()))
 }

@@ -31,10 +31,10 @@ func TestAQuestionIsWaitedForNoLongerThanTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newClient(Options{})
 		began := time.Now()
-		if got, err := Do(t.Context(), a, after(budget-1, nil)); got != 7 || err != nil {
+		if got, err := Do(t.Context(), a, after(budget-1, nil), Late[int]{}); got != 7 || err != nil {
 			t.Errorf("got %d, %v", got, err)
 		}
-		if got, err := Do(t.Context(), a, after(time.Minute, nil)); got != 0 || !errors.Is(err, ErrLate) {
+		if got, err := Do(t.Context(), a, after(time.Minute, nil), Late[int]{}); got != 0 || !errors.Is(err, ErrLate) {
 			t.Errorf("got %d, %v", got, err)
 		}
 		if took := time.Since(began); took != 2*budget-1 {
@@ -61,7 +61,7 @@ func TestAQuestionIsNotCancelledWithItsRequest(t *testing.T) {
 			t.Error("the request's values are lost")
 		}
 		return 0, ctx.Err()
-	}); err != nil {
+	}, Late[int]{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -73,7 +73,7 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				switch _, err := Do(t.Context(), a, after(time.Second, nil)); {
+				switch _, err := Do(t.Context(), a, after(time.Second, nil), Late[int]{}); {
 				case errors.Is(err, ErrBusy):
 					busy.Add(1)
 				case errors.Is(err, ErrLate):
@@ -95,14 +95,14 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 
 func TestAQuestionWaitsForItsTurnWithinItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newClient(Options{Slots: 1, Wait: true})
+		a := newClient(Options{Slots: 1})
 		const each = budget / 4
 		began := time.Now()
 		var busy, answered atomic.Int32
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				switch _, err := Do(t.Context(), a, after(each, nil)); {
+				switch _, err := Do(t.Context(), a, after(each, nil), Late[int]{}); {
 				case errors.Is(err, ErrBusy):
 					busy.Add(1)
 				case err == nil:
@@ -133,19 +133,19 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 			OnAway:   func(err error) { closed = append(closed, err) },
 		})
 		for range 10 * MaxFailures { // these are answers
-			_, _ = Do(t.Context(), a, after(0, wrong))
+			_, _ = Do(t.Context(), a, after(0, wrong), Late[int]{})
 		}
 		for range MaxFailures {
 			if a.Away() {
 				t.Fatal("too early")
 			}
-			if _, err := Do(t.Context(), a, after(0, broken)); !errors.Is(err, broken) {
+			if _, err := Do(t.Context(), a, after(0, broken), Late[int]{}); !errors.Is(err, broken) {
 				t.Fatal(err)
 			}
 		}
 		asked := false
 		ask := func() error {
-			_, err := Do(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil })
+			_, err := Do(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil }, Late[int]{})
 			return err
 		}
 		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.ProbeDue() {
@@ -176,7 +176,7 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 func TestAPanicIsAFailure(t *testing.T) {
 	a := newClient(Options{})
 	for range MaxFailures {
-		if _, err := Do(t.Context(), a, func(context.Context) (int, error) { panic("a reply") }); err == nil {
+		if _, err := Do(t.Context(), a, func(context.Context) (int, error) { panic("a reply") }, Late[int]{}); err == nil {
 			t.Error("no error")
 		}
 	}
@@ -192,7 +192,7 @@ func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
 		for i := range 200 { // around the very moment
 			a := newClient(Options{})
 			d := budget + time.Duration(i%3-1)
-			got, err := DoOrLeave(t.Context(), a, after(d, nil), func(_ context.Context, n int) { unheard.Add(int32(n)) })
+			got, err := Do(t.Context(), a, after(d, nil), Late[int]{OnLate: func(_ context.Context, n int) { unheard.Add(int32(n)) }})
 			if err == nil {
 				gotReply.Add(int32(got))
 			}
@@ -202,45 +202,66 @@ func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
 			t.Errorf("%d of 200 answers came to somebody", n/7)
 		}
 		a := newClient(Options{})
-		_, _ = DoOrLeave(t.Context(), a, after(time.Second, errors.New("broken")), func(context.Context, int) { t.Error("an error is no answer") })
-		_, _ = DoOrLeave(t.Context(), a, after(time.Second, nil), func(context.Context, int) { panic("at an answer") })
+		_, _ = Do(t.Context(), a, after(time.Second, errors.New("broken")), Late[int]{OnLate: func(context.Context, int) { t.Error("an error is no answer") }})
+		_, _ = Do(t.Context(), a, after(time.Second, nil), Late[int]{OnLate: func(context.Context, int) { panic("at an answer") }})
 		a.Drain(time.Minute)
 	})
 }
 
 func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const longer = 2 * budget
+		const extra = 2 * budget
 		for _, c := range []struct {
-			longer, answer time.Duration
-			gotReply       bool
-			wait           time.Duration
+			extra, answer time.Duration
+			gotReply      bool
+			wait          time.Duration
 		}{
-			{longer, budget / 2, true, budget / 2},
-			{longer, 2 * budget, true, 2 * budget},
-			{longer, 4 * budget, false, 3 * budget},
+			{extra, budget / 2, true, budget / 2},
+			{extra, 2 * budget, true, 2 * budget},
+			{extra, 4 * budget, false, 3 * budget},
 			{0, 2 * budget, false, budget},
 		} {
 			a := newClient(Options{})
-			for range MaxFailures - 2 {
-				a.failed(ErrLate)
-			}
-			asked, unheard := 0, 0
+			unheard := 0
 			began := time.Now()
-			_, err := DoWith(t.Context(), a, after(c.answer, nil), Late[int]{
-				Extend: func() time.Duration { asked++; return c.longer },
-				OnLate: func(context.Context, int) { unheard++ },
-			})
-			if took := time.Since(began); (err == nil) != c.gotReply || took != c.wait || asked > 1 || asked == 0 && c.answer > budget {
-				t.Errorf("%+v: %v after %v, asked %d times", c, err, took, asked)
+			_, err := Do(t.Context(), a, after(c.answer, nil), Late[int]{Extra: c.extra, OnLate: func(context.Context, int) { unheard++ }})
+			if took := time.Since(began); (err == nil) != c.gotReply || took != c.wait {
+				t.Errorf("%+v: %v after %v", c, err, took)
 			}
 			a.Drain(time.Minute)
 			if (unheard == 0) != c.gotReply {
 				t.Errorf("%+v: %d answers went to nobody", c, unheard)
 			}
-			if a.failed(ErrLate); a.Away() == c.gotReply {
-				t.Errorf("%+v: what was heard late counts as a failure %t", c, a.Away())
+			if (a.failures > 0) == c.gotReply {
+				t.Errorf("%+v: %d failures", c, a.failures)
 			}
+		}
+	})
+}
+
+func TestAFrozenRedisHoldsNobodyForLongerThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const frozen = 20 * budget
+		a := newClient(Options{Slots: 8})
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				began := time.Now()
+				if _, err := Do(t.Context(), a, after(frozen, nil), Late[int]{}); err == nil || time.Since(began) > budget {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		}
+		all.Wait()
+		if began := time.Now(); !a.Away() {
+			t.Error("it is asked on")
+		} else if _, err := Do(t.Context(), a, after(0, nil), Late[int]{}); !errors.Is(err, ErrAway) || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		time.Sleep(frozen)
+		a.Probed(true)
+		if _, err := Do(t.Context(), a, after(0, nil), Late[int]{}); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -249,6 +270,66 @@ func BenchmarkAsk(b *testing.B) {
 	a := newClient(Options{Slots: 64})
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = Do(b.Context(), a, after(0, nil))
+		_, _ = Do(b.Context(), a, after(0, nil), Late[int]{})
+	}
+}
+func TestARequestWaitsForAllItsQuestionsTogetherNoLongerThanOneBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newClient(Options{}), newClient(Options{})
+		ctx := WithWaited(t.Context(), new(Waited))
+		began := time.Now()
+		if got, err := Do(ctx, first, after(budget/3, nil), Late[int]{}); got != 7 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+		if _, err := Do(ctx, second, after(time.Second, nil), Late[int]{}); !errors.Is(err, ErrLate) {
+			t.Errorf("the second call: %v", err)
+		}
+		asked := make(chan struct{})
+		if _, err := Do(ctx, first, func(context.Context) (int, error) { close(asked); time.Sleep(time.Second); return 0, nil }, Late[int]{}); !errors.Is(err, ErrLate) {
+			t.Errorf("the third call: %v", err)
+		}
+		if took := time.Since(began); took != budget {
+			t.Errorf("waited for %v", took)
+		}
+		<-asked // though nobody had time left for it
+		if _, err := Do(WithWaited(t.Context(), new(Waited)), second, after(budget-1, nil), Late[int]{}); err != nil {
+			t.Errorf("another request: %v", err)
+		}
+		first.Drain(time.Minute)
+		second.Drain(time.Minute)
+	})
+}
+
+func TestAWaitThatWasCutShortSaysNothingOfRedisBeforeItsAnswerComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		err   error
+		away  bool
+	}{
+		"in time for the whole budget":  {takes: budget},
+		"late for the whole budget too": {takes: budget + 1, away: true},
+		"an error":                      {takes: budget, err: errors.New("broken"), away: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newClient(Options{Slots: 2 * MaxFailures})
+			for range 2 * MaxFailures {
+				p := new(Waited)
+				p.total.Add(int64(budget / 2))
+				if _, err := Do(WithWaited(t.Context(), p), a, after(c.takes, c.err), Late[int]{}); !errors.Is(err, ErrLate) {
+					t.Errorf("%s: %v", name, err)
+				}
+				if a.Away() {
+					t.Fatalf("%s: it is left alone before anybody knows", name)
+				}
+				time.Sleep(c.takes - budget/2)
+				synctest.Wait()
+				if a.Away() {
+					break
+				}
+			}
+			if a.Away() != c.away {
+				t.Errorf("%s: left alone is %t", name, a.Away())
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
 // Package sharing is what the replicas of a run share by way of Redis, in virtual time: the answers that
-// are kept ([Answers]), and identical requests that are under way ([Generations]).
+// are kept ([Answers]).
 package sharing
 
 import (
@@ -36,7 +36,7 @@ func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
 func (a *Answers) Count(string, string, cache.Result, *cache.Entry) {}
 
 // Look implements [pipeline.Store].
-func (a *Answers) Look(ctx context.Context, key cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
+func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.Found) {
 	switch loop := a.Link.Loop; {
 	case a.Link.Away():
 		return nil, cache.FoundError

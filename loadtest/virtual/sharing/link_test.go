@@ -55,7 +55,7 @@ func TestTheCacheIsUsedAsLongAsPurgesAreHeard(t *testing.T) {
 	}
 	finds := func(want cache.Found) func() {
 		return func() {
-			if _, found := a.Look(context.Background(), key, nil); found != want {
+			if _, found := a.Look(context.Background(), key); found != want {
 				t.Errorf("after %v a look-up finds %s, want %s", loop.Elapsed(), found, want)
 			}
 		}
@@ -73,25 +73,4 @@ func TestTheCacheIsUsedAsLongAsPurgesAreHeard(t *testing.T) {
 		20400 * time.Millisecond: finds(cache.FoundAway),
 		20700 * time.Millisecond: finds(cache.FoundHit),
 	})
-}
-
-func TestWithoutRedisAReplicaJoinsWhatItMakesItselfAndNothingElse(t *testing.T) {
-	s := newShared()
-	one, two := cache.GenerationID{}, cache.GenerationID{Stream: true}
-	before := s.here.Join(one)
-	s.link.Lose()
-	if mine := s.here.Join(one); !mine.Shared() || !before.Shared() {
-		t.Error("a replica does not join what it makes itself")
-	}
-	if other := s.there.Join(one); other.Shared() {
-		t.Error("another replica joins it without Redis")
-	}
-	during := s.here.Join(two)
-	s.link.Restore()
-	if after := s.here.Join(two); !after.Shared() {
-		t.Error("what was begun without Redis is not joined afterwards")
-	}
-	if far := s.there.Join(two); far.Shared() || !during.Shared() {
-		t.Error("another replica joins what was begun without Redis")
-	}
 }
