@@ -1,9 +1,11 @@
 package cache
 
 import (
-	"encoding/binary"
+	"bytes"
+	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 )
 
 // Entry is a stored answer.
@@ -21,23 +23,23 @@ type Entry struct {
 
 const (
 	// entryVersion is the first byte of an encoded entry; it changes with the encoding.
-	entryVersion = 1
+	entryVersion = 2
 
-	// maxWord bounds each of an entry's strings, in bytes: several times the longest verdict.
+	// maxWord bounds each of an entry's strings, which are UTF-8, in bytes: several times the longest verdict.
 	maxWord = 1 << 10
 
 	// maxTokens bounds each of an entry's counts: no engine has such a long context.
 	maxTokens = math.MaxInt32
 
-	// maxHead bounds the part of an encoded entry before its answer, in bytes: the version, a time, three
-	// strings with their lengths, three counts, the cost.
-	maxHead = 1 + 10 + 3*(2+maxWord) + 3*5 + 8
+	// maxHead bounds the part of an encoded entry before its answer, in bytes: JSON may escape each byte of a
+	// word by six.
+	maxHead = 3*6*maxWord + 512
 )
 
 // sound reports whether an entry is within its bounds.
 func (e *Entry) sound() bool {
 	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
-		if len(word) > maxWord {
+		if len(word) > maxWord || !utf8.ValidString(word) {
 			return false
 		}
 	}
@@ -49,20 +51,26 @@ func (e *Entry) sound() bool {
 	return e.USD >= 0 && e.USD <= math.MaxFloat64
 }
 
-// appendEntry encodes a sound entry: version, Unix milliseconds, strings with their lengths, counts, cost,
-// and the answer to the end.
+// appendEntry encodes a sound entry: version, head as JSON, end of line, and the answer to the end.
 func appendEntry(b []byte, e *Entry) []byte {
-	b = append(b, entryVersion)
-	b = binary.AppendVarint(b, e.Created.UnixMilli())
-	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
-		b = binary.AppendUvarint(b, uint64(len(word)))
-		b = append(b, word...)
+	head, err := json.Marshal(entryHead{e.Created.UnixMilli(), e.Tier, e.Acceptance, e.Finish, e.Prompt, e.Accepted, e.Target, e.USD})
+	if err != nil {
+		panic(err) // a sound entry has no number without a form in JSON
 	}
-	for _, tokens := range [...]int{e.Prompt, e.Accepted, e.Target} {
-		b = binary.AppendUvarint(b, uint64(max(tokens, 0)))
-	}
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(e.USD))
-	return append(b, e.Answer...)
+	b = append(append(b, entryVersion), head...)
+	return append(append(b, '\n'), e.Answer...)
+}
+
+// entryHead is what an entry says besides its answer.
+type entryHead struct {
+	Created    int64   `json:"created"` // Unix milliseconds
+	Tier       string  `json:"tier"`
+	Acceptance string  `json:"acceptance"`
+	Finish     string  `json:"finish"`
+	Prompt     int     `json:"prompt"`
+	Accepted   int     `json:"accepted"`
+	Target     int     `json:"target"`
+	USD        float64 `json:"usd"`
 }
 
 // parseEntry is the inverse of appendEntry. The answer, at most maxSize bytes, references b. The errors are
@@ -74,56 +82,17 @@ func parseEntry(b []byte, maxSize int) (*Entry, error) {
 	case b[0] != entryVersion:
 		return nil, ErrForeign
 	}
-	r := reader{rest: b[1:]}
-	e := &Entry{
-		Created: time.UnixMilli(r.signed()),
-		Tier:    r.word(), Acceptance: r.word(), Finish: r.word(),
-		Prompt: r.count(), Accepted: r.count(), Target: r.count(),
-		USD: math.Float64frombits(r.eight()),
-	}
-	if r.bad || !e.sound() || len(r.rest) > maxSize {
+	text, answer, whole := bytes.Cut(b[1:], []byte{'\n'})
+	var h entryHead
+	if err := json.Unmarshal(text, &h); err != nil || !whole || len(answer) > maxSize {
 		return nil, ErrDamaged
 	}
-	e.Answer = r.rest[:len(r.rest):len(r.rest)]
+	e := &Entry{
+		Created: time.UnixMilli(h.Created), Tier: h.Tier, Acceptance: h.Acceptance, Finish: h.Finish,
+		Prompt: h.Prompt, Accepted: h.Accepted, Target: h.Target, USD: h.USD, Answer: answer[:len(answer):len(answer)],
+	}
+	if !e.sound() {
+		return nil, ErrDamaged
+	}
 	return e, nil
-}
-
-// reader decodes an entry's fields. After the first error it returns zeros.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *reader) take(n int) []byte {
-	if n <= 0 || n > len(r.rest) {
-		r.bad = r.bad || n != 0
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.rest)
-	r.bad = r.bad || n <= 0
-	r.take(n)
-	return v
-}
-
-func (r *reader) count() int {
-	v, n := binary.Uvarint(r.rest)
-	r.bad = r.bad || n <= 0 || v > maxTokens
-	r.take(n)
-	return int(min(v, maxTokens))
-}
-
-func (r *reader) word() string { return string(r.take(r.count())) }
-
-func (r *reader) eight() uint64 {
-	b := r.take(8)
-	if b == nil {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b)
 }

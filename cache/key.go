@@ -40,7 +40,7 @@ type Key struct {
 
 // partsVersion changes whenever stored answers must no longer be found: when the order of the parts, or the
 // digest of the request, changes.
-const partsVersion = 2
+const partsVersion = 3
 
 // The purpose of each hash, so that none can replace another.
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/internal/redis/lookup"
@@ -60,7 +61,6 @@ func (s *Store) read(ctx context.Context, k Key) (*Entry, error) {
 	case err != nil || len(value) == 0:
 		return nil, err
 	}
-	s.metrics.read.Add(float64(len(value)))
 	if len(value) > s.maxValue() {
 		return nil, s.refuse(ctx, name, refusedLarge)
 	}
@@ -90,15 +90,20 @@ func (s *Store) maxValue() int { return s.maxAnswer() + sealOverhead }
 // sealOverhead bounds the bytes of a value besides its answer.
 const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 
-// refusalLogInterval is the minimum time between log lines about foreign values.
-const refusalLogInterval = time.Minute
+// logInterval is the minimum time between equal log lines.
+const logInterval = time.Minute
+
+// mayLog reports whether a line may be logged whose last time is given, in Unix nanoseconds: there may be many.
+func (s *Store) mayLog(last *atomic.Int64) bool {
+	now, was := s.now().UnixNano(), last.Load()
+	return now-was >= int64(logInterval) && last.CompareAndSwap(was, now)
+}
 
 // refuse counts a value that is ignored, and deletes it. A good value that was written in between is deleted,
-// too: that costs one generation. It is logged at most once a minute, because there may be many.
+// too: that costs one generation.
 func (s *Store) refuse(ctx context.Context, key, why string) error {
 	s.metrics.refused.add(why)
-	now, last := s.now().UnixNano(), s.refusalLoggedAt.Load()
-	if now-last >= int64(refusalLogInterval) && s.refusalLoggedAt.CompareAndSwap(last, now) {
+	if s.mayLog(&s.refusalLoggedAt) {
 		s.log.Warn().Str("key", key).Str("reason", why).
 			Msg("a value in the Redis of answers is not ours, so it is deleted, and a miss: somebody changed or forged it, or it was sealed with another key or by another release (told once a minute)")
 	}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -37,23 +36,27 @@ const (
 // The results, in the order of their counters.
 var results = [...]Result{ResultHit, ResultLocal, ResultCoalesced, ResultMiss, ResultAway, ResultLate, ResultError, ResultBypass}
 
-const (
-	// Maximum numbers of label values; the rest is counted together as others.
-	maxRoutes  = 256
-	maxTenants = 100
-	others     = "other"
+// Metrics by route.
+var (
+	descRequests = prometheus.NewDesc("llm_cache_requests_total",
+		"Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", []string{"route", "result"}, nil)
+	descRatio = prometheus.NewDesc("llm_cache_hit_ratio",
+		"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", []string{"route"}, nil)
+	descTokens = prometheus.NewDesc("foregate_cache_saved_tokens_total",
+		"Tokens of answers that were served without a generation.", []string{"route", "kind"}, nil)
+	descUSD = prometheus.NewDesc("foregate_cache_saved_usd_total",
+		"What the answers that were served without a generation had cost to make, in US dollars.", []string{"route"}, nil)
 )
 
-// metrics are the counts. Those by route and tenant are kept here and collected on demand, because
-// [Store.Stats] returns them, too.
+// metrics are the counts. Those by route are kept here and collected on demand, because [Store.Stats] returns
+// them, too.
 type metrics struct {
 	lookup           prometheus.Histogram
-	read, written    prometheus.Counter
 	refused, dropped *reasons
+	now              func() time.Time
 
-	mu      sync.Mutex
-	routes  map[string]*routeCount
-	tenants map[string]*[len(results)]uint64
+	mu     sync.Mutex
+	routes map[string]*routeCount
 }
 
 // routeCount holds the counts of one route.
@@ -66,31 +69,24 @@ type routeCount struct {
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	f := promauto.With(reg)
-	bytes := f.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_cache_bytes_total", Help: "Bytes of sealed answers that were read from Redis and written to it.",
-	}, []string{"direction"})
 	m := &metrics{
 		lookup: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "foregate_cache_lookup_seconds", Help: "Seconds that requests waited for Redis to look an answer up.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .025, .05, .1},
 		}),
-		read: bytes.WithLabelValues("read"), written: bytes.WithLabelValues("written"),
 		refused: newReasons(f, prometheus.CounterOpts{
 			Name: "foregate_cache_refused_total", Help: "Values in Redis that were passed over, by why.",
 		}, refusedDamaged, refusedForeign, refusedLarge, refusedType, refusedEpochs),
 		dropped: newReasons(f, prometheus.CounterOpts{
 			Name: "foregate_cache_dropped_total", Help: "Answers that were to be kept and are not, by why.",
 		}, droppedQueue, droppedAway, droppedFull, droppedLarge, droppedUnsound, droppedError, droppedStopped),
-		routes: map[string]*routeCount{}, tenants: map[string]*[len(results)]uint64{},
+		now: s.now, routes: map[string]*routeCount{},
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_cache_local_bytes", Help: "Bytes of the copies of answers in this process.",
 	}, func() float64 { _, bytes := s.local.holds(); return float64(bytes) })
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "foregate_cache_local_entries", Help: "Copies of answers in this process.",
-	}, func() float64 { n, _ := s.local.holds(); return float64(n) })
 	if reg != nil {
-		reg.MustRegister(collector{m, s.now})
+		reg.MustRegister(m)
 	}
 	return m
 }
@@ -121,57 +117,73 @@ func (r *reasons) all() map[string]uint64 {
 	return out
 }
 
-// labelled returns the counts of a name, or those of others if there are too many names.
-func labelled[T any](all map[string]*T, name string, maxSize int) *T {
-	if c, ok := all[name]; ok {
-		return c
-	}
-	if len(all) >= maxSize || !utf8.ValidString(name) { // invalid as a label
-		name = others
-	}
-	c, ok := all[name]
-	if !ok {
-		c = new(T)
-		all[name] = c
-	}
-	return c
-}
-
-// count counts one request.
-func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time) {
-	i := slices.Index(results[:], r)
-	if i < 0 {
-		return
-	}
+// count counts one request of a configured route.
+func (m *metrics) count(route string, r Result, e *Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	labelled(m.tenants, tenant, maxTenants)[i]++
-	c := labelled(m.routes, route, maxRoutes)
-	c.requests[i]++
+	c := m.routes[route]
+	if c == nil {
+		c = &routeCount{}
+		m.routes[route] = c
+	}
+	c.requests[slices.Index(results[:], r)]++
 	if r != ResultBypass {
 		served := uint64(0)
 		if r == ResultHit || r == ResultLocal || r == ResultCoalesced {
 			served = 1
 		}
-		c.ratio.Add(now, served, 1)
+		c.ratio.Add(m.now(), served, 1)
 	}
 	if e != nil {
 		c.prompt += uint64(max(e.Prompt, 0))
-		c.completion += uint64(max(e.Accepted, 0)) + uint64(max(e.Target, 0))
-		if e.USD > 0 { // false for NaN
-			c.usd += e.USD
-		}
+		c.completion += uint64(max(e.Accepted, 0) + max(e.Target, 0))
+		c.usd += max(e.USD, 0)
 	}
 }
 
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRequests, descRatio, descTokens, descUSD} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for _, made := range m.gather() {
+		out <- made
+	}
+}
+
+// gather makes the metrics under the lock, which the scraper must not hold.
+func (m *metrics) gather() (all []prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		all = append(all, prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...))
+	}
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, r := range m.routes {
+		for i, result := range results {
+			counter(descRequests, float64(r.requests[i]), name, string(result))
+		}
+		ratio, _ := r.ratio.Value(now) // 0 without requests
+		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, ratio, name))
+		counter(descTokens, float64(r.prompt), name, "prompt")
+		counter(descTokens, float64(r.completion), name, "completion")
+		counter(descUSD, r.usd, name)
+	}
+	return all
+}
+
 // stats returns the counts by route.
-func (m *metrics) stats(now time.Time) []RouteStats {
+func (m *metrics) stats() []RouteStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]RouteStats, 0, len(m.routes))
 	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
 		c := m.routes[name]
-		ratio, _ := c.ratio.Value(now)
+		ratio, _ := c.ratio.Value(m.now())
 		r := RouteStats{
 			Route: name, Requests: make(map[Result]uint64, len(results)),
 			HitRatio: ratio, SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,

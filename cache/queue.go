@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +19,6 @@ const (
 	maxQueuedBytes = 32 << 20
 	// writers is small, so that look-ups always find a connection.
 	writers = 4
-	// suspendedFor is how long nothing is written after Redis reported that it is full.
-	suspendedFor = 5 * time.Second
 )
 
 // write is an entry to store.
@@ -33,63 +32,27 @@ type write struct {
 // queue holds the entries to store.
 type queue struct {
 	waits chan write
-
-	mu        sync.Mutex
-	over      bool // no writer runs
-	bytes     int  // of the answers in it
-	suspended time.Time
+	bytes atomic.Int64 // of the answers in it
+	over  atomic.Bool  // no writer runs any more
 }
 
 func newQueue() queue { return queue{waits: make(chan write, maxQueued)} }
 
 // join adds a write, or returns why it does not.
-func (q *queue) join(w write, now time.Time) (dropped string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.over:
+func (q *queue) join(w write) (dropped string) {
+	if q.over.Load() {
 		return droppedStopped
-	case now.Before(q.suspended):
-		return droppedFull
-	case q.bytes+len(w.entry.Answer) > maxQueuedBytes:
-		return droppedQueue
 	}
-	select {
-	case q.waits <- w:
-		q.bytes += len(w.entry.Answer)
-		return ""
-	default:
-		return droppedQueue
+	size := int64(len(w.entry.Answer))
+	if q.bytes.Add(size) <= maxQueuedBytes {
+		select {
+		case q.waits <- w:
+			return ""
+		default:
+		}
 	}
-}
-
-// release removes writes of so many bytes from the queue's count.
-func (q *queue) release(bytes int) {
-	q.mu.Lock()
-	q.bytes -= bytes
-	q.mu.Unlock()
-}
-
-// close closes or reopens the queue.
-func (q *queue) close(over bool) {
-	q.mu.Lock()
-	q.over = over
-	q.mu.Unlock()
-}
-
-// suspend stops writing for a while. It returns false if it was stopped already.
-func (q *queue) suspend(now time.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	was := now.Before(q.suspended)
-	q.suspended = now.Add(suspendedFor)
-	return !was
-}
-
-func (q *queue) isSuspended(now time.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return now.Before(q.suspended)
+	q.bytes.Add(-size)
+	return droppedQueue
 }
 
 // Put stores an entry for ttl, in the background; if the queue is full, it is dropped and counted. then, if
@@ -117,12 +80,11 @@ func (s *Store) enqueue(w write) (dropped string) {
 	case len(w.entry.Answer) > s.maxEntry():
 		return droppedLarge
 	}
-	return s.queue.join(w, s.now())
+	return s.queue.join(w)
 }
 
 // runQueue writes until ctx ends, and then the rest, for lastTime at most.
 func (s *Store) runQueue(ctx context.Context) {
-	s.queue.close(false)
 	var all sync.WaitGroup
 	for range writers {
 		all.Go(func() { panics.KeepRunning(ctx, s.write) })
@@ -145,7 +107,7 @@ func (s *Store) write(ctx context.Context) {
 
 // writeRest writes what is queued when the store stops.
 func (s *Store) writeRest(ctx context.Context) {
-	s.queue.close(true)
+	s.queue.over.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, lastTime)
 	defer cancel()
 	for {
@@ -160,7 +122,7 @@ func (s *Store) writeRest(ctx context.Context) {
 
 // finish stores an entry, or counts why not.
 func (s *Store) finish(ctx context.Context, w write) {
-	s.queue.release(len(w.entry.Answer))
+	s.queue.bytes.Add(-int64(len(w.entry.Answer)))
 	if dropped := s.keep(ctx, w); dropped != "" {
 		s.metrics.dropped.add(dropped)
 	}
@@ -174,8 +136,6 @@ func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 		return droppedStopped
 	case s.asker.Away():
 		return droppedAway
-	case s.queue.isSuspended(s.now()):
-		return droppedFull
 	}
 	value := s.sealer.Seal(w.key, w.entry)
 	if value == nil {
@@ -185,11 +145,10 @@ func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 	err := inBackground(ctx, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
 	switch {
 	case err == nil:
-		s.metrics.written.Add(float64(len(value)))
 		return ""
 	case redis.IsOOMError(err):
-		if s.queue.suspend(s.now()) {
-			s.log.Warn().Dur("for", suspendedFor).Msg("no answers are kept: Redis is full, and may evict none of them")
+		if s.mayLog(&s.fullLoggedAt) {
+			s.log.Warn().Msg("no answers are kept: Redis is full, and may evict none of them (told once a minute)")
 		}
 		return droppedFull
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:

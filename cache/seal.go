@@ -7,9 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
@@ -64,24 +62,10 @@ const noSecret = "foregate cache without a secret\x00"
 // Sealer seals entries to their keys and opens them: AES-256-GCM with a key derived from the secret and the
 // entry's own key, with the Redis key as associated data. Every entry has a derived key of its own, which
 // seals one answer at a time: far fewer than the 2³² values after which random nonces might repeat.
-type Sealer struct {
-	ring  atomic.Pointer[ring]
-	salts salts
-}
+type Sealer struct{ ring atomic.Pointer[ring] }
 
 // ring holds the keys of a sealer; the first seals, all open. It is immutable.
-type ring []ringKey
-
-// ringKey is a key with the hash states that derive keys from it. They are used again, because a new one costs five
-// allocations (BenchmarkSeal2kB). A state belongs to one call at a time, and ends with its key.
-type ringKey struct {
-	SealKey
-	states *sync.Pool // of hash.Hash
-}
-
-func newRingKey(k SealKey) ringKey {
-	return ringKey{k, &sync.Pool{New: func() any { return hmac.New(sha256.New, k.Secret) }}}
-}
+type ring []SealKey
 
 // NewSealer seals with the first key and opens with all keys. Without keys the secret is publicly known. Then
 // values are still bound to their requests, and a value cannot be read without the whole request, but anyone
@@ -90,7 +74,7 @@ func newRingKey(k SealKey) ringKey {
 func NewSealer(keys ...SealKey) (*Sealer, error) {
 	s := &Sealer{}
 	if len(keys) == 0 {
-		s.ring.Store(&ring{newRingKey(SealKey{Secret: []byte(noSecret)})})
+		s.ring.Store(&ring{{Secret: []byte(noSecret)}})
 		return s, nil
 	}
 	if err := s.Replace(keys...); err != nil {
@@ -119,16 +103,16 @@ func (s *Sealer) Replace(keys ...SealKey) error {
 		case len(k.Secret) < minSecret:
 			return fmt.Errorf("cache: secret of seal key %q has %d bytes, fewer than %d", k.ID, len(k.Secret), minSecret)
 		}
-		made = append(made, newRingKey(SealKey{ID: k.ID, Secret: slices.Clone(k.Secret)}))
+		made = append(made, SealKey{ID: k.ID, Secret: slices.Clone(k.Secret)})
 	}
 	s.ring.Store(&made)
 	return nil
 }
 
 // first is the key that seals.
-func (s *Sealer) first() *ringKey { return &(*s.ring.Load())[0] }
+func (s *Sealer) first() *SealKey { return &(*s.ring.Load())[0] }
 
-func (r ring) find(id string) *ringKey {
+func (r ring) find(id string) *SealKey {
 	for i := range r {
 		if r[i].ID == id {
 			return &r[i]
@@ -191,13 +175,10 @@ func (s *Sealer) open(k Key, value []byte, maxSize int) ([]byte, error) {
 }
 
 // aead is the cipher with an entry's key. Its nonces are random and precede the ciphertext.
-func (k *ringKey) aead(of *Key) cipher.AEAD {
-	derive, _ := k.states.Get().(hash.Hash)
-	defer k.states.Put(derive)
-	derive.Reset()
-	var room [len(labelValue) + sha256.Size]byte
-	derive.Write(append(append(room[:0], labelValue...), of.seal[:]...))
-	block, err := aes.NewCipher(derive.Sum(room[:0]))
+func (k *SealKey) aead(of *Key) cipher.AEAD {
+	derive := hmac.New(sha256.New, k.Secret)
+	_, _ = derive.Write(append([]byte(labelValue), of.seal[:]...)) // a hash never fails
+	block, err := aes.NewCipher(derive.Sum(nil))
 	if err != nil {
 		panic(err) // 32 bytes are a valid key
 	}

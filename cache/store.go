@@ -51,6 +51,7 @@ type Store struct {
 	now             func() time.Time
 	metrics         *metrics
 	refusalLoggedAt atomic.Int64 // last log line about a refused value, in Unix nanoseconds
+	fullLoggedAt    atomic.Int64 // that about a full Redis
 
 	asker  *lookup.Client // counts for or against Redis
 	local  *local
@@ -201,9 +202,7 @@ const (
 )
 
 // Count counts one request; e is the served entry, nil if there is none.
-func (s *Store) Count(route, tenant string, r Result, e *Entry) {
-	s.metrics.count(route, tenant, r, e, s.now())
-}
+func (s *Store) Count(route string, r Result, e *Entry) { s.metrics.count(route, r, e) }
 
 // Stats is the state of a replica's cache since its start.
 type Stats struct {
@@ -228,7 +227,7 @@ type RouteStats struct {
 // Stats returns the state now.
 func (s *Store) Stats() Stats {
 	out := Stats{
-		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),
+		Routes: s.metrics.stats(), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),
 		Away: s.asker.Away(), Queued: len(s.queue.waits),
 	}
 	out.LocalEntries, out.LocalBytes = s.local.holds()

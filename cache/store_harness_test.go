@@ -2,8 +2,6 @@ package cache
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,14 +79,4 @@ func wantFound(t testing.TB, s *Store, k Key, want Found) *Entry {
 		t.Fatalf("found %s (entry %t), want %s", got, e != nil, want)
 	}
 	return e
-}
-
-// number is what stands behind a name in one of Redis' lines.
-func number(t testing.TB, line, name string) int {
-	t.Helper()
-	_, rest, _ := strings.Cut(line, name)
-	rest, _, _ = strings.Cut(rest, ",")
-	n, err := strconv.Atoi(rest)
-	must(t, err)
-	return n
 }

@@ -43,9 +43,9 @@ func keeping(t *testing.T, p *purges) office {
 			o.Purge = p.purge
 		}
 	})
-	store.Count("llama-3", "acme", cache.ResultHit, &cache.Entry{Prompt: 100, Target: 20, USD: 0.5})
-	store.Count("llama-3", "acme", cache.ResultMiss, nil)
-	store.Count("llama-3", "acme", cache.ResultBypass, nil)
+	store.Count("llama-3", cache.ResultHit, &cache.Entry{Prompt: 100, Target: 20, USD: 0.5})
+	store.Count("llama-3", cache.ResultMiss, nil)
+	store.Count("llama-3", cache.ResultBypass, nil)
 	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
 }
 

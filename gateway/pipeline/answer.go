@@ -131,7 +131,7 @@ func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 func (q *request) count(result cache.Result, e *cache.Entry) {
 	q.record.Cache = result
 	if q.p.o.Store != nil {
-		q.p.o.Store.Count(q.Route.Model, q.Caller.Tenant, result, e)
+		q.p.o.Store.Count(q.Route.Model, result, e)
 	}
 }
 

@@ -68,7 +68,7 @@ func (m *memory) Put(k cache.Key, e *cache.Entry, _ time.Duration, then func()) 
 	}
 }
 
-func (m *memory) Count(_, _ string, r cache.Result, _ *cache.Entry) {
+func (m *memory) Count(_ string, r cache.Result, _ *cache.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counts[r]++

@@ -60,7 +60,7 @@ type Store interface {
 	// stored or dropped.
 	Put(k cache.Key, e *cache.Entry, ttl time.Duration, then func())
 	// Count counts the cache result, once per request; e is the served entry, nil for none.
-	Count(route, tenant string, r cache.Result, e *cache.Entry)
+	Count(route string, r cache.Result, e *cache.Entry)
 }
 
 // Limiter enforces tenants' limits; [limits.Limiter] is one.

@@ -89,22 +89,14 @@ func answers() board {
 			{"Worth", []panel{
 				areas("Saved by hits", "currencyUSD", "Dollars an hour that the answers given again had cost to make.", q(`3600 * sum by (route) (rate(foregate_cache_saved_usd_total{R}[r]))`, "{{route}}")),
 				areas("Tokens not generated", "short", "A second, of answers given again.", q(`sum by (kind) (rate(foregate_cache_saved_tokens_total{R}[r]))`, "{{kind}}")),
-				areas("Shared generations", "reqps", "Requests that were given the answer to an identical one under way.", q(`sum by (route) (rate(foregate_cache_coalesced_total{R}[r]))`, "{{route}}")),
 			}},
 			{"Store", []panel{
 				lines("Copies in memory", "bytes", "Bytes of answers in each replica's own memory (cache.local_bytes at most).", q(`sum by (instance) (foregate_cache_local_bytes{I})`, "{{instance}}")),
-				lines("Answers in memory", "short", "How many those are.", q(`sum by (instance) (foregate_cache_local_entries{I})`, "{{instance}}")),
-				areas("To and from Redis", "Bps", "Sealed answers.", q(`sum by (direction) (rate(foregate_cache_bytes_total{I}[r]))`, "{{direction}}")),
 				lines("Not kept", "short", "Answers that were to be kept and are not: queue, Redis away, Redis full, too large, unsound, refused, replica stopped.",
 					q(`sum by (reason) (increase(foregate_cache_dropped_total{I}[r])) > 0`, "{{reason}}")),
 				lines("Passed over", "short", "Values in Redis that are not served. damaged: somebody or something changed them. foreign: another key or version.",
 					q(`sum by (reason) (increase(foregate_cache_refused_total{I}[r])) > 0`, "{{reason}}")),
 				lines("Sharing now", "short", "Requests that share an answer in the making, or make one that others may share.", q(`sum by (instance) (foregate_cache_coalescing_requests{I})`, "{{instance}}")),
-			}},
-			{"Tenants", []panel{
-				lines("Hit ratio of the ten busiest tenants", "percentunit", "The first hundred tenants have a name of their own, those after them are other.",
-					q(`sum by (tenant) (rate(foregate_cache_tenant_requests_total{I, `+served+`}[r])) / (topk(10, sum by (tenant) (rate(foregate_cache_tenant_requests_total{I, result!="bypass"}[r]))) > 0)`, "{{tenant}}")).size(12, 8),
-				lines("Requests of the ten busiest tenants", "reqps", "That were looked up.", q(`topk(10, sum by (tenant) (rate(foregate_cache_tenant_requests_total{I}[r])))`, "{{tenant}}")).size(12, 8),
 			}},
 		},
 	}

@@ -33,7 +33,7 @@ func (a *Answers) Epochs(string, string) (cache.Epochs, bool) {
 func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
 
 // Count implements [pipeline.Store].
-func (a *Answers) Count(string, string, cache.Result, *cache.Entry) {}
+func (a *Answers) Count(string, cache.Result, *cache.Entry) {}
 
 // Look implements [pipeline.Store].
 func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.Found) {
