@@ -24,13 +24,13 @@ var arrows = map[string][]string{
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/contentlog", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare/shared", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/upstream/http1"},
+	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/contentlog", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare/shared", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":         {},
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
-	"gateway/conns":               {"gateway/peer", "internal/socket"},
+	"gateway/conns":               {"gateway/peer"},
 	"gateway/console":             {"internal/uplot"},
 	"gateway/collector":           {},
 	"gateway/contentlog":          {"gateway", "gateway/collector", "gateway/pipeline", "tiers/openai"},
@@ -64,7 +64,7 @@ var arrows = map[string][]string{
 	"tiers/background":            {"tiers/world"},
 	"tiers/compare":               {},
 	"tiers/compare/shared":        {"internal/redis/script", "internal/panics", "tiers/compare"},
-	"tiers/credentials":           {"tiers/upstream/http1"},
+	"tiers/credentials":           {},
 	"tiers/dialect":               {"tiers/openai"},
 	"tiers/discover":              {},
 	"tiers/dispatch":              {"tiers/dialect", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/scoring", "tiers/world"},
@@ -94,8 +94,7 @@ var arrows = map[string][]string{
 	"tiers/strategy":              {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/transcript", "tiers/verify", "tiers/world"},
 	"tiers/transcript":            {},
 	"tiers/trial":                 {"tiers/audit", "tiers/background", "tiers/compare", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/strategy", "tiers/verify", "tiers/world"},
-	"tiers/upstream":              {"internal/socket", "tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/fields", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/upstream/http1"},
-	"tiers/upstream/http1":        {"internal/panics"},
+	"tiers/upstream":              {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/fields", "tiers/openai", "tiers/plan", "tiers/pool"},
 	"tiers/verify":                {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":                 {},
 
@@ -109,7 +108,6 @@ var arrows = map[string][]string{
 	"internal/certtest":       {}, // for tests alone
 	"internal/llamatest":      {}, // for tests alone
 	"internal/llamatest/make": {"internal/llamatest"},
-	"internal/socket":         {},
 	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/panics":         {},
 	"internal/recent":         {},

@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/pool"
@@ -24,8 +23,7 @@ func (a *App) makeCascade() (err error) {
 	f := a.Options.File
 	a.comparisons = shared.New(shared.Options{Client: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	a.upstream = upstream.New(upstream.Options{
-		NetHTTP: f.Engines.HTTPClient == config.HTTPClientNetHTTP,
-		Dial:    func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
+		Dial: func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
 	})
 	o := tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,

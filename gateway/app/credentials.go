@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
 	"github.com/foregate/foregate/tiers/credentials"
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // ownHeaders are the headers of requests to engines that the gateway sets itself.
@@ -21,8 +20,8 @@ var ownHeaders = []string{"Accept", "Accept-Encoding", "Traceparent", "Tracestat
 // by one goroutine at a time, that of the watcher's Run.
 type poolFiles struct {
 	live    *credentials.Live
-	key     []http1.Field // of the key: one line, or none
-	headers []http1.Field
+	key     []credentials.Field // of the key: one line, or none
+	headers []credentials.Field
 	tls     *tls.Config // nil without tls
 }
 
@@ -111,7 +110,7 @@ func (p *poolFiles) setKey(contents [][]byte) error {
 	if hasHeader(p.headers, "Authorization") {
 		return errors.New("headers_file has a line Authorization as well; keep one of the two")
 	}
-	p.set(func() { p.key = []http1.Field{{Name: "Authorization", Value: "Bearer " + string(key)}} })
+	p.set(func() { p.key = []credentials.Field{{Name: "Authorization", Value: "Bearer " + string(key)}} })
 	return nil
 }
 
@@ -121,7 +120,7 @@ func (p *poolFiles) setHeaders(contents [][]byte) error {
 	if err != nil {
 		return err
 	}
-	fields := make([]http1.Field, len(list))
+	fields := make([]credentials.Field, len(list))
 	for i, h := range list {
 		switch {
 		case slices.Contains(ownHeaders, h.Name):
@@ -129,13 +128,13 @@ func (p *poolFiles) setHeaders(contents [][]byte) error {
 		case hasHeader(p.key, h.Name):
 			return errors.New("has a line Authorization, which is api_key_file's; keep one of the two")
 		}
-		fields[i] = http1.Field(h)
+		fields[i] = credentials.Field(h)
 	}
 	p.set(func() { p.headers = fields })
 	return nil
 }
 
 // hasHeader reports whether one of the fields has the name.
-func hasHeader(fields []http1.Field, name string) bool {
-	return slices.ContainsFunc(fields, func(f http1.Field) bool { return f.Name == name })
+func hasHeader(fields []credentials.Field, name string) bool {
+	return slices.ContainsFunc(fields, func(f credentials.Field) bool { return f.Name == name })
 }

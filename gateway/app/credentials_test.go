@@ -107,43 +107,39 @@ func why(t *testing.T, p *apptest.Replica, pool string) string {
 }
 
 func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked(t *testing.T) {
-	for _, client := range []string{"http1", "net_http"} {
-		t.Run(client, func(t *testing.T) {
-			ca := certtest.New(t)
-			e := newGuardedEngine(t, &tls.Config{
-				Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm", Hosts: []string{"vllm.internal"}}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
-			}, engineKey)
-			own := ca.Issue(t, certtest.Leaf{Name: "the-gateway"})
-			access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
-				e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
-			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+
-				"  small: {model: m, usd_per_hour: 1, "+access+"}\n  big: {model: m, usd_per_hour: 9, "+access+"}\nroutes: [{model: r, draft: small, target: big}]\n")
-			p.Ready(t)
-			apptest.Within(t, 30*time.Second, "the engines are probed", p.EnginesKnown)
-			for path, body := range map[string]string{
-				chat: chatBody("r"), "/v1/completions": `{"model":"r","prompt":"hi","stream":true}`, "/v1/embeddings": `{"model":"r","input":"hi"}`, "/tokenize": `{"model":"r","prompt":"hi"}`,
-			} {
-				apptest.Post(t, p.URL+path, body, "Authorization", "Bearer client-key", "X-Team", "client", "Proxy-Authorization", "Basic Y2xpZW50")
-			}
-			want := []string{"Bearer " + engineKey + " gateway the-gateway"}
-			seen := e.paths()
-			for _, path := range []string{"/metrics", "/v1/models", chat, "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize"} {
-				if seen[path] == nil {
-					t.Errorf("%s was not asked; asked are %v", path, seen)
-				}
-			}
-			for path, shown := range seen {
-				if !slices.Equal(shown, want) {
-					t.Errorf("%s is shown %q, want %q", path, shown, want)
-				}
-			}
-			if got := why(t, p, "big") + why(t, p, "small"); got != "; " && got != "" {
-				t.Errorf("the backends are bad: %s", got)
-			}
-			if log := p.Log.String(); strings.Contains(log, engineKey) {
-				t.Errorf("the log has the key:\n%s", log)
-			}
-		})
+	ca := certtest.New(t)
+	e := newGuardedEngine(t, &tls.Config{
+		Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm", Hosts: []string{"vllm.internal"}}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, engineKey)
+	own := ca.Issue(t, certtest.Leaf{Name: "the-gateway"})
+	access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
+		e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
+	p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+
+		"  small: {model: m, usd_per_hour: 1, "+access+"}\n  big: {model: m, usd_per_hour: 9, "+access+"}\nroutes: [{model: r, draft: small, target: big}]\n")
+	p.Ready(t)
+	apptest.Within(t, 30*time.Second, "the engines are probed", p.EnginesKnown)
+	for path, body := range map[string]string{
+		chat: chatBody("r"), "/v1/completions": `{"model":"r","prompt":"hi","stream":true}`, "/v1/embeddings": `{"model":"r","input":"hi"}`, "/tokenize": `{"model":"r","prompt":"hi"}`,
+	} {
+		apptest.Post(t, p.URL+path, body, "Authorization", "Bearer client-key", "X-Team", "client", "Proxy-Authorization", "Basic Y2xpZW50")
+	}
+	want := []string{"Bearer " + engineKey + " gateway the-gateway"}
+	seen := e.paths()
+	for _, path := range []string{"/metrics", "/v1/models", chat, "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize"} {
+		if seen[path] == nil {
+			t.Errorf("%s was not asked; asked are %v", path, seen)
+		}
+	}
+	for path, shown := range seen {
+		if !slices.Equal(shown, want) {
+			t.Errorf("%s is shown %q, want %q", path, shown, want)
+		}
+	}
+	if got := why(t, p, "big") + why(t, p, "small"); got != "; " && got != "" {
+		t.Errorf("the backends are bad: %s", got)
+	}
+	if log := p.Log.String(); strings.Contains(log, engineKey) {
+		t.Errorf("the log has the key:\n%s", log)
 	}
 }
 
@@ -255,38 +251,34 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 }
 
 func TestTwoPoolsWithOneURLShowTheirOwnKeysAndCertificates(t *testing.T) {
-	for _, client := range []string{"http1", "net_http"} {
-		t.Run(client, func(t *testing.T) {
-			ca := certtest.New(t)
-			e := newGuardedEngine(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, "key-of-a", "key-of-b")
-			var pools strings.Builder
-			for _, name := range []string{"a", "b"} {
-				own := ca.Issue(t, certtest.Leaf{Name: "gateway-" + name})
-				fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}}\n",
-					name, e.URL, file(t, "key-of-"+name), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
-			}
-			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\nengines: {http_client: "+client+"}\npools:\n"+pools.String()+"routes: [{model: a, target: a}, {model: b, target: b}]\n")
-			p.Ready(t)
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					for i := range 10 {
-						model := []string{"a", "b"}[i%2]
-						if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody(model, `"max_tokens":5`)); status != http.StatusOK {
-							t.Errorf("%s: status %d: %s", model, status, body)
-						}
-					}
-				})
-			}
-			all.Wait()
-			for path, shown := range e.paths() {
-				for _, s := range shown {
-					if s != "Bearer key-of-a  gateway-a" && s != "Bearer key-of-b  gateway-b" {
-						t.Errorf("%s is shown %q", path, s)
-					}
+	ca := certtest.New(t)
+	e := newGuardedEngine(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t)}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, "key-of-a", "key-of-b")
+	var pools strings.Builder
+	for _, name := range []string{"a", "b"} {
+		own := ca.Issue(t, certtest.Leaf{Name: "gateway-" + name})
+		fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}}\n",
+			name, e.URL, file(t, "key-of-"+name), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
+	}
+	p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+pools.String()+"routes: [{model: a, target: a}, {model: b, target: b}]\n")
+	p.Ready(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 10 {
+				model := []string{"a", "b"}[i%2]
+				if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody(model, `"max_tokens":5`)); status != http.StatusOK {
+					t.Errorf("%s: status %d: %s", model, status, body)
 				}
 			}
 		})
+	}
+	all.Wait()
+	for path, shown := range e.paths() {
+		for _, s := range shown {
+			if s != "Bearer key-of-a  gateway-a" && s != "Bearer key-of-b  gateway-b" {
+				t.Errorf("%s is shown %q", path, s)
+			}
+		}
 	}
 }
 

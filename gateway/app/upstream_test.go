@@ -86,22 +86,3 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 }
-
-func TestTheFileChoosesTheClientForEngines(t *testing.T) {
-	for client, agent := range map[string]string{"": "foregate", "engines: {http_client: http1}\n": "foregate", "engines: {http_client: net_http}\n": "Go-http-client/1.1"} {
-		var seen atomic.Value
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost {
-				http.NotFound(w, r)
-				return
-			}
-			seen.Store(r.UserAgent())
-			page(200, "application/json", `{"model":"m","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`)(w)
-		}))
-		t.Cleanup(srv.Close)
-		p := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\n%spools: {only: {model: m, backends: [%q]}}\nroutes: [{model: r, target: only}]\n", client, srv.URL))
-		if status, _, body := apptest.Send(t, "POST", p.URL+chat, chatBody("r", `"stream":false`)); status != http.StatusOK || seen.Load() != agent {
-			t.Errorf("%q: status %d, %v: %s", client, status, seen.Load(), body)
-		}
-	}
-}

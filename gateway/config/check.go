@@ -17,7 +17,6 @@ func (r reader) check(f *File) {
 	r.checkListeners(f)
 	r.checkRedis(f)
 	r.checkCache(f.Cache)
-	r.checkEngines(f.Engines)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		r.checkPool("pools."+name, f.Pools[name])
 		r.checkTokenPrices("pools."+name, name, f)

@@ -20,7 +20,6 @@ type File struct {
 	Cache    Cache
 	Identity Identity
 
-	Engines Engines
 	Pools   map[string]Pool
 	Routes  []Route
 	Tenants []Tenant

@@ -80,7 +80,6 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
 		Cache:    Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
-		Engines:  Engines{HTTPClient: HTTPClientNetHTTP},
 		Identity: Identity{Mode: ModeKeys, DefaultTenant: Tenant{MaxPriority: "normal"}},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},

@@ -63,7 +63,6 @@ var Fields = []FieldDoc{
 	{"identity.jwt.algorithms", "`[RS256, ES256, EdDSA]`", "Allowed signature algorithms: these, or `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES384`, `ES512`."},
 	{"identity.jwt.tenant_claim", "`tenant`", "Claim that names the tenant. A token without it is refused. Use `sub` only if users cannot choose it at the issuer."},
 	{"identity.jwt.priority_claim", "`priority`", "Claim that names the highest priority. Without it a token has `normal`."},
-	{"engines.http_client", "`http1`", "HTTP client for requests to backends: `http1` (the gateway's own) or `net_http` (that of Go's standard library, which costs more CPU). If `http1` misbehaves with an engine, use `net_http` and report it: the setting will be removed with the next release."},
 	{"pools.NAME.model", required, "Model name that the backends know (`model` in upstream requests)."},
 	{"pools.NAME.revision", "none", "Version of the weights behind that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache key, so a change invalidates the cached answers of the old weights. Evidence of audits of the old weights does not count any more."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend in USD per hour. 0 turns cost estimates off."},

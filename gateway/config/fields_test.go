@@ -25,14 +25,13 @@ identity: {x: 1, default_tenant: {x: 1, budgets: [{x: 1}]}, jwt: {x: 1}}
 pools: {NAME: {x: 1, auth: {x: 1}, tls: {x: 1}}}
 routes: [{x: 1, targets: [{x: 1}], mirror: {x: 1}, fallbacks: [{x: 1}]}]
 tenants: [{x: 1, budgets: [{x: 1}]}]
-engines: {x: 1}
 limits: {x: 1}
 drain: {x: 1}
 tracing: {x: 1}
 export: {x: 1}
 `))
 	var known []string
-	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "engines", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing", "export"}
+	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing", "export"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
@@ -61,7 +60,6 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"redis.url":             func(s string) { got.Redis.URL = s },
 		"redis.replicas":        func(s string) { n, _ := yamlfile.ParseSize(s); got.Redis.Replicas = int(n) },
 		"cache.local_bytes":     func(s string) { got.Cache.LocalBytes, _ = yamlfile.ParseSize(s) },
-		"engines.http_client":   func(s string) { got.Engines.HTTPClient = s },
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
 		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = yamlfile.ParseSize(s) },
 		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = yamlfile.ParseSize(s) },

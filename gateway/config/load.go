@@ -53,7 +53,6 @@ func defaults() *File {
 		Redis:    Redis{URL: "none", Replicas: 1},
 		Cache:    Cache{LocalBytes: 32 << 20},
 		Identity: Identity{DefaultTenant: Tenant{MaxPriority: "normal"}},
-		Engines:  Engines{HTTPClient: HTTPClientOwn},
 		Pools:    map[string]Pool{},
 		Passthrough: []string{
 			"/v1/embeddings", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
@@ -75,7 +74,6 @@ func read(f *File, b *yamlfile.Fields) {
 	readRedis(&f.Redis, b.At("redis").Fields())
 	readCache(&f.Cache, b.At("cache").Fields())
 	readIdentity(&f.Identity, b.At("identity").Fields())
-	readEngines(&f.Engines, b.At("engines").Fields())
 	readPools(f, b.At("pools").Fields())
 	for _, v := range b.At("routes").Items() {
 		f.Routes = append(f.Routes, readRoute(v.Fields()))

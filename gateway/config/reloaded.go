@@ -57,7 +57,7 @@ func restartFields(running, next *File) []string {
 // fieldNames are the names in the file of the fields of [File].
 var fieldNames = map[string]string{
 	"Listen": "listen", "Admin": "admin", "TLS": "tls", "AdminTLS": "admin_tls", "AdminTokensFile": "admin_tokens_file", "Redis": "redis", "Cache": "cache", "Identity": "identity",
-	"Engines": "engines", "Pools": "pools", "Routes": "routes", "Tenants": "tenants", "TenantsFile": "tenants_file",
+	"Pools": "pools", "Routes": "routes", "Tenants": "tenants", "TenantsFile": "tenants_file",
 	"Passthrough": "passthrough", "Limits": "limits", "Drain": "drain", "Tracing": "tracing", "Export": "export",
 }
 

@@ -24,8 +24,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/foregate/foregate/internal/socket"
 )
 
 // Options describe a [Table].
@@ -128,7 +126,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // admit gives a connection a slot; nil means none is free.
 func (t *Table) admit(raw net.Conn, now time.Time) *conn {
-	c := &conn{Conn: socket.New(raw), table: t}
+	c := &conn{Conn: raw, table: t}
 	c.from, c.class = t.classify(raw.RemoteAddr())
 	t.mu.Lock()
 	victim, reason := t.findVictim(c)

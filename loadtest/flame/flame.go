@@ -131,7 +131,7 @@ var prefixes = [][]string{
 	{"runtime.schedule", "runtime.findRunnable", "runtime.mcall", "runtime.park", "runtime.ready", "runtime.wakep", "runtime.(*timer", "time.", "runtime.netpoll", "runtime.goexit0", "runtime.selectgo"},
 	{"go-redis.", "proto.", "pool.(*ConnPool)", "script.", "lookup.", "connect."},
 	{"http.(*conn)", "http.(*response)", "http.(*Server)", "http.readRequest", "http.(*chunkWriter)", "http.serverHandler", "textproto.", "http.Header"},
-	{"http1.", "upstream."},
+	{"http.(*Transport)", "http.(*persistConn)", "http.(*Request)", "upstream."},
 	{"openai.", "accept.", "draft.", "json.", "jsontext."},
 	{"cache.", "blake3.", "cipher.", "gcm.", "aes.", "chacha20poly1305."},
 	{"tiers.", "strategy.", "dispatch.", "pipeline.", "gateway.", "pool.", "plan.", "economy.", "receipt.", "breaker.", "transcript.", "audit."},

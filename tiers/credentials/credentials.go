@@ -7,14 +7,22 @@
 package credentials
 
 import (
+	"crypto/tls"
 	"sync/atomic"
-
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // Credentials are those of one pool at one time. They never change. nil is none. Clients cannot replace the headers: names
 // of headers that the gateway sets itself are refused where they are read.
-type Credentials http1.Identity
+type Credentials struct {
+	Headers []Field // lines of each request; they replace those of the same name in its header
+
+	// TLS is how connections to https URLs are opened; nil is with the system's authorities, without a certificate. A
+	// connection is only used for requests with the same pointer.
+	TLS *tls.Config
+}
+
+// Field is a header line. Its name is in canonical form.
+type Field struct{ Name, Value string }
 
 // none is shared by all pools without credentials.
 var none = &Credentials{}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // recorder is a transport that keeps what it is sent, and counts when its idle connections are closed.
@@ -45,7 +43,7 @@ func TestARequestGetsTheCredentialsInForceAndIsNotChanged(t *testing.T) {
 	own := all.Of(live.Now)
 	for _, key := range []string{"", "one", "two"} {
 		if key != "" {
-			live.Set(&Credentials{Headers: []http1.Field{{Name: "Authorization", Value: key}}})
+			live.Set(&Credentials{Headers: []Field{{Name: "Authorization", Value: key}}})
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", http.NoBody)
 		if err != nil {

@@ -112,8 +112,8 @@ func writeAll(conn net.Conn, b []byte) error {
 	return err
 }
 
-// BenchmarkClients is one exchange over TCP, with either client. Its costs include those of the engine, a read and a write.
-func BenchmarkClients(b *testing.B) {
+// BenchmarkClient is one exchange over TCP. Its costs include those of the engine, a read and a write.
+func BenchmarkClient(b *testing.B) {
 	whole := strings.Replace(aWhole, "hi", strings.Repeat("word ", 150), 1)
 	inOne := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole)
 	var stream strings.Builder
@@ -125,36 +125,31 @@ func BenchmarkClients(b *testing.B) {
 	for _, size := range []int{200, 1 << 10, 16 << 10, 128 << 10} {
 		body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", size) + `"}]}`
 		call := &engine.Forward{Path: "/v1/x", Body: []byte(body), Into: new(engine.Forwarded)}
-		benchmarkClients(b, fmt.Sprintf("forward/%d", size), inOne, call)
+		benchmarkClient(b, fmt.Sprintf("forward/%d", size), inOne, call)
 	}
-	benchmarkClients(b, "whole", inOne, relay(b, aPlain))
-	benchmarkClients(b, "stream", stream.String(), relay(b, aStream))
+	benchmarkClient(b, "whole", inOne, relay(b, aPlain))
+	benchmarkClient(b, "stream", stream.String(), relay(b, aStream))
 }
 
-func benchmarkClients(b *testing.B, name, answer string, call engine.Call) {
-	for _, client := range []struct {
-		name string
-		make func(testing.TB, Options) *Client
-	}{{"http1", newClient}, {"net_http", newNetClient}} {
-		b.Run(name+"/"+client.name, func(b *testing.B) {
-			c := client.make(b, Options{})
-			a := at(bareEngine(b, answer), call)
-			ctx, cancel := context.WithCancel(b.Context())
-			defer cancel()
-			b.ReportAllocs()
-			began := cpuTime(b)
-			defer func() { b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op") }()
-			for b.Loop() {
-				s, err := c.Open(ctx, a)
-				for err == nil {
-					_, err = s.Next(engine.WantTokens)
-				}
-				if s.Close(); err != io.EOF {
-					b.Fatal(err)
-				}
+func benchmarkClient(b *testing.B, name, answer string, call engine.Call) {
+	b.Run(name, func(b *testing.B) {
+		c := newClient(b, Options{})
+		a := at(bareEngine(b, answer), call)
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		b.ReportAllocs()
+		began := cpuTime(b)
+		defer func() { b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op") }()
+		for b.Loop() {
+			s, err := c.Open(ctx, a)
+			for err == nil {
+				_, err = s.Next(engine.WantTokens)
 			}
-		})
-	}
+			if s.Close(); err != io.EOF {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 // cpuTime is what the process has used, the system's part included.

@@ -11,32 +11,20 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // Client makes attempts. It is safe for concurrent use.
 type Client struct {
-	options Options
-	hot     exchanger               // for attempts
-	cold    *credentials.Transports // for everything else
-	close   func()
+	options    Options
+	transports *credentials.Transports
 }
 
 var _ engine.Upstream = (*Client)(nil)
 
-var _ exchanger = (*http1.Transport)(nil)
-
 // New returns a Client.
 func New(o Options) *Client {
 	o = o.complete()
-	c := &Client{options: o, cold: o.transports()}
-	c.hot, c.close = netHTTP{c.cold}, func() {}
-	if !o.NetHTTP {
-		d := dialer{o.Dial}
-		t := http1.New(http1.Options{Dial: d.dial, DialTLS: d.dialTLS})
-		c.hot, c.close = t, t.Close
-	}
-	return c
+	return &Client{options: o, transports: o.transports()}
 }
 
 // Run closes the connections when ctx ends: see [Client.Close].
@@ -46,11 +34,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the connections that are idle, and each other one when its attempt ends. Later attempts fail.
-func (c *Client) Close() {
-	c.close()
-	c.cold.CloseIdleConnections()
-}
+// Close closes the connections that are idle. Those of running attempts are closed some seconds after their ends.
+func (c *Client) Close() { c.transports.CloseIdleConnections() }
 
 // Open implements [engine.Upstream].
 func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
@@ -81,7 +66,7 @@ func (c *Client) openOne(ctx context.Context, a *engine.Attempt) (engine.Stream,
 
 // stream prepares the exchange of an attempt.
 func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
-	x := httpExchange{options: &c.options, client: c.hot, attempt: a}
+	x := httpExchange{options: &c.options, transports: c.transports, attempt: a}
 	switch call := a.Call.(type) {
 	case *engine.Forward:
 		s := &raw{httpExchange: x, into: call.Into}

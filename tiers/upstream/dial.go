@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/foregate/foregate/internal/socket"
 	"github.com/foregate/foregate/tiers/credentials"
 )
 
@@ -43,11 +42,7 @@ func (d dialer) now() Dial {
 // dial opens a connection.
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nd := net.Dialer{Timeout: d.now().Connect, KeepAlive: 30 * time.Second}
-	c, err := nd.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return socket.New(c), nil
+	return nd.DialContext(ctx, network, addr)
 }
 
 // dialTLS opens a connection and does the TLS handshake, with a pool's TLS or, for nil, the system's authorities. The
@@ -79,8 +74,9 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.C
 	return conn, nil
 }
 
-// NewTransport is net/http's transport to engines, for everything that is not an attempt: idle connections are kept for less than the 5 s
-// after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed.
+// NewTransport returns a transport to engines: idle connections are kept for less than the 5 s after which vLLM closes
+// them, nothing is decompressed, no proxy is used and no redirect is followed. It speaks HTTP/1.1, over TLS as well: the end
+// of an attempt closes its connection, which tells any engine to stop.
 func NewTransport() *http.Transport { return newTransport(dialer{}, nil) }
 
 // NewTransports are such transports, one per TLS identity of the pools.
@@ -96,12 +92,22 @@ func newTransport(d dialer, config *tls.Config) *http.Transport {
 		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return d.dialTLS(ctx, network, addr, config)
 		},
-		MaxIdleConnsPerHost:    512,
-		MaxConnsPerHost:        4096,
+		MaxIdleConnsPerHost:    maxIdle,
+		MaxConnsPerHost:        maxConns,
 		IdleConnTimeout:        4 * time.Second,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
-		ReadBufferSize:         64 << 10,
-		WriteBufferSize:        64 << 10,
+		ReadBufferSize:         bufferSize,
+		WriteBufferSize:        bufferSize,
 	}
 }
+
+// Bounds of a transport, for each backend.
+const (
+	maxIdle  = 512  // connections that are kept
+	maxConns = 4096 // open connections; further requests wait for one
+
+	// bufferSize is that of a connection's two buffers, in bytes, which it holds while its engine is silent, too. An event of
+	// a token and most heads of requests fit into one.
+	bufferSize = 2 << 10
+)

@@ -21,10 +21,10 @@ type events struct {
 }
 
 func (s *events) begin() (err error) {
-	if kind := mediaType(s.resp.ContentType); kind != typeEvents {
+	if kind := mediaType(s.resp.Header.Get("Content-Type")); kind != typeEvents {
 		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
-	s.reader = openai.NewEventReader(s.resp.Body, maxEvent)
+	s.reader = openai.NewEventReader(&s.resp, maxEvent)
 	s.firstChunk, err = s.read()
 	return err
 }

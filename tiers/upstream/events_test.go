@@ -102,35 +102,33 @@ func TestEventsThatSayNothingArePassedOver(t *testing.T) {
 }
 
 func TestWhatIsAtHandIsBuffered(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		more := make(chan struct{})
-		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: "+aChunk+"\n\ndata: "+aChunk+"\n\n: ping\n\n") // in one piece
-			_ = http.NewResponseController(w).Flush()
-			<-more
-			say(w, anEnd, openai.Done)
-		})
-		s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		for i, want := range []bool{true, true, false} { // a comment is no chunk that would be at hand
-			if got := s.Buffered(); got != want {
-				t.Errorf("before chunk %d: %v", i, got)
-			}
-			if i < 2 {
-				if _, err := s.Next(engine.WantTokens); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		close(more)
-		if texts, err := drain(s); err != nil || len(texts) != 1 {
-			t.Errorf("%q, %v", texts, err)
-		}
+	more := make(chan struct{})
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: "+aChunk+"\n\ndata: "+aChunk+"\n\n: ping\n\n") // in one piece
+		_ = http.NewResponseController(w).Flush()
+		<-more
+		say(w, anEnd, openai.Done)
 	})
+	s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, want := range []bool{true, true, false} { // a comment is no chunk that would be at hand
+		if got := s.Buffered(); got != want {
+			t.Errorf("before chunk %d: %v", i, got)
+		}
+		if i < 2 {
+			if _, err := s.Next(engine.WantTokens); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	close(more)
+	if texts, err := drain(s); err != nil || len(texts) != 1 {
+		t.Errorf("%q, %v", texts, err)
+	}
 }
 
 func TestTheUsageOfAStreamIsWithinWhatHasCome(t *testing.T) {

@@ -3,15 +3,18 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 const (
@@ -20,23 +23,15 @@ const (
 	staleWithin = time.Second / 4       // if a reused connection breaks so soon, it was closed while idle
 )
 
-// exchanger sends a request and reads the head of its response, as [http1.Transport.Do] does.
-type exchanger interface {
-	Do(ctx context.Context, req *http1.Request, resp *http1.Response) error
-}
-
 // httpExchange is one running attempt: the request, its deadlines and the response. The types that embed it read the
 // response's body.
 type httpExchange struct {
-	options *Options
-	client  exchanger
-	attempt *engine.Attempt
+	options    *Options
+	transports *credentials.Transports
+	attempt    *engine.Attempt
 
 	parent context.Context // the caller's
-	req    http1.Request
-	fields [3]http1.Field // memory of req.Fields
-	body   [7][]byte      // memory of the pieces of req.Body and req.More
-	resp   http1.Response
+	resp   response
 
 	sentAt   time.Time // when it was sent
 	answered bool      // a response began
@@ -64,7 +59,7 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 	}()
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
-		f.ReusedConnection = x.resp.Reused && !x.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
+		f.ReusedConnection = x.resp.reused && !x.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
 		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.sentAt) < staleWithin
 		return f
 	}
@@ -79,12 +74,10 @@ func (x *httpExchange) send(a answer) error {
 		return &engine.Failure{Kind: engine.Rejected, Err: err}
 	}
 	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
-	x.request(path, &body)
-	if err := x.client.Do(x.parent, &x.req, &x.resp); err != nil {
+	if err := x.exchange(path, &body); err != nil {
 		return err
 	}
-	x.answered = true
-	if x.resp.Status != http.StatusOK {
+	if x.resp.StatusCode != http.StatusOK {
 		return refusal(&x.resp)
 	}
 	if _, pass := x.attempt.Call.(*engine.Forward); !pass && x.attempt.Sent != nil {
@@ -98,21 +91,43 @@ func (x *httpExchange) tellsIDsInLogprobs() bool {
 	return dialect.Of(x.attempt.Engine).Members.IDsInLogprobs
 }
 
-// request sets the request.
-func (x *httpExchange) request(path string, body *openai.Pieces) {
-	fields := append(x.fields[:0], http1.Field{Name: "Content-Type", Value: typeJSON})
+// exchange sends a request and reads the head of its response.
+func (x *httpExchange) exchange(path string, body *openai.Pieces) error {
+	x.resp.watch.watch(x.parent, x.attempt.FirstByteTimeout)
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.resp.reused = c.Reused }}
+	content := newContent(body)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.resp.watch.ctx, trace), http.MethodPost, x.attempt.URL+path, content.reader())
+	if err != nil {
+		return err
+	}
+	req.ContentLength = int64(body.Len())
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(content.reader()), nil }
+	x.setHeader(req.Header)
+	x.resp.watch.begin()
+	x.resp.Response, err = x.transports.RoundTrip(req, x.attempt.Credentials.OrNone())
+	err = x.resp.watch.end(err)
+	x.answered = err == nil
+	return err
+}
+
+// setHeader sets the header lines of a request, but for those of the pool's credentials.
+func (x *httpExchange) setHeader(h http.Header) {
+	maps.Copy(h, x.attempt.Header)
+	h["Content-Type"] = contentJSON
+	h["User-Agent"] = userAgent
 	if x.attempt.ID != "" {
-		fields = append(fields, http1.Field{Name: "X-Request-Id", Value: x.attempt.ID})
+		h["X-Request-Id"] = []string{x.attempt.ID}
 	}
 	if x.attempt.Rank >= 0 {
-		fields = append(fields, http1.Field{Name: "X-Data-Parallel-Rank", Value: strconv.Itoa(x.attempt.Rank)})
-	}
-	pieces := body.Append(x.body[:0])
-	x.req = http1.Request{
-		Base: x.attempt.URL, Path: path, Header: x.attempt.Header, Fields: fields, Body: pieces[0], More: pieces[1:], Wait: x.attempt.FirstByteTimeout,
-		Identity: (*http1.Identity)(x.attempt.Credentials),
+		h["X-Data-Parallel-Rank"] = []string{strconv.Itoa(x.attempt.Rank)}
 	}
 }
+
+// Values of header lines; requests share them.
+var (
+	contentJSON = []string{typeJSON}
+	userAgent   = []string{"foregate"}
+)
 
 // The media types of what engines send and read.
 const (
@@ -134,19 +149,19 @@ func mediaType(value string) string {
 }
 
 // await bounds the reads of the next chunk.
-func (x *httpExchange) await() { x.resp.Body.SetWait(x.attempt.IdleTimeout) }
+func (x *httpExchange) await() { x.resp.watch.restart(x.attempt.IdleTimeout) }
 
 // failure returns why the exchange ended.
 func (x *httpExchange) failure(err error) *engine.Failure {
 	f, ok := err.(*engine.Failure)
 	if !ok {
-		if errors.Is(err, http1.ErrTimeout) {
+		if errors.Is(err, errLate) {
 			err = x.late()
 		}
 		f = &engine.Failure{Kind: transportKind(x.parent, err), Err: err}
 	}
 	if x.answered {
-		f.Responded = x.resp.Status
+		f.Responded = x.resp.StatusCode
 	}
 	return f
 }
@@ -166,16 +181,13 @@ func (x *httpExchange) Close() {
 		return
 	}
 	x.closed = true
-	if !x.answered {
-		return
-	}
-	if x.finished {
-		x.resp.Body.SetWait(drainWait)
+	if x.answered && x.finished {
+		x.resp.watch.restart(drainWait)
 		for n, err := 0, error(nil); err == nil && n < maxTail; {
 			var m int
-			m, err = x.resp.Body.Read(x.tail[:])
+			m, err = x.resp.Read(x.tail[:])
 			n += m
 		}
 	}
-	x.resp.Body.Close()
+	x.resp.close()
 }

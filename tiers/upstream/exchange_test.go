@@ -17,72 +17,68 @@ import (
 )
 
 func TestAnEngineIsToldWhoAsksAndWhichOfThemIsMeant(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		var got *http.Request
-		var body []byte
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			got = r
-			body, _ = io.ReadAll(r.Body)
-			write(w, "application/json", aWhole)
-		})
-		c := newClient(t, Options{})
-		sent := ""
-		a := at(url, relay(t, aPlain))
-		a.ID, a.Rank, a.Header = "own-1", 3, http.Header{"Traceparent": {"00-1"}, "Content-Type": {"x"}}
-		a.Sent = func(body []byte) { sent = string(body) }
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		head := fmt.Sprint(got.Method, " ", got.URL.Path, got.Header["X-Request-Id"], got.Header["X-Data-Parallel-Rank"], got.Header["Traceparent"], got.Header["Content-Type"])
-		if want := "POST /v1/chat/completions[own-1] [3] [00-1] [application/json]"; head != want {
-			t.Errorf("%s, want %s", head, want)
-		}
-		if sent != string(body) || sent == "" || int64(len(body)) != got.ContentLength {
-			t.Errorf("told %q of %q", sent, body)
-		}
-		if len(a.Header) != 2 || a.Header.Get("Content-Type") != "x" {
-			t.Errorf("the attempt's header is now %v", a.Header)
-		}
-		s, err = c.Open(t.Context(), at(url, relay(t, aPlain)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		if got.Header["X-Request-Id"] != nil || got.Header["X-Data-Parallel-Rank"] != nil {
-			t.Errorf("told %v of nobody", got.Header)
-		}
+	var got *http.Request
+	var body []byte
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		write(w, "application/json", aWhole)
 	})
+	c := newClient(t, Options{})
+	sent := ""
+	a := at(url, relay(t, aPlain))
+	a.ID, a.Rank, a.Header = "own-1", 3, http.Header{"Traceparent": {"00-1"}, "Content-Type": {"x"}}
+	a.Sent = func(body []byte) { sent = string(body) }
+	s, err := c.Open(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	head := fmt.Sprint(got.Method, " ", got.URL.Path, got.Header["X-Request-Id"], got.Header["X-Data-Parallel-Rank"], got.Header["Traceparent"], got.Header["Content-Type"])
+	if want := "POST /v1/chat/completions[own-1] [3] [00-1] [application/json]"; head != want {
+		t.Errorf("%s, want %s", head, want)
+	}
+	if sent != string(body) || sent == "" || int64(len(body)) != got.ContentLength {
+		t.Errorf("told %q of %q", sent, body)
+	}
+	if len(a.Header) != 2 || a.Header.Get("Content-Type") != "x" {
+		t.Errorf("the attempt's header is now %v", a.Header)
+	}
+	s, err = c.Open(t.Context(), at(url, relay(t, aPlain)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if got.Header["X-Request-Id"] != nil || got.Header["X-Data-Parallel-Rank"] != nil {
+		t.Errorf("told %v of nobody", got.Header)
+	}
 }
 
 func TestWhatWasSentIsToldOnlyWhereAnEngineHasItsPrompt(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		code := http.StatusOK
-		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(code)
-			_, _ = io.WriteString(w, "{") // that the answer is no good is another matter
-		})
-		reported := 0
-		ask := func(call engine.Call) int {
-			reported = 0
-			a := at(url, call)
-			a.Sent = func([]byte) { reported++ }
-			if s, err := newClient(t, Options{}).Open(t.Context(), a); err == nil {
-				s.Close()
-			}
-			return reported
-		}
-		pass := &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}
-		if n, m := ask(relay(t, aPlain)), ask(pass); n != 1 || m != 0 {
-			t.Errorf("told %d times of an answer, %d of what passes through", n, m)
-		}
-		code = http.StatusServiceUnavailable
-		if n := ask(relay(t, aPlain)); n != 0 {
-			t.Errorf("told %d times of a refusal", n)
-		}
+	code := http.StatusOK
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, "{") // that the answer is no good is another matter
 	})
+	reported := 0
+	ask := func(call engine.Call) int {
+		reported = 0
+		a := at(url, call)
+		a.Sent = func([]byte) { reported++ }
+		if s, err := newClient(t, Options{}).Open(t.Context(), a); err == nil {
+			s.Close()
+		}
+		return reported
+	}
+	pass := &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}
+	if n, m := ask(relay(t, aPlain)), ask(pass); n != 1 || m != 0 {
+		t.Errorf("told %d times of an answer, %d of what passes through", n, m)
+	}
+	code = http.StatusServiceUnavailable
+	if n := ask(relay(t, aPlain)); n != 0 {
+		t.Errorf("told %d times of a refusal", n)
+	}
 }
 
 // connection names the connection of a request.
@@ -107,189 +103,179 @@ func counting(t *testing.T, do func(w http.ResponseWriter, r *http.Request, conn
 }
 
 func TestTheConnectionOfAnAnswerThatCameToItsEndIsKept(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		for name, tc := range map[string]struct {
-			call func() engine.Call
-			do   http.HandlerFunc
-			read int // chunks; less than 0 is all
-			kept bool
-		}{
-			"a stream": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, _ *http.Request) {
-				say(w, aChunk, anEnd, itsUse, openai.Done)
-			}, -1, true},
-			"a stream with a tail": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, _ *http.Request) {
-				say(w, aChunk, anEnd, openai.Done)
-				_, _ = io.WriteString(w, ": bye\n\n")
-			}, -1, true},
-			"a stream that is left": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				say(w, aChunk, aChunk)
-				<-r.Context().Done()
-			}, 1, false},
-			"an answer in one piece": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
-				write(w, "application/json", aWhole)
-			}, -1, true},
-			"one that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
-				write(w, "application/json", "{}")
-			}, -1, true},
-			"a stream that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
-				say(w, aChunk, openai.Done)
-			}, -1, true},
-			"a refusal": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "no", http.StatusServiceUnavailable)
-			}, 0, true},
-		} {
-			var last, gone atomic.Int64
-			url := counting(t, func(w http.ResponseWriter, r *http.Request, conn int64) {
-				last.Store(conn)
-				context.AfterFunc(r.Context(), func() { gone.Add(1) })
-				tc.do(w, r)
-			})
-			c := newClient(t, Options{})
-			for range 2 {
-				s, err := c.Open(t.Context(), at(url, tc.call()))
-				if err != nil {
-					continue
-				}
-				for n := tc.read; n != 0; n-- {
-					if _, err := s.Next(engine.WantTokens); err != nil {
-						break
-					}
-				}
-				s.Close()
-				s.Close() // only the first counts
+	for name, tc := range map[string]struct {
+		call func() engine.Call
+		do   http.HandlerFunc
+		read int // chunks; less than 0 is all
+		kept bool
+	}{
+		"a stream": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, _ *http.Request) {
+			say(w, aChunk, anEnd, itsUse, openai.Done)
+		}, -1, true},
+		"a stream with a tail": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, _ *http.Request) {
+			say(w, aChunk, anEnd, openai.Done)
+			_, _ = io.WriteString(w, ": bye\n\n")
+		}, -1, true},
+		"a stream that is left": {func() engine.Call { return relay(t, aStream) }, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			say(w, aChunk, aChunk)
+			<-r.Context().Done()
+		}, 1, false},
+		"an answer in one piece": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
+			write(w, "application/json", aWhole)
+		}, -1, true},
+		"one that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
+			write(w, "application/json", "{}")
+		}, -1, true},
+		"a stream that passes through": {func() engine.Call { return &engine.Forward{Path: "/v1/x", Into: new(engine.Forwarded)} }, func(w http.ResponseWriter, _ *http.Request) {
+			say(w, aChunk, openai.Done)
+		}, -1, true},
+		"a refusal": {func() engine.Call { return relay(t, aPlain) }, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+		}, 0, true},
+	} {
+		var last, gone atomic.Int64
+		url := counting(t, func(w http.ResponseWriter, r *http.Request, conn int64) {
+			last.Store(conn)
+			context.AfterFunc(r.Context(), func() { gone.Add(1) })
+			tc.do(w, r)
+		})
+		c := newClient(t, Options{})
+		for range 2 {
+			s, err := c.Open(t.Context(), at(url, tc.call()))
+			if err != nil {
+				continue
 			}
-			if kept := last.Load() == 1; kept != tc.kept {
-				t.Errorf("%s: the second came on connection %d", name, last.Load())
+			for n := tc.read; n != 0; n-- {
+				if _, err := s.Next(engine.WantTokens); err != nil {
+					break
+				}
 			}
-			eventually(t, name+": the engine is told of the end", func() bool { return gone.Load() == 2 })
+			s.Close()
+			s.Close() // only the first counts
 		}
-	})
+		if kept := last.Load() == 1; kept != tc.kept {
+			t.Errorf("%s: the second came on connection %d", name, last.Load())
+		}
+		eventually(t, name+": the engine is told of the end", func() bool { return gone.Load() == 2 })
+	}
 }
 
 func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		left := make(chan struct{})
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			say(w, anEnd, openai.Done)
-			<-r.Context().Done()
-			close(left)
-		})
-		s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := drain(s); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		s.Close()
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("closed after %v", took)
-		}
-		<-left
-		if c, err := s.Next(engine.WantTokens); err != io.EOF {
-			t.Errorf("behind the end: %v, %v", c, err)
-		}
+	left := make(chan struct{})
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		say(w, anEnd, openai.Done)
+		<-r.Context().Done()
+		close(left)
 	})
+	s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drain(s); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	s.Close()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("closed after %v", took)
+	}
+	<-left
+	if c, err := s.Next(engine.WantTokens); err != io.EOF {
+		t.Errorf("behind the end: %v, %v", c, err)
+	}
 }
 
 // TestAKeptConnectionThatBreaksAtOnceIsNobodysFault: a server may close one while it is idle, and whoever
 // writes to it at that moment finds it broken. One that breaks later broke at work.
 func TestAKeptConnectionThatBreaksAtOnceIsNobodysFault(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		for name, tc := range map[string]struct {
-			after time.Duration
-			kept  bool
-			stale bool
-			class engine.Class
-		}{
-			"kept, at once":    {0, true, true, engine.ClassNeutral},
-			"kept, later":      {staleWithin, true, false, engine.ClassFault},
-			"new, all at once": {0, false, false, engine.ClassFault},
-		} {
-			var clock, broken atomic.Int64
-			url := counting(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
-				if broken.Load() > 0 {
-					clock.Add(int64(tc.after))
-					panic(http.ErrAbortHandler)
-				}
-				write(w, "application/json", aWhole)
-			})
-			c := newClient(t, Options{Now: func() time.Time { return time.Unix(0, clock.Load()) }})
-			if tc.kept {
-				s, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.Close()
-			}
-			broken.Store(1)
-			_, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
-			f := failureOf(t, err)
-			if f.ReusedConnection != tc.kept || f.StaleConnection != tc.stale || f.Responded != 0 || engine.Classify(f) != tc.class {
-				t.Errorf("%s: kept %v, stale %v, class %d: %v", name, f.ReusedConnection, f.StaleConnection, engine.Classify(f), f)
-			}
-		}
-	})
-}
-
-func TestABreakBehindTheFirstByteIsNoneOfAKeptConnection(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		var broken atomic.Bool
-		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			if broken.Load() {
-				cutShort("application/json")(w, nil)
+	for name, tc := range map[string]struct {
+		after time.Duration
+		kept  bool
+		stale bool
+		class engine.Class
+	}{
+		"kept, at once":    {0, true, true, engine.ClassNeutral},
+		"kept, later":      {staleWithin, true, false, engine.ClassFault},
+		"new, all at once": {0, false, false, engine.ClassFault},
+	} {
+		var clock, broken atomic.Int64
+		url := counting(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
+			if broken.Load() > 0 {
+				clock.Add(int64(tc.after))
+				panic(http.ErrAbortHandler)
 			}
 			write(w, "application/json", aWhole)
 		})
-		c := newClient(t, Options{})
-		for range 2 {
+		c := newClient(t, Options{Now: func() time.Time { return time.Unix(0, clock.Load()) }})
+		if tc.kept {
 			s, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
-			if err == nil {
-				s.Close()
-				broken.Store(true)
-				continue
+			if err != nil {
+				t.Fatal(err)
 			}
-			if f := failureOf(t, err); f.ReusedConnection || f.Kind != engine.Cut {
-				t.Errorf("kept %v: %v", f.ReusedConnection, f)
-			}
+			s.Close()
 		}
+		broken.Store(1)
+		_, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
+		f := failureOf(t, err)
+		if f.ReusedConnection != tc.kept || f.StaleConnection != tc.stale || f.Responded != 0 || engine.Classify(f) != tc.class {
+			t.Errorf("%s: kept %v, stale %v, class %d: %v", name, f.ReusedConnection, f.StaleConnection, engine.Classify(f), f)
+		}
+	}
+}
+
+func TestABreakBehindTheFirstByteIsNoneOfAKeptConnection(t *testing.T) {
+	var broken atomic.Bool
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if broken.Load() {
+			cutShort("application/json")(w, nil)
+		}
+		write(w, "application/json", aWhole)
 	})
+	c := newClient(t, Options{})
+	for range 2 {
+		s, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
+		if err == nil {
+			s.Close()
+			broken.Store(true)
+			continue
+		}
+		if f := failureOf(t, err); f.ReusedConnection || f.Kind != engine.Cut {
+			t.Errorf("kept %v: %v", f.ReusedConnection, f)
+		}
+	}
 }
 
 func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		capabilities := ""
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
-				http.NotFound(w, r)
-				return
-			}
-			write(w, "application/json", capabilities)
-		})
-		c := newClient(t, Options{})
-		for body, want := range map[string]int{
-			`{"data":[{"id":"small","max_model_len":7},{"id":"big","max_model_len":4096}]}`: 4096,
-			`{"data":[{"id":"big"}]}`:                    0,
-			`{"data":[{"id":"big","max_model_len":-1}]}`: 0,
-			`{"data":[]}`: 0,
-			`nothing`:     0,
-			`{"x":"` + strings.Repeat("a", maxCard) + `"}`:        0,
-			`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
-			`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
-		} {
-			capabilities = body
-			got, err := c.ContextWindow(t.Context(), url, "big", nil)
-			if got != want || (err == nil) != (want > 0) {
-				t.Errorf("%.80s: %d, %v", body, got, err)
-			}
+	capabilities := ""
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
+			http.NotFound(w, r)
+			return
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := c.ContextWindow(ctx, url, "big", nil); err == nil {
-			t.Error("it was read for nobody")
-		}
+		write(w, "application/json", capabilities)
 	})
+	c := newClient(t, Options{})
+	for body, want := range map[string]int{
+		`{"data":[{"id":"small","max_model_len":7},{"id":"big","max_model_len":4096}]}`: 4096,
+		`{"data":[{"id":"big"}]}`:                    0,
+		`{"data":[{"id":"big","max_model_len":-1}]}`: 0,
+		`{"data":[]}`: 0,
+		`nothing`:     0,
+		`{"x":"` + strings.Repeat("a", maxCard) + `"}`:        0,
+		`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
+		`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
+	} {
+		capabilities = body
+		got, err := c.ContextWindow(t.Context(), url, "big", nil)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%.80s: %d, %v", body, got, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.ContextWindow(ctx, url, "big", nil); err == nil {
+		t.Error("it was read for nobody")
+	}
 }

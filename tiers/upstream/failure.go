@@ -14,7 +14,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 const (
@@ -74,16 +73,16 @@ func statusKind(status int) engine.FailureKind {
 
 // refusal returns the failure of a response with a status other than 200. What an engine says about the gateway's
 // credentials is not kept, because it may repeat a key.
-func refusal(resp *http1.Response) *engine.Failure {
-	if refused := credentials.RefusedBy(resp.Status); refused != nil {
-		return &engine.Failure{Kind: engine.Unauthorized, Status: resp.Status, Err: refused}
+func refusal(resp *response) *engine.Failure {
+	if refused := credentials.RefusedBy(resp.StatusCode); refused != nil {
+		return &engine.Failure{Kind: engine.Unauthorized, Status: resp.StatusCode, Err: refused}
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is enough
-	f := &engine.Failure{Kind: statusKind(resp.Status), Status: resp.Status, Fault: openai.ParseFault(body)}
+	body, _ := io.ReadAll(io.LimitReader(resp, maxErrorBody)) // a partial body is enough
+	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
 	if f.Fault.TooLong {
 		f.Kind, f.Status = engine.Rejected, f.Fault.Status // whatever the status: no other backend does better
 	}
-	if s, err := strconv.Atoi(resp.RetryAfter); err == nil && s > 0 {
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
 	}
 	return f

@@ -118,47 +118,41 @@ func chunked(body string) http.HandlerFunc {
 }
 
 func TestEveryFaultHasItsKindAndItsStatus(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		c := newClient(t, Options{MaxBody: 1000})
-		for name, tc := range faults() {
-			s, err := c.Open(t.Context(), at(serve(t, tc.do), tc.call(t)))
-			if err == nil {
-				s.Close()
-				t.Errorf("%s: no failure", name)
-				continue
-			}
-			if f := failureOf(t, err); formatFailure(f) != tc.want || f.ReusedConnection || f.StaleConnection {
-				t.Errorf("%s: %s (%v), want %s", name, formatFailure(f), f, tc.want)
-			}
+	c := newClient(t, Options{MaxBody: 1000})
+	for name, tc := range faults() {
+		s, err := c.Open(t.Context(), at(serve(t, tc.do), tc.call(t)))
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: no failure", name)
+			continue
 		}
-	})
+		if f := failureOf(t, err); formatFailure(f) != tc.want || f.ReusedConnection || f.StaleConnection {
+			t.Errorf("%s: %s (%v), want %s", name, formatFailure(f), f, tc.want)
+		}
+	}
 }
 
 func TestWhatABackendSaysOfItsFaultIsKept(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		for after, want := range map[string]time.Duration{"7": 7 * time.Second, "100000": maxHint, "-1": 0, "soon": 0, "": 0} {
-			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", after)
-				w.WriteHeader(http.StatusServiceUnavailable)
-				_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
-			})
-			_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
-			if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {
-				t.Errorf("%q: %v, %+v", after, f.RetryAfter, f.Fault)
-			}
+	for after, want := range map[string]time.Duration{"7": 7 * time.Second, "100000": maxHint, "-1": 0, "soon": 0, "": 0} {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", after)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
+		})
+		_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
+		if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {
+			t.Errorf("%q: %v, %+v", after, f.RetryAfter, f.Fault)
 		}
-	})
+	}
 }
 
 func TestNoConnectionIsARefusal(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		gone := httptest.NewServer(http.NotFoundHandler())
-		gone.Close()
-		_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
-		if f := failureOf(t, err); formatFailure(f) != "upstream_refused 0 0" || f.ReusedConnection {
-			t.Errorf("%v", f)
-		}
-	})
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
+	if f := failureOf(t, err); formatFailure(f) != "upstream_refused 0 0" || f.ReusedConnection {
+		t.Errorf("%v", f)
+	}
 }
 
 // ends are why an exchange may end from without, by the cause of its context.
@@ -178,67 +172,63 @@ func silent(t testing.TB, events ...string) string {
 }
 
 func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		c := newClient(t, Options{})
-		url := silent(t)
-		for _, body := range []string{aStream, aPlain} {
-			a := at(url, relay(t, body))
-			for cause, want := range ends {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-				_, err := c.Open(ctx, a)
-				timer.Stop()
-				if f := failureOf(t, err); f.Kind != want || f.ReusedConnection {
-					t.Errorf("%v: %v, want %s", cause, f, want)
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	c := newClient(t, Options{})
+	url := silent(t)
+	for _, body := range []string{aStream, aPlain} {
+		a := at(url, relay(t, body))
+		for cause, want := range ends {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 			_, err := c.Open(ctx, a)
-			cancel()
-			if f := failureOf(t, err); f.Kind != engine.Expired {
-				t.Errorf("%v behind the deadline", f)
-			}
-			a.FirstByteTimeout = 20 * time.Millisecond
-			_, err = c.Open(t.Context(), a)
-			if f := failureOf(t, err); f.Kind != engine.Timeout {
-				t.Errorf("%v", f)
+			timer.Stop()
+			if f := failureOf(t, err); f.Kind != want || f.ReusedConnection {
+				t.Errorf("%v: %v, want %s", cause, f, want)
 			}
 		}
-	})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := c.Open(ctx, a)
+		cancel()
+		if f := failureOf(t, err); f.Kind != engine.Expired {
+			t.Errorf("%v behind the deadline", f)
+		}
+		a.FirstByteTimeout = 20 * time.Millisecond
+		_, err = c.Open(t.Context(), a)
+		if f := failureOf(t, err); f.Kind != engine.Timeout {
+			t.Errorf("%v", f)
+		}
+	}
 }
 
 func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		c := newClient(t, Options{})
-		url := silent(t, aChunk)
-		for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}} {
-			a := at(url, call)
-			for cause, want := range ends {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				s, err := c.Open(ctx, a)
-				if err != nil {
-					t.Fatal(err)
-				}
-				timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-				_, err = drain(s)
-				timer.Stop()
-				s.Close()
-				if f := failureOf(t, err); f.Kind != want || f.Responded != 200 {
-					t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
-				}
-			}
-			a.IdleTimeout = 20 * time.Millisecond
-			s, err := c.Open(t.Context(), a)
+	c := newClient(t, Options{})
+	url := silent(t, aChunk)
+	for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)}} {
+		a := at(url, call)
+		for cause, want := range ends {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			s, err := c.Open(ctx, a)
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts, err := drain(s)
+			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+			_, err = drain(s)
+			timer.Stop()
 			s.Close()
-			if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
-				t.Errorf("%s: %v after %d chunks", name, f, len(texts))
+			if f := failureOf(t, err); f.Kind != want || f.Responded != 200 {
+				t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
 			}
 		}
-	})
+		a.IdleTimeout = 20 * time.Millisecond
+		s, err := c.Open(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := drain(s)
+		s.Close()
+		if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
+			t.Errorf("%s: %v after %d chunks", name, f, len(texts))
+		}
+	}
 }
 
 // TestTimesAreOfWhatTheyAreFor: the first byte's bounds nothing behind it, and each chunk has the whole of the

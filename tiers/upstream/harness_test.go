@@ -14,26 +14,12 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// newClient is a client with connections of its own, made by package http1.
+// newClient is a client with connections of its own.
 func newClient(t testing.TB, o Options) *Client {
 	t.Helper()
 	c := New(o)
 	t.Cleanup(c.Close)
 	return c
-}
-
-// newNetClient is newClient with connections made by net/http.
-func newNetClient(t testing.TB, o Options) *Client {
-	t.Helper()
-	o.NetHTTP = true
-	return newClient(t, o)
-}
-
-// withEach runs a test with either kind of client.
-func withEach(t *testing.T, test func(t *testing.T, newClient func(testing.TB, Options) *Client)) {
-	t.Helper()
-	t.Run("http1", func(t *testing.T) { test(t, newClient) })
-	t.Run("net_http", func(t *testing.T) { test(t, newNetClient) })
 }
 
 // serve starts a backend that does as told, and returns its URL.

@@ -12,8 +12,7 @@ const defaultMaxBody = 16 << 20 // bytes
 
 // Options configure a Client.
 type Options struct {
-	NetHTTP   bool              // attempts use net/http's client instead of package http1
-	Transport http.RoundTripper // for everything, with NetHTTP and whatever the TLS; nil is NewTransports, with Dial
+	Transport http.RoundTripper // for everything, whatever the TLS; nil is NewTransports, with Dial
 	Dial      func() Dial       // live, for the default transports; nil is DefaultDial
 	MaxBody   int64             // of an answer that is not a stream; 0 is 16 MiB
 	Now       func() time.Time  // nil is time.Now
@@ -21,7 +20,6 @@ type Options struct {
 
 // complete sets the defaults.
 func (o Options) complete() Options {
-	o.NetHTTP = o.NetHTTP || o.Transport != nil
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
 	}
@@ -31,7 +29,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// transports are those of net/http.
+// transports are the client's.
 func (o *Options) transports() *credentials.Transports {
 	if o.Transport == nil {
 		return newTransports(dialer{o.Dial})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/upstream/http1"
 )
 
 // maxRead is the size of one read of a forwarded answer, in bytes.
@@ -63,7 +62,7 @@ func (s *raw) Buffered() bool { return s.prefetchedBytes > 0 || s.ended }
 
 // read reads the available bytes. Bytes that came with an error are dropped.
 func (s *raw) read() (int, error) {
-	n, err := s.resp.Body.Read(s.buf)
+	n, err := s.resp.Read(s.buf)
 	s.ended = err == io.EOF
 	if err != nil && !s.ended {
 		return 0, err
@@ -88,15 +87,15 @@ func (s *raw) measure() {
 // passable returns the media type of a forwarded answer: JSON or an event stream, from constants of the
 // gateway. Any other type is a fault of the backend: its tokens could not be counted, and a browser might
 // treat it as a page of the gateway's origin.
-func passable(r *http1.Response) (string, error) {
-	if enc := r.ContentEncoding; enc != "" && enc != "identity" {
+func passable(r *response) (string, error) {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)
 	}
-	switch mediaType(r.ContentType) {
+	switch mediaType(r.Header.Get("Content-Type")) {
 	case typeJSON:
 		return typeJSON, nil
 	case typeEvents:
 		return typeStream, nil
 	}
-	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, r.ContentType)
+	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, r.Header.Get("Content-Type"))
 }

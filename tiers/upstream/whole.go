@@ -41,11 +41,11 @@ func (s *whole) readAll() ([]byte, error) {
 	}
 	if length >= 0 {
 		body := make([]byte, length)
-		_, err := io.ReadFull(s.resp.Body, body)
+		_, err := io.ReadFull(&s.resp, body)
 		return body, err
 	}
 	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(s.resp.Body, limit+1)); err != nil {
+	if _, err := buf.ReadFrom(io.LimitReader(&s.resp, limit+1)); err != nil {
 		return nil, err
 	}
 	if int64(buf.Len()) > limit {

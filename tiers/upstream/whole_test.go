@@ -92,94 +92,92 @@ func TestAnAnswerInOnePieceIsReadIntoItsCall(t *testing.T) {
 
 // TestAnEngineAnswersEveryCall asks a simulated engine, whose wire is vLLM's.
 func TestAnEngineAnswersEveryCall(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		sim := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: 200, Seed: 1, LogprobsMode: "processed_logprobs"})
-		c := newClient(t, Options{})
-		terms := engine.Terms{Model: "big", Salt: "s"}
-		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40,"stream":true}`)
-		one := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40}`)
-		text := func(call engine.Call) (all string, ids, prompt []int32) {
-			t.Helper()
-			s, err := c.Open(t.Context(), at(sim.URL(), call))
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: 200, Seed: 1, LogprobsMode: "processed_logprobs"})
+	c := newClient(t, Options{})
+	terms := engine.Terms{Model: "big", Salt: "s"}
+	r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40,"stream":true}`)
+	one := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40}`)
+	text := func(call engine.Call) (all string, ids, prompt []int32) {
+		t.Helper()
+		s, err := c.Open(t.Context(), at(sim.URL(), call))
+		if err != nil {
+			t.Fatalf("%T: %v", call, err)
+		}
+		defer s.Close()
+		for {
+			k, err := s.Next(engine.WantTops)
+			if err == io.EOF {
+				return all, ids, prompt
+			}
 			if err != nil {
 				t.Fatalf("%T: %v", call, err)
 			}
-			defer s.Close()
-			for {
-				k, err := s.Next(engine.WantTops)
-				if err == io.EOF {
-					return all, ids, prompt
-				}
-				if err != nil {
-					t.Fatalf("%T: %v", call, err)
-				}
-				all, ids, prompt = all+string(k.Text), append(ids, k.IDs...), append(prompt, k.PromptIDs...)
-			}
+			all, ids, prompt = all+string(k.Text), append(ids, k.IDs...), append(prompt, k.PromptIDs...)
 		}
-		ask := func(call engine.Call) {
-			t.Helper()
-			if err := answered(t, c, at(sim.URL(), call)); err != nil {
-				t.Fatalf("%T: %v", call, err)
-			}
+	}
+	ask := func(call engine.Call) {
+		t.Helper()
+		if err := answered(t, c, at(sim.URL(), call)); err != nil {
+			t.Fatalf("%T: %v", call, err)
 		}
+	}
 
-		all, ids, prompt := text(&engine.Draft{Terms: terms, Request: r})
-		if all == "" || len(ids) != 40 || len(prompt) == 0 {
-			t.Fatalf("a draft of %d ids behind %d: %q", len(ids), len(prompt), all)
-		}
-		if got, _, _ := text(&engine.Relay{Terms: terms, Request: r}); got != all {
-			t.Errorf("relayed %q, drafted %q", got, all)
-		}
-		rest, more, _ := text(&engine.ContinueIDs{Terms: terms, Request: r, PromptIDs: prompt, IDs: ids[:10], MaxTokens: 30})
-		if !strings.HasSuffix(all, rest) || !slices.Equal(more, ids[10:]) {
-			t.Errorf("carried on with %q, %d ids", rest, len(more))
-		}
-		var begun []byte
-		ask(&engine.Detokenize{Model: "big", IDs: ids[:10], Into: &begun})
-		if string(begun)+rest != all {
-			t.Errorf("%q and %q are not %q", begun, rest, all)
-		}
-		if got, _, _ := text(&engine.ContinueText{Terms: terms, Request: r, Text: begun, MaxTokens: 5}); got == "" || !strings.HasPrefix(all, string(begun)+got) {
-			t.Errorf("carried on behind the text with %q", got)
-		}
+	all, ids, prompt := text(&engine.Draft{Terms: terms, Request: r})
+	if all == "" || len(ids) != 40 || len(prompt) == 0 {
+		t.Fatalf("a draft of %d ids behind %d: %q", len(ids), len(prompt), all)
+	}
+	if got, _, _ := text(&engine.Relay{Terms: terms, Request: r}); got != all {
+		t.Errorf("relayed %q, drafted %q", got, all)
+	}
+	rest, more, _ := text(&engine.ContinueIDs{Terms: terms, Request: r, PromptIDs: prompt, IDs: ids[:10], MaxTokens: 30})
+	if !strings.HasSuffix(all, rest) || !slices.Equal(more, ids[10:]) {
+		t.Errorf("carried on with %q, %d ids", rest, len(more))
+	}
+	var begun []byte
+	ask(&engine.Detokenize{Model: "big", IDs: ids[:10], Into: &begun})
+	if string(begun)+rest != all {
+		t.Errorf("%q and %q are not %q", begun, rest, all)
+	}
+	if got, _, _ := text(&engine.ContinueText{Terms: terms, Request: r, Text: begun, MaxTokens: 5}); got == "" || !strings.HasPrefix(all, string(begun)+got) {
+		t.Errorf("carried on behind the text with %q", got)
+	}
 
-		var tokens, asked []int32
-		ask(&engine.TokenizeText{Model: "big", Text: begun, Into: &tokens})
-		ask(&engine.TokenizePrompt{Model: "big", Request: r, Into: &asked})
-		if len(tokens) == 0 || !slices.Equal(asked, prompt) {
-			t.Errorf("%d ids of %q; of the prompt %d, told %d", len(tokens), begun, len(asked), len(prompt))
+	var tokens, asked []int32
+	ask(&engine.TokenizeText{Model: "big", Text: begun, Into: &tokens})
+	ask(&engine.TokenizePrompt{Model: "big", Request: r, Into: &asked})
+	if len(tokens) == 0 || !slices.Equal(asked, prompt) {
+		t.Errorf("%d ids of %q; of the prompt %d, told %d", len(tokens), begun, len(asked), len(prompt))
+	}
+	wholes := []engine.Call{
+		&engine.Relay{Terms: terms, Request: one, Into: new(engine.Whole)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
+		&engine.Answer{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
+		&engine.DraftListed{Terms: terms, Request: one, Law: accept.Sampling{Temperature: 1, TopP: 1, TopK: 19, MinP: .02}, MaxTokens: 40, Into: new(engine.ListedDraft)},
+	}
+	for _, call := range wholes {
+		if ask(call); call.Usage() != (openai.Usage{Prompt: len(prompt), Completion: 40}) {
+			t.Errorf("%T: %+v", call, call.Usage())
 		}
-		wholes := []engine.Call{
-			&engine.Relay{Terms: terms, Request: one, Into: new(engine.Whole)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
-			&engine.Answer{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
-			&engine.DraftListed{Terms: terms, Request: one, Law: accept.Sampling{Temperature: 1, TopP: 1, TopK: 19, MinP: .02}, MaxTokens: 40, Into: new(engine.ListedDraft)},
-		}
-		for _, call := range wholes {
-			if ask(call); call.Usage() != (openai.Usage{Prompt: len(prompt), Completion: 40}) {
-				t.Errorf("%T: %+v", call, call.Usage())
-			}
-		}
-		if l := wholes[3].(*engine.DraftListed).Into; l.Err != nil || len(l.Places) != 40 || len(l.IDs) != 40 {
-			t.Errorf("%d places of %d tokens: %v", len(l.Places), len(l.IDs), l.Err)
-		}
-		var first, next engine.Block
-		ask(&engine.FirstBlock{Terms: terms, Request: r, MaxTokens: 4, Into: &first})
-		ask(&engine.NextBlock{Terms: terms, Request: r, PromptIDs: first.PromptIDs, IDs: first.IDs, MaxTokens: 6, Into: &next})
-		if !slices.Equal(slices.Concat(first.IDs, next.IDs), ids[:10]) || !slices.Equal(first.PromptIDs, prompt) || !next.Plain || next.Finish != "length" {
-			t.Errorf("%+v, %+v", first, next)
-		}
+	}
+	if l := wholes[3].(*engine.DraftListed).Into; l.Err != nil || len(l.Places) != 40 || len(l.IDs) != 40 {
+		t.Errorf("%d places of %d tokens: %v", len(l.Places), len(l.IDs), l.Err)
+	}
+	var first, next engine.Block
+	ask(&engine.FirstBlock{Terms: terms, Request: r, MaxTokens: 4, Into: &first})
+	ask(&engine.NextBlock{Terms: terms, Request: r, PromptIDs: first.PromptIDs, IDs: first.IDs, MaxTokens: 6, Into: &next})
+	if !slices.Equal(slices.Concat(first.IDs, next.IDs), ids[:10]) || !slices.Equal(first.PromptIDs, prompt) || !next.Plain || next.Finish != "length" {
+		t.Errorf("%+v, %+v", first, next)
+	}
 
-		question := openai.ScoreQuestion{Style: openai.ScoreCompletions, Model: "big", Prompt: prompt, Draft: ids[:10], Top: 20}
-		var scores openai.Scores
-		var listed [][]accept.Token
-		var draws []engine.Draw
-		var odds float64
-		ask(&engine.Score{Question: question, Into: &scores})
-		ask(&engine.ScoreListed{Question: question, Into: &listed})
-		ask(&engine.Draws{Terms: terms, Request: r, PromptIDs: prompt, IDs: ids[:10], N: 8, Into: &draws})
-		ask(&engine.Judge{Terms: terms, Request: r, Answer: begun, Into: &odds})
-		if len(scores.Tokens) != 10 || len(listed) != 10 || len(listed[9]) != 20 || len(draws) != 8 || odds == 0 {
-			t.Errorf("%d scores, %d places, %d draws, odds %v", len(scores.Tokens), len(listed), len(draws), odds)
-		}
-	})
+	question := openai.ScoreQuestion{Style: openai.ScoreCompletions, Model: "big", Prompt: prompt, Draft: ids[:10], Top: 20}
+	var scores openai.Scores
+	var listed [][]accept.Token
+	var draws []engine.Draw
+	var odds float64
+	ask(&engine.Score{Question: question, Into: &scores})
+	ask(&engine.ScoreListed{Question: question, Into: &listed})
+	ask(&engine.Draws{Terms: terms, Request: r, PromptIDs: prompt, IDs: ids[:10], N: 8, Into: &draws})
+	ask(&engine.Judge{Terms: terms, Request: r, Answer: begun, Into: &odds})
+	if len(scores.Tokens) != 10 || len(listed) != 10 || len(listed[9]) != 20 || len(draws) != 8 || odds == 0 {
+		t.Errorf("%d scores, %d places, %d draws, odds %v", len(scores.Tokens), len(listed), len(draws), odds)
+	}
 }

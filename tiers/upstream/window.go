@@ -25,7 +25,7 @@ func (c *Client) ContextWindow(ctx context.Context, url, model string, own *cred
 	if err != nil {
 		return 0, err
 	}
-	resp, err := c.cold.RoundTrip(req, own.OrNone())
+	resp, err := c.transports.RoundTrip(req, own.OrNone())
 	if err != nil {
 		return 0, err
 	}

@@ -161,39 +161,37 @@ func llamaServer(t *testing.T, asked *[]string) string {
 }
 
 func TestLlamaCppTokenizesAChatOnceItIsRendered(t *testing.T) {
-	withEach(t, func(t *testing.T, newClient func(testing.TB, Options) *Client) {
-		var asked []string
-		url := llamaServer(t, &asked)
-		var prompt, text []int32
-		var words []byte
-		c := newClient(t, Options{})
-		sent := 0
-		for _, call := range []engine.Call{
-			&engine.TokenizePrompt{Model: "big", Request: scan(t, openai.Chat, aPlain), Into: &prompt},
-			&engine.TokenizeText{Model: "big", Text: []byte("hi"), Into: &text},
-			&engine.Detokenize{Model: "big", IDs: []int32{15043}, Into: &words},
-		} {
-			a := atA(dialect.LlamaCpp, url, call)
-			a.Sent = func([]byte) { sent++ }
-			s, err := c.Open(t.Context(), a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Close()
+	var asked []string
+	url := llamaServer(t, &asked)
+	var prompt, text []int32
+	var words []byte
+	c := newClient(t, Options{})
+	sent := 0
+	for _, call := range []engine.Call{
+		&engine.TokenizePrompt{Model: "big", Request: scan(t, openai.Chat, aPlain), Into: &prompt},
+		&engine.TokenizeText{Model: "big", Text: []byte("hi"), Into: &text},
+		&engine.Detokenize{Model: "big", IDs: []int32{15043}, Into: &words},
+	} {
+		a := atA(dialect.LlamaCpp, url, call)
+		a.Sent = func([]byte) { sent++ }
+		s, err := c.Open(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
 		}
-		want := []string{
-			`/apply-template {"messages":[{"role":"user","content":"hi"}]}`,
-			`/tokenize {"content":"<s>hi</s>","add_special":true,"parse_special":true}`,
-			`/tokenize {"content":"hi","add_special":false,"parse_special":true}`,
-			`/detokenize {"model":"big","tokens":[15043]}`,
-		}
-		if diff := cmp.Diff(want, asked); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		if !slices.Equal(prompt, []int32{1, 15043, 2}) || len(text) != 3 || string(words) != "hi" || sent != 3 {
-			t.Errorf("prompt %v, text %v, words %q, sent %d times", prompt, text, words, sent)
-		}
-	})
+		s.Close()
+	}
+	want := []string{
+		`/apply-template {"messages":[{"role":"user","content":"hi"}]}`,
+		`/tokenize {"content":"<s>hi</s>","add_special":true,"parse_special":true}`,
+		`/tokenize {"content":"hi","add_special":false,"parse_special":true}`,
+		`/detokenize {"model":"big","tokens":[15043]}`,
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if !slices.Equal(prompt, []int32{1, 15043, 2}) || len(text) != 3 || string(words) != "hi" || sent != 3 {
+		t.Errorf("prompt %v, text %v, words %q, sent %d times", prompt, text, words, sent)
+	}
 }
 
 func TestAChatThatIsNotRenderedIsNotTokenized(t *testing.T) {
