@@ -82,9 +82,6 @@ func New(o Options) *Ledger {
 		}
 	}
 	l.asker = l.newAsker()
-	if o.Redis != nil {
-		l.metrics.shared.Set(1)
-	}
 	return l
 }
 
@@ -203,7 +200,6 @@ func (l *Ledger) window(tenant string, per identity.Period, now time.Time) *wind
 	l.made++
 	w := &window{id: id, key: keyOf(tenant, per, begin), end: end, field: l.process + "." + strconv.FormatInt(l.made, 36)}
 	l.windows[id] = w
-	l.metrics.windows.Set(float64(len(l.windows)))
 	return w
 }
 

@@ -28,10 +28,6 @@ const (
 type metrics struct {
 	refused *prometheus.CounterVec
 	redis   *prometheus.CounterVec
-	shared  prometheus.Gauge
-	windows prometheus.Gauge
-	losses  prometheus.Counter
-	unsent  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -45,19 +41,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_budget_redis_total",
 			Help: "Requests of tenants with a budget, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
 		}, []string{"result"}),
-		shared: f.NewGauge(prometheus.GaugeOpts{
-			Name: "foregate_budget_shared", Help: "1 while budgets are counted over all replicas in Redis, 0 while this replica counts alone.",
-		}),
-		windows: f.NewGauge(prometheus.GaugeOpts{
-			Name: "foregate_budget_windows", Help: "Windows of tenants' budgets that this replica counts.",
-		}),
-		losses: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_budget_redis_losses_total",
-			Help: "How often Redis was found to have lost budgets, or was new: replicas fill it again, and count for themselves until then.",
-		}),
-		unsent: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_budget_unsent_total", Help: "Windows of budgets whose last state could not be sent to Redis, at the stop or a day after their end.",
-		}),
 	}
 	for _, r := range results {
 		m.redis.WithLabelValues(r)

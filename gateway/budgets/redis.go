@@ -124,7 +124,6 @@ func (l *Ledger) newAsker() *lookup.Client {
 		Slots:    maxLookups,
 		IsAnswer: func(err error) bool { return errors.Is(err, errReply) },
 		OnAway: func(err error) {
-			l.metrics.shared.Set(0)
 			l.log.Warn().Err(err).Int("replicas", l.replicas()).
 				Msg("tenants' budgets are counted by this replica for itself, or refused where on_redis_loss is deny: Redis does not answer")
 		},
@@ -169,7 +168,7 @@ func (l *Ledger) hear(c *call, a answer) bool {
 	if a.refilling != 0 {
 		if a.refilling != l.lossSeen {
 			l.lossSeen = a.refilling
-			l.metrics.losses.Inc()
+			l.log.Warn().Msg("Redis has lost tenants' budgets, or is new: replicas fill it again, and count for themselves until then")
 			for _, w := range l.windows {
 				l.unsent[w] = struct{}{}
 			}

@@ -58,7 +58,9 @@ func (l *Ledger) stop(ctx context.Context) {
 	l.asker.Drain(time.Second)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.metrics.unsent.Add(float64(len(l.unsent)))
+	if n := len(l.unsent); n > 0 {
+		l.log.Warn().Int("windows", n).Msg("the last state of tenants' budgets could not be sent to Redis")
+	}
 }
 
 // inBackground makes a call with a deadline of its own.
@@ -89,7 +91,6 @@ func (l *Ledger) probe(ctx context.Context) {
 	}
 	l.asker.Probed(good)
 	if good {
-		l.metrics.shared.Set(1)
 		l.log.Info().Msg("tenants' budgets are counted over all replicas again")
 	}
 }
@@ -127,7 +128,6 @@ func (l *Ledger) refresh() {
 		case now.Sub(w.end) > keepUnsent:
 			delete(l.windows, id)
 			delete(l.unsent, w)
-			l.metrics.unsent.Inc()
 			continue
 		}
 		if w.own.reserved == (amounts{}) {
@@ -137,7 +137,6 @@ func (l *Ledger) refresh() {
 			l.unsent[w] = struct{}{}
 		}
 	}
-	l.metrics.windows.Set(float64(len(l.windows)))
 }
 
 // flush tells Redis the state of all windows that it may not know.

@@ -73,9 +73,6 @@ func New(o Options) *Limiter {
 		}
 	}
 	l.asker = l.newAsker()
-	if o.Redis != nil {
-		l.metrics.shared.Set(1)
-	}
 	return l
 }
 
@@ -189,10 +186,8 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 		budget.first(now)
 	}
 	if !budget.advise(now) {
-		l.metrics.stopped.Inc()
 		return false
 	}
-	l.metrics.invited.Inc()
 	return true
 }
 

@@ -23,10 +23,8 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	demoted  prometheus.Counter
 	dropped  prometheus.Counter
-	shared   prometheus.Gauge
 
-	first, retry     prometheus.Counter
-	invited, stopped prometheus.Counter
+	first, retry prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -49,9 +47,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		dropped: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_limit_corrections_dropped_total", Help: "Corrections of estimated token charges that could not be sent to Redis.",
 		}),
-		shared: f.NewGauge(prometheus.GaugeOpts{
-			Name: "foregate_limit_shared", Help: "1 while tenant limits are counted over all replicas in Redis, 0 while this replica counts alone.",
-		}),
 	}
 	for _, k := range []Kind{Requests, Tokens, Concurrency} {
 		m.limited.WithLabelValues(string(k))
@@ -59,11 +54,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, r := range results {
 		m.redis.WithLabelValues(r)
 	}
-	invitations := f.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_retry_advice_total",
-		Help: "Refusals after which a retry can help: yes if the client may retry, no if X-Should-Retry: false was sent because the tenant's retry budget was spent.",
-	}, []string{"retry"})
-	m.invited, m.stopped = invitations.WithLabelValues("yes"), invitations.WithLabelValues("no")
 	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")
 	return m
 }

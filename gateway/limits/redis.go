@@ -110,7 +110,6 @@ func (l *Limiter) newAsker() *lookup.Client {
 		Slots:    maxLookups,
 		IsAnswer: func(err error) bool { return errors.Is(err, errKey) },
 		OnAway: func(err error) {
-			l.metrics.shared.Set(0)
 			l.log.Warn().Err(err).Int("replicas", l.replicas()).Msg("tenants' limits are counted by this replica for itself: Redis does not answer")
 		},
 		Now: l.now,

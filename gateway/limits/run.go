@@ -123,7 +123,6 @@ func (l *Limiter) probe(ctx context.Context) {
 	}
 	l.asker.Probed(good)
 	if good {
-		l.metrics.shared.Set(1)
 		l.log.Info().Msg("tenants' limits are counted over all replicas again")
 	}
 }

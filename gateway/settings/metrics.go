@@ -13,7 +13,6 @@ const maxNames = 128
 type metrics struct {
 	rejected, unknown named
 	applied           prometheus.Gauge
-	changed           prometheus.Counter
 	errors            prometheus.Counter
 	lost              prometheus.Gauge
 }
@@ -38,10 +37,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		applied: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_applied_timestamp_seconds",
 			Help: "Unix time at which this replica last applied changed settings.",
-		}),
-		changed: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_settings_changed_total",
-			Help: "Number of times that changed settings were applied.",
 		}),
 		lost: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_lost",

@@ -226,7 +226,6 @@ func (w *Watcher) apply(c content) {
 		w.metrics.applied.SetToCurrentTime()
 	}
 	if len(changed) > 0 {
-		w.metrics.changed.Inc()
 		w.log.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
 	}
 	for _, warning := range newlyIn(last.Warnings(), next.Warnings()) {

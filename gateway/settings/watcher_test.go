@@ -280,9 +280,6 @@ func TestTheMetricsTellWhatIsRefused(t *testing.T) {
 	m.SetError("LOADING")
 	_ = w.Poll(t.Context())
 	want := `
-# HELP foregate_settings_changed_total Number of times that changed settings were applied.
-# TYPE foregate_settings_changed_total counter
-foregate_settings_changed_total 1
 # HELP foregate_settings_errors_total Failed reads of the live settings; the last valid settings stay in force.
 # TYPE foregate_settings_errors_total counter
 foregate_settings_errors_total 1
@@ -294,7 +291,7 @@ foregate_settings_rejected{name="shed.low"} 1
 foregate_settings_unknown{name="bad??name"} 1
 `
 	err := testutil.GatherAndCompare(reg, strings.NewReader(want),
-		"foregate_settings_changed_total", "foregate_settings_errors_total", "foregate_settings_rejected", "foregate_settings_unknown")
+		"foregate_settings_errors_total", "foregate_settings_rejected", "foregate_settings_unknown")
 	if err != nil {
 		t.Error(err)
 	}

@@ -53,8 +53,8 @@ type batch struct {
 }
 
 // add adds a request. It allocates only for a new row (BenchmarkAdd), whose names are copied: the request's may be part
-// of a body. It reports whether the request had to share a row.
-func (l *ledger) add(day Day, tenant, route string, c *Counts) (shared bool) {
+// of a body.
+func (l *ledger) add(day Day, tenant, route string, c *Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.books[day]
@@ -63,11 +63,10 @@ func (l *ledger) add(day Day, tenant, route string, c *Counts) (shared bool) {
 	}
 	r := b.rows[rowKey{tenant, route}]
 	if r == nil {
-		r, shared = l.newRow(b, tenant, route)
+		r = l.newRow(b, tenant, route)
 	}
 	r.counts.Add(c)
 	r.dirty = true
-	return shared
 }
 
 // open begins a day, and forgets the days that are too old. l.mu is held.
@@ -87,17 +86,18 @@ func (l *ledger) open(day Day) *book {
 }
 
 // newRow returns a new row, or that of others where there are too many. l.mu is held.
-func (l *ledger) newRow(b *book, tenant, route string) (r *row, shared bool) {
+func (l *ledger) newRow(b *book, tenant, route string) *row {
 	if len(b.rows) >= maxRows || l.held >= maxHeldRows {
-		tenant, shared = Others, true // one row per route, which the configuration bounds
+		tenant = Others // one row per route, which the configuration bounds
 	}
 	key := rowKey{strings.Clone(tenant), strings.Clone(route)}
-	if r = b.rows[key]; r == nil {
+	r := b.rows[key]
+	if r == nil {
 		r = &row{}
 		b.rows[key] = r
 		l.held++
 	}
-	return r, shared
+	return r
 }
 
 // days returns the days with rows, the oldest first.

@@ -71,9 +71,7 @@ func New(o Options) *Meter {
 
 // Add counts a request that began at a time: it belongs to that UTC day. It waits for nothing.
 func (m *Meter) Add(began time.Time, tenant, route string, c *Counts) {
-	if m.ledger.add(DayOf(began), tenant, route, c) {
-		m.metrics.others.Inc()
-	}
+	m.ledger.add(DayOf(began), tenant, route, c)
 }
 
 // Run writes the usage to Redis until ctx ends, and then what is left, for two seconds at most. Without Redis it only
@@ -192,7 +190,6 @@ func (m *Meter) send(ctx context.Context, day Day, b *batch) error {
 	answered = true
 	done, lost := m.ledger.written(day, b, o)
 	if lost {
-		m.metrics.losses.Inc()
 		m.opts.Logger.Warn().Stringer("day", day).
 			Msg("Redis has lost usage: replicas that run write theirs of this day again; of replicas that have stopped it is gone")
 	}

@@ -7,7 +7,6 @@ import (
 
 type metrics struct {
 	written, failed prometheus.Counter
-	losses, others  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
@@ -22,13 +21,5 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 	}, pending)
 	return &metrics{
 		written: writes.WithLabelValues("ok"), failed: writes.WithLabelValues("error"),
-		losses: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_usage_redis_losses_total",
-			Help: "Times that Redis had lost usage of an unfinished day. Replicas that run write theirs again; of replicas that have stopped it is gone.",
-		}),
-		others: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_usage_other_requests_total",
-			Help: "Requests whose usage was counted for the tenant (other), because too many tenants were seen on a day.",
-		}),
 	}
 }

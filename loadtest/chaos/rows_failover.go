@@ -104,7 +104,7 @@ func (w *Testbed) settingSpreads(ctx context.Context, s *Server, limit time.Dura
 	var was []float64
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer has changed nothing
-		was = append(was, m.Sum("foregate_settings_changed_total"))
+		was = append(was, m.Sum("foregate_settings_applied_timestamp_seconds"))
 	}
 	value := fmt.Sprint(1000 + time.Now().UnixMilli()%1000) // unlike the last
 	if err := s.Client.HSet(ctx, settingsKey, "speculation.holdback_ms", value).Err(); err != nil {
@@ -114,7 +114,7 @@ func (w *Testbed) settingSpreads(ctx context.Context, s *Server, limit time.Dura
 	w.due++
 	took := w.Until(ctx, limit, "a changed setting is in force everywhere", func() bool {
 		for i, g := range w.Gateways {
-			if m, err := g.Metrics(ctx); err != nil || m.Sum("foregate_settings_changed_total") <= was[i] {
+			if m, err := g.Metrics(ctx); err != nil || m.Sum("foregate_settings_applied_timestamp_seconds") <= was[i] {
 				return false
 			}
 		}
