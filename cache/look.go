@@ -22,8 +22,9 @@ const (
 	FoundError Found = "error" // Redis failed
 )
 
-// maxLooks bounds the look-ups in progress to the number of the client's connections; others wait for their turn.
-const maxLooks = 64
+// maxLooks bounds the look-ups in progress; others wait for their turn. With the writers they are fewer than the
+// client's connections, so none waits for one of these.
+const maxLooks = 24
 
 // keyProbe is the key for testing a recovery: no entry has it.
 const keyProbe = keyPrefix + "{probe}"
