@@ -7,7 +7,6 @@ type HeaderDoc struct{ Name, Values, Meaning string }
 var RequestHeaders = []HeaderDoc{
 	{"Authorization", "`Bearer KEY`", "The caller's key, which identifies tenant and highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
 	{"X-Api-Key", "`KEY`", "The same as `Authorization: Bearer KEY`, for clients that send their key here (Anthropic's). Only one of both may be given."},
-	{"X-Identity", "`v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE`", "Tenant and priority, signed by a load balancer for this method and path (identity mode `signed`)."},
 	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, in identity mode `trusted_headers`. In the other modes it must equal the authenticated tenant."},
 	{"X-Priority", "`high`, `normal`, `low`", "The request's priority; `normal` without it. It can lower the tenant's highest priority, never raise it."},
 	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context. Cached answers and prefixes are separated by it. Without it, the digest of the body's `documents` is used, if the route allows that field."},

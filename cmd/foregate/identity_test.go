@@ -10,8 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
-// canary is the secret that signers and gateway share in these tests. Nothing
-// that a gateway says may hold it.
+// canary is the secret of these tests. Nothing that a gateway says may hold it.
 const canary = "canary-5f2c7a9be1d34c60a8f1b2c3d4e5f607"
 
 // secretFile writes text as a file that its owner alone may read.
@@ -26,20 +25,13 @@ func secretFile(t *testing.T, text string) string {
 
 func TestCheckReadsWhatTheIdentitySectionNames(t *testing.T) {
 	good := secretFile(t, "k1 "+canary+"\n")
-	open := secretFile(t, "k1 "+canary)
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	set, _ := apptest.KeySet(t, canary, "acme")
 	for name, tc := range map[string]struct {
 		identity string
 		status   int
 		want     string // of what is told beside the file's name
 	}{
-		"good secrets":                  {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", good), 0, ""},
-		"some that everybody may read":  {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", open), 0, "warning: identity.signing_keys_file: every user of this machine may read the file"},
-		"a short one":                   {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", secretFile(t, "k1 "+canary[:20])), 1, "identity.signing_keys_file: line 1: the secret has 20 characters; want 32"},
-		"a file that is not there":      {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", "/"+canary), 1, "identity.signing_keys_file: no such file or directory"},
+		"a file that is not there":      {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", "/"+canary), 1, "identity.jwt.jwks_file: no such file or directory"},
 		"a good key set":                {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", secretFile(t, set)), 0, ""},
 		"a secret in the key set's way": {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", good), 1, "identity.jwt.jwks_file: is no JSON Web Key Set"},
 		"no audience":                   {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, jwks_file: %q}}", secretFile(t, set)), 1, "identity.jwt.audience: missing"},

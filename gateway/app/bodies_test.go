@@ -197,7 +197,7 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 	for _, s := range surfaces {
 		apptest.Post(t, g.URL+s.path, surfaceBody(s.path, s.stream), "X-Tier", s.tier, "X-Request-ID", "mine", "Traceparent", trace,
 			"Authorization", "Bearer secret", "Cookie", "a=b", "X-Tenant-ID", "acme", "X-Priority", "high", "X-RAG-Hash", "abc",
-			"X-Identity", "x", "X-Forwarded-For", "1.2.3.4", "X-Vllm-Priority", "-5", "X-Data-Parallel-Rank", "3", "Proxy-Authorization", "x")
+			"X-Forwarded-For", "1.2.3.4", "X-Vllm-Priority", "-5", "X-Data-Parallel-Rank", "3", "Proxy-Authorization", "x")
 		for _, r := range slices.Concat(g.draft.all(), g.target.all()) {
 			for name := range r.header {
 				if !slices.Contains([]string{"X-Request-Id", "Traceparent", "Content-Type", "Content-Length", "User-Agent"}, name) {

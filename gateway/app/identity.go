@@ -10,7 +10,6 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
 )
 
 // makeIdentity makes the resolver of callers, and notes warnings about the configuration.
@@ -88,21 +87,9 @@ func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
 		}
 		return who.SetTenants(list)
 	}
-	signing := func(contents [][]byte) error {
-		keys, err := secrets.Keys(contents[0])
-		if err != nil {
-			return err
-		}
-		list := make([]identity.SigningKey, len(keys))
-		for i, k := range keys {
-			list[i] = identity.SigningKey(k)
-		}
-		return who.SetSigningKeys(list)
-	}
 	issuers := func(contents [][]byte) error { return who.SetKeySet(contents[0]) }
 	files := []reload.File{
 		{Setting: "tenants_file", Paths: []string{f.TenantsFile}, Max: config.MaxFile, Apply: tenants},
-		{Setting: "identity.signing_keys_file", Paths: []string{f.Identity.SigningKeysFile}, Max: secrets.MaxFile, Secret: true, Apply: signing},
 		{Setting: "identity.jwt.jwks_file", Paths: []string{f.Identity.JWT.JWKSFile}, Max: identity.MaxKeySet, Apply: issuers},
 	}
 	return slices.DeleteFunc(files, func(file reload.File) bool { return file.Paths[0] == "" })

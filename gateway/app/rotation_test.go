@@ -51,8 +51,6 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+key)
 		return req
 	}
-	signed := rotateRequest(t)
-	signed.Header.Set("X-Identity", signer("acme", "low", http.MethodPost, chat, time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC))) // synctest's clock
 	for name, tc := range map[string]struct {
 		identity           string // %q is the file
 		setting            string
@@ -63,10 +61,6 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 		"keys": {
 			"tenants_file: %q", "tenants_file", tenantText("acme", "sk-one"), "tenants: [{id: acme, keys_sha256: [canary]}]", tenantText("acme", "sk-two"),
 			bearer("sk-one"), "tenants_file:1: tenants[0].keys_sha256[0]: want the 64 hex digits",
-		},
-		"signing keys": {
-			"tenants: [{id: acme}]\nidentity: {mode: signed, signing_keys_file: %q}", "identity.signing_keys_file",
-			"k1 " + canary, "k1 " + canary[:20], "k2 " + canary, signed, "line 1: the secret has 20 characters",
 		},
 		"key set": {
 			"tenants: [{id: acme}]\nidentity: {mode: jwt, jwt: {issuer: 'https://login.example.com/', audience: foregate, jwks_file: %q}}",

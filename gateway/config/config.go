@@ -73,17 +73,15 @@ type Cache struct {
 const (
 	ModeOpen           = ""                // only on a loopback listener
 	ModeKeys           = "keys"            // bearer keys of the tenants
-	ModeSigned         = "signed"          // X-Identity as signed by a load balancer
 	ModeJWT            = "jwt"             // bearer tokens of an issuer
 	ModeTrustedHeaders = "trusted_headers" // X-Tenant-ID and X-Priority as set by the proxies listed
 )
 
 // Identity configures which sources of tenant and priority are trusted.
 type Identity struct {
-	Mode            string   // "keys" is filled in when a tenant has keys, or tenants are in a file
-	TrustedProxies  []string // CIDRs, mode trusted_headers only
-	SigningKeysFile string   // path of the secrets that X-Identity may be signed with; mode signed only
-	JWT             JWT      // mode jwt only
+	Mode           string   // "keys" is filled in when a tenant has keys, or tenants are in a file
+	TrustedProxies []string // CIDRs, mode trusted_headers only
+	JWT            JWT      // mode jwt only
 
 	UnlistedTenants string // what becomes of them: "" is refuse, or default in mode open; not in mode keys
 	DefaultTenant   Tenant // what each of them may, with "default"; it has neither id nor keys

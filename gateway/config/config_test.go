@@ -239,9 +239,6 @@ func checkPromises(t *testing.T, f *File) {
 	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
 		t.Error("accepted trusted headers from nowhere")
 	}
-	if f.Identity.Mode == ModeSigned && f.Identity.SigningKeysFile == "" {
-		t.Error("accepted signatures without keys")
-	}
 	if j := f.Identity.JWT; f.Identity.Mode == ModeJWT && (j.Issuer == "" || j.Audience == "" || j.JWKSFile == "") {
 		t.Error("accepted tokens of anybody or for anybody")
 	}

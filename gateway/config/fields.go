@@ -39,13 +39,11 @@ var Fields = []FieldDoc{
 		"The first secret encrypts, all of them decrypt; a value that none decrypts is a miss. Read again when it changes. To replace a secret: add the new one as the last on all replicas, then move it to the first place on all, then remove the old one after `cache.ttl`. The first secret also gives each tenant's `cache_salt` (`cache.isolate_prefixes`): when it changes, engines compute every prefix once more. " +
 		"Without the file, anybody who can write to Redis and knows a request can forge its answer; `foregate check`, the log and the console warn unless Redis is embedded."},
 	{"cache.local_bytes", "`32MiB`", "Largest memory for cached answers in each replica, up to 16GiB; 0 turns the local copies off."},
-	{"identity.mode", "none, or `keys` when a tenant has keys or there is a `tenants_file`", "How the gateway learns tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity`, signed per request by a load balancer), " +
+	{"identity.mode", "none, or `keys` when a tenant has keys or there is a `tenants_file`", "How the gateway learns tenant and priority: `keys` (bearer keys of the tenants), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority`, set by the listed proxies). " +
 		"Without a mode, which only a loopback listener allows, clients may claim any tenant, and browsers must use an IP address, `localhost`, or a name under `.localhost` or `.internal`. For tenants that are not listed see `identity.unlisted_tenants`."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose identity headers are trusted, such as `[10.0.0.0/16]`. Required with mode `trusted_headers`, not allowed with others."},
-	{"identity.signing_keys_file", "required with `signed`", "Path of the file with the secrets that verify `X-Identity`: lines `ID SECRET`, where ID is the `kid` of `X-Identity` (1–64 of `A-Z a-z 0-9 . _ : -`) and SECRET is 32 to 4096 printable characters (`openssl rand -hex 32`). " +
-		"All of them are valid: give two while one replaces another. Read again when it changes, see *Files that are read again*."},
-	{"identity.unlisted_tenants", "`refuse`; without a mode `default`, unlimited", "What happens to a tenant that a signature, token or trusted header names but `tenants` does not list: `refuse` (403), or `default` (served with the limits of `identity.default_tenant`). Not with mode `keys`."},
+	{"identity.unlisted_tenants", "`refuse`; without a mode `default`, unlimited", "What happens to a tenant that a token or trusted header names but `tenants` does not list: `refuse` (403), or `default` (served with the limits of `identity.default_tenant`). Not with mode `keys`."},
 	{"identity.default_tenant.max_priority", "`normal`", "Highest priority of requests of an unlisted tenant. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.rpm", "`0`", "Requests per minute of each unlisted tenant, as `tenants[].rpm`. Only with `unlisted_tenants: default`."},
 	{"identity.default_tenant.tpm", "`0`", "Tokens per minute of each unlisted tenant, as `tenants[].tpm`. Only with `unlisted_tenants: default`."},

@@ -21,7 +21,7 @@ func (r reader) checkIdentity(f *File) {
 		} else if host, _, err := splitAddr(f.Listen); err == nil && !loopback(host) && r.Sound("listen") {
 			r.Fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
 				"or set identity: {mode: trusted_headers, trusted_proxies: [CIDR]} behind a proxy that sets the headers, "+
-				"or let a load balancer or an issuer sign (identity.mode signed or jwt), or listen on loopback (127.0.0.1:8080)")
+				"or let clients bring the tokens of an issuer (identity.mode jwt), or listen on loopback (127.0.0.1:8080)")
 		}
 	case ModeKeys:
 		if !withKeys && !r.Has("tenants_file") && r.Sound("tenants") {
@@ -29,13 +29,10 @@ func (r reader) checkIdentity(f *File) {
 		}
 	case ModeTrustedHeaders:
 		r.checkProxies(f.Identity.TrustedProxies)
-	case ModeSigned:
-		r.checkPath("identity.signing_keys_file", f.Identity.SigningKeysFile,
-			"missing; mode signed needs the path of a file with lines ID SECRET, such as /run/secrets/signing-keys")
 	case ModeJWT:
 		r.checkJWT(f.Identity.JWT)
 	default:
-		r.Fail("identity.mode", "want keys, signed, jwt or trusted_headers, or leave it out")
+		r.Fail("identity.mode", "want keys, jwt or trusted_headers, or leave it out")
 		return
 	}
 	if withKeys && f.Identity.Mode != ModeKeys {
@@ -86,7 +83,7 @@ func (r reader) checkUnlisted(f *File) {
 // checkIdle refuses settings that the mode would ignore.
 func (r reader) checkIdle(f *File) {
 	for _, of := range []struct{ path, mode string }{
-		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.signing_keys_file", ModeSigned}, {"identity.jwt", ModeJWT},
+		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.jwt", ModeJWT},
 	} {
 		if r.Has(of.path) && r.Sound(of.path) && f.Identity.Mode != of.mode {
 			r.Fail(of.path, "is only read with mode: %s; set it or remove the field", of.mode)

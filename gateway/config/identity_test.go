@@ -23,8 +23,8 @@ func TestWhatIsAcceptedCanBeBelieved(t *testing.T) {
 	if identity.UnlistedRefuse != UnlistedRefuse || identity.UnlistedDefault != UnlistedDefault {
 		t.Error("what becomes of unlisted tenants has another name here")
 	}
-	for _, mode := range []identity.Mode{identity.Signed, identity.JWTs, identity.Keys, identity.TrustedHeaders, identity.Open} {
-		if m := string(mode); m != ModeSigned && m != ModeJWT && m != ModeKeys && m != ModeTrustedHeaders && m != ModeOpen {
+	for _, mode := range []identity.Mode{identity.JWTs, identity.Keys, identity.TrustedHeaders, identity.Open} {
+		if m := string(mode); m != ModeJWT && m != ModeKeys && m != ModeTrustedHeaders && m != ModeOpen {
 			t.Errorf("mode %q has another name here", m)
 		}
 	}

@@ -100,7 +100,6 @@ func readCache(c *Cache, b *yamlfile.Fields) {
 func readIdentity(i *Identity, b *yamlfile.Fields) {
 	b.At("mode").Text(&i.Mode)
 	b.At("trusted_proxies").Texts(&i.TrustedProxies)
-	b.At("signing_keys_file").Text(&i.SigningKeysFile)
 	b.At("unlisted_tenants").Text(&i.UnlistedTenants)
 	unlisted := b.At("default_tenant").Fields()
 	readTenantLimits(&i.DefaultTenant, unlisted)

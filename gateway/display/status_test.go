@@ -28,7 +28,7 @@ func fullStatus() gateway.Status {
 		},
 		Files: []gateway.FileView{
 			{Setting: "tenants_file", Age: 7300, Changes: 2, Error: "tenants_file:3: tenants[0].rpm: want a whole number\x1b, got text; and something long that does not fit\ntenants_file:5: x\ntenants_file:6: y"},
-			{Setting: "identity.signing_keys_file", Age: 3, WorldReadable: true, Error: "line 2: the secret has 5 characters; want 32 … 4096"},
+			{Setting: "cache.seal_keys_file", Age: 3, WorldReadable: true, Error: "line 2: the secret has 5 characters; want 32 … 4096"},
 			{Setting: "identity.jwt.jwks_file", Age: 70},
 		},
 		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", SecondsLeft: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", SecondsLeft: 70, OpenHereOnly: true}},

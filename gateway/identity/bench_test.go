@@ -21,8 +21,6 @@ func BenchmarkIdentify(b *testing.B) {
 		{"open", resolver(b, Open), request(local, "X-Tenant-ID: acme", "X-Priority: low")},
 		{"keys", resolver(b, Keys), request(outside, "Authorization: Bearer "+acmeKey)},
 		{"trusted_headers", resolver(b, TrustedHeaders), request(proxy, "X-Tenant-ID: acme", "X-Priority: low")},
-		{"signed", signedResolver(b, secretOne, secretTwo), request(outside, stamp(secretOne, say("acme", "low"), http.MethodPost, chat))},
-		{"signed, refused", signedResolver(b, secretTwo), request(outside, stamp(secretOne, say("acme", "low"), http.MethodPost, chat))},
 		{"jwt RS256", jwts, bearer(jose.RS256, "rsa")},
 		{"jwt ES256", jwts, bearer(jose.ES256, "ec")},
 		{"jwt EdDSA", jwts, bearer(jose.EdDSA, "ed")},

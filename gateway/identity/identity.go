@@ -25,7 +25,6 @@ type Mode string
 const (
 	Open           Mode = ""                // headers are trusted; only callers on loopback are served
 	Keys           Mode = "keys"            // tenant and ceiling belong to the bearer key
-	Signed         Mode = "signed"          // from X-Identity, which a load balancer signs
 	JWTs           Mode = "jwt"             // from the claims of a bearer token
 	TrustedHeaders Mode = "trusted_headers" // headers are trusted if they come from a listed proxy
 )
@@ -90,8 +89,8 @@ type Resolver struct {
 	table atomic.Pointer[table]
 }
 
-// New checks the options and builds a Resolver. In modes Signed and JWTs nobody is accepted before the first
-// SetSigningKeys or SetKeySet, in mode Keys nobody before there are tenants.
+// New checks the options and builds a Resolver. In mode JWTs nobody is accepted before the first
+// SetKeySet, in mode Keys nobody before there are tenants.
 func New(o Options) (*Resolver, error) {
 	r := &Resolver{mode: o.Mode, proxies: slices.Clone(o.TrustedProxies), now: o.Now}
 	if r.now == nil {
@@ -121,7 +120,7 @@ func New(o Options) (*Resolver, error) {
 // believe prepares the mode's source of trust.
 func (r *Resolver) believe(o Options) (err error) {
 	switch o.Mode {
-	case Open, Keys, Signed:
+	case Open, Keys:
 	case TrustedHeaders:
 		if len(r.proxies) == 0 {
 			return errors.New("identity: mode trusted_headers needs trusted proxies")
@@ -178,8 +177,6 @@ func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error
 	switch r.mode {
 	case Keys:
 		return t.byBearer(req.Header, name)
-	case Signed:
-		return r.bySignature(t, req, name)
 	case JWTs:
 		return r.byToken(t, req.Header, name)
 	}

@@ -25,6 +25,8 @@ type JWT struct {
 // maxToken is the maximum length of a token in bytes; with RSA keys of 4,096 bits, 5 KiB are left for claims.
 const maxToken = 8 << 10
 
+const maxClockSkew = 30 * time.Second // allowed between the clocks of issuer and gateway
+
 // algorithms are all that a configuration may allow: public keys only. With a shared secret, anyone who
 // verifies a token could make one.
 var algorithms = []jose.SignatureAlgorithm{

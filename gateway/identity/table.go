@@ -17,8 +17,7 @@ type table struct {
 	// choose keys by their SHA-256, that is, break it.
 	byKey map[[32]byte]*Tenant
 
-	secrets map[string][]byte    // by key id, mode Signed
-	keys    map[string]publicKey // by kid, mode JWTs
+	keys map[string]publicKey // by kid, mode JWTs
 }
 
 // SetTenants replaces the list of tenants for later requests. An invalid list changes nothing; the error
@@ -74,17 +73,6 @@ func (n *table) add(t *Tenant) error {
 		}
 		n.byKey[k] = t
 	}
-	return nil
-}
-
-// SetSigningKeys replaces the secrets of mode Signed; all of them are valid. Invalid secrets change nothing;
-// the error names keys by their ids.
-func (r *Resolver) SetSigningKeys(keys []SigningKey) error {
-	secrets, err := secretsOf(keys)
-	if err != nil {
-		return err
-	}
-	r.replace(func(t *table) { t.secrets = secrets })
 	return nil
 }
 

@@ -93,19 +93,16 @@ func TestTenantsThatAreNotListedAreRefusedOrHaveTheDefault(t *testing.T) {
 			from, lines = local, append(lines, "X-Tenant-ID: gamma")
 		case TrustedHeaders:
 			lines = append(lines, "X-Tenant-ID: gamma")
-		case Signed:
-			lines = append(lines, stamp(secretOne, say("gamma", "high"), http.MethodPost, chat))
 		case JWTs:
 			lines = append(lines, "Authorization: Bearer "+edToken(t, map[string]any{"tenant": "gamma", "priority": "high"}))
 		}
 		return request(from, lines...)
 	}
-	for _, mode := range []Mode{Open, TrustedHeaders, Signed, JWTs} {
+	for _, mode := range []Mode{Open, TrustedHeaders, JWTs} {
 		for _, policy := range []Unlisted{UnlistedModeDefault, UnlistedRefuse, UnlistedDefault} {
 			o := jwtOptions()
 			o.Mode, o.Unlisted, o.Default, o.TrustedProxies = mode, policy, def, proxies()
 			r := made(t, o)
-			setSecrets(t, r, secretOne)
 			got, err := r.Identify(ask(mode))
 			if want := map[Unlisted]Caller{UnlistedDefault: limited, UnlistedModeDefault: unlimited}[policy]; policy == UnlistedDefault || policy == UnlistedModeDefault && mode == Open {
 				if err != nil || got != want {

@@ -168,7 +168,7 @@ func Public(t Tables) ([]byte, error) {
 		if o.kind == open {
 			return []object{}
 		}
-		return []object{{"key": []string{}}, {"bareKey": []string{}}, {"signature": []string{}}, {}}
+		return []object{{"key": []string{}}, {"bareKey": []string{}}, {}}
 	}
 	d.refusing = without(names(d.headers), "ETag", "Age", "X-Tier", "X-Acceptance", "Server-Timing")
 	always, anybody := []string{"X-Request-ID", "X-Content-Type-Options"}, []int{400, 403, 431, 500}
@@ -186,15 +186,13 @@ func Public(t Tables) ([]byte, error) {
 
 // publicSecurity are the ways in which a client says who it is (identity.mode).
 var publicSecurity = object{
-	"key": object{"type": "http", "scheme": "bearer", "description": "A tenant's key (identity mode keys) or a JSON Web Token (mode jwt)."},
+	"key": object{"type": "http", "scheme": "bearer",
+		"description": "A tenant's key (identity mode keys) or a JSON Web Token (mode jwt). In mode trusted_headers, X-Tenant-ID " +
+			"names the tenant; without tenants nobody is asked.",
+	},
 	"bareKey": object{
 		"type": "apiKey", "in": "header", "name": "X-Api-Key",
 		"description": "The same key or token as with the scheme key, for clients that send it here (Anthropic's). Only one of both may be given.",
-	},
-	"signature": object{
-		"type": "apiKey", "in": "header", "name": "X-Identity",
-		"description": "Tenant and priority, signed by a load balancer (mode signed). In mode trusted_headers, X-Tenant-ID names the tenant; " +
-			"without tenants nobody is asked.",
 	},
 }
 

@@ -33,7 +33,7 @@ func Page(ctx context.Context, commands string) (string, error) {
 		"old one. A pool that replaces one with backends must find some within 3 s. All other fields keep their old values until a restart, and so do tenants when `identity.mode` changes with them;\n" +
 		"`foregate_config_restart_required`, the log, `foregate status` and the console name them. `SIGHUP`, `foregate reload` and\n" +
 		"`POST /admin/reload` read all files at once, `foregate reload --dry-run` and `POST /admin/reload?dry_run=1` only say what the configuration file would change.\n\n" +
-		"The files of `tenants_file`, `admin_tokens_file`, `tls`, `admin_tls`, `cache.seal_keys_file`, `identity.signing_keys_file`, `identity.jwt.jwks_file`,\n" +
+		"The files of `tenants_file`, `admin_tokens_file`, `tls`, `admin_tls`, `cache.seal_keys_file`, `identity.jwt.jwks_file`,\n" +
 		"`redis.password_file`, `redis.settings_password_file`, `pools.NAME.auth` and `pools.NAME.tls` are looked at every 2 s. A change is in force once two looks have read the same, within\n" +
 		"4 s, for new requests and new connections; those under way go on. Certificate, key and authorities of a listener are applied together or not at all. A session whose token is gone or changed ends. What cannot be read, or\n" +
 		"is wrong, changes nothing: the last good content stays in force. The log says so once, and so do `foregate status`, the console,\n" +

@@ -34,7 +34,6 @@ var mistakes = []struct{ values, field, says string }{
 	{"config: {drain: {grace: 25s}}", "config.drain.grace", "602s"},
 	{"longestStream: 20m", "config.drain.grace", "1202s"},
 	{"config: {redis: {url: embedded}}", "config.redis.url", "several replicas"},
-	{"config: {identity: {mode: signed, signing_keys_file: /run/secrets/foregate/s/keys}, pools: {a: {}}, routes: [{}]}", "config.identity.signing_keys_file", "secretFiles"},
 	{"config: {redis: {url: 'redis://h', password_file: /run/secrets/foregate/redis/password}}", "config.redis.password_file", "secretFiles"},
 	{"config: {redis: {url: 'rediss://h', ca_file: /etc/ca.pem}}", "config.redis.ca_file", "secretFiles"},
 	{"config: {identity: {mode: jwt, jwt: {jwks_file: /x}}, pools: {a: {}}, routes: [{}]}", "config.identity.jwt.jwks_file", "secretFiles"},

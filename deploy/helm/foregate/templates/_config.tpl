@@ -85,9 +85,6 @@ true
 {{- define "foregate.checkFiles" -}}
 {{- $c := .config -}}
 {{- $paths := dict -}}
-{{- with dig "identity" "signing_keys_file" "" $c -}}
-{{- $_ := set $paths "identity.signing_keys_file" . -}}
-{{- end -}}
 {{- with dig "identity" "jwt" "jwks_file" "" $c -}}
 {{- $_ := set $paths "identity.jwt.jwks_file" . -}}
 {{- end -}}
