@@ -84,16 +84,16 @@ func (l *Load) KeepAll(all []Outcome) {
 	}
 }
 
-// truth is what a request is answered without the cache, and how long that takes. The
-// simulators' answers follow from the prompt, at temperature 0.
-func (l *Load) truth(g *Gateway, r Request) (text string, took time.Duration, err error) {
+// truth is what a request is answered without the cache. The simulators' answers follow from the prompt, at
+// temperature 0.
+func (l *Load) truth(g *Gateway, r Request) (text string, err error) {
 	r.Header = http.Header{"Cache-Control": {"no-store"}}
 	o := l.Send(g, r)
 	l.Keep(o)
 	if o.Kind != Answered || o.cached() != wordBypass {
-		return "", 0, fmt.Errorf("without the cache: %s (X-Cache %q) %s", o.Kind, o.cached(), o.Detail)
+		return "", fmt.Errorf("without the cache: %s (X-Cache %q) %s", o.Kind, o.cached(), o.Detail)
 	}
-	return o.Text, o.Total, nil
+	return o.Text, nil
 }
 
 // allSay checks that whatever was answered is the text, to the last byte.

@@ -109,7 +109,7 @@ func killedUnderWay(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
 	l := w.NewLoad()
 	r := identical("Which lamps burn on the quay at night?", slowTokens)
-	text, _, err := l.truth(w.Gateways[0], r)
+	text, err := l.truth(w.Gateways[0], r)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func stampede(ctx context.Context, w *Testbed) error {
 		truths.Go(func() {
 			a := &asked[i]
 			a.request = identical(fmt.Sprintf("Which tide brings all ships in at once, of %d?", i), rushTokens)
-			a.text, _, errs[i] = l.truth(w.Gateways[i], a.request)
+			a.text, errs[i] = l.truth(w.Gateways[i], a.request)
 		})
 	}
 	truths.Wait()
@@ -218,7 +218,7 @@ func leaderFails(ctx context.Context, w *Testbed) error {
 		{"each after 4 of 100", vllmsim.Fault{ErrorEventAfterTokens: 4}, "Which rope breaks always?", 100, 2 * carriedOn * len(w.Gateways), false},
 	} {
 		r := identical(cut.prompt, cut.tokens)
-		text, _, err := l.truth(w.Gateways[0], r)
+		text, err := l.truth(w.Gateways[0], r)
 		if err == nil {
 			err = w.Targets[0].SetFault(cut.fault)
 		}
