@@ -47,7 +47,7 @@ func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 		log.Warn().Msg(warning)
 	}
 	return gateway.Limits{
-		Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight,
+		Body: f.Limits.BodyBytes, Header: int(f.Limits.HeaderBytes), InFlight: f.Limits.InFlight,
 		Conns: conns, ConnsPerAddress: perAddress, Balancers: slices.Concat(balancers, proxies),
 	}, nil
 }

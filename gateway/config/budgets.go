@@ -3,16 +3,14 @@ package config
 import (
 	"fmt"
 	"math"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // Budget is what a tenant may spend in a window of the UTC calendar: dollars or tokens.
 type Budget struct {
-	USD         float64 // 0: the budget is in tokens
-	Tokens      float64 // whole; 0: the budget is in dollars
-	Per         string  // hour, day or month
-	OnRedisLoss string  // share (the default) or deny
+	USD         float64 `yaml:"usd" min:"0.000001" max:"1000000"`                  // 0: the budget is in tokens
+	Tokens      float64 `yaml:"tokens" min:"1" max:"1e15"`                         // whole; 0: the budget is in dollars
+	Per         string  `yaml:"per" choice:"hour,day,month"`                       // hour, day or month
+	OnRedisLoss string  `yaml:"on_redis_loss" default:"share" choice:"share,deny"` // share (the default) or deny
 }
 
 // What a budget does while Redis is away.
@@ -20,22 +18,6 @@ const (
 	OnLossShare = "share"
 	OnLossDeny  = "deny"
 )
-
-// readBudgets reads a tenant's budgets.
-func readBudgets(list yamlfile.Value) []Budget {
-	var all []Budget
-	for _, v := range list.Items() {
-		def := Budget{OnRedisLoss: OnLossShare}
-		b := v.Fields()
-		b.At("usd").Number(&def.USD, 0.000_001, 1_000_000)
-		b.At("tokens").Number(&def.Tokens, 1, 1e15)
-		b.At("per").Choice(&def.Per, "hour", "day", "month")
-		b.At("on_redis_loss").Choice(&def.OnRedisLoss, OnLossShare, OnLossDeny)
-		b.Done()
-		all = append(all, def)
-	}
-	return all
-}
 
 // checkBudgets checks a tenant's budgets.
 func (r reader) checkBudgets(path string, all []Budget) {

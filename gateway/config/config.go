@@ -9,30 +9,32 @@ import "time"
 
 // File is the whole configuration with its defaults.
 type File struct {
-	Listen string // public listener; default :8080
-	Admin  string // metrics, console, settings; default 127.0.0.1:9090
+	Listen string `yaml:"listen" default:":8080"`         // public listener; default :8080
+	Admin  string `yaml:"admin" default:"127.0.0.1:9090"` // metrics, console, settings; default 127.0.0.1:9090
 	// AdminTokensFile is the path of the operators' tokens; "" is none: then the admin listener must be on
 	// loopback, and its console is read-only.
-	AdminTokensFile string
-	TLS, AdminTLS   ListenerTLS // of the two listeners; the zero value is plain HTTP
+	AdminTokensFile string      `yaml:"admin_tokens_file"`
+	TLS             ListenerTLS `yaml:"tls"`       // of the public listener; the zero value is plain HTTP
+	AdminTLS        ListenerTLS `yaml:"admin_tls"` // of the admin listener
 
-	Redis    Redis
-	Cache    Cache
-	Identity Identity
+	Redis    Redis    `yaml:"redis"`
+	Cache    Cache    `yaml:"cache"`
+	Identity Identity `yaml:"identity"`
 
-	Pools   map[string]Pool
-	Routes  []Route
-	Tenants []Tenant
+	Pools   map[string]Pool `yaml:"pools"`
+	Routes  []Route         `yaml:"routes"`
+	Tenants []Tenant        `yaml:"tenants"`
 	// TenantsFile is the path of a file with the tenants, used instead of Tenants and reloaded when it
 	// changes; "" is none.
-	TenantsFile string
+	TenantsFile string `yaml:"tenants_file"`
 
-	Passthrough []string // paths forwarded to the target pool byte for byte
+	// paths forwarded to the target pool byte for byte
+	Passthrough []string `yaml:"passthrough" default:"/v1/embeddings,/tokenize,/detokenize,/v1/rerank,/v1/score"`
 
-	Limits  Limits
-	Drain   Drain
-	Tracing Tracing
-	Export  Export
+	Limits  Limits  `yaml:"limits"`
+	Drain   Drain   `yaml:"drain"`
+	Tracing Tracing `yaml:"tracing"`
+	Export  Export  `yaml:"export"`
 }
 
 // Redis configures the shared state. Do not log the URLs: log the [Endpoint] that [Redis.Endpoint] returns.
@@ -40,24 +42,29 @@ type Redis struct {
 	// URL is redis://, rediss://, unix://, either of the first two with
 	// +sentinel or +cluster, "embedded" (inside this process, one replica
 	// only) or "none" (the default: every replica for itself).
-	URL string
+	URL string `yaml:"url" default:"none"`
 	// CacheURL separates cached answers from coordination; "" is URL.
-	CacheURL string
+	CacheURL string `yaml:"cache_url"`
 	// SettingsURL is the same Redis as URL, for a user that may write live settings, so that operators can do
 	// so at the admin listener; "" is URL.
-	SettingsURL string
+	SettingsURL string `yaml:"settings_url"`
 	// Replicas is the number of replicas, used until Redis reports it; default 1.
-	Replicas int
+	Replicas int `yaml:"replicas" default:"1" min:"1" max:"1000"`
 
 	// For both URLs, if they use TLS: PEM files. ServerName is the name that the certificates must have; ""
 	// is the dialed host.
-	CAFile, CertFile, KeyFile, ServerName string
+	CAFile     string `yaml:"ca_file"`
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
 	// For both URLs, if they use Sentinels: the user at the Sentinels.
-	SentinelUsername string
+	SentinelUsername string `yaml:"sentinel_username"`
 
 	// Paths of files with one password each: of the users in URL and CacheURL, of the user in SettingsURL,
 	// and of SentinelUsername; "" is none.
-	PasswordFile, SettingsPasswordFile, SentinelPasswordFile string
+	PasswordFile         string `yaml:"password_file"`
+	SettingsPasswordFile string `yaml:"settings_password_file"`
+	SentinelPasswordFile string `yaml:"sentinel_password_file"`
 }
 
 // Cache is the static configuration of the answer cache.
@@ -65,8 +72,8 @@ type Cache struct {
 	// SealKeysFile is the path of the secrets that seal answers: the first one seals, all of them open. "" is
 	// none: then answers are bound to their requests, but anyone who can write to Redis and knows a request
 	// can forge its answer.
-	SealKeysFile string
-	LocalBytes   int64 // of the copies in this process; default 32 MiB, 0 is none
+	SealKeysFile string `yaml:"seal_keys_file"`
+	LocalBytes   int64  `yaml:"local_bytes" default:"32MiB" min:"0" max:"16GiB"` // of the copies in this process; default 32 MiB, 0 is none
 }
 
 // The modes of [Identity].
@@ -79,12 +86,14 @@ const (
 
 // Identity configures which sources of tenant and priority are trusted.
 type Identity struct {
-	Mode           string   // "keys" is filled in when a tenant has keys, or tenants are in a file
-	TrustedProxies []string // CIDRs, mode trusted_headers only
-	JWT            JWT      // mode jwt only
+	Mode           string   `yaml:"mode"`            // "keys" is filled in when a tenant has keys, or tenants are in a file
+	TrustedProxies []string `yaml:"trusted_proxies"` // CIDRs, mode trusted_headers only
+	JWT            JWT      `yaml:"jwt"`             // mode jwt only
 
-	UnlistedTenants string // what becomes of them: "" is refuse, or default in mode open; not in mode keys
-	DefaultTenant   Tenant // what each of them may, with "default"; it has neither id nor keys
+	// UnlistedTenants says what becomes of them: "" is refuse, or default in mode open; not in mode keys.
+	UnlistedTenants string `yaml:"unlisted_tenants"`
+	// DefaultTenant is what each of them may, with "default"; it has neither id nor keys.
+	DefaultTenant Tenant `yaml:"default_tenant" without:"id,keys_sha256,allow_low_score_under_pressure,per_tenant_evidence"`
 }
 
 // What happens to tenants that are not listed.
@@ -95,32 +104,41 @@ const (
 
 // JWT configures which tokens are accepted.
 type JWT struct {
-	Issuer   string // iss of every token
-	Audience string // a member of aud in every token
-	JWKSFile string // path of the issuer's public keys
+	Issuer   string `yaml:"issuer"`    // iss of every token
+	Audience string `yaml:"audience"`  // a member of aud in every token
+	JWKSFile string `yaml:"jwks_file"` // path of the issuer's public keys
 
-	Algorithms    []string // none: RS256, ES256 and EdDSA
-	TenantClaim   string   // "" is tenant
-	PriorityClaim string   // "" is priority
+	Algorithms    []string `yaml:"algorithms"`     // none: RS256, ES256 and EdDSA
+	TenantClaim   string   `yaml:"tenant_claim"`   // "" is tenant
+	PriorityClaim string   `yaml:"priority_claim"` // "" is priority
 }
 
 // Pool is a set of backends that serve one model on one kind of hardware. It
 // has either Backends or Discover.
 type Pool struct {
-	Model            string   // the model's name at the backends
-	Revision         string   // which weights are served under that name; "" is not said
-	USDPerHour       float64  // price of one backend
-	PrefillPerSecond float64  // prompt tokens per second of one backend at its operating batch; 0: learned
-	DecodePerSecond  float64  // generated tokens per second of one backend, over all its requests; 0: learned
-	Backends         []string // base URLs without a trailing slash
-	Discover         string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
-	Engine           string   // one of dialect.Kinds; "auto" (the default) asks the engine
-	Scheduler        string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
-	Auth             PoolAuth // what the backends want to see
-	TLS              PoolTLS  // how they are reached by https
-	KVEvents         int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
+	Model string `yaml:"model"` // the model's name at the backends
+	// which weights are served under that name; "" is not said
+	Revision   string  `yaml:"revision"`
+	USDPerHour float64 `yaml:"usd_per_hour" min:"0" max:"100000"` // price of one backend
+	// prompt tokens per second of one backend at its operating batch; 0: learned
+	PrefillPerSecond float64 `yaml:"prefill_tokens_per_s" min:"0.01" max:"10000000"`
+	// generated tokens per second of one backend, over all its requests; 0: learned
+	DecodePerSecond float64  `yaml:"decode_tokens_per_s" min:"0.01" max:"10000000"`
+	Backends        []string `yaml:"backends"` // base URLs without a trailing slash
+	// dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	Discover string `yaml:"discover"`
+	// one of dialect.Kinds; "auto" (the default) asks the engine
+	Engine string `yaml:"engine" default:"auto"`
+	// "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
+	Scheduler string   `yaml:"scheduler" default:"fcfs"`
+	Auth      PoolAuth `yaml:"auth"` // what the backends want to see
+	TLS       PoolTLS  `yaml:"tls"`  // how they are reached by https
+	// port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
+	KVEvents int `yaml:"kv_events" min:"0" max:"65535"`
 
-	USDPerMillionInput, USDPerMillionOutput float64 // price of a million tokens of prompts and of answers; both 0: not paid by the token
+	// price of a million tokens of prompts; with that of answers 0: not paid by the token
+	USDPerMillionInput  float64 `yaml:"usd_per_million_input" min:"0" max:"100000"`
+	USDPerMillionOutput float64 `yaml:"usd_per_million_output" min:"0" max:"100000"` // price of a million tokens of answers
 }
 
 // The schedulers of a [Pool].
@@ -131,48 +149,54 @@ const (
 
 // Route maps a model name of clients to its pools.
 type Route struct {
-	Model         string // the name that clients send
-	Draft         string // pool; "" means that every request goes to the target
-	Target        string // pool; with Targets the first of them
-	SameTokenizer bool   // draft and target use the same token ids
+	Model         string `yaml:"model"`          // the name that clients send
+	Draft         string `yaml:"draft"`          // pool; "" means that every request goes to the target
+	Target        string `yaml:"target"`         // pool; with Targets the first of them
+	SameTokenizer bool   `yaml:"same_tokenizer"` // draft and target use the same token ids
 
-	Targets     []WeightedTarget // several target pools by weight, the one in force first; none: Target alone
-	Mirror      Mirror           // another pool that is compared with the target in the background
-	AllowFields []string         // additional fields that its clients may send, of fields.Allowable
-	Fallbacks   []Fallback       // hosted last resorts, in the order in which they are tried; at most 4
+	Targets     []WeightedTarget `yaml:"targets"`      // several target pools by weight, the one in force first; none: Target alone
+	Mirror      Mirror           `yaml:"mirror"`       // another pool that is compared with the target in the background
+	AllowFields []string         `yaml:"allow_fields"` // additional fields that its clients may send, of fields.Allowable
+	Fallbacks   []Fallback       `yaml:"fallbacks"`    // hosted last resorts, in the order in which they are tried; at most 4
 }
 
 // Tenant is one customer of the gateway.
 type Tenant struct {
-	ID          string
-	KeysSHA256  []string // lower-case hex
-	MaxPriority string   // low, normal (the default) or high
-	RPM, TPM    int      // requests and tokens per minute; 0 is unlimited
-	Concurrent  int      // requests in progress; 0 is unlimited
+	ID          string   `yaml:"id"`
+	KeysSHA256  []string `yaml:"keys_sha256,opaque"`               // lower-case hex
+	MaxPriority string   `yaml:"max_priority" default:"normal"`    // low, normal (the default) or high
+	RPM         int      `yaml:"rpm" min:"0" max:"1000000000"`     // requests per minute; 0 is unlimited
+	TPM         int      `yaml:"tpm" min:"0" max:"1000000000000"`  // tokens per minute; 0 is unlimited
+	Concurrent  int      `yaml:"concurrent" min:"0" max:"1000000"` // requests in progress; 0 is unlimited
 
-	AllowLowScoreUnderPressure bool // it may get drafts below the threshold while the target is short of KV memory
-	PerTenantEvidence          bool // the guarantee about drafts holds for its requests alone, with their own evidence
+	// it may get drafts below the threshold while the target is short of KV memory
+	AllowLowScoreUnderPressure bool `yaml:"allow_low_score_under_pressure"`
+	// the guarantee about drafts holds for its requests alone, with their own evidence
+	PerTenantEvidence bool `yaml:"per_tenant_evidence"`
 
-	Models  []string // names of routes, or beginnings of names that end with *; none: all routes
-	Budgets []Budget // none: no budget
+	Models  []string `yaml:"models"`  // names of routes, or beginnings of names that end with *; none: all routes
+	Budgets []Budget `yaml:"budgets"` // none: no budget
 
-	AllowExternal bool // its requests may be answered by fallbacks, which are not the operator's own
+	AllowExternal bool `yaml:"allow_external"` // its requests may be answered by fallbacks, which are not the operator's own
 }
 
 // Limits bound one request, and all requests together.
 type Limits struct {
-	BodyBytes     int64 // of a request; default 4 MiB
-	ResponseBytes int64 // of a non-streamed answer; default 16 MiB
-	InFlight      int   // requests at once; default 4096
-	HeaderBytes   int   // of a request; default 16 KiB
+	BodyBytes     int64 `yaml:"body_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`      // of a request; default 4 MiB
+	ResponseBytes int64 `yaml:"response_bytes" default:"16MiB" min:"1KiB" max:"1GiB"` // of a non-streamed answer; default 16 MiB
+	InFlight      int   `yaml:"in_flight" default:"4096" min:"1" max:"1000000"`       // requests at once; default 4096
+	HeaderBytes   int64 `yaml:"header_bytes" default:"16KiB" min:"1KiB" max:"1MiB"`   // of a request; default 16 KiB
 
-	Connections           int      // open client connections; 0: derived from the limit of open files
-	ConnectionsPerAddress int      // of these, from one address that is not in Balancers; 0 is half
-	Balancers             []string // CIDRs of addresses whose connections carry many clients
+	// open client connections; 0: derived from the limit of open files
+	Connections int `yaml:"connections" min:"16" max:"1000000"`
+	// of these, from one address that is not in Balancers; 0 is half
+	ConnectionsPerAddress int `yaml:"connections_per_address" min:"1" max:"1000000"`
+	// CIDRs of addresses whose connections carry many clients
+	Balancers []string `yaml:"balancers"`
 }
 
 // Drain configures the shutdown.
 type Drain struct {
-	Delay time.Duration // still accepting after the signal; default 5s
-	Grace time.Duration // for running streams to finish; default 25s
+	Delay time.Duration `yaml:"delay" default:"5s" min:"0s" max:"10m"` // still accepting after the signal; default 5s
+	Grace time.Duration `yaml:"grace" default:"25s" min:"0s" max:"1h"` // for running streams to finish; default 25s
 }

@@ -243,3 +243,10 @@ func checkPromises(t *testing.T, f *File) {
 		t.Error("accepted tokens of anybody or for anybody")
 	}
 }
+
+// defaults is the configuration of an empty file.
+func defaults() *File {
+	f := &File{}
+	yamlfile.Value{}.Into(f)
+	return f
+}

@@ -2,16 +2,14 @@ package config
 
 import (
 	"slices"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // Export configures where the content of requests is sent, how much of it, and for which share of them.
 type Export struct {
-	OTLPLogs    string  // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no export
-	Share       float64 // share of the requests, 0 … 1; default 0.01
-	Content     string  // ContentNone, ContentInput or ContentFull
-	HeadersFile string  // path of the headers that the collector wants, such as its key; "" is none
+	OTLPLogs    string  `yaml:"otlp_logs"`                            // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no export
+	Share       float64 `yaml:"share" default:"0.01" min:"0" max:"1"` // share of the requests, 0 … 1; default 0.01
+	Content     string  `yaml:"content" default:"none"`               // ContentNone, ContentInput or ContentFull
+	HeadersFile string  `yaml:"headers_file"`                         // path of the headers that the collector wants, such as its key; "" is none
 }
 
 // What is exported of a request.
@@ -20,17 +18,6 @@ const (
 	ContentInput = "input" // and its messages
 	ContentFull  = "full"  // and the answer
 )
-
-// defaultShare is the default of Share.
-const defaultShare = 0.01
-
-func readExport(to *Export, b *yamlfile.Fields) {
-	b.At("otlp_logs").Text(&to.OTLPLogs)
-	b.At("share").Number(&to.Share, 0, 1)
-	b.At("content").Text(&to.Content)
-	b.At("headers_file").Text(&to.HeadersFile)
-	b.Done()
-}
 
 func (r reader) checkExport(e *Export) {
 	const otlp, headers, content = "export.otlp_logs", "export.headers_file", "export.content"

@@ -6,15 +6,14 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // Fallback is a hosted last resort of a route.
 type Fallback struct {
-	Pool          string   // of hosted servers, paid by the token
-	When          []string // of FallbackReasons, at least one; default: unavailable
-	MaxUSDPerHour float64  // what all replicas together may spend on it in an hour of the UTC calendar, above 0
+	Pool          string   `yaml:"pool"`                                          // of hosted servers, paid by the token
+	When          []string `yaml:"when" default:"unavailable"`                    // of FallbackReasons, at least one; default: unavailable
+	MaxUSDPerHour float64  `yaml:"max_usd_per_hour" min:"0.000001" max:"1000000"` // what all replicas together may spend on it in an hour of the UTC calendar, above 0
 }
 
 // The reasons for which a request may leave for a [Fallback].
@@ -24,10 +23,7 @@ const (
 )
 
 const (
-	maxFallbacks       = 4       // of a route
-	maxUSDPerMillion   = 100_000 // of a pool's tokens
-	maxFallbackUSDHour = 1_000_000
-	minFallbackUSDHour = 0.000_001
+	maxFallbacks = 4 // of a route
 )
 
 // PaidByToken reports whether the pool has prices of tokens: then it can be a fallback.
@@ -38,19 +34,6 @@ func (f *File) IsFallback(pool string) bool {
 	return slices.ContainsFunc(f.Routes, func(rt Route) bool {
 		return slices.ContainsFunc(rt.Fallbacks, func(fb Fallback) bool { return fb.Pool == pool })
 	})
-}
-
-func readFallback(b *yamlfile.Fields) Fallback {
-	var fb Fallback
-	b.At("pool").Text(&fb.Pool)
-	when := b.At("when")
-	when.Texts(&fb.When)
-	b.At("max_usd_per_hour").Number(&fb.MaxUSDPerHour, minFallbackUSDHour, maxFallbackUSDHour)
-	b.Done()
-	if !when.IsSet() {
-		fb.When = []string{WhenUnavailable}
-	}
-	return fb
 }
 
 // checkFallbacks checks the fallbacks of a route.

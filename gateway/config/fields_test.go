@@ -63,7 +63,7 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
 		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = yamlfile.ParseSize(s) },
 		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = yamlfile.ParseSize(s) },
-		"limits.header_bytes":   func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.HeaderBytes = int(n) },
+		"limits.header_bytes":   func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.HeaderBytes = n },
 		"limits.in_flight":      func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.InFlight = int(n) },
 		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
 		"tracing.sample":        func(s string) { got.Tracing.Sample, _ = strconv.ParseFloat(s, 64) },

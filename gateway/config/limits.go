@@ -5,12 +5,6 @@ import (
 	"net/netip"
 )
 
-// The bounds of limits.connections. Fewer would serve hardly any client.
-const (
-	minConnections = 16
-	maxConnections = 1_000_000
-)
-
 // checkLimits refuses inconsistent limits.
 func (r reader) checkLimits(l Limits) {
 	const path = "limits.connections_per_address"

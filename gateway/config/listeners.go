@@ -1,26 +1,16 @@
 package config
 
-import "github.com/foregate/foregate/internal/yamlfile"
-
 // ListenerTLS names the PEM files of a listener that speaks TLS; the zero value is plain HTTP. They are read again when
 // they change.
 type ListenerTLS struct {
-	CertFile string // its certificate, and the intermediate ones after it
-	KeyFile  string // the certificate's private key, without a password
+	CertFile string `yaml:"cert_file"` // its certificate, and the intermediate ones after it
+	KeyFile  string `yaml:"key_file"`  // the certificate's private key, without a password
 	// ClientCAFile has the authorities that sign the clients' certificates; "" asks clients for none.
-	ClientCAFile string
+	ClientCAFile string `yaml:"client_ca_file"`
 }
 
 // On reports whether the listener speaks TLS.
 func (t ListenerTLS) On() bool { return t.CertFile != "" }
-
-func readListenerTLS(t *ListenerTLS, v yamlfile.Value) {
-	b := v.Fields()
-	b.At("cert_file").Text(&t.CertFile)
-	b.At("key_file").Text(&t.KeyFile)
-	b.At("client_ca_file").Text(&t.ClientCAFile)
-	b.Done()
-}
 
 // checkListenerTLS checks the settings of a listener's files. The reader of the files checks their content.
 func (r reader) checkListenerTLS(path string, t ListenerTLS) {

@@ -2,14 +2,12 @@ package config
 
 import (
 	"slices"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // Mirror is a target pool that answers a share of a route's requests in the background, for comparison.
 type Mirror struct {
-	Pool  string  // "": none
-	Share float64 // of the route's requests, above 0 … 1
+	Pool  string  `yaml:"pool"`                         // "": none
+	Share float64 `yaml:"share" min:"0.000001" max:"1"` // of the route's requests, above 0 … 1
 }
 
 const minMirrorShare = 0.000_001
@@ -36,14 +34,6 @@ func (t Route) ProbedPools() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func readMirror(b *yamlfile.Fields) Mirror {
-	var m Mirror
-	b.At("pool").Text(&m.Pool)
-	b.At("share").Number(&m.Share, minMirrorShare, 1)
-	b.Done()
-	return m
 }
 
 // checkMirror checks the mirror of a route, whose pool has no other use there.

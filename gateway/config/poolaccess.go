@@ -3,39 +3,22 @@ package config
 import (
 	"fmt"
 	"strings"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // PoolAuth are the files of what the gateway shows to a pool's backends with each request, probe and scrape.
 type PoolAuth struct {
-	APIKeyFile  string // path of a file with one line, the key; it is sent as "Authorization: Bearer KEY"; "" is none
-	HeadersFile string // path of a file with lines "NAME: VALUE"; "" is none
+	APIKeyFile  string `yaml:"api_key_file"` // path of a file with one line, the key; it is sent as "Authorization: Bearer KEY"; "" is none
+	HeadersFile string `yaml:"headers_file"` // path of a file with lines "NAME: VALUE"; "" is none
 }
 
 // PoolTLS is how the backends of a pool are reached by https. Their certificates are always verified.
 type PoolTLS struct {
 	On bool // the pool has tls: all its backends are https
 
-	CAFile            string // PEM of the authorities of the backends' certificates; "" is those of the system
-	CertFile, KeyFile string // PEM of the gateway's client certificate; "" is none
-	ServerName        string // name in the backends' certificates; "" is the host of each URL
-}
-
-func readPoolAuth(to *PoolAuth, b *yamlfile.Fields) {
-	b.At("api_key_file").Text(&to.APIKeyFile)
-	b.At("headers_file").Text(&to.HeadersFile)
-	b.Done()
-}
-
-func readPoolTLS(to *PoolTLS, v yamlfile.Value) {
-	to.On = v.IsSet()
-	b := v.Fields()
-	b.At("ca_file").Text(&to.CAFile)
-	b.At("cert_file").Text(&to.CertFile)
-	b.At("key_file").Text(&to.KeyFile)
-	b.At("server_name").Text(&to.ServerName)
-	b.Done()
+	CAFile     string `yaml:"ca_file"`     // PEM of the authorities of the backends' certificates; "" is those of the system
+	CertFile   string `yaml:"cert_file"`   // PEM of the gateway's client certificate; "" is none
+	KeyFile    string `yaml:"key_file"`    // PEM of its key
+	ServerName string `yaml:"server_name"` // name in the backends' certificates; "" is the host of each URL
 }
 
 // checkPoolAuth checks the paths of the files. Their readers check the content.

@@ -2,21 +2,17 @@ package config
 
 import (
 	"fmt"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // WeightedTarget is one of several target pools of a route.
 type WeightedTarget struct {
-	Pool   string
-	Weight float64 // above 0; its share of the conversations is its part of the sum
+	Pool   string  `yaml:"pool"`
+	Weight float64 `yaml:"weight" min:"0.001" max:"1000000"` // above 0; its share of the conversations is its part of the sum
 }
 
 const (
-	minTargets      = 2
-	maxTargets      = 4 // of a route
-	minTargetWeight = 0.001
-	maxTargetWeight = 1_000_000
+	minTargets = 2
+	maxTargets = 4 // of a route
 )
 
 // TargetPools returns the names of the route's target pools, the one in force first.
@@ -40,14 +36,6 @@ func (t Route) Variants() []Route {
 		out = append(out, v)
 	}
 	return out
-}
-
-func readWeightedTarget(b *yamlfile.Fields) WeightedTarget {
-	var w WeightedTarget
-	b.At("pool").Text(&w.Pool)
-	b.At("weight").Number(&w.Weight, minTargetWeight, maxTargetWeight)
-	b.Done()
-	return w
 }
 
 // checkTargets checks the target pools of a route: one by target, or several by targets.

@@ -17,9 +17,11 @@ func Tenants(data []byte, mode string) ([]Tenant, error) {
 	if !ok {
 		return nil, file.Err()
 	}
-	b := root.Fields()
-	all := readTenants(b.At("tenants"))
-	b.Done()
+	var only struct {
+		Tenants []Tenant `yaml:"tenants"`
+	}
+	root.Into(&only)
+	all := only.Tenants
 	if root.IsFields() {
 		r := reader{file}
 		if len(all) == 0 && r.Sound("tenants") { // an empty file must not lock out all tenants
@@ -60,38 +62,6 @@ func (r reader) checkKeyless(all []Tenant) {
 // keyed reports whether a tenant has keys.
 func keyed(all []Tenant) bool {
 	return slices.ContainsFunc(all, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
-}
-
-// readTenants reads a list of tenants.
-func readTenants(list yamlfile.Value) []Tenant {
-	var all []Tenant
-	for _, v := range list.Items() {
-		t := Tenant{MaxPriority: "normal"}
-		b := v.Fields()
-		b.At("id").Text(&t.ID)
-		for _, digest := range b.At("keys_sha256").Items() {
-			var key string
-			digest.Opaque(&key)
-			t.KeysSHA256 = append(t.KeysSHA256, key)
-		}
-		b.At("allow_low_score_under_pressure").Bool(&t.AllowLowScoreUnderPressure)
-		b.At("per_tenant_evidence").Bool(&t.PerTenantEvidence)
-		readTenantLimits(&t, b)
-		b.Done()
-		all = append(all, t)
-	}
-	return all
-}
-
-// readTenantLimits reads a tenant's limits and what it may use.
-func readTenantLimits(t *Tenant, b *yamlfile.Fields) {
-	b.At("max_priority").Text(&t.MaxPriority)
-	b.At("rpm").Whole(&t.RPM, 0, 1_000_000_000)
-	b.At("tpm").Whole(&t.TPM, 0, 1_000_000_000_000)
-	b.At("concurrent").Whole(&t.Concurrent, 0, 1_000_000)
-	b.At("models").Texts(&t.Models)
-	b.At("allow_external").Bool(&t.AllowExternal)
-	t.Budgets = readBudgets(b.At("budgets"))
 }
 
 func (r reader) checkTenants(all []Tenant) {

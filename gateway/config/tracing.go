@@ -1,22 +1,10 @@
 package config
 
-import "github.com/foregate/foregate/internal/yamlfile"
-
 // Tracing configures where traces are sent, and for which share of the requests.
 type Tracing struct {
-	OTLP        string  // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no tracing
-	Sample      float64 // share of the requests without a traceparent, 0 … 1; default 0.1
-	HeadersFile string  // path of the headers that the collector wants, such as its key; "" is none
-}
-
-// defaultSample is the default of Sample.
-const defaultSample = 0.1
-
-func readTracing(to *Tracing, b *yamlfile.Fields) {
-	b.At("otlp").Text(&to.OTLP)
-	b.At("sample").Number(&to.Sample, 0, 1)
-	b.At("headers_file").Text(&to.HeadersFile)
-	b.Done()
+	OTLP        string  `yaml:"otlp"`                                 // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no tracing
+	Sample      float64 `yaml:"sample" default:"0.1" min:"0" max:"1"` // share of the requests without a traceparent, 0 … 1; default 0.1
+	HeadersFile string  `yaml:"headers_file"`                         // path of the headers that the collector wants, such as its key; "" is none
 }
 
 func (r reader) checkTracing(t *Tracing) {

@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,66 @@ func TestNoMistakeTellsAValue(t *testing.T) {
 		if _, err := read(data); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", data, err)
 		}
+	}
+}
+
+// tagged is a file of all kinds of tags.
+type tagged struct {
+	Word    string            `yaml:"word" default:"one" choice:"one,two"`
+	Texts   []string          `yaml:"texts" default:"a,b"`
+	Digests []string          `yaml:"digests,opaque"`
+	Flag    bool              `yaml:"flag"`
+	Whole   int               `yaml:"whole" default:"3" min:"1" max:"10"`
+	Number  float64           `yaml:"number" default:"0.5" min:"0" max:"1"`
+	Wait    time.Duration     `yaml:"wait" default:"5s" min:"1s" max:"1m"`
+	Size    int64             `yaml:"size" default:"4KiB" min:"1" max:"1MiB"`
+	Named   map[string]member `yaml:"named"`
+	List    []member          `yaml:"list"`
+	Inner   member            `yaml:"inner" without:"name"`
+	Unread  string
+}
+
+type member struct {
+	Name string `yaml:"name"`
+	Rate int    `yaml:"rate" default:"7" min:"0" max:"9"`
+}
+
+func readTagged(t *testing.T, data string) (got tagged, err error) {
+	t.Helper()
+	f, root, ok := Open(Options{Name: "a.yaml", Needs: "text", MaxBytes: 1 << 10}, []byte(data))
+	if !ok {
+		t.Fatal(f.Err())
+	}
+	root.Into(&got)
+	return got, f.Err()
+}
+
+func TestTagsSayWhatIsReadAndWhatAFileThatGivesNothingMeans(t *testing.T) {
+	want := tagged{Word: "one", Texts: []string{"a", "b"}, Whole: 3, Number: 0.5, Wait: 5 * time.Second, Size: 4096,
+		Named: map[string]member{}, Inner: member{Rate: 7}}
+	var got tagged
+	if (Value{}).Into(&got); !reflect.DeepEqual(got, want) {
+		t.Errorf("nothing: %+v", got)
+	}
+	got, err := readTagged(t, "word: two\ntexts: []\ndigests: [0123]\nflag: true\nwhole: 1\nnumber: 0\nwait: 1m\nsize: 1MiB\n"+
+		"named: {x: {name: n}}\nlist: [{rate: 0}, {name: m}]\ninner: {rate: 9}")
+	want = tagged{Word: "two", Texts: []string{}, Digests: []string{"0123"}, Flag: true, Whole: 1, Wait: time.Minute, Size: 1 << 20,
+		Named: map[string]member{"x": {"n", 7}}, List: []member{{"", 0}, {"m", 7}}, Inner: member{Rate: 9}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("all: %+v, %v", got, err)
+	}
+}
+
+func TestAllMistakesAgainstTagsAreToldAtOnce(t *testing.T) {
+	_, err := readTagged(t, "word: three\nwhole: 11\nwait: 2m\nnamed: {x: {rate: 10}}\nlist: [{names: n}]\ninner: {name: n}\nunread: x")
+	want := `a.yaml:1: word: want one of one, two
+a.yaml:2: whole: out of range; want 1 … 10
+a.yaml:3: wait: out of range; want 1s … 1m
+a.yaml:4: named.x.rate: out of range; want 0 … 9
+a.yaml:5: list[0].names: unknown field; known here: name, rate
+a.yaml:6: inner.name: unknown field; known here: rate
+a.yaml:7: unread: unknown field; known here: digests, flag, inner, list, named, number, size, texts, wait, whole, word`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
