@@ -59,8 +59,6 @@ type cachedAnswer struct {
 // receiptSettings are the settings of the route that its receipt's decisions depend on and do not contain.
 type receiptSettings struct {
 	mode              plan.Mode
-	headCheck         plan.HeadCheck
-	band              float64 // nats
 	holdback          int
 	holdbackTime      time.Duration
 	midstreamFailover bool
@@ -71,7 +69,7 @@ type receiptSettings struct {
 
 func settingsOf(c *plan.Config) receiptSettings {
 	return receiptSettings{
-		mode: c.Mode, headCheck: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
+		mode: c.Mode, holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
 		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }

@@ -57,8 +57,6 @@ type receiptJSON struct {
 // settingsJSON are the settings in force; the thresholds are in verdictJSON.
 type settingsJSON struct {
 	Mode              string  `json:"mode"`
-	HeadCheck         string  `json:"head_check"`
-	Band              float64 `json:"band_nats"`
 	Holdback          int     `json:"holdback_tokens"`
 	HoldbackMS        float64 `json:"holdback_ms"`
 	MidstreamFailover bool    `json:"midstream_failover"`
@@ -89,7 +87,7 @@ type planJSON struct {
 	Reason        string        `json:"reason,omitempty"`          // why not
 	Mode          string        `json:"mode,omitempty"`            // acceptance mode
 	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft is judged
-	Verification  string        `json:"verification"`              // when the target is asked: never, doubt, always, exact
+	Verification  string        `json:"verification"`              // when the target is asked: never, always, exact
 	Scorer        string        `json:"scorer,omitempty"`          // scoring method: ids, text, judge
 	Block         int           `json:"block_tokens,omitempty"`    // tokens between two checks
 	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
@@ -127,10 +125,9 @@ type attemptJSON struct {
 type verdictJSON struct {
 	Accept    bool    `json:"accept"`
 	Reason    string  `json:"reason"`
-	Cohort    string  `json:"cohort,omitempty"` // who accepted: conf, head, whole
+	Cohort    string  `json:"cohort,omitempty"` // who accepted: conf, whole, warmup, pressure
 	Score     float64 `json:"score"`
 	Threshold float64 `json:"threshold"`
-	Band      float64 `json:"band"`
 	Tokens    int     `json:"tokens"` // tokens judged
 	At        float64 `json:"at_ms"`  // time of the verdict, after ms.cascade_start
 }
@@ -208,7 +205,7 @@ func (f *keptReceipt) encode() []byte {
 
 func (r *receiptSettings) json() *settingsJSON {
 	return &settingsJSON{
-		Mode: string(r.mode), HeadCheck: string(r.headCheck), Band: finite(r.band), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
+		Mode: string(r.mode), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
 		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate), MaxTTFT: milliseconds(r.maxTTFT),
 	}
 }
@@ -219,7 +216,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
-		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.IsAudited(), t.Shadow}
+		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.Own.Audited, t.Shadow}
 	}
 	for _, t := range rc.Tries {
 		call := ""
@@ -232,7 +229,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
+		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.ScoreSeries {
 		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
@@ -248,7 +245,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 }
 
 // verificationNames are the names of accept.CheckPolicy's values.
-var verificationNames = [...]string{"never", "doubt", "always", "exact"}
+var verificationNames = [...]string{"never", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
 	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}

@@ -60,13 +60,12 @@ type RiskAdvice struct {
 	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
 }
 
-// RiskView is the evidence about one kind of request and cohort, as GET /admin/risk returns it: the guarantee,
+// RiskView is the evidence about one kind of request, as GET /admin/risk returns it: the guarantee,
 // whether it is kept, and the number of audits behind it. Shares are 0 … 1. Null means not known or not
 // applicable.
 type RiskView struct {
 	Route        string    `json:"route"`
 	TrafficClass string    `json:"traffic_class"`
-	Cohort       string    `json:"cohort"` // conf: accepted by the draft's score; head: by the target's check of its first tokens
 	State        RiskState `json:"state"`
 	Summary      string    `json:"summary"` // the state in one line, for people: drafts served, audit results, what to do, remaining time
 
@@ -96,7 +95,7 @@ type RiskView struct {
 	ScoresLearned int     `json:"scores_learned"` // of ScoresWanted
 	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are chosen
 
-	Warmup *WarmupView `json:"warmup"` // null if there was none: for heads, and before the first draft
+	Warmup *WarmupView `json:"warmup"` // null if there was none: before the first draft
 	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 

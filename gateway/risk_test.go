@@ -15,9 +15,9 @@ import (
 func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	threshold, needed := -0.4, 120.0
 	known := []RiskView{
-		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", Cohort: "conf", State: RiskCertified, MaxWrongRate: .1, ErrorProbability: .05, OperatingIndex: 4, Threshold: &threshold, Acceptance: .2,
+		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", State: RiskCertified, MaxWrongRate: .1, ErrorProbability: .05, OperatingIndex: 4, Threshold: &threshold, Acceptance: .2,
 			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Lower: .002, Upper: .04, Bound: .05, AuditsToCertify: &needed, DriftLevel: .2},
-		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", Cohort: "head", State: RiskInfeasible, Upper: 1, Bound: 1},
+		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", State: RiskInfeasible, Upper: 1, Bound: 1},
 	}
 	var err error
 	log := &lines{}

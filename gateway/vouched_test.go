@@ -30,7 +30,7 @@ type warming struct {
 }
 
 func (w *warming) View(risk.Key) risk.View {
-	return risk.View{Threshold: 1e9, Floor: 1e9, Band: 1e9, Cautious: -1000, Seen: time.Now(), Warmup: risk.Warmup{Began: w.began}}
+	return risk.View{Threshold: 1e9, Floor: 1e9, Cautious: -1000, Seen: time.Now(), Warmup: risk.Warmup{Began: w.began}}
 }
 func (w *warming) Open(context.Context, audit.PendingAudit) (risk.OpenResult, error) {
 	return risk.Learned, nil

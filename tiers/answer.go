@@ -106,7 +106,7 @@ func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.
 
 // newAuditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
 func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
-	if r.AuditDecision == nil || !r.AuditDecision.IsAudited() && !r.AuditDecision.Shadow {
+	if r.AuditDecision == nil || !r.AuditDecision.Own.Audited && !r.AuditDecision.Shadow {
 		return nil
 	}
 	subject := audit.RequestAuditor{Request: r, Auditor: c.audits}

@@ -41,12 +41,9 @@ func newNotebook(rule risk.Rule) *notebook {
 // state is a key's. The caller holds mu.
 func (n *notebook) state(k risk.Key) *risk.State {
 	if n.states[k] == nil {
-		grid, op := n.grid, n.op
-		if grid != nil && k.Cohort == plan.CohortHead { // its scores are others
-			grid, op = everything, 1
-		}
-		n.states[k] = &risk.State{Grid: grid}
-		if grid != nil {
+		op := n.op
+		n.states[k] = &risk.State{Grid: n.grid}
+		if n.grid != nil {
 			s := n.states[k]
 			s.Version, s.MaxWrongRate, s.ErrorProbability, s.Op = 1, n.rule.MaxWrongRate, n.rule.ErrorProbability, op
 			s.Epochs = []risk.Epoch{{ID: 1, Turn: 1, Cert: op}}

@@ -28,7 +28,7 @@ func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Fact
 func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) bool {
 	draw := func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	w := plan.Weights{
-		Prices: r.TokenPrices(), Expected: c.costs.Expect(trafficClassOf(r)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
+		Prices: r.TokenPrices(), Expected: c.costs.Expect(trafficClassOf(r)), Draw: draw(inflight.DrawExplore),
 	}
 	if !r.Config.Mode.Audited() {
 		r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
@@ -41,8 +41,9 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 	if c.auditsAll(rt.Model) {
 		r.Config.Risk.Rates.FullRange = 1 // before the draft exists, and by earlier audits only
 	}
-	kind, views := c.audits.Views(&r.Config, plan.EvidenceKeysOf(r.Config, f))
-	r.Views = views.UnderLoad(&r.Config.Risk, w.Load)
+	key := plan.EvidenceKeyOf(r.Config, f)
+	views := c.audits.Views(key)
+	r.Views = views.UnderLoad(&r.Config.Risk, rt.Target.Load())
 	w.Expected = r.Views.Expected(&r.Config, w.Expected)
 	r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
 	random := 1.0 // never below a rate
@@ -50,9 +51,9 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 		random = draw(inflight.DrawAudit)
 	}
 	cfg := &r.Config
-	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, kind, r.Views, random)
+	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, key, r.Views, random)
 	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
-		c.evidence.Drafted(kind.Own, 0, 0) // start the warm-up now, not at the end of the first answer
+		c.evidence.Drafted(key, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
 	return true
 }
@@ -77,11 +78,11 @@ func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
 }
 
 // applyPressureMode allows a draft below the threshold if the target is about to shed the request's priority class and
-// the tenant permits it. planned is the plan before its cost was estimated. The target does not check such a draft, and
-// it is not covered by any promise.
+// the tenant permits it. planned is the plan before its cost was estimated. Such a draft
+// is not covered by any promise.
 func (c *Cascade) applyPressureMode(rt *Route, r *inflight.Request, a *Request, planned plan.Plan) {
 	cfg, audit := &r.Config, r.AuditDecision
-	if !cfg.Risk.AllowLowScore || cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy > accept.CheckDoubtful ||
+	if !cfg.Risk.AllowLowScore || cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy != accept.CheckNever ||
 		a.Class >= highestClass || !c.underPressure(rt.Model, rt.Target.Name(), a.Class) {
 		return
 	}
@@ -91,7 +92,7 @@ func (c *Cascade) applyPressureMode(rt *Route, r *inflight.Request, a *Request, 
 	if audit != nil {
 		audit.Shadow, audit.Warmup = false, false
 	}
-	planned.CheckPolicy, planned.Scorer, planned.AllowLowScore, planned.Estimate = accept.CheckNever, plan.ScorerNone, true, r.Plan.Estimate
+	planned.AllowLowScore, planned.Estimate = true, r.Plan.Estimate
 	r.Plan = planned
 }
 

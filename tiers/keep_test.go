@@ -105,12 +105,12 @@ func TestAnAuditedDraftIsKeptIfItsAuditPasses(t *testing.T) {
 func TestInModeConfidenceADraftLittleAboveTheThresholdIsChecked(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
 	r.run(t)
-	r.cfg.Accept.Threshold, r.cfg.Accept.Band, r.cfg.VerifyDrafts = -20, 40, plan.VerifyDoubtful
+	r.cfg.Accept.Threshold, r.cfg.VerifyDrafts = 0.25, plan.VerifyDoubtful
 	r.cfg.Risk = plan.Risk{Label: plan.LabelLenient, MaxConcurrentAudits: 4, AuditBudget: 0.03}
 	if rc, c := r.confirmed(t, "doubtful"); rc.Tier != plan.Draft || c.awaited.Load() != 1 {
 		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
 	}
-	r.cfg.Accept.Band = 0
+	r.cfg.Accept.Threshold = -20
 	if rc, c := r.confirmed(t, "sure"); rc.Tier != plan.Draft || c.awaited.Load() != 0 {
 		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
 	}

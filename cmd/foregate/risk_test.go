@@ -97,9 +97,9 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk fit --route nobody")
 	o.enter("risk maps")
 	o.enter("risk maps --route nobody")
-	o.enter("risk reset --route chat --cohort head")
-	o.enter("risk reset --route chat --cohort head --yes")
-	o.enter("risk reset --route chat --cohort head --yes")
+	o.enter("risk reset --route chat")
+	o.enter("risk reset --route chat --yes")
+	o.enter("risk reset --route chat --yes")
 	o.enter("risk reset --route nobody --yes")
 	o.enter("risk reset --route code --yes")
 	o.enter("risk show")
@@ -110,11 +110,11 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	from, to := node(t, nil), node(t, nil)
 	a := auditsAt(t, from)
-	k := evidencetest.Key("chat", "to_1k", "conf")
+	k := evidencetest.Key("chat", "to_1k")
 	a.Learn(t, k, risk.GridScores)
 	a.Audit(t, k, 320, 80)
 	a.Open(t, k, .99) // and nobody ever hears of it
-	few := evidencetest.Key("chat", "to_4k", "conf")
+	few := evidencetest.Key("chat", "to_4k")
 	a.Learn(t, few, risk.GridScores)
 	a.Audit(t, few, 30, 0)
 	o := newOperator(t, from)
@@ -210,12 +210,11 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	n := node(t, nil)
 	o := newOperator(t, n)
 	all := pastAudits(2600)
-	head, whole := all[0], all[1]
-	head.Key.Cohort, head.Ticket = "head", "h1"
+	whole := all[1]
 	whole.Key.TrafficClass, whole.Ticket = "all.0a1b2c3d", "w1"
 	old := all[2]
 	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:5]
-	file := auditsFile(t, append(all, head, whole, old))
+	file := auditsFile(t, append(all, whole, old))
 	o.enter("risk fit --route chat --in", file)
 	o.enter("risk maps")
 	o.enter("risk fit --route chat --save --in", file)
@@ -253,7 +252,7 @@ func TestWithoutARedisThereIsNoEvidenceToLookAfter(t *testing.T) {
 func TestAnExportThatFailsLeavesNoFile(t *testing.T) {
 	n := node(t, nil)
 	o := newOperator(t, n)
-	n.do(t, "SET", "foregate:{fg}:risk:log", "nothing of ours")
+	n.do(t, "SET", "foregate:{fg}:risk2:log", "nothing of ours")
 	dir := t.TempDir()
 	o.enter("risk export --out", filepath.Join(dir, "audits.jsonl"))
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || !strings.Contains(o.b.String(), "(status 1)") {
@@ -302,7 +301,7 @@ func pastAudits(n int) []evidence.LogEntry {
 			label = auditlog.Lost
 		}
 		all[i] = evidence.LogEntry{
-			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k", "conf"), Ticket: fmt.Sprintf("p%06d", i),
+			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k"), Ticket: fmt.Sprintf("p%06d", i),
 			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5, -1.5, -0.5}, Tokens: 80, Version: 7, Label: label,
 		}
 	}

@@ -15,7 +15,6 @@ type riskResetCmd struct {
 	redisFlags
 	Route        string `required:"" help:"The route." placeholder:"NAME"`
 	TrafficClass string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
-	Cohort       string `help:"Only this cohort: conf or head." placeholder:"NAME"`
 	Yes          bool   `help:"Do it; without this it is only told what would be forgotten."`
 }
 
@@ -31,7 +30,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	known = slices.DeleteFunc(known, func(k evidence.KeyState) bool {
-		return c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass || c.Cohort != "" && k.Key.Cohort != c.Cohort
+		return c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass
 	})
 	if len(known) == 0 {
 		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", display.Clip(c.Route, 60))

@@ -118,7 +118,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 		t.Errorf("%d drafts below the threshold are counted, clients got %d", got, w.pressed)
 	}
 	w.quiet(t, k)
-	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
+	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk2:log", "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

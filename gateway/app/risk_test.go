@@ -43,7 +43,7 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	}
 	e := w.sound(t, k)
 	count := func(label string) int {
-		return summed(t, w.replicas, "foregate_audits_total", `label="`+label+`"`, `cohort="conf"`)
+		return summed(t, w.replicas, "foregate_audits_total", `label="`+label+`"`)
 	}
 	if got := count("learned"); got != risk.GridScores {
 		t.Errorf("replicas have told %d scores for the grid, want %d", got, risk.GridScores)

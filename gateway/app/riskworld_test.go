@@ -344,7 +344,7 @@ func (w *riskFleet) certified(t *testing.T) (k risk.Key) {
 // tickets are the audits under way.
 func (w *riskFleet) tickets(t *testing.T, k risk.Key) (out []string) {
 	t.Helper()
-	fields, err := w.redis.Client.HKeys(t.Context(), "foregate:{fg}:risk:"+k.String()).Result()
+	fields, err := w.redis.Client.HKeys(t.Context(), "foregate:{fg}:risk2:"+k.String()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func (w *riskFleet) quiet(t *testing.T, k risk.Key, lost ...string) {
 // booked counts the audits of a key in the log, and checks that none was opened or closed twice.
 func (w *riskFleet) booked(t *testing.T, k risk.Key) (opened, closed int) {
 	t.Helper()
-	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
+	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk2:log", "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

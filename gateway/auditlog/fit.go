@@ -55,7 +55,7 @@ func (s *Selection) Print(w io.Writer) {
 		n    int
 		what string
 	}{
-		{s.Lost, "lost or under way"}, {s.Heads, "of cohort head, which the target had accepted before"},
+		{s.Lost, "lost or under way"},
 		{s.Odd, "with other features, of another version"},
 	} {
 		if part.n > 0 {

@@ -36,7 +36,6 @@ type line struct {
 	When         time.Time `json:"when"`          // by Redis' clock
 	Route        string    `json:"route"`         // these three identify its evidence
 	TrafficClass string    `json:"traffic_class"` //
-	Cohort       string    `json:"cohort"`        //
 	Ticket       string    `json:"ticket"`        // of the audit: 1 … 64 of [A-Za-z0-9-]
 	Score        float64   `json:"score"`         // of the draft, nats
 	Floor        float64   `json:"floor"`         // lowest audited score
@@ -64,7 +63,7 @@ const (
 // lineOf converts a log entry to a line.
 func lineOf(e evidence.LogEntry) line {
 	l := line{
-		When: e.When.UTC(), Route: e.Key.Route, TrafficClass: e.Key.TrafficClass, Cohort: e.Key.Cohort, Ticket: e.Ticket,
+		When: e.When.UTC(), Route: e.Key.Route, TrafficClass: e.Key.TrafficClass, Ticket: e.Ticket,
 		Score: e.Score, Floor: e.Floor, Threshold: e.Threshold, Served: e.Served, Features: append([]float64{}, e.Features...),
 		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label, Request: e.Request,
 	}
@@ -75,7 +74,7 @@ func lineOf(e evidence.LogEntry) line {
 // entry converts a line to a log entry.
 func (l *line) entry() evidence.LogEntry {
 	return evidence.LogEntry{
-		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.TrafficClass, Cohort: l.Cohort}, Ticket: l.Ticket,
+		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.TrafficClass}, Ticket: l.Ticket,
 		Score: l.Score, Floor: l.Floor, Threshold: l.Threshold, Served: l.Served, Features: l.Features,
 		Tokens: l.Tokens, Map: l.Map, Version: l.Grid, Label: l.Label, Request: l.Request, Labels: l.labels(),
 	}
@@ -109,7 +108,7 @@ func Read(from io.Reader, see func(number int, e evidence.LogEntry) error) error
 func parseLine(text []byte) (line, error) {
 	var l line
 	into := map[string]any{
-		"when": &l.When, "route": &l.Route, "traffic_class": &l.TrafficClass, "cohort": &l.Cohort, "ticket": &l.Ticket,
+		"when": &l.When, "route": &l.Route, "traffic_class": &l.TrafficClass, "ticket": &l.Ticket,
 		"score": &l.Score, "floor": &l.Floor, "threshold": &l.Threshold, "served": &l.Served, "features": &l.Features,
 		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label, "request": &l.Request, "labels": &l.Labels, "prefix_share": &l.PrefixShare,
 	}
@@ -154,7 +153,7 @@ func parseLine(text []byte) (line, error) {
 }
 
 // fieldNames are the fields of a line, in order.
-var fieldNames = []string{"when", "route", "traffic_class", "cohort", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label", "request", "labels", "prefix_share"}
+var fieldNames = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label", "request", "labels", "prefix_share"}
 
 // optional are those that may be missing.
 var optional = []string{"request", "labels", "prefix_share"}
@@ -172,8 +171,6 @@ func describeField(name string) string {
 		return "at most 8 numbers from -1e9 to 1e9"
 	case "tokens", "map", "grid":
 		return "a count"
-	case "cohort":
-		return "conf or head"
 	case "label":
 		return "good, bad or lost"
 	case "labels":
@@ -190,8 +187,8 @@ func describeField(name string) string {
 func (l *line) check() error {
 	fine := map[string]bool{
 		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "traffic_class": isName(l.TrafficClass),
-		"cohort": l.Cohort == "conf" || l.Cohort == "head", "ticket": isTicket(l.Ticket),
-		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
+		"ticket": isTicket(l.Ticket),
+		"score":  isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
 		"tokens": l.Tokens >= 0 && l.Tokens < maxCount, "map": l.Map >= 0 && l.Map < maxCount, "grid": l.Grid >= 0,
 		"label":   l.Label == Good || l.Label == Bad || l.Label == Lost,
 		"request": l.Request == "" || isTicket(l.Request), "labels": l.hasLabels(), "prefix_share": l.hasPrefixShare(),

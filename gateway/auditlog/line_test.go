@@ -14,7 +14,7 @@ import (
 )
 
 // goodLine is a line as export writes it.
-const goodLine = `{"when":"2026-01-02T03:04:05.678Z","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1e9,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"map":0,"grid":1700000000000000,"label":"lost"}`
+const goodLine = `{"when":"2026-01-02T03:04:05.678Z","route":"chat","traffic_class":"to_1k.0a1b2c3d","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1e9,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"map":0,"grid":1700000000000000,"label":"lost"}`
 
 // labelledLine is a line with what every label says.
 var labelledLine = strings.Replace(goodLine, `"label":"lost"`,

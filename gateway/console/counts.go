@@ -28,7 +28,7 @@ var (
 
 // count sums the values of the metrics. Values that are not finite, or above maxValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
-	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[3]string]*classCount{}}
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[2]string]*classCount{}}
 	for _, f := range families {
 		read := readers[f.GetName()]
 		if read == nil {
@@ -121,7 +121,7 @@ func outcome(l labels) string {
 
 // countClass returns the counts of one traffic class.
 func (c *counts) countClass(l labels) *classCount {
-	name := [3]string{l.get("route"), l.get("traffic_class"), l.get("cohort")}
+	name := [2]string{l.get("route"), l.get("traffic_class")}
 	k := c.classes[name]
 	if k == nil {
 		k = &classCount{}

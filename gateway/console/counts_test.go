@@ -115,7 +115,7 @@ func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 		`llm_request_duration_seconds_bucket{replica="2",le="1"} 1`, `llm_request_duration_seconds_bucket{replica="2",le="+Inf"} 5`, `llm_request_duration_seconds_count{replica="2"} 5`,
 	)
 	want := counts{
-		at: noon, redisLevel: "degraded", inFlight: 3, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[3]string]*classCount{},
+		at: noon, redisLevel: "degraded", inFlight: 3, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[2]string]*classCount{},
 		kv: map[string]float64{"p/b": 0.75}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
 		latency: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
 	}

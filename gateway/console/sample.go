@@ -157,7 +157,7 @@ type counts struct {
 	ttft, latency    histogram
 	spent, saved     float64
 
-	classes      map[[3]string]*classCount // by route, traffic class and cohort
+	classes      map[[2]string]*classCount // by route and traffic class
 	kv, breakers map[string]float64
 	shedding     []string
 	leftOut      int

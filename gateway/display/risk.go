@@ -24,10 +24,10 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 		WriteLine(w, 2, fmt.Sprintf("%s: wrong rate of unverified drafts at most %s, with probability %s",
 			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
-		t.Add("TRAFFIC CLASS", "COHORT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
+			t.Add(v.TrafficClass, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
 			if v.State != gateway.RiskInfeasible {
 				t.Add("  " + riskText(v)) // the advice is based on more audits
 			}

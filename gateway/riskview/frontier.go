@@ -91,12 +91,12 @@ func inFrontier(known []evidence.KeyState) (states []evidence.KeyState, omitted 
 	last := map[string]time.Time{}
 	for i := range known {
 		k := &known[i]
-		if k.Key.Cohort == OwnCohort && k.Seen.After(last[k.Key.Route]) {
+		if k.Seen.After(last[k.Key.Route]) {
 			last[k.Key.Route] = k.Seen
 		}
 	}
 	for i := range known {
-		if k := &known[i]; k.Key.Cohort == OwnCohort && last[k.Key.Route].Sub(k.Seen) <= inUse {
+		if k := &known[i]; last[k.Key.Route].Sub(k.Seen) <= inUse {
 			states = append(states, *k)
 		}
 	}

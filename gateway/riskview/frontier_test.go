@@ -20,7 +20,7 @@ import (
 )
 
 // aKey is the kind of request of these tests.
-var aKey = evidencetest.Key("chat", "all", "conf")
+var aKey = evidencetest.Key("chat", "all")
 
 // busy are ten thousand requests a day, at the prices of case A of docs/science.md.
 var busy = Economics{

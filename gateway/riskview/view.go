@@ -42,7 +42,7 @@ func (l Viewer) Views(known []evidence.KeyState) []gateway.RiskView {
 func (l Viewer) view(k *evidence.KeyState) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.Config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k),
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, State: l.phase(k),
 		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, OperatingIndex: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Lower: s.Low, Upper: s.High, Bound: s.Bound,
 		DriftLevel: s.Drift, DriftWarned: s.Warned, DriftAlarms: k.State.Alarm,
@@ -146,7 +146,7 @@ func guaranteesOf(known []evidence.KeyState, views []gateway.RiskView) []gateway
 // there is none.
 func mainOf(route string, known []evidence.KeyState, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Cohort == OwnCohort
+		return k.Route == route
 	}
 	var last time.Time
 	for i := range known {

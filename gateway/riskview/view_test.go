@@ -20,7 +20,7 @@ import (
 func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
-		k := evidencetest.Key("chat", "to_1k", "conf")
+		k := evidencetest.Key("chat", "to_1k")
 		a.Learn(t, k, risk.GridScores)
 		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
 		for i := range 30 {
@@ -55,7 +55,7 @@ func TestMetricsHaveStatesOfTenSecondsAgoAtMost(t *testing.T) {
 		}
 		go func() { _ = s.Run(ctx) }()
 		synctest.Wait()
-		a.Learn(t, evidencetest.Key("chat", "to_1k", "conf"), 10)
+		a.Learn(t, evidencetest.Key("chat", "to_1k"), 10)
 		if len(s.States()) != 0 {
 			t.Error("a scrape asked for what is new")
 		}

@@ -163,10 +163,10 @@ func (s *Watcher) Phases(known []evidence.KeyState) map[risk.Key]string {
 
 // phaseLine is one log line about a kind of request, or a route.
 type phaseLine struct {
-	route, trafficClass, cohort string
-	was, phase                  gateway.RiskState
-	warn                        bool
-	text                        string
+	route, trafficClass string
+	was, phase          gateway.RiskState
+	warn                bool
+	text                string
 }
 
 func (l *phaseLine) write(log zerolog.Logger) {
@@ -176,7 +176,7 @@ func (l *phaseLine) write(log zerolog.Logger) {
 	}
 	e = e.Str("route", l.route)
 	if l.trafficClass != "" {
-		e = e.Str("traffic_class", l.trafficClass).Str("cohort", l.cohort)
+		e = e.Str("traffic_class", l.trafficClass)
 	}
 	if l.was != "" {
 		e = e.Str("was", string(l.was))
@@ -204,7 +204,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 
 func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
 	lost := was == gateway.RiskCertified
-	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, cohort: v.Cohort, was: was, phase: v.State, text: v.Summary}
+	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, was: was, phase: v.State, text: v.Summary}
 	l.warn = lost || v.State == gateway.RiskStopped || v.State == gateway.RiskInfeasible
 	if lost {
 		l.text = "the certificate is lost: " + l.text
@@ -237,5 +237,5 @@ func waits(phase gateway.RiskState) bool {
 }
 
 func keyOfView(v *gateway.RiskView) risk.Key {
-	return risk.Key{Route: v.Route, TrafficClass: v.TrafficClass, Cohort: v.Cohort}
+	return risk.Key{Route: v.Route, TrafficClass: v.TrafficClass}
 }

@@ -34,7 +34,7 @@ func configured(a *evidencetest.Audits, c *plan.Config) *Watcher {
 func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
-		k := evidencetest.Key("chat", "to_1k", "conf")
+		k := evidencetest.Key("chat", "to_1k")
 		s := configured(a, riskConfig(""))
 		a.Drafted(k, 1, 0)
 		time.Sleep(30 * time.Second) // 4 a second
@@ -58,7 +58,7 @@ func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 
 func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	a := evidencetest.New(nil)
-	k := evidencetest.Key("chat", "to_1k", "conf")
+	k := evidencetest.Key("chat", "to_1k")
 	a.Drafted(k, 1, 1)
 	if v := onlyView(t, configured(a, riskConfig(""))); v.SecondsToCertify != nil || !strings.Contains(v.Summary, "; certified after 200 scores, 61 audits or more; ") {
 		t.Errorf("got %q", v.Summary)
@@ -67,7 +67,7 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 
 func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
 	a := evidencetest.New(nil)
-	k := evidencetest.Key("chat", "to_1k", "conf")
+	k := evidencetest.Key("chat", "to_1k")
 	s := configured(a, riskConfig(""))
 	a.Drafted(k, 120, 50)
 	if v := onlyView(t, s); v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
@@ -86,7 +86,7 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 		"a calibrated score": func(c *plan.Config) { c.Risk.ScoreVersion = 3 },
 	} {
 		a := evidencetest.New(nil)
-		a.Drafted(evidencetest.Key("chat", "to_1k", "conf"), 20, 0)
+		a.Drafted(evidencetest.Key("chat", "to_1k"), 20, 0)
 		c := *riskConfig("")
 		change(&c)
 		if v := onlyView(t, configured(a, &c)); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Summary, "warm-up in shadow: 20 drafts made, none is served now; ") {
@@ -97,7 +97,7 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 
 func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	a := evidencetest.New(nil)
-	k := evidencetest.Key("chat", "to_1k", "conf")
+	k := evidencetest.Key("chat", "to_1k")
 	a.Drafted(k, 60, 20)
 	a.Warm(t, k, 20, 12)
 	v := onlyView(t, configured(a, riskConfig("")))
@@ -111,7 +111,7 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
-		k := evidencetest.Key("chat", "to_1k", "conf")
+		k := evidencetest.Key("chat", "to_1k")
 		a.Drafted(k, 60, 20)
 		a.Learn(t, k, 60)
 		time.Sleep(time.Hour)
@@ -125,7 +125,7 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 
 func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a := evidencetest.New(nil)
-	k := evidencetest.Key("chat", "to_1k", "conf")
+	k := evidencetest.Key("chat", "to_1k")
 	a.Learn(t, k, risk.GridScores)
 	a.Audit(t, k, 400, 4)
 	v := onlyView(t, configured(a, riskConfig("")))
@@ -139,18 +139,18 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
-		former := risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}
+		former := risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff"}
 		a.Learn(t, former, risk.GridScores)
 		a.Audit(t, former, 40, 2)
 		time.Sleep(time.Hour)
-		for _, k := range []risk.Key{evidencetest.Key("chat", "to_1k", "head")} {
+		for _, k := range []risk.Key{evidencetest.Key("chat", "to_1k")} {
 			a.Learn(t, k, risk.GridScores)
 			a.Audit(t, k, 60, 0)
 		}
-		short := evidencetest.Key("chat", "to_1k", "conf")
+		short := evidencetest.Key("chat", "to_1k")
 		a.Drafted(short, 30, 10)
-		a.Drafted(evidencetest.Key("chat", "to_4k", "conf"), 20, 20)
-		a.Learn(t, evidencetest.Key("other", "to_1k", "head"), 3)
+		a.Drafted(evidencetest.Key("chat", "to_4k"), 20, 20)
+		a.Learn(t, evidencetest.Key("other", "to_1k"), 3)
 		known, err := a.Book.All(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Summary: "it is " + string(state)}
+		return gateway.RiskView{Route: "chat", TrafficClass: bucket, State: state, Summary: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -212,7 +212,7 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 			}
 			return on(route)
 		}
-		k := evidencetest.Key("chat", "to_1k", "conf")
+		k := evidencetest.Key("chat", "to_1k")
 		written := func(want ...string) {
 			t.Helper()
 			time.Sleep(readInterval)
@@ -235,12 +235,12 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		written(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.Drafted(k, 9, 3)
 		a.Learn(t, k, risk.GridScores)
-		written(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		written(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
 		written()
 		a.Audit(t, k, 300, 3)
-		written(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		written(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
 		written()
-		a.Audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
+		a.Audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff"}, 0, 0)
 		written()
 	})
 }
@@ -256,7 +256,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Summary: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", State: gateway.RiskInfeasible, Summary: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

@@ -47,13 +47,11 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 	want := Values{
 		Tiers: plan.Config{
 			Mode:              plan.ModeRisk,
-			Accept:            accept.Config{Threshold: 0, Band: 0.3, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
+			Accept:            accept.Config{Threshold: 0, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
 			HoldbackTokens:    32,
 			Holdback:          1200 * time.Millisecond,
 			MaxPromptTokens:   4000,
 			Strictness:        accept.StrictBalanced,
-			HeadCheck:         plan.HeadAuto,
-			ScoreAUROC:        0.75,
 			MidstreamFailover: true,
 			VerifyDrafts:      plan.VerifyDoubtful, OnMissingLogprobs: plan.MissingLogprobsEscalate,
 			Risk: plan.Risk{

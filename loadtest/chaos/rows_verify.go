@@ -19,7 +19,7 @@ func verifyRows() []Row {
 	rows := make([]Row, 0, 8)
 	for i, score := range []string{"error", "hang", "short", "misaligned", "garbage"} {
 		rows = append(rows, Row{
-			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "; half of the load lenient, half with a head check",
+			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "",
 			Promise: promise, Short: i == 0, Setup: scored(), Added: -1, Recover: scoresAgain, Run: scoresFail(score),
 		})
 	}
@@ -45,8 +45,6 @@ func verifyRows() []Row {
 }
 
 const (
-	lenientRoute = RouteModel + "-lenient"
-
 	scoreWait      = 1500 * time.Millisecond // speculation.score_timeout
 	scoresAgain    = 30 * time.Second        // for which the breaker of scoring is open
 	scoresAway     = 5 * time.Minute         // the same, where an engine died of a score
@@ -54,27 +52,15 @@ const (
 	maxStatusDelay = 3 * time.Second         // of the first fault, in status
 )
 
-// scored is a world in which all drafts are checked: of the usual route after their first
-// tokens, of the other one whole.
+// scored is a world in which all drafts are checked.
 func scored() Setup {
 	return Setup{
 		Settings: map[string]string{
-			"speculation.head_check": "always", "economy.guard": "off", "cache.mode": "off",
-			"speculation.threshold_nats": "5", "speculation.band_nats": "20", // no score is above, none below the band
-			"speculation.holdback_tokens": "8", "speculation.mode@" + lenientRoute: "lenient",
-		},
-		Config: func(_ int, file map[string]any) {
-			usual, _ := file["routes"].([]any)[0].(map[string]any) // made by Testbed.config
-			file["routes"] = append(file["routes"].([]any), map[string]any{
-				"model": lenientRoute, "draft": usual["draft"], "target": usual["target"], "same_tokenizer": true,
-			})
+			"speculation.mode": "lenient", "economy.guard": "off", "cache.mode": "off",
 		},
 		Load: func(n int) Request {
 			r := usualLoad(n)
 			r.Tokens = 40
-			if n/4%2 == 0 {
-				r.Fields = map[string]any{"model": lenientRoute}
-			}
 			return r
 		},
 	}

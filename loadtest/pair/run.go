@@ -165,7 +165,7 @@ func (m *run) askSeams(ctx context.Context) {
 	m.cutter.armed.Store(true)
 	defer m.cutter.armed.Store(false)
 	m.askGateway(ctx, waySeams, routeSame, map[string]string{
-		"speculation.threshold_nats": "-20", "speculation.head_check": "off", "speculation.band_nats": "0",
+		"speculation.threshold_nats":  "-20",
 		"speculation.holdback_tokens": strconv.Itoa(seamHoldback), "speculation.holdback_ms": "60000",
 	})
 }

@@ -12,8 +12,6 @@ import (
 const (
 	setMode      = "speculation.mode"
 	setThreshold = "speculation.threshold_nats"
-	setBand      = "speculation.band_nats"
-	setHead      = "speculation.head_check"
 	setHoldback  = "speculation.holdback_tokens"
 	setGuard     = "economy.guard"
 	setMaxTTFT   = "speculation.max_extra_ttft_ms"
@@ -21,7 +19,7 @@ const (
 
 // SettingNames are the settings that a replay understands.
 func SettingNames() []string {
-	return []string{setMode, setThreshold, setBand, setHead, setHoldback, setGuard, setMaxTTFT}
+	return []string{setMode, setThreshold, setHoldback, setGuard, setMaxTTFT}
 }
 
 // Change is what other settings there would have been.
@@ -70,23 +68,22 @@ func (c *Change) has(name, route string) bool { return c.names[name] || c.names[
 
 // knobs are the settings of one receipt's route.
 type knobs struct {
-	mode            string
-	threshold, band float64
-	head            string
-	holdback        int // 0 is unknown
-	stays           bool
-	guard           bool
-	maxTTFT         float64 // milliseconds; 0 is no bound
+	mode      string
+	threshold float64
+	holdback  int // 0 is unknown
+	stays     bool
+	guard     bool
+	maxTTFT   float64 // milliseconds; 0 is no bound
 }
 
 // was are the settings that a receipt was made under, as far as it tells.
 func was(r *Receipt) knobs {
 	k := knobs{mode: modeConfidence, guard: true}
 	if s := r.Rules; s != nil {
-		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.MidstreamFailover, guard: s.Guard, maxTTFT: s.MaxTTFT}
+		k = knobs{mode: s.Mode, holdback: max(s.Holdback, 1), stays: !s.MidstreamFailover, guard: s.Guard, maxTTFT: s.MaxTTFT}
 	}
 	if r.Verdict != nil {
-		k.threshold, k.band = r.Verdict.Threshold, max(k.band, r.Verdict.Band)
+		k.threshold = r.Verdict.Threshold
 	}
 	return k
 }
@@ -100,12 +97,6 @@ func (c *Change) would(r *Receipt) knobs {
 	}
 	if c.has(setThreshold, r.Route) {
 		k.threshold = float64(v.Accept.Threshold)
-	}
-	if c.has(setBand, r.Route) {
-		k.band = float64(v.Accept.Band)
-	}
-	if c.has(setHead, r.Route) {
-		k.head = string(v.HeadCheck)
 	}
 	if c.has(setHoldback, r.Route) {
 		k.holdback = max(v.HoldbackTokens, 1)

@@ -9,8 +9,7 @@ import (
 // Words of receipts, as the gateway writes them.
 const (
 	modeOff, modeConfidence             = "off", "confidence"
-	headOff, headAuto, headAlways       = "off", "auto", "always"
-	askDoubt, askAlways, askExact       = "doubt", "always", "exact"
+	askAlways, askExact                 = "always", "exact"
 	whyModeOff, whyNoSaving, whyTooLate = "mode_off", "no_saving", "ttft"
 )
 
@@ -125,11 +124,7 @@ func (c *course) crossing(level float64, after int) (at span, ok bool) {
 
 // level is what the score was held against at the end.
 func (c *course) level() float64 {
-	v := c.r.Verdict
-	if c.as.targetChecked || c.as.decided == 0 && (c.r.Plan.TargetCheck == askDoubt || c.r.Plan.TargetCheck == askAlways) {
-		return v.Threshold - v.Band
-	}
-	return v.Threshold
+	return c.r.Verdict.Threshold
 }
 
 // rule is how drafts are judged.

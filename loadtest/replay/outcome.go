@@ -76,45 +76,19 @@ func skippedWays(r *Receipt, then knobs) []branch {
 // draftedWays are the ways of a request that was drafted and is drafted again.
 func draftedWays(r *Receipt, now, then knobs) []branch {
 	c := courseOf(r)
-	rescored := now.threshold != then.threshold || now.band != then.band || now.head != then.head || now.holdback != then.holdback
+	rescored := now.threshold != then.threshold || now.holdback != then.holdback
 	switch {
 	case now.mode != then.mode && r.Plan.Mode != modeConfidence:
 		return c.confident(then)
 	case !rescored, r.Plan.TargetCheck == askExact, c.n == 0:
 		return []branch{c.as}
 	}
-	var all []branch
-	never, doubt := asking(r, now, then)
-	for _, asks := range []bool{false, true} {
-		if asks && doubt || !asks && never {
-			all = append(all, c.judged(now, then, asks)...)
-		}
-	}
-	return all
-}
-
-// asking tells whether doubtful drafts would go unasked, would be asked about, or which of
-// the two cannot be told.
-func asking(r *Receipt, now, then knobs) (never, doubt bool) {
-	switch {
-	case r.Plan.TargetCheck == askAlways:
-		return false, true
-	case then.band == 0, then.head == headOff:
-		return true, false
-	case r.Plan.TargetCheck == askDoubt:
-		return now.head == headAlways && then.head == headAuto, true // it may not pay
-	case now.head == then.head && now.band > 0, now.head == headAlways && now.band > 0:
-		return true, false // there was no way to ask, or it did not pay
-	}
-	return true, true
+	return c.judged(now, then, r.Plan.TargetCheck == askAlways)
 }
 
 // judged are the ways of a draft under a rule.
 func (c *course) judged(now, then knobs, asks bool) []branch {
 	w := rule{need: then.threshold, floor: then.threshold, asks: asks, always: c.r.Plan.TargetCheck == askAlways, stays: then.stays}
-	if asks {
-		w.floor -= then.band
-	}
 	if c.r.Plan.Whole {
 		return c.ended(w)
 	}
@@ -170,12 +144,8 @@ func (c *course) decisions(now, then knobs) (from, to int, ends bool) {
 // it would have been released as it came is not known.
 func (c *course) confident(then knobs) []branch {
 	score := c.r.Verdict.Score
-	band := then.band
-	if then.head == headOff {
-		band = 0
-	}
 	switch {
-	case c.r.Plan.TargetCheck == askExact, c.give && score >= then.threshold-band, c.n == 0, c.faulty() && score >= then.threshold-band:
+	case c.r.Plan.TargetCheck == askExact, c.give && score >= then.threshold, c.n == 0, c.faulty() && score >= then.threshold:
 		open := *c.r
 		plan := *c.r.Plan
 		plan.Whole = false
@@ -187,13 +157,7 @@ func (c *course) confident(then knobs) []branch {
 		return []branch{{fate: Accepted, drafted: exactly(c.n), kept: exactly(c.length)}}
 	}
 	lost := span{min(c.n, 1), c.n}
-	all := []branch{{fate: Rejected, drafted: lost, kept: span{0, c.n}}, {fate: TakenOver, drafted: lost, kept: span{0, c.n}, decided: 1}}
-	if score >= then.threshold-band {
-		for _, f := range []Fate{Accepted, Rejected, TakenOver} {
-			all = append(all, branch{fate: f, targetChecked: true, drafted: lost, kept: span{0, c.length}})
-		}
-	}
-	return all
+	return []branch{{fate: Rejected, drafted: lost, kept: span{0, c.n}}, {fate: TakenOver, drafted: lost, kept: span{0, c.n}, decided: 1}}
 }
 
 // Range is from the least to the most.

@@ -58,9 +58,9 @@ func TestWhatTheGatewayWritesIsRead(t *testing.T) {
 	}
 	r := list[0]
 	switch {
-	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.complete(), len(r.ScoreSeries) < 2, len(r.Checks) == 0:
+	case r.Rules == nil, r.Plan == nil, r.Plan.Estimate == nil, r.Verdict == nil, !r.Prices.complete(), len(r.ScoreSeries) < 2:
 		t.Errorf("a part is missing: %s", mustJSON(r))
-	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.TargetCheck != askDoubt, r.USD == 0:
+	case r.Verdict.Tokens == 0, r.Tokens.Drafted == 0, r.Tokens.Committed == 0, r.MS.Draft == 0, r.Rules.Holdback == 0, r.Plan.TargetCheck == "", r.USD == 0:
 		t.Errorf("a number is missing: %s", mustJSON(r))
 	}
 }
@@ -79,7 +79,7 @@ func TestTheTableOfAReplay(t *testing.T) {
 		"same":          nil,
 		"threshold":     {setThreshold + "=0.1"},
 		"lower":         {setThreshold + "=-0.5", setThreshold + "@big=0.2"},
-		"holdback":      {setHoldback + "=8", setHead + "=off"},
+		"holdback":      {setHoldback + "=8"},
 		"economy_guard": {setGuard + "=off"},
 	} {
 		file := "testdata/table_" + name + ".txt"
@@ -118,7 +118,7 @@ func FuzzReadAndCompare(f *testing.F) {
 		if len(list)+len(bad) > lines || !slices.IsSortedFunc(bad, func(a, b Bad) int { return a.Line - b.Line }) {
 			t.Fatalf("%d receipts and %d bad of %d lines", len(list), len(bad), lines)
 		}
-		c := change(t, setHoldback+"=9", setBand+"=0.2", setHead+"=always", setMaxTTFT+"=100")
+		c := change(t, setHoldback+"=9", setMaxTTFT+"=100")
 		v := c.values.Global()
 		v.Tiers.Accept.Threshold, v.Tiers.HoldbackTokens = accept.Nats(threshold), max(min(holdback, 1024), 0)
 		for _, row := range Compare(list, c) {

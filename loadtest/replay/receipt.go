@@ -31,8 +31,6 @@ type Receipt struct {
 
 	Rules *struct {
 		Mode              string  `json:"mode"`
-		Head              string  `json:"head_check"`
-		Band              float64 `json:"band_nats"`
 		Holdback          int     `json:"holdback_tokens"`
 		MidstreamFailover bool    `json:"midstream_failover"`
 		Guard             bool    `json:"economy_guard"`
@@ -52,7 +50,6 @@ type Receipt struct {
 		Reason    string  `json:"reason"`
 		Score     float64 `json:"score"`
 		Threshold float64 `json:"threshold"`
-		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
 	ScoreSeries [][2]float64 `json:"score_by_token"`

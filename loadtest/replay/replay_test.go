@@ -42,50 +42,32 @@ func (s *story) passes(tokens int) bool {
 
 // rulesOf are the settings of a run.
 type rulesOf struct {
-	threshold, band float64
-	head            string
-	holdback        int
+	threshold float64
+	holdback  int
 }
 
 // run is what tiers does with a story: the course of package accept, and the receipt of it.
 func (s *story) run(w rulesOf) *Receipt {
 	r := blank()
-	r.Rules.Band, r.Rules.Head, r.Rules.Holdback = w.band, w.head, w.holdback
+	r.Rules.Holdback = w.holdback
 	r.Rules.MidstreamFailover = !s.stays
 	r.Plan.Judged, r.Plan.Mode, r.Plan.Whole, r.Plan.TargetCheck = true, modeConfidence, s.whole, "never"
-	ask := accept.CheckNever
-	if w.head == headAlways && w.band > 0 {
-		ask, r.Plan.TargetCheck = accept.CheckDoubtful, askDoubt
-	}
-	c := accept.NewState(accept.Config{Threshold: accept.Nats(w.threshold), Band: accept.Nats(w.band), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
-		accept.State{HoldbackTokens: w.holdback, Whole: s.whole, CanResume: true, CheckPolicy: ask, KeepCommitted: s.stays})
+	c := accept.NewState(accept.Config{Threshold: accept.Nats(w.threshold), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		accept.State{HoldbackTokens: w.holdback, Whole: s.whole, CanResume: true, KeepCommitted: s.stays})
 	mark := func() {
 		if n := c.Tokens(); len(r.ScoreSeries) == 0 || r.ScoreSeries[len(r.ScoreSeries)-1][0] < float64(n) {
 			r.ScoreSeries = append(r.ScoreSeries, [2]float64{float64(n), float64(c.Score())})
 		}
 	}
-	said := func() {
-		pass := s.passes(c.Tokens())
-		r.Checks = append(r.Checks, Check{Tokens: c.Tokens(), Pass: pass})
-		check := accept.Check{Pass: pass, Reason: accept.ReasonTargetAgrees}
-		if !pass {
-			check.Reason = accept.ReasonTargetDisagrees
-		}
-		c.ApplyCheck(&check)
-	}
-	ended := s.draft(&c, mark, said, r)
+	ended := s.draft(&c, mark, r)
 	mark()
 	d := accept.Draft{Text: []byte("x"), Finish: "stop"}
 	if s.looped {
 		d.Finish = ""
 	}
 	v := c.FinalVerdict(d)
-	if v.Reason == accept.ReasonDoubtful && !c.Committed() {
-		said()
-		v = c.FinalVerdict(d)
-	}
 	r.Verdict.Accept, r.Verdict.Reason, r.Verdict.Score, r.Verdict.Tokens = v.Accept, v.Reason, float64(v.Score), v.Tokens
-	r.Verdict.Threshold, r.Verdict.Band = w.threshold, w.band
+	r.Verdict.Threshold = w.threshold
 	r.ScoreSeries[len(r.ScoreSeries)-1][1] = min(r.ScoreSeries[len(r.ScoreSeries)-1][1], float64(v.Score))
 	r.Tokens.Drafted = c.Tokens()
 	r.settle(&c, v, ended, s)
@@ -94,7 +76,7 @@ func (s *story) run(w rulesOf) *Receipt {
 
 // draft lets the tokens come until the draft is over or given up; ended says that it came
 // to its end.
-func (s *story) draft(c *accept.State, mark, said func(), r *Receipt) (ended bool) {
+func (s *story) draft(c *accept.State, mark func(), r *Receipt) (ended bool) {
 	for i, lp := range s.logprobs {
 		kept := c.Add(lp, []float64{lp})
 		if n := c.Tokens(); n >= headTokens && (n&(n-1) == 0 || n%3 == 0 && (n/3)&(n/3-1) == 0) {
@@ -106,15 +88,9 @@ func (s *story) draft(c *accept.State, mark, said func(), r *Receipt) (ended boo
 		case i == len(s.logprobs)-1:
 			return true
 		}
-		switch c.Decide(false) {
-		case accept.Commit:
+		if c.Decide(false) {
 			mark()
 			r.Tokens.Committed = c.Tokens()
-		case accept.CheckTarget:
-			mark()
-			if said(); c.Committed() {
-				r.Tokens.Committed = c.Tokens()
-			}
 		}
 		if c.Rejected() {
 			return false
@@ -157,14 +133,12 @@ func change(t *testing.T, sets ...string) *Change {
 }
 
 func (w rulesOf) change(t *testing.T) *Change {
-	return change(t, fmt.Sprintf("%s=%v", setThreshold, w.threshold), fmt.Sprintf("%s=%v", setBand, w.band),
-		setHead+"="+w.head, fmt.Sprintf("%s=%d", setHoldback, w.holdback))
+	return change(t, fmt.Sprintf("%s=%v", setThreshold, w.threshold), fmt.Sprintf("%s=%d", setHoldback, w.holdback))
 }
 
 func randomRules(rng *rand.Rand) rulesOf {
 	return rulesOf{
-		threshold: float64(rng.IntN(9)-4) / 10, band: float64(rng.IntN(3)) / 5,
-		head: []string{headOff, headAlways}[rng.IntN(2)], holdback: 1 + rng.IntN(60),
+		threshold: float64(rng.IntN(9)-4) / 10, holdback: 1 + rng.IntN(60),
 	}
 }
 
@@ -225,7 +199,6 @@ func TestAHigherThresholdNeverAcceptsMore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		s, w := newStory(rng), randomRules(rng)
-		w.band = 0 // who is asked may say what they like
 		r := s.run(w)
 		minimum, maximum := math.MaxInt, math.MaxInt
 		for threshold := -1.0; threshold < 1; threshold += 0.05 {

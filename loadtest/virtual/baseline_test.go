@@ -21,7 +21,7 @@ var (
 
 // longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
 // shorter one stays in make test.
-var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-price-b", "first-hour", "head-verify", "repeats"}
+var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-price-b", "first-hour", "repeats"}
 
 // dayScenarios take minutes. A smaller one stands in for each: risk-hour and everything-live.
 var dayScenarios = []string{"everything", "risk-day"}
@@ -41,7 +41,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 	}
 	for _, name := range []string{
 		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "churn", "everything", "everything-live", "first-hour",
-		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
+		"locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if slices.Contains(dayScenarios, name) && !*day {

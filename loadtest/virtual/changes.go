@@ -27,12 +27,6 @@ func (l *lab) read(all map[string]string) (*settings.Values, choose.Policy, erro
 	if err := l.runs(v); err != nil {
 		return nil, nil, err
 	}
-	if cfg := &v.Tiers; l.spec.Draft != nil && cfg.Mode.Audited() {
-		if cfg.HeadCheck == plan.HeadAlways {
-			return nil, nil, errors.New("speculation.head_check: the cohort of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
-		}
-		cfg.HeadCheck = plan.HeadOff // it is for auto to say whether that pays
-	}
 	return v, policy, nil
 }
 

@@ -135,7 +135,7 @@ func (l *lab) bucketOf(q *loadtest.Request) (bucket string, ok bool) {
 	if !plan.Make(l.values.Tiers, f).Judged {
 		return "", false
 	}
-	return plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass, true
+	return plan.EvidenceKeyOf(l.values.Tiers, f).TrafficClass, true
 }
 
 // add adds one request's drafts, one of each era.

@@ -19,7 +19,7 @@ func certified(t *testing.T, settings string) (l *lab, view evidenceView, k risk
 		t.Fatal(err)
 	}
 	t.Cleanup(l.clock.End)
-	k = risk.Key{Route: route, TrafficClass: "all_t0", Cohort: "confidence"}
+	k = risk.Key{Route: route, TrafficClass: "all_t0"}
 	rule := l.evidence.rule()
 	*l.evidence.state(k) = risk.State{
 		Version: 7, Grid: risk.Grid{3, 2, 1}, Op: 2, MaxWrongRate: rule.MaxWrongRate, ErrorProbability: rule.ErrorProbability, Epochs: []risk.Epoch{{ID: 1, Cert: 2}},

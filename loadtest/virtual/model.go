@@ -9,8 +9,7 @@ import (
 const (
 	straight = iota // by the target alone
 	unasked         // drafted, and the target was not asked
-	head            // it was asked about the first tokens
-	whole           // or about all of them
+	whole           // it was asked about all of them
 	ways
 )
 
@@ -22,16 +21,14 @@ type ended struct {
 	holdback, salvaged          [ways]float64 // tokens of rejected drafts; of these, in the answer
 }
 
-func (e *ended) add(o *loadtest.Outcome, holds bool) {
+func (e *ended) add(o *loadtest.Outcome) {
 	way := straight
 	switch {
 	case o.Acceptance != "accepted" && o.Acceptance != "rejected":
 	case !o.TargetChecked:
 		way = unasked
-	case holds:
-		way = whole
 	default:
-		way = head
+		way = whole
 	}
 	e.answers[way]++
 	e.prompt[way] += float64(o.PromptTokens)
@@ -60,7 +57,7 @@ func (l *lab) model() float64 {
 	scored := p
 	scored.TargetPrefill = full * (1 + target.Profile.LMHead)
 	e, usd, tokens := &l.answered, 0.0, 0.0
-	for way, mode := range [ways]economy.Mode{economy.TargetOnly, economy.Confidence, economy.HeadCheck, economy.WholeCheck} {
+	for way, mode := range [ways]economy.Mode{economy.TargetOnly, economy.Confidence, economy.WholeCheck} {
 		n := e.answers[way]
 		if n == 0 {
 			continue
@@ -70,7 +67,7 @@ func (l *lab) model() float64 {
 			w.Holdback, w.Salvaged = e.holdback[way]/e.rejected[way], e.salvaged[way]/e.holdback[way]
 		}
 		prices := p
-		if way == head || way == whole {
+		if way == whole {
 			prices = scored
 		}
 		usd += economy.Model(mode, prices, w) * e.output[way]

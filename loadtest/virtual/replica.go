@@ -180,7 +180,7 @@ func (r *replica) routeOf(q *request) (*tiers.Route, plan.Tier) {
 	if l.oracles == nil || !plan.Make(l.values.Tiers, f).Judged {
 		return r.route, plan.Auto
 	}
-	best, ok := l.oracles[plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass]
+	best, ok := l.oracles[plan.EvidenceKeyOf(l.values.Tiers, f).TrafficClass]
 	if !ok || math.IsInf(best[l.era], 1) {
 		return r.route, plan.Target
 	}

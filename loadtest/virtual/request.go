@@ -249,7 +249,7 @@ func (l *lab) book(r *request) {
 		return
 	}
 	if r.out.Done >= l.scenario.Warmup {
-		l.answered.add(&r.out, r.record.Receipt != nil && r.record.Receipt.Plan.Whole)
+		l.answered.add(&r.out)
 	}
 	l.last = max(l.last, l.clock.Elapsed())
 }

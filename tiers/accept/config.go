@@ -10,9 +10,6 @@ type Config struct {
 	// Threshold is the lowest score with which a draft is kept
 	// (setting speculation.threshold_nats, −20 … 20).
 	Threshold Nats
-	// Band is how far below the threshold a score is doubtful instead of bad: there the
-	// target is asked, where it can be (speculation.band_nats, 0 … 20; 0 asks never).
-	Band Nats
 
 	// The score is the least of three terms, each shifted by its offset so that
 	// one threshold fits all three. An offset is the value that the worst fifth

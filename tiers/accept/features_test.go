@@ -111,18 +111,18 @@ func TestFeaturesAndTheScoreOfThemNeverRiseFromTheEighthTokenOn(t *testing.T) {
 
 func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	cfg := Config{Threshold: 1.5, Band: 1, ScoreMap: testMap}
-	kinds := map[Decision]int{}
+	cfg := Config{Threshold: 1.5, ScoreMap: testMap}
+	kinds := map[bool]int{}
 	for range 300 {
 		steps := draftOf(rng, 60)
-		decided := func(chunk func() int) (at int, d Decision, v Verdict, prefix int) {
-			c := NewState(cfg, State{HoldbackTokens: 24, CheckPolicy: CheckDoubtful})
-			for len(steps) > c.Tokens() && d == Wait && !c.Rejected() {
+		decided := func(chunk func() int) (at int, d bool, v Verdict, prefix int) {
+			c := NewState(cfg, State{HoldbackTokens: 24, CanResume: true})
+			for len(steps) > c.Tokens() && !d && !c.Rejected() {
 				n := min(chunk(), len(steps)-c.Tokens())
 				for range n { // a chunk is judged token by token, and asked after each
 					s := steps[c.Tokens()]
 					c.Add(s.logprob, s.top)
-					if d = c.Decide(false); d != Wait || c.Rejected() {
+					if d = c.Decide(false); d || c.Rejected() {
 						break
 					}
 				}
@@ -136,7 +136,7 @@ func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing
 		}
 		kinds[d]++
 	}
-	if len(kinds) < 3 {
+	if len(kinds) < 2 {
 		t.Errorf("decisions were %v, want some of each kind", kinds)
 	}
 }

@@ -9,20 +9,9 @@ type CheckPolicy uint8
 
 // The policies.
 const (
-	CheckNever    CheckPolicy = iota
-	CheckDoubtful             // if its score is in the doubtful band
-	CheckAlways               // always
-	CheckExact                // always, and the score alone rejects nothing
-)
-
-// Decision is the next step for an unfinished draft.
-type Decision uint8
-
-// The decisions.
-const (
-	Wait        Decision = iota
-	Commit               // send the draft as it comes
-	CheckTarget          // ask the target now, then call ApplyCheck
+	CheckNever  CheckPolicy = iota
+	CheckAlways             // always
+	CheckExact              // always, in mode verify
 )
 
 // State follows one draft: whether it is committed, whether it is served in the end, and how much of a rejected draft
@@ -33,7 +22,7 @@ type State struct {
 	Whole                 bool // nothing is released before the whole draft was judged
 	CanResume             bool // the target can continue a part of it
 	CheckPolicy           CheckPolicy
-	MissingLogprobsReason string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
+	MissingLogprobsReason string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonConfident] accepts it
 	KeepCommitted         bool   // a committed draft stays, even if its score falls
 
 	Warmup bool // the threshold is that of a warm-up
@@ -42,30 +31,21 @@ type State struct {
 	MinLowScore   Nats
 
 	committed bool
-	cohort    Cohort
+	checked   bool   // the target accepted all of it
 	check     *Check // what the target said, nil before
 }
 
 // NewState returns the state of one draft that is judged by cfg.
 func NewState(cfg Config, c State) State {
 	c.ScoreTracker = NewScoreTracker(cfg)
-	switch {
-	case c.MissingLogprobsReason == ReasonConfident, c.CheckPolicy >= CheckAlways:
+	if c.MissingLogprobsReason == ReasonConfident || c.CheckPolicy != CheckNever {
 		c.unscored = ""
-	case c.MissingLogprobsReason == ReasonDoubtful && c.CheckPolicy != CheckNever:
-		c.unscored = ReasonDoubtful
 	}
-	switch c.CheckPolicy {
-	case CheckNever:
-		if c.AllowLowScore {
-			c.setThresholds(min(c.MinLowScore, cfg.Threshold), cfg.Threshold)
-		}
-	case CheckDoubtful:
-		c.setThresholds(cfg.Threshold-cfg.Band, cfg.Threshold)
-	case CheckAlways:
-		c.setThresholds(cfg.Threshold-cfg.Band, maxThreshold)
-	case CheckExact:
+	switch {
+	case c.CheckPolicy != CheckNever:
 		c.setThresholds(-maxThreshold, maxThreshold)
+	case c.AllowLowScore:
+		c.setThresholds(min(c.MinLowScore, cfg.Threshold), cfg.Threshold)
 	}
 	return c
 }
@@ -73,31 +53,26 @@ func NewState(cfg Config, c State) State {
 // maxThreshold is a score that no draft has.
 const maxThreshold Nats = 1e9
 
-// Decide returns Commit when the hold-back is over and the score so far is accepted, or CheckTarget if it is doubtful.
+// Decide commits to the draft when the hold-back is over and the score so far is accepted. It reports whether it did.
 // waited says that the hold-back's time is over. Call it after every chunk, so that equal tokens lead to equal decisions
 // however they were split into chunks.
-func (c *State) Decide(waited bool) Decision {
+func (c *State) Decide(waited bool) bool {
 	waited = waited && c.Tokens() >= headTokens // the score of fewer tokens is mostly the prior
 	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.HoldbackTokens, 1) && !waited) {
-		return Wait
+		return false
 	}
-	switch v := c.EarlyVerdict(); {
-	case v.Accept:
-		if c.committed = true; !c.AllowLowScore {
-			c.cohort = CohortConfidence
-			c.requireScore(c.cfg.Threshold)
-		}
-		return Commit
-	case v.Reason == ReasonDoubtful && c.check == nil:
-		return CheckTarget
-	default:
+	v := c.EarlyVerdict()
+	if !v.Accept {
 		c.Reject(v.Reason)
-		return Wait
+		return false
 	}
+	if c.committed = true; !c.AllowLowScore {
+		c.requireScore(c.cfg.Threshold)
+	}
+	return true
 }
 
-// ApplyCheck takes the target's check of the draft so far; nil means that there is none. If the target accepts, the
-// draft is accepted so far, and from then on its score must stay above the lower edge of the band.
+// ApplyCheck takes the target's check of the whole draft; nil means that there is none.
 func (c *State) ApplyCheck(result *Check) {
 	if result == nil {
 		result = &Check{Reason: ReasonNoVerdict}
@@ -107,11 +82,7 @@ func (c *State) ApplyCheck(result *Check) {
 		c.Reject(result.Reason)
 		return
 	}
-	c.cohort = CohortWhole
-	if !c.Whole {
-		c.cohort, c.committed = CohortHead, true
-	}
-	c.unscored = ""
+	c.checked, c.unscored = true, ""
 	c.requireScore(Nats(c.minScore))
 }
 
@@ -138,12 +109,12 @@ func (c *State) withCohort(v Verdict) Verdict {
 	case c.AllowLowScore && v.Reason == ReasonDoubtful:
 		v.Accept, v.Cohort, v.Reason = true, CohortPressure, ReasonPressure
 	case !v.Accept:
-	case c.cohort == "" || c.cohort == CohortConfidence:
-		if v.Cohort = CohortConfidence; c.Warmup {
-			v.Cohort = CohortWarmup
-		}
+	case c.checked:
+		v.Cohort, v.Reason = CohortWhole, ReasonTargetAgrees
+	case c.Warmup:
+		v.Cohort = CohortWarmup
 	default:
-		v.Cohort, v.Reason = c.cohort, ReasonTargetAgrees
+		v.Cohort = CohortConfidence
 	}
 	return v
 }

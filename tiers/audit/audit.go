@@ -133,16 +133,10 @@ func New(o Options) (*Auditor, error) {
 	return &Auditor{Options: o, tasks: tasks, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 
-// Views counts a request and returns what the evidence says of its traffic class, and the keys at the operating point in
-// force.
-func (a *Auditor) Views(cfg *plan.Config, k plan.EvidenceKeys) (plan.EvidenceKeys, plan.Views) {
+// Views counts a request and returns what the evidence says of its traffic class.
+func (a *Auditor) Views(k risk.Key) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	v := plan.Views{Own: a.Evidence.View(k.Own), PerMinute: n * a.rate(k.Own, now), Now: now}
-	k = k.AtOperatingPoint(v.Own.Op)
-	if cfg.HeadCheck != plan.HeadOff && v.Own.Serves() {
-		v.Head = a.Evidence.View(k.Head)
-	}
-	return k, v
+	return plan.Views{Own: a.Evidence.View(k), PerMinute: n * a.rate(k, now), Now: now}
 }
 
 // rate counts a request of a traffic class and returns the class's requests per minute.

@@ -17,22 +17,18 @@ type auditRun struct {
 	labels  risk.Labels
 }
 
-// prepare finds the keys for which the draft is evidence. It reports whether there may be any.
+// prepare finds what the draft is evidence for, and reports whether there is anything. A score that only helps to place a
+// grid is stored at once.
 func (b *auditRun) prepare(ctx context.Context) bool {
 	for _, e := range entriesOf(b.AuditDecision, b.score) {
-		b.add(ctx, e)
+		switch {
+		case e.needsScoreOnly():
+			b.open(ctx, e)
+		case e.counts():
+			b.entries = append(b.entries, e)
+		}
 	}
-	return len(b.entries) > 0 || b.AuditDecision.Head.Audited
-}
-
-// add adds an entry. A score that only helps to place a grid is stored at once.
-func (b *auditRun) add(ctx context.Context, e entry) {
-	switch {
-	case e.needsScoreOnly():
-		b.open(ctx, e)
-	case e.counts():
-		b.entries = append(b.entries, e)
-	}
+	return len(b.entries) > 0
 }
 
 // open opens the audit of one entry.

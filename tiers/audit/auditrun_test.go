@@ -160,40 +160,6 @@ func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 	})
 }
 
-func TestADoubtfulHeadIsEvidenceOfItsOwnWhereTheTargetStandsByIt(t *testing.T) {
-	head := func(r *rig, decided int) {
-		r.subject.AuditDecision.Own.Threshold = 1 // nothing is served by its own score
-		r.subject.AuditDecision.Head = risk.Decision{Key: headKey, Version: 1, Op: 1, Floor: -5, Audited: true}
-		r.subject.Views.Own.Band = -2
-		w := r.subject.Watch()
-		for i, c := range r.chunks() {
-			if w.Observe(c); i+1 == decided {
-				w.MarkDecided()
-			}
-		}
-		w.End()
-	}
-	play(t, func(r *rig) {
-		head(r, 4)
-		r.happens("stood by", "score", "open own t1", "open own head t2", "score", "close t1 good", "close t2 good")
-		if q := r.attempts[0].Call.(*engine.Score).Question; len(q.Draft) != 4 {
-			t.Errorf("%d tokens of the head were scored", len(q.Draft))
-		}
-		if r.audited[0] != 14+6 {
-			t.Errorf("%d tokens computed", r.audited[0])
-		}
-		r.refuses = true
-		head(r, 4)
-		r.happens("not stood by", "score", "open own t3", "score", "close t3 bad")
-		r.refuses = false
-		head(r, 0)
-		r.happens("nothing was decided", "open own t4", "score", "close t4 good")
-		r.subject.AuditDecision.Own.Audited, r.subject.AuditDecision.Head.Audited = false, true
-		head(r, 4)
-		r.happens("only its head is audited", "score", "open own head t5", "score", "close t5 good")
-	})
-}
-
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 	for what, c := range map[string]struct {
 		label     plan.Label

@@ -43,7 +43,7 @@ func TestRequestsOfAMinuteAreCounted(t *testing.T) {
 	if n := r.add(ownKey, now.Add(time.Minute)); math.Abs(n-(1+math.Exp(-1))) > 1e-9 {
 		t.Errorf("one, and one a minute old: %g", n)
 	}
-	if n := r.add(headKey, now); n != 1 {
+	if n := r.add(otherKey, now); n != 1 {
 		t.Errorf("another kind counts %g", n)
 	}
 	for i := range 3 * maxClasses {
@@ -87,7 +87,6 @@ func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
 		"below the region":          {plan.AuditDecision{Own: at(ownKey, 1, true)}, -4, "", ""},
 		"at its edge":               {plan.AuditDecision{Own: at(ownKey, 1, true)}, -3, "", "own"},
 		"no grid yet":               {plan.AuditDecision{Own: at(ownKey, 0, true)}, -4, "own", ""},
-		"not for its head":          {plan.AuditDecision{Head: at(headKey, 1, true)}, -1, "", ""},
 		"the warm-up":               {plan.AuditDecision{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
 		"the warm-up served it not": {plan.AuditDecision{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},
 	} {
@@ -102,22 +101,6 @@ func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
 		}
 		if learns != c.learns || want != c.want {
 			t.Errorf("%s: learns %q, counts for %q; want %q, %q", what, learns, want, c.learns, c.want)
-		}
-	}
-}
-
-func TestWhichHeadsAreDoubtful(t *testing.T) {
-	doubtful := head{ids: 4, score: -1, all: 10, whole: -1.5, band: -2, threshold: -0.5}
-	for what, change := range map[string]func(*head){
-		"":                          func(*head) {},
-		"nothing was decided":       func(h *head) { h.ids = 0 },
-		"its ids are not all known": func(h *head) { h.all = 3 },
-		"it fell below the band":    func(h *head) { h.whole = -3 },
-		"it was good enough":        func(h *head) { h.score = -0.5 },
-	} {
-		h := doubtful
-		if change(&h); h.isDoubtful() != (what == "") {
-			t.Errorf("%q: doubtful %v", what, h.isDoubtful())
 		}
 	}
 }

@@ -37,7 +37,7 @@ type Draft struct {
 // newDraft starts the audit of a draft.
 func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
-	return s.draft(draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor(r.Views.Own.Band))))
+	return s.draft(draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor())))
 }
 
 // draft returns a draft with the caller of its calls to the engines.

@@ -35,12 +35,6 @@ func (d *Draft) audit(ctx context.Context) {
 		return
 	}
 	defer d.Auditor.tasks.Leave()
-	if d.AuditDecision.Head.Audited {
-		b.tryHead(ctx)
-	}
-	if len(b.entries) == 0 {
-		return
-	}
 	good, answered := b.ask(ctx)
 	switch {
 	case len(b.opened) == 0:
@@ -52,25 +46,6 @@ func (d *Draft) audit(ctx context.Context) {
 			d.OnLabel(good)
 		}
 	}
-}
-
-// tryHead makes the head check that a doubtful draft would have had. If the target accepts the head, the draft is
-// evidence for the cohort of head checks.
-func (b *auditRun) tryHead(ctx context.Context) {
-	ids, at := b.Transcript().IDs(), b.Head()
-	h := head{
-		ids: at.IDs, score: at.Score, all: len(ids), whole: b.score, band: b.Views.Own.Band, threshold: b.AuditDecision.Own.Threshold,
-	}
-	if !h.isDoubtful() {
-		return
-	}
-	asker := b.newVerifier()
-	asker.Scorer = plan.ScorerIDs
-	r, err := asker.Verify(ctx, verify.Draft{PromptIDs: b.Transcript().PromptIDs(), IDs: ids[:h.ids], Tokens: h.ids})
-	if b.cost.Scored += r.Computed; err != nil || !r.Pass {
-		return
-	}
-	b.add(ctx, entry{Decision: b.AuditDecision.Head, score: float64(r.Score)})
 }
 
 // ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that

@@ -59,8 +59,8 @@ type rig struct {
 
 // The keys of the rig's request.
 var (
-	ownKey  = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortConfidence}
-	headKey = risk.Key{Route: "m", TrafficClass: "own", Cohort: plan.CohortHead}
+	ownKey   = risk.Key{Route: "m", TrafficClass: "own"}
+	otherKey = risk.Key{Route: "m", TrafficClass: "other"}
 )
 
 // play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is
@@ -303,7 +303,7 @@ func (l ledger) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.O
 }
 
 func (l ledger) told(what string, k risk.Key, ticket string) (risk.OpenResult, error) {
-	key := strings.TrimSuffix(k.TrafficClass+" "+k.Cohort, " "+plan.CohortConfidence)
+	key := k.TrafficClass
 	if l.note("%s %s %s", what, key, ticket); l.fate == nil {
 		return risk.Opened, nil
 	}

@@ -77,22 +77,18 @@ type known struct {
 
 func (k known) View(key risk.Key) risk.View { return k.views[key] }
 
-func TestViewsAreOfAllReplicasAndAtTheThresholdInForce(t *testing.T) {
+func TestViewsAreOfAllReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kind := plan.EvidenceKeys{Own: ownKey, Head: headKey}
-		at2 := kind.AtOperatingPoint(2)
-		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}, at2.Head: {Op: 1}}}
+		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}}}
 		a, err := New(Options{World: world.System{}, Metrics: &rig{}, Replicas: func() int { return 3 }, Evidence: evidence})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, v := a.Views(&plan.Config{HeadCheck: plan.HeadOff}, kind)
 		want := plan.Views{Own: risk.View{Op: 2, Hi: 4}, PerMinute: 3, Now: time.Now()}
-		if k != at2 || v != want {
-			t.Errorf("%+v of %+v, want %+v", v, k, want)
+		if v := a.Views(ownKey); v != want {
+			t.Errorf("%+v, want %+v", v, want)
 		}
-		_, v = a.Views(&plan.Config{HeadCheck: plan.HeadAlways}, kind)
-		if v.Head.Op != 1 || v.PerMinute != 6 {
+		if v := a.Views(ownKey); v.PerMinute != 6 {
 			t.Errorf("%+v", v)
 		}
 	})

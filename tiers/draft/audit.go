@@ -1,8 +1,6 @@
 package draft
 
 import (
-	"math"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -16,20 +14,12 @@ type Audit struct {
 	streams bool            // the client would get it as it comes
 	over    bool            // nothing more of it is wanted
 	verdict *accept.Verdict // of one that came in one piece
-	head    Head
-}
-
-// Head is the draft at the moment when the gateway decided whether the client gets it. A doubtful draft's head check
-// covers this part.
-type Head struct {
-	IDs   int // tokens; 0 where nothing was decided
-	Score float64
 }
 
 // NewAudit starts the audit of a draft with the given options. Scores below floor are of no interest.
 func NewAudit(o Options, floor accept.Nats) *Audit {
-	a := &Audit{streams: !o.Plan.Whole, head: Head{Score: math.Inf(1)}}
-	o.Config.Accept.Threshold, o.Config.Accept.Band = floor, 0
+	a := &Audit{streams: !o.Plan.Whole}
+	o.Config.Accept.Threshold = floor
 	o.Plan = plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Calls: o.Plan.Calls, Resume: o.Plan.Resume}
 	o.Warmup = false
 	a.Draft = New(o)
@@ -51,16 +41,6 @@ func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	v := a.Draft.Verdict()
 	a.verdict, a.over = &v, !v.Accept
 }
-
-// MarkDecided stores the head. It does nothing on nil.
-func (a *Audit) MarkDecided() {
-	if a != nil && a.head.IDs == 0 && len(a.text.IDs()) == a.Tokens() {
-		a.head = Head{IDs: a.Tokens(), Score: float64(a.Score())}
-	}
-}
-
-// Head returns the stored head.
-func (a *Audit) Head() Head { return a.head }
 
 // NeedsMore reports whether the audit needs more of the draft. It is false on nil.
 func (a *Audit) NeedsMore() bool { return a != nil && !a.over && a.finish == "" }

@@ -15,9 +15,8 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 	for _, c := range all {
 		a.Observe(c)
 		over = over || d.Take(c) || d.Rejected()
-		if !over && d.Decide(false) == accept.CheckTarget {
-			a.MarkDecided()
-			d.ApplyCheck(&accept.Check{Pass: true, Reason: accept.ReasonTargetAgrees})
+		if !over {
+			d.Decide(false)
 		}
 	}
 	return d, a
@@ -54,25 +53,6 @@ func TestAFaultOfShapeThatShowsTooLateIsOneOfTheAudits(t *testing.T) {
 		if v := a.Verdict(); v.Accept || a.IsMalformed(v) != c.want {
 			t.Errorf("%s: %+v, faulty %v", name, v, a.IsMalformed(v))
 		}
-	}
-}
-
-func TestAnAuditKnowsTheHeadThatWasDecidedOn(t *testing.T) {
-	o := options(t, "")
-	o.Config.Accept.Threshold, o.Config.Accept.Band, o.Plan.CheckPolicy = 1, 2, accept.CheckDoubtful
-	all := words(10, sure)
-	d, a := both(t, o, -3, chunks(t, all...))
-	if got := a.Head(); got.IDs != 4 || !d.Committed() || got.Score != -0.2375 {
-		t.Errorf("%+v, committed %v", got, d.Committed())
-	}
-	all[1].ids = []int32{}
-	all[1].bare = 1
-	if _, a := both(t, o, -3, chunks(t, all...)); a.Head().IDs != 0 {
-		t.Errorf("%+v of ids that are not all", a.Head())
-	}
-	var none *Audit
-	if none.MarkDecided(); none.NeedsMore() {
-		t.Error("no audit wants more")
 	}
 }
 

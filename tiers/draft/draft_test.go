@@ -119,7 +119,7 @@ func ending(reason string) scriptedChunk {
 // take has a draft take chunks and decide behind each, until it is over.
 func take(d *Draft, all []*openai.Chunk) {
 	for _, c := range all {
-		if d.Take(c) || d.finish == "" && d.Decide(false) == accept.Wait && d.Rejected() {
+		if d.Take(c) || d.finish == "" && !d.Decide(false) && d.Rejected() {
 			return
 		}
 	}
@@ -291,8 +291,8 @@ func TestACommittedDraftIsReleasedAsFarAsItMayBeCut(t *testing.T) {
 		if d.Take(c) {
 			t.Fatal("over")
 		}
-		if got := d.Decide(false); (got == accept.Commit) != (i == 3) {
-			t.Errorf("behind %d tokens: decision %d", i+1, got)
+		if got := d.Decide(false); got != (i == 3) {
+			t.Errorf("behind %d tokens: committed %t", i+1, got)
 		}
 	}
 	if got := string(d.Release()); !d.Committed() || got != " w0 w1 w2 w3" {
@@ -339,7 +339,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		"it could not say any": {nil, accept.Verdict{Reason: accept.ReasonNoVerdict}, 0},
 	} {
 		o := options(t, "")
-		o.Plan.Whole, o.Plan.CheckPolicy, o.Config.Accept.Threshold, o.Config.Accept.Band = true, accept.CheckAlways, -1, 0.5
+		o.Plan.Whole, o.Plan.CheckPolicy, o.Config.Accept.Threshold = true, accept.CheckAlways, -1
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
 		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {

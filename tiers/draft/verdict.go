@@ -6,17 +6,16 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// Decide returns the next step after a chunk: commit, ask the target, or wait. waited says that the hold-back's time is
-// over.
-func (d *Draft) Decide(waited bool) accept.Decision {
-	decision := d.judge.Decide(waited)
-	if decision != accept.Wait {
+// Decide commits to the draft after a chunk if its score is accepted, and reports whether it did. waited says that the
+// hold-back's time is over.
+func (d *Draft) Decide(waited bool) (committed bool) {
+	if committed = d.judge.Decide(waited); committed {
 		d.addScorePoint()
 	}
-	return decision
+	return committed
 }
 
-// ApplyCheck takes the target's check of the draft so far; nil means that there is none.
+// ApplyCheck takes the target's check of the whole draft; nil means that there is none.
 func (d *Draft) ApplyCheck(check *accept.Check) { d.judge.ApplyCheck(check) }
 
 // EarlyVerdict returns the verdict on an unfinished draft.

@@ -23,7 +23,6 @@ func TestTheSumsAreThoseOfTheModel(t *testing.T) {
 		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Holdback: 48}, Expectation{Output: 300, UpperBound: .5, Holdback: 40}, Workload{Holdback: 40, Acceptance: .5}},
 		{"whole", Confidence, Shape{Prompt: 500, Holdback: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Holdback: 300, Acceptance: .5}},
 		{"scored whole", WholeCheck, Shape{Prompt: 500, Holdback: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Holdback: 80}, Workload{Acceptance: .7, Salvaged: .3}},
-		{"scored head", HeadCheck, Shape{Prompt: 500, Holdback: 64, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .5, Holdback: 20}, Workload{Holdback: 64, Acceptance: .7, Salvaged: .5}},
 	} {
 		c.e.Samples, c.w.Prompt, c.w.Output = samples, 500, 300
 		got := EstimateCost(caseA, c.s, c.e)
@@ -161,33 +160,5 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 	}
 	if UpperBound(0, 0) != 1 || UpperBound(5, 5) != 1 || UpperBound(0, 200) > .01 {
 		t.Errorf("got %g, %g, %g", UpperBound(0, 0), UpperBound(5, 5), UpperBound(0, 200))
-	}
-}
-
-func TestAScoreIsMadeWhereItPays(t *testing.T) {
-	for _, c := range []struct {
-		name                                  string
-		p                                     Prices
-		prompt, output, holdback, auroc, load float64
-		head, whole                           string
-	}{
-		{name: "long answers", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .75, load: .5},
-		{name: "nothing measured yet", p: caseA, prompt: 200, output: 800, holdback: 64},
-		{name: "as long as the prompt", p: caseA, prompt: 300, output: 300, holdback: 64, auroc: .75},
-		{name: "confidence is good", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .8, head: ReasonConfidence, whole: ReasonConfidence},
-		{name: "a long prompt", p: caseA, prompt: 500, output: 300, holdback: 64, auroc: .75, head: ReasonLongPrompt, whole: ReasonLongPrompt},
-		{name: "cheap targets", p: caseB, prompt: 200, output: 800, holdback: 64, auroc: .75, head: ReasonPriceRatio, whole: ReasonPriceRatio},
-		{name: "a full target", p: caseA, prompt: 200, output: 800, holdback: 64, auroc: .75, load: .86, head: ReasonLoad, whole: ReasonLoad},
-		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, holdback: 64, auroc: .75, whole: ReasonScoreCost},
-		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, holdback: 64, auroc: .75, head: ReasonScoreCost, whole: ReasonScoreCost},
-		{name: "no prices", prompt: 200, output: 800, holdback: 64, auroc: .75},
-		{name: "no prices, a long prompt", prompt: 900, output: 800, holdback: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
-	} {
-		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.holdback, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
-			t.Errorf("%s, head: got %t, %q, want %q", c.name, worthwhile, why, c.head)
-		}
-		if worthwhile, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || worthwhile != (why == "") {
-			t.Errorf("%s, whole: got %t, %q, want %q", c.name, worthwhile, why, c.whole)
-		}
 	}
 }

@@ -8,7 +8,6 @@ const (
 	TargetOnly Mode = "target"     // T: no draft
 	Confidence Mode = "confidence" // C: the draft's own confidence decides after m tokens
 	WholeCheck Mode = "whole"      // W: the target scores the whole draft before anything is released
-	HeadCheck  Mode = "head"       // H: the target scores the first m tokens
 )
 
 // Workload is the input of [Model], by the symbols of [EstimateCost].
@@ -16,7 +15,7 @@ type Workload struct {
 	Prompt, Output float64 // P and L, tokens; the output is above 0
 	Holdback       float64 // m, tokens; WholeCheck does not use it
 	Acceptance     float64 // A, 0..1
-	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck, of the m tokens in HeadCheck
+	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck
 }
 
 // Model is what a million output tokens cost in a mode, in USD, by the
@@ -32,8 +31,6 @@ func Model(mode Mode, p Prices, w Workload) float64 {
 		c = pr*cDP + (a*l+(1-a)*m)*cDD + (1-a)*(pr*cTP+l*cTD)
 	case WholeCheck:
 		c = pr*cDP + l*cDD + (pr+l)*cTP + (1-a)*(1-g)*l*cTD
-	case HeadCheck:
-		c = pr*cDP + m*cDD + (pr+m)*cTP + a*(l-m)*cDD + (1-a)*(l-g*m)*cTD
 	default:
 		c = pr*cTP + l*cTD
 	}

@@ -53,13 +53,10 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, result ris
 		word, err = b.change(ctx, closeScript, k, r, ticket, outcome, result.Labels.String())
 		known, warmup = word != "0", word == "2"
 	}
-	if warmup {
-		k = served(k)
-	}
 	switch {
 	case errors.Is(err, ErrAway):
 		b.metrics.count(k, labelAway)
-	case err != nil:
+	case err != nil, warmup: // the series of the warm-up tell of it
 	case !known:
 		b.metrics.count(k, labelLost)
 	case result.Bad:

@@ -31,7 +31,7 @@ func (b *Store) Map(route string, version int) (raw []byte, ok bool) {
 // SaveMap stores a calibrated score of a route under the next number. Of more than 64 the oldest is deleted, but not
 // inForce, the version that judges drafts (0: none).
 func (b *Store) SaveMap(ctx context.Context, route string, m Map, inForce int) (version int, err error) {
-	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
+	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-"}); err != nil {
 		return 0, err
 	}
 	if len(m) > maxMap || !json.Valid(m) {

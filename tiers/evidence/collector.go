@@ -39,7 +39,7 @@ func NewCollector(states func() []KeyState, phases func(all []KeyState) map[risk
 		states: states, phases: phases, kinds: kindsOfSeries(),
 		phase: prometheus.NewDesc("foregate_risk_phase",
 			"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, uncertified, learning or infeasible; absent for the others.",
-			[]string{"route", "traffic_class", "cohort", "phase"}, nil),
+			[]string{"route", "traffic_class", "phase"}, nil),
 		unexported: prometheus.NewDesc("foregate_risk_omitted_classes",
 			"Kinds of request that the other series of audits do not tell of, because there are too many.", nil, nil),
 	}
@@ -49,7 +49,7 @@ func NewCollector(states func() []KeyState, phases func(all []KeyState) map[risk
 func kindsOfSeries() []stateSeries {
 	var all []stateSeries
 	add := func(kind prometheus.ValueType, name, help string, value func(k *KeyState, s *risk.Summary) (float64, bool)) {
-		all = append(all, stateSeries{prometheus.NewDesc("foregate_risk_"+name, help, []string{"route", "traffic_class", "cohort"}, nil), kind, value})
+		all = append(all, stateSeries{prometheus.NewDesc("foregate_risk_"+name, help, []string{"route", "traffic_class"}, nil), kind, value})
 	}
 	gauge := func(name, help string, value func(k *KeyState, s *risk.Summary) float64) {
 		add(prometheus.GaugeValue, name, help, func(k *KeyState, s *risk.Summary) (float64, bool) { return value(k, s), true })
@@ -123,12 +123,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for i := range shown {
 		k := &shown[i]
 		if phase := phases[k.Key]; phase != "" {
-			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.TrafficClass, k.Key.Cohort, phase)
+			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.TrafficClass, phase)
 		}
 		s := k.State.Summarise(k.Rule)
 		for j := range c.kinds {
 			if v, ok := c.kinds[j].value(k, &s); ok {
-				to <- prometheus.MustNewConstMetric(c.kinds[j].desc, c.kinds[j].kind, v, k.Key.Route, k.Key.TrafficClass, k.Key.Cohort)
+				to <- prometheus.MustNewConstMetric(c.kinds[j].desc, c.kinds[j].kind, v, k.Key.Route, k.Key.TrafficClass)
 			}
 		}
 	}

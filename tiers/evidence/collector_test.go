@@ -33,8 +33,8 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	warned.Alarm, warned.Infeasible = 2, true
 	certified.Warmup = risk.Warmup{Began: 1e15, Drafts: 500, Served: 150, Audits: 101, Bad: 5, Open: 1, Ended: risk.WarmupCertified}
 	all := []KeyState{
-		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "conf"}, State: certified, Rule: rule},
-		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d", Cohort: "head"}, State: warned, Rule: rule},
+		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d"}, State: certified, Rule: rule},
+		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d"}, State: warned, Rule: rule},
 	}
 	c := NewCollector(func() []KeyState { return all },
 		func(all []KeyState) map[risk.Key]string {
@@ -51,23 +51,23 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	}
 	got := series(t, reg)
 	for name, want := range map[string]float64{
-		"threshold_nats chat to_1k.0a1b2c3d conf":       sum.Threshold,
-		"certified_thresholds chat to_1k.0a1b2c3d conf": float64(sum.Op),
-		"certified_thresholds chat to_4k.0a1b2c3d head": 0,
-		"max_wrong_rate chat to_4k.0a1b2c3d head":       .1,
-		"upper_bound chat to_1k.0a1b2c3d conf":          sum.Bound,
-		"upper_bound chat to_4k.0a1b2c3d head":          1,
-		"audits chat to_1k.0a1b2c3d conf":               float64(sum.Audits),
-		"infeasible chat to_1k.0a1b2c3d conf":           0,
-		"infeasible chat to_4k.0a1b2c3d head":           1,
-		"alarms_total chat to_4k.0a1b2c3d head":         2,
+		"threshold_nats chat to_1k.0a1b2c3d":       sum.Threshold,
+		"certified_thresholds chat to_1k.0a1b2c3d": float64(sum.Op),
+		"certified_thresholds chat to_4k.0a1b2c3d": 0,
+		"max_wrong_rate chat to_4k.0a1b2c3d":       .1,
+		"upper_bound chat to_1k.0a1b2c3d":          sum.Bound,
+		"upper_bound chat to_4k.0a1b2c3d":          1,
+		"audits chat to_1k.0a1b2c3d":               float64(sum.Audits),
+		"infeasible chat to_1k.0a1b2c3d":           0,
+		"infeasible chat to_4k.0a1b2c3d":           1,
+		"alarms_total chat to_4k.0a1b2c3d":         2,
 
-		"warmup_drafts_total chat to_1k.0a1b2c3d conf": 500,
-		"warmup_served_total chat to_1k.0a1b2c3d conf": 150,
-		"warmup_audits chat to_1k.0a1b2c3d conf":       100,
-		"warmup_wrong_rate chat to_1k.0a1b2c3d conf":   .04,
-		"phase chat to_1k.0a1b2c3d conf certified":     1,
-		"phase chat to_4k.0a1b2c3d head infeasible":    1,
+		"warmup_drafts_total chat to_1k.0a1b2c3d": 500,
+		"warmup_served_total chat to_1k.0a1b2c3d": 150,
+		"warmup_audits chat to_1k.0a1b2c3d":       100,
+		"warmup_wrong_rate chat to_1k.0a1b2c3d":   .04,
+		"phase chat to_1k.0a1b2c3d certified":     1,
+		"phase chat to_4k.0a1b2c3d infeasible":    1,
 
 		"omitted_classes": 0,
 	} {
@@ -75,15 +75,15 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 			t.Errorf("%s is %g (%t), want %g", name, v, ok, want)
 		}
 	}
-	if _, ok := got["threshold_nats chat to_4k.0a1b2c3d head"]; ok {
+	if _, ok := got["threshold_nats chat to_4k.0a1b2c3d"]; ok {
 		t.Error("nothing is served, and yet there is a threshold")
 	}
-	if _, ok := got["warmup_drafts_total chat to_4k.0a1b2c3d head"]; ok {
+	if _, ok := got["warmup_drafts_total chat to_4k.0a1b2c3d"]; ok {
 		t.Error("a kind without a warm-up has drafts of one")
 	}
 }
 
-// series are all values by the metric's name, route, traffic class, cohort and phase.
+// series are all values by the metric's name, route, traffic class and phase.
 func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -111,7 +111,7 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	var all []KeyState
 	for i := range maxSeries + 44 {
-		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b", Cohort: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
+		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
 	c := NewCollector(func() []KeyState { return all }, nil)
 	reg := prometheus.NewPedanticRegistry()
@@ -122,8 +122,8 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 			n++
 		}
 	}
-	_, oldest := got["audits r044 b conf"]
-	_, older := got["audits r043 b conf"]
+	_, oldest := got["audits r044 b"]
+	_, older := got["audits r043 b"]
 	if n != maxSeries || !oldest || older || got["omitted_classes"] != 44 {
 		t.Errorf("%d are told of, %g are left out", n, got["omitted_classes"])
 	}
@@ -137,7 +137,7 @@ func BenchmarkAScrapeOfAllStates(b *testing.B) {
 	s := stateWith(rule, 1000)
 	var all []KeyState
 	for i := range maxSeries {
-		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b", Cohort: "conf"}, State: s, Rule: rule})
+		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b"}, State: s, Rule: rule})
 	}
 	c := NewCollector(func() []KeyState { return all }, nil)
 	reg := prometheus.NewPedanticRegistry()

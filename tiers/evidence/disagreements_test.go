@@ -44,12 +44,3 @@ func TestDisagreementsShowTheNewestDraftsThatLabelsCallDifferently(t *testing.T)
 		t.Errorf("of nothing: %+v", got)
 	}
 }
-
-func TestADraftThatWasAuditedForSeveralKeysCountsOnce(t *testing.T) {
-	own := labelled(t, 1, "r1", "high=bad loose=good")
-	head := own
-	head.Key.Cohort, head.Score = "head", -0.5
-	if got := Disagreements([]LogEntry{own, head}, 5); len(got) != 1 || got[0].Disagree != 1 || len(got[0].Examples) != 1 {
-		t.Errorf("%+v", got)
-	}
-}

@@ -65,9 +65,3 @@ func (d *drafted) syncOverdue(now time.Time) bool {
 	}
 	return false
 }
-
-// served is the key under which audits of drafts that the warm-up served are counted.
-func served(k risk.Key) risk.Key {
-	k.Cohort = "warmup"
-	return k
-}

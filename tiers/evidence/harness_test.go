@@ -19,7 +19,7 @@ import (
 )
 
 // chat is the key of most tests.
-var chat = risk.Key{Route: "org/chat", TrafficClass: "to_1k.0a1b2c3d", Cohort: "confidence"}
+var chat = risk.Key{Route: "org/chat", TrafficClass: "to_1k.0a1b2c3d"}
 
 // plain is a rule by which little evidence goes far.
 var plain = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
@@ -152,7 +152,7 @@ func (r *replica) state() fullState {
 }
 
 func (r *replica) counted(label string) int {
-	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Cohort, label)))
+	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, label)))
 }
 
 // differ is how two states differ, but for the audits under way and the last digits of what is a

@@ -15,8 +15,8 @@ import (
 // them are by Redis' clock.
 const (
 	// keyRisk plus a key's name is a hash: the state of one kind of request, and one field for each audit in
-	// progress.
-	keyRisk = "foregate:{fg}:risk:"
+	// progress. Its number rises when what is stored changes.
+	keyRisk = "foregate:{fg}:risk2:"
 	// keyIndex is a sorted set: the names of all these hashes, by the second of their last use.
 	keyIndex = keyRisk + "index"
 	// keyLog is a stream of opened and closed audits.
@@ -87,8 +87,8 @@ func nameOf(k risk.Key) (string, error) {
 	if k.Route == "" || len(k.Route) > maxName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
 		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, maxName)
 	}
-	if !wordShape.MatchString(k.TrafficClass) || !wordShape.MatchString(k.Cohort) {
-		return "", fmt.Errorf("evidence: traffic class %.80q or cohort %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass, k.Cohort)
+	if !wordShape.MatchString(k.TrafficClass) {
+		return "", fmt.Errorf("evidence: traffic class %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass)
 	}
 	return k.String(), nil
 }
@@ -99,12 +99,7 @@ func keyOf(name string) (risk.Key, bool) {
 	if at < 0 {
 		return risk.Key{}, false
 	}
-	k := risk.Key{Cohort: name[at+1:]}
-	name = name[:at]
-	if at = strings.LastIndexByte(name, '/'); at < 0 {
-		return risk.Key{}, false
-	}
-	k.Route, k.TrafficClass = name[:at], name[at+1:]
+	k := risk.Key{Route: name[:at], TrafficClass: name[at+1:]}
 	_, err := nameOf(k)
 	return k, err == nil
 }

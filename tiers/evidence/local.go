@@ -233,5 +233,5 @@ func (l *local) whole(k risk.Key) fullState {
 }
 
 func compare(a, b risk.Key) int {
-	return cmp.Or(strings.Compare(a.Route, b.Route), strings.Compare(a.TrafficClass, b.TrafficClass), strings.Compare(a.Cohort, b.Cohort))
+	return cmp.Or(strings.Compare(a.Route, b.Route), strings.Compare(a.TrafficClass, b.TrafficClass))
 }

@@ -52,7 +52,7 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 
 func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	r := join(t, "")
-	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"} }
+	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b"} }
 	open := func(i int) risk.OpenResult {
 		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Decide(key(i), risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: 1})
 		if err != nil {
@@ -95,7 +95,6 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 			"many features":      func(a *Audit) { a.Features = make([]float64, 9) },
 			"no route":           func(a *Audit) { a.Key.Route = "" },
 			"a bucket of two":    func(a *Audit) { a.Key.TrafficClass = "a/b" },
-			"no lot":             func(a *Audit) { a.Key.Cohort = "" },
 			"a route of lines":   func(a *Audit) { a.Key.Route = "a\nb" },
 			"an index below 0":   func(a *Audit) { a.Hi = -1 },
 		} {
@@ -119,7 +118,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 }
 
 func TestANameTellsKeysApart(t *testing.T) {
-	for _, k := range []risk.Key{chat, {Route: "a/b/c", TrafficClass: "x.y-z_0", Cohort: "head"}, {Route: "Größe", TrafficClass: "b", Cohort: "l"}} {
+	for _, k := range []risk.Key{chat, {Route: "a/b/c", TrafficClass: "x.y-z_0"}, {Route: "Größe", TrafficClass: "b"}} {
 		name, err := nameOf(k)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +136,7 @@ func TestANameTellsKeysApart(t *testing.T) {
 
 func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
-		other := risk.Key{Route: "aaa", TrafficClass: "b", Cohort: "l"}
+		other := risk.Key{Route: "aaa", TrafficClass: "b"}
 		r.certify()
 		r.open("under-way", 1)
 		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Decide(other, risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: .5}); err != nil {

@@ -26,7 +26,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		audits: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_audits_total",
 			Help: "Audits of drafts, by what became of them: good or bad; lost, its outcome came too late, after an alarm, or never; stale, outside, full, not begun because the grid is another, the score is below the region, too many are under way; learned, its score helps to place the grid; away, Redis did not answer.",
-		}, []string{"route", "cohort", "label"}),
+		}, []string{"route", "label"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_risk_errors_total",
 			Help: "What went wrong with the evidence in Redis: redis, no answer; refused, an error as an answer; fields, not what was written; script, something beside what a script was for.",
@@ -39,5 +39,5 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) count(k risk.Key, label string) {
-	m.audits.WithLabelValues(k.Route, k.Cohort, label).Inc()
+	m.audits.WithLabelValues(k.Route, label).Inc()
 }

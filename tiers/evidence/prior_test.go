@@ -137,11 +137,10 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		for what, spoil := range map[string]func(e *LogEntry){
-			"route":  func(e *LogEntry) { e.Key.Route = "other" },
-			"bucket": func(e *LogEntry) { e.Key.TrafficClass = "other" },
-			"lot":    func(e *LogEntry) { e.Key.Cohort = "head" },
-			"map":    func(e *LogEntry) { e.Map = 5 },
-			"entry":  func(e *LogEntry) { e.Score = math.NaN() },
+			"route":         func(e *LogEntry) { e.Key.Route = "other" },
+			"traffic class": func(e *LogEntry) { e.Key.TrafficClass = "other" },
+			"map":           func(e *LogEntry) { e.Map = 5 },
+			"entry":         func(e *LogEntry) { e.Score = math.NaN() },
 		} {
 			log := entries(300, 100)
 			spoil(&log[217])

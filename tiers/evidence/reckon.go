@@ -26,7 +26,7 @@ type Imported struct {
 type Refused struct {
 	Entry    int    // from 0
 	Ticket   string // of the entry
-	What     string // route, traffic class, cohort, map, or entry
+	What     string // route, traffic class, map, or entry
 	Has, Not string
 }
 
@@ -59,8 +59,7 @@ func fits(k risk.Key, entries []LogEntry, calib string) error {
 		}
 		for _, c := range [...]Refused{
 			{What: "route", Has: e.Key.Route, Not: k.Route},
-			{What: "bucket", Has: e.Key.TrafficClass, Not: k.TrafficClass},
-			{What: "lot", Has: e.Key.Cohort, Not: k.Cohort},
+			{What: "traffic class", Has: e.Key.TrafficClass, Not: k.TrafficClass},
 			{What: "map", Has: strconv.Itoa(e.Map), Not: calib},
 		} {
 			if c.Has != c.Not {

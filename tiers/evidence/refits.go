@@ -60,7 +60,7 @@ func (b *Store) Refits(ctx context.Context, routes []string) ([]string, error) {
 
 // WriteRefit replaces the record of a route's refits. It reports false if the record is not was any more.
 func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
-	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-", Cohort: "-"}); err != nil {
+	if _, err := nameOf(risk.Key{Route: route, TrafficClass: "-"}); err != nil {
 		return false, err
 	}
 	if len(next) > maxValue {

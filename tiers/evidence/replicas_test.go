@@ -166,7 +166,7 @@ func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	ctx := t.Context()
 	now := float64(time.Now().Unix())
 	put := func(i int, age time.Duration) string {
-		k := risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"}
+		k := risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b"}
 		r.raw.ZAdd(ctx, keyIndex, redisZ(now-age.Seconds(), k.String()))
 		r.raw.HSet(ctx, keyRisk+k.String(), "eps", "0.2")
 		return k.String()

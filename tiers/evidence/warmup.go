@@ -46,11 +46,5 @@ func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk
 		return b.local.openWarmup(r, k, ticket)
 	}
 	word, err := b.change(ctx, warmupScript, k, r, ticket, 0, 0)
-	switch {
-	case errors.Is(err, ErrAway):
-		b.metrics.count(served(k), labelAway)
-	case err == nil && risk.OpenResult(word) != risk.Opened:
-		b.metrics.count(served(k), word)
-	}
 	return risk.OpenResult(word), err
 }

@@ -14,31 +14,15 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// The cohorts of drafts for which a promise is kept.
-const (
-	CohortConfidence = string(accept.CohortConfidence)
-	CohortHead       = string(accept.CohortHead)
-)
-
-// EvidenceKeys are the keys of the evidence for one request.
-type EvidenceKeys struct {
-	Own  risk.Key // drafts accepted on their own score
-	Head risk.Key // drafts accepted by a head check
-}
-
-// EvidenceKeysOf returns the keys for a request. They contain its traffic class, a fingerprint of the models behind its
-// route, and the rules for scores and labels. Requests with other keys are never evidence for it.
-func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
+// EvidenceKeyOf returns the key of the evidence for a request. It contains its traffic class, a fingerprint of the models
+// behind its route, and the rules for scores and labels. Requests with other keys are never evidence for it.
+func EvidenceKeyOf(cfg Config, f Facts) risk.Key {
 	rules := rulesOf(cfg, f)
 	own := trafficClass(cfg.Risk.Scope, f.Request) + "." + rules
 	if f.EvidenceTenant != "" {
 		own += "." + f.EvidenceTenant
 	}
-	route := f.Request.Model
-	return EvidenceKeys{
-		Own:  risk.Key{Route: route, TrafficClass: own, Cohort: CohortConfidence},
-		Head: risk.Key{Route: route, TrafficClass: own, Cohort: CohortHead},
-	}
+	return risk.Key{Route: f.Request.Model, TrafficClass: own}
 }
 
 // greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
@@ -124,16 +108,9 @@ func ScoredBy(k risk.Key, version int) risk.Key {
 	return k
 }
 
-// AtOperatingPoint returns the keys while the operating index of Own is op. Heads are doubtful below that threshold, so
-// another index means another population.
-func (k EvidenceKeys) AtOperatingPoint(op int) EvidenceKeys {
-	k.Head.TrafficClass += fmt.Sprintf(".op%d", op)
-	return k
-}
-
 // Views is the evidence for a request when it arrives.
 type Views struct {
-	Own, Head     risk.View
+	Own           risk.View
 	PerMinute     float64   // requests of the traffic class at all replicas
 	Now           time.Time // when the evidence was read
 	SpareCapacity bool      // the target has spare capacity for audits
@@ -223,25 +200,11 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 // AuditDecision says how one request of the modes risk and shadow is judged: the thresholds for its draft, and whether
 // the draft is audited.
 type AuditDecision struct {
-	Own, Head risk.Decision // a key that is empty is of no interest
-	Shadow    bool          // the target answers; a draft is made in the background
+	Own    risk.Decision
+	Shadow bool // the target answers; a draft is made in the background
 
 	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified. With Shadow, its audit counts for the warm-up
 	Cautious float64 // that threshold
-}
-
-// IsAudited reports whether the draft is, for one of its keys.
-func (t *AuditDecision) IsAudited() bool { return t.Own.Audited || t.Head.Audited }
-
-// Decisions are the keys that the draft is audited for.
-func (t *AuditDecision) Decisions() []risk.Decision {
-	var out []risk.Decision
-	for _, d := range [...]risk.Decision{t.Own, t.Head} {
-		if d.Audited {
-			out = append(out, d)
-		}
-	}
-	return out
 }
 
 // Policy is the evidence key that the request goes by, as headers show it.
@@ -262,18 +225,15 @@ const (
 //
 // What the guard keeps from the draft because too few are accepted is still drafted in the shadow,
 // as while nothing is certified: else a threshold that could be certified never would be.
-func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64) (Plan, Config, *AuditDecision) {
+func (p Plan) ApplyEvidence(cfg Config, k risk.Key, v Views, random float64) (Plan, Config, *AuditDecision) {
 	shut := p.Reason == economy.ReasonNoSaving || p.Reason == economy.ReasonTTFT
 	if !cfg.Mode.Audited() || !p.Judged && !shut {
 		return p, cfg, nil
 	}
 	t, threshold, serves := v.decideAudit(&cfg, k, shut, random)
-	cfg.Accept.Threshold, cfg.Accept.Band = accept.Nats(threshold), 0
+	cfg.Accept.Threshold = accept.Nats(threshold)
 	if serves && !cfg.MidstreamFailover {
 		p.Whole = true // what cannot be taken over is not begun before all of it was judged
-	}
-	if p.CheckPolicy == accept.CheckDoubtful {
-		p, cfg.Accept.Band = p.heads(cfg, k, v, t)
 	}
 	if serves {
 		return p, cfg, t
@@ -288,14 +248,14 @@ func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64)
 	default:
 		p.Reason = ReasonUncertified
 	}
-	t.Shadow = t.IsAudited() && p.Estimate.BreakEven <= 1
+	t.Shadow = t.Own.Audited && p.Estimate.BreakEven <= 1
 	return p, cfg, t
 }
 
-// decideAudit decides which keys the request is evidence for, and by which threshold its draft is served. No draft is
+// decideAudit decides whether the draft is audited, and by which threshold it is served. No draft is
 // served if the guard has dropped it (shut), or by a warm-up while too few of its audits have an outcome. Then shadow
 // drafts are audited, so that the warm-up goes on.
-func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
+func (v Views) decideAudit(cfg *Config, k risk.Key, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
 	t = &AuditDecision{}
 	own := v.Own // that audits go by
 	if shut {
@@ -304,7 +264,7 @@ func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float6
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}
 	warms := t.Warmup && v.Own.Warmup.HasOutcomes()
-	t.Own = v.Own.Decide(k.Own, risk.Sampling{Rate: v.auditRate(&cfg.Risk, own, warms), FullRange: cfg.Risk.Rates.FullRange}, random)
+	t.Own = v.Own.Decide(k, risk.Sampling{Rate: v.auditRate(&cfg.Risk, own, warms), FullRange: cfg.Risk.Rates.FullRange}, random)
 	threshold = t.Own.Threshold
 	if t.Warmup {
 		threshold = t.Cautious
@@ -312,34 +272,11 @@ func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float6
 	return t, threshold, cfg.Mode == ModeRisk && !shut && (v.Own.Serves() || warms)
 }
 
-// heads decides about doubtful drafts. In a stream, drafts that pass a head check are a cohort with evidence and a
-// threshold of its own. A doubtful draft that is not streamed is checked as a whole and is not part of the promise.
-func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan, accept.Nats) {
-	band := max(0, cfg.Accept.Threshold-accept.Nats(v.Own.Band))
-	if p.Whole {
-		return p, band
-	}
-	if !v.Own.Serves() {
-		p.CheckPolicy = accept.CheckNever // which heads are doubtful is not known yet
-		return p, 0
-	}
-	t.Head = v.Head.Decide(k.Head, risk.Sampling{}, 1)
-	t.Head.Audited = t.Own.Audited // one random draw for both
-	if !v.Head.Serves() {
-		p.CheckPolicy = accept.CheckNever
-	}
-	return p, band
-}
-
 // Floor returns the least score at which a draft is of interest to an audit.
-func (t *AuditDecision) Floor(band float64) float64 {
+func (t *AuditDecision) Floor() float64 {
 	floor := math.Inf(1)
-	for _, d := range t.Decisions() {
-		if d.Key.Cohort == CohortHead {
-			floor = min(floor, band)
-			continue
-		}
-		floor = min(floor, d.Floor)
+	if t.Own.Audited {
+		floor = t.Own.Floor
 	}
 	if t.Warmup {
 		floor = min(floor, t.Cautious)

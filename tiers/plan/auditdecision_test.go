@@ -12,15 +12,11 @@ import (
 )
 
 func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
-	cold := risk.View{Version: 1, Hi: 3, Threshold: 1e9, Floor: 0.4, Band: -2}
-	warm := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Band: -2}
+	cold := risk.View{Version: 1, Hi: 3, Threshold: 1e9, Floor: 0.4}
+	warm := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0}
 	hopeless := cold
 	hopeless.Infeasible = true
 	drafted := Plan{Tier: Draft, Judged: true, Mode: ModeRisk, Auditor: ScorerIDs}
-	asking := drafted
-	asking.CheckPolicy, asking.Scorer = accept.CheckDoubtful, ScorerIDs
-	whole := asking
-	whole.Whole = true
 	shut := Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}
 	for _, tc := range []struct {
 		what      string
@@ -31,8 +27,6 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		tier      Tier
 		Reason    string
 		threshold accept.Nats
-		band      accept.Nats
-		ask       accept.CheckPolicy
 		audited   bool
 		shadow    bool
 	}{
@@ -45,23 +39,20 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		{what: "mode shadow", mode: ModeShadow, plan: drafted, views: Views{Own: warm}, tier: Target, Reason: "shadow", threshold: 0.3, audited: true, shadow: true},
 		{what: "the guard keeps it from the draft", mode: ModeRisk, plan: shut, views: Views{Own: warm}, random: 0.6, tier: Target, Reason: economy.ReasonNoSaving, threshold: 0.3},
 		{what: "the guard does, and evidence is gathered", mode: ModeRisk, plan: shut, views: Views{Own: warm}, random: 0.4, tier: Target, Reason: economy.ReasonNoSaving, threshold: 0.3, audited: true, shadow: true},
-		{what: "doubtful heads have no evidence yet", mode: ModeRisk, plan: asking, views: Views{Own: warm, Head: cold}, random: 0.5, tier: Draft, threshold: 0.3, band: 2.3},
-		{what: "doubtful heads are certified", mode: ModeRisk, plan: asking, views: Views{Own: warm, Head: warm}, random: 0.5, tier: Draft, threshold: 0.3, band: 2.3, ask: accept.CheckDoubtful},
-		{what: "doubtful answers are checked whole", mode: ModeRisk, plan: whole, views: Views{Own: warm}, random: 0.5, tier: Draft, threshold: 0.3, band: 2.3, ask: accept.CheckDoubtful},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			cfg := planConfig()
 			cfg.Mode = tc.mode
 			cfg.Risk = Risk{Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 1e9, Boost: 4, Explore: 0.02}}
-			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, tc.views, tc.random)
-			if p.Tier != tc.tier || p.Reason != tc.Reason || p.CheckPolicy != tc.ask || p.Judged != (tc.tier == Draft) {
+			p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, tc.views, tc.random)
+			if p.Tier != tc.tier || p.Reason != tc.Reason || p.CheckPolicy != accept.CheckNever || p.Judged != (tc.tier == Draft) {
 				t.Errorf("plan %+v", p)
 			}
-			if got.Accept.Threshold != tc.threshold || got.Accept.Band != tc.band {
-				t.Errorf("threshold %g, band %g", got.Accept.Threshold, got.Accept.Band)
+			if got.Accept.Threshold != tc.threshold {
+				t.Errorf("threshold %g", got.Accept.Threshold)
 			}
-			if decision.IsAudited() != tc.audited || decision.Shadow != tc.shadow {
-				t.Errorf("audited %v, in the shadow %v", decision.IsAudited(), decision.Shadow)
+			if decision.Own.Audited != tc.audited || decision.Shadow != tc.shadow {
+				t.Errorf("audited %v, in the shadow %v", decision.Own.Audited, decision.Shadow)
 			}
 		})
 	}
@@ -78,7 +69,7 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 		{ModeRisk, Plan{Tier: Draft, Reason: "demanded"}},
 	} {
 		cfg.Mode = tc.mode
-		if p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, Views{}, 0); decision != nil || p != tc.plan || got != cfg {
+		if p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, Views{}, 0); decision != nil || p != tc.plan || got != cfg {
 			t.Errorf("%s, %+v: %+v, %+v", tc.mode, tc.plan, p, decision)
 		}
 	}
@@ -93,11 +84,11 @@ func TestAClassSaysWhetherItsRequestsAreGreedy(t *testing.T) {
 		}
 	}
 	f := Facts{Request: &openai.Request{Model: "m"}}
-	if !IsGreedy(EvidenceKeysOf(Config{}, f).Own.TrafficClass) {
+	if !IsGreedy(EvidenceKeyOf(Config{}, f).TrafficClass) {
 		t.Error("a request at temperature 0 is not greedy")
 	}
 	f.Request.Temperature = 0.1
-	if IsGreedy(EvidenceKeysOf(Config{}, f).Own.TrafficClass) {
+	if IsGreedy(EvidenceKeyOf(Config{}, f).TrafficClass) {
 		t.Error("a request at temperature 0.1 is greedy")
 	}
 }
@@ -110,7 +101,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	}
 	base := Facts{Request: &openai.Request{Model: "m", PromptTokens: 100}, Draft: capabilities("small"), Target: capabilities("big")}
 	cfg.Risk.Scope = ScopePromptLength
-	was := EvidenceKeysOf(cfg, base)
+	was := EvidenceKeyOf(cfg, base)
 	for what, change := range map[string]func(*Config, *Facts){
 		"a longer prompt":     func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
 		"another draft":       func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
@@ -128,8 +119,8 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	} {
 		c, f := cfg, base
 		change(&c, &f)
-		if now := EvidenceKeysOf(c, f); now.Own == was.Own || now.Head == was.Head {
-			t.Errorf("%s: the same evidence, %v", what, now.Own)
+		if now := EvidenceKeyOf(c, f); now == was {
+			t.Errorf("%s: the same evidence, %v", what, now)
 		}
 	}
 	for what, change := range map[string]func(*Config, *Facts){
@@ -139,8 +130,8 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	} {
 		c, f := cfg, base
 		change(&c, &f)
-		if now := EvidenceKeysOf(c, f); now != was {
-			t.Errorf("%s: other evidence, %v", what, now.Own)
+		if now := EvidenceKeyOf(c, f); now != was {
+			t.Errorf("%s: other evidence, %v", what, now)
 		}
 	}
 }
@@ -152,7 +143,7 @@ func TestAKeyOfAnotherScoreIsTheSameButForItsVersion(t *testing.T) {
 		keys := map[int]risk.Key{}
 		for _, version := range []int{0, 1, 1_000_000} {
 			cfg.Risk.ScoreVersion = version
-			keys[version] = EvidenceKeysOf(cfg, f).Own
+			keys[version] = EvidenceKeyOf(cfg, f)
 		}
 		for from, k := range keys {
 			for to, want := range keys {

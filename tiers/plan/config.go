@@ -49,32 +49,18 @@ func (m Mode) Stricter(d Demand) Mode {
 	return m
 }
 
-// HeadCheck says whether the target checks the first tokens of a draft before they are sent.
-type HeadCheck string
-
-// The values of speculation.head_check.
-const (
-	HeadOff    HeadCheck = "off"
-	HeadAuto   HeadCheck = "auto"   // doubtful drafts, if a check is expected to save cost
-	HeadAlways HeadCheck = "always" // all doubtful drafts
-)
-
 // MissingLogprobs says what happens to a draft whose tokens have no logprobs.
 type MissingLogprobs string
 
 // The values of speculation.on_missing_logprobs.
 const (
 	MissingLogprobsEscalate MissingLogprobs = "escalate" // the target answers
-	MissingLogprobsCheck    MissingLogprobs = "ask"      // the target checks the whole draft
 	MissingLogprobsAccept   MissingLogprobs = "accept"   // it is kept if its structure is valid
 )
 
 // Reason returns the reason that accept.State expects in MissingLogprobsReason.
 func (u MissingLogprobs) Reason() string {
-	switch u {
-	case MissingLogprobsCheck:
-		return accept.ReasonDoubtful
-	case MissingLogprobsAccept:
+	if u == MissingLogprobsAccept {
 		return accept.ReasonConfident
 	}
 	return accept.ReasonNoLogprobs
@@ -94,8 +80,6 @@ type Config struct {
 	BlockTokens         int               // mode verify: tokens between two checks; 0: the whole answer (speculation.verify_block_tokens, 0 … 256)
 	AllowUncachedBlocks bool              // use blocks even if engines recompute the prompt for each (speculation.allow_uncached_blocks)
 	JudgeThreshold      accept.Nats       // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
-	HeadCheck           HeadCheck         // speculation.head_check
-	ScoreAUROC          float64           // AUROC of the draft's own score: the chance that a good draft scores higher than a bad one, 0.5 … 1 (speculation.score_auroc)
 	MidstreamFailover   bool              // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
 	OnMissingLogprobs   MissingLogprobs   // speculation.on_missing_logprobs
 	EscalateRefusals    bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
@@ -172,7 +156,7 @@ func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyA
 // Fingerprint returns a short text that is equal for equal judging rules.
 func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
-	for _, word := range [...]string{string(c.Strictness), string(c.HeadCheck), string(c.OnMissingLogprobs)} {
+	for _, word := range [...]string{string(c.Strictness), string(c.OnMissingLogprobs)} {
 		b = append(append(b, ' '), word...)
 	}
 	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
@@ -191,7 +175,7 @@ func (c *Config) Fingerprint() string {
 		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}
 	a := &c.Accept
-	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.TieTolerance, c.JudgeThreshold} {
+	for _, v := range [...]accept.Nats{a.Threshold, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.TieTolerance, c.JudgeThreshold} {
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // ten times as fast as decimals
 	}
 	return string(b)

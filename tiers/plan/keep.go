@@ -39,7 +39,7 @@ func (s *Served) byScore() bool {
 // evidence.
 func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping {
 	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore() && (s.Verdict.Cohort == "" || s.Verdict.Cohort == accept.CohortWarmup)
-	audited := t != nil && t.IsAudited() && !t.Shadow
+	audited := t != nil && t.Own.Audited && !t.Shadow
 	switch {
 	case warmup && (audited || !s.Whole || !cfg.VerifyDrafts.Checks()):
 		return KeepIfAudited
@@ -57,15 +57,19 @@ func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping 
 	return KeepNow
 }
 
-// isDoubtful reports whether a served draft is doubtful: it was served although its verdict is a rejection, or after a
-// check of its first tokens only, or its score is little above the threshold. That is, in the audited modes, within the
-// loosest two certified thresholds, and else within speculation.band_nats above the threshold.
+// doubtfulNats is how far above the threshold of mode confidence a score is doubtful: about a third of its spread over
+// ordinary drafts.
+const doubtfulNats accept.Nats = 0.3
+
+// isDoubtful reports whether a served draft is doubtful: it was served although its verdict is a rejection, or its score
+// is little above the threshold. That is, in the audited modes, within the loosest two certified thresholds, and else
+// within [doubtfulNats] above the threshold.
 func (cfg *Config) isDoubtful(v *accept.Verdict, own risk.View) bool {
 	switch {
-	case !v.Accept || v.Cohort == accept.CohortHead:
+	case !v.Accept:
 		return true
 	case cfg.Mode.Audited():
 		return float64(v.Score) < own.Sure
 	}
-	return v.Score < cfg.Accept.Threshold+cfg.Accept.Band
+	return v.Score < cfg.Accept.Threshold+doubtfulNats
 }

@@ -29,7 +29,6 @@ func TestWhenAnAnswerMayBeKeptForOthers(t *testing.T) {
 		"checked as a whole":            {served(verdict(-2, accept.CohortWhole)), &AuditDecision{}, all(KeepNow)},
 		"sure":                          {served(verdict(-0.4, accept.CohortConfidence)), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepNow, VerifyAlways: KeepUnlessRejected}},
 		"doubtful":                      {served(verdict(-0.6, accept.CohortConfidence)), &AuditDecision{}, when{"": KeepNow, VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked, VerifyAlways: KeepIfChecked}},
-		"checked at its head":           {served(verdict(0, accept.CohortHead)), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked}},
 		"served though rejected":        {served(verdict(0, "")), &AuditDecision{}, when{VerifyNever: KeepNow, VerifyDoubtful: KeepIfChecked}},
 		"audited":                       {served(verdict(0, accept.CohortConfidence)), audited, when{VerifyNever: KeepNow, VerifyDoubtful: KeepIfAudited, VerifyAlways: KeepIfAudited}},
 		"of a warm-up":                  {served(verdict(9, accept.CohortWarmup)), warm, when{"": KeepIfAudited, VerifyNever: KeepIfAudited, VerifyDoubtful: KeepIfChecked, VerifyAlways: KeepIfChecked}},
@@ -48,7 +47,7 @@ func TestWhenAnAnswerMayBeKeptForOthers(t *testing.T) {
 }
 
 func TestInModeConfidenceTheBandAboveTheThresholdIsDoubtful(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, VerifyDrafts: VerifyDoubtful, Accept: accept.Config{Threshold: -0.5, Band: 0.3}}
+	cfg := Config{Mode: ModeConfidence, VerifyDrafts: VerifyDoubtful, Accept: accept.Config{Threshold: -0.5}}
 	for score, want := range map[accept.Nats]Keeping{-0.45: KeepIfChecked, -0.21: KeepIfChecked, -0.2: KeepNow, 0: KeepNow} {
 		v := accept.Verdict{Accept: true, Reason: accept.ReasonConfident, Score: score, Cohort: accept.CohortConfidence}
 		if got := cfg.KeepingOf(Served{Verdict: v, Whole: true, Accepted: 9}, nil, risk.View{}); got != want {

@@ -35,7 +35,7 @@ func (p Plan) CanResume() bool { return p.Resume != resumeNever }
 
 // MayServeUnchecked reports whether a draft may be served without a check by the target.
 func (p Plan) MayServeUnchecked() bool {
-	return p.Judged && p.CheckPolicy <= accept.CheckDoubtful && p.Mode != ModeShadow
+	return p.Judged && p.CheckPolicy == accept.CheckNever && p.Mode != ModeShadow
 }
 
 // Make decides how to answer a request. The first rule that matches wins. [Plan.Weigh] then decides by cost.
@@ -69,10 +69,7 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 		if p.Auditor == ScorerNone {
 			p.Auditor, _ = AuditorFor(cfg, f) // without one, served drafts cannot be checked
 		}
-		p.CheckPolicy = accept.CheckDoubtful
-		if cfg.HeadCheck == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
-			p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
-		}
+		p.Scorer = ScorerNone
 		return p
 	case missing != "":
 		return Plan{Tier: Target, Reason: missing}
@@ -154,33 +151,18 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 type Weights struct {
 	Prices   economy.Prices      // of the route
 	Expected economy.Expectation // statistics of the request's traffic class
-	Load     float64             // the target's KV usage, 0..1
 	Draw     float64             // random number from [0, 1)
 }
 
-// Weigh drops the draft if it is not expected to save cost, and the check of doubtful drafts if that is not. A plan
-// without a judged draft is returned unchanged.
+// Weigh drops the draft if it is not expected to save cost. A plan without a judged draft is returned unchanged.
 func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if !p.Judged {
 		return p
 	}
-	shape := p.Shape(cfg, r)
-	sums, reason := economy.Decide(cfg.Economy, w.Prices, shape, w.Expected, w.Draw)
+	sums, reason := economy.Decide(cfg.Economy, w.Prices, p.Shape(cfg, r), w.Expected, w.Draw)
 	if reason != "" {
 		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Estimate: sums}
 	}
 	p.Estimate = sums
-	if p.CheckPolicy != accept.CheckDoubtful || cfg.HeadCheck != HeadAuto {
-		return p
-	}
-	var worthwhile bool
-	if prompt, holdback := float64(shape.Prompt), float64(shape.Holdback); p.Whole {
-		worthwhile, _ = economy.ShouldCheckWhole(w.Prices, prompt, sums.Output, cfg.ScoreAUROC, w.Load)
-	} else {
-		worthwhile, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, holdback, cfg.ScoreAUROC, w.Load)
-	}
-	if !worthwhile {
-		p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
-	}
 	return p
 }

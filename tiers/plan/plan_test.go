@@ -35,7 +35,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	if p.Tier == Target {
 		return "target:" + p.Reason
 	}
-	words := []string{map[accept.CheckPolicy]string{accept.CheckNever: "never", accept.CheckDoubtful: "doubt", accept.CheckAlways: "always", accept.CheckExact: "exact"}[p.CheckPolicy]}
+	words := []string{map[accept.CheckPolicy]string{accept.CheckNever: "never", accept.CheckAlways: "always", accept.CheckExact: "exact"}[p.CheckPolicy]}
 	if p.Scorer != ScorerNone {
 		words = append(words, string(p.Scorer))
 	}
@@ -61,31 +61,29 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 		cfg   func(*Config)
 		want  [3]string // by mode
 	}{
-		{"plain stream", `,"stream":true`, able(), nil, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"plain JSON answer", ``, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"plain stream", `,"stream":true`, able(), nil, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"plain JSON answer", ``, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"images", `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]`, able(), nil, [3]string{"target:prompt_kind", "target:prompt_kind", "target:prompt_kind"}},
 		{"logprobs", `,"logprobs":true`, able(), nil, [3]string{"target:logprobs", "target:logprobs", "target:logprobs"}},
 		{"beam search", `,"use_beam_search":true`, able(), nil, [3]string{"target:output_fields", "target:output_fields", "target:output_fields"}},
 		{"several answers", `,"n":2,"temperature":1`, able(), nil, [3]string{"target:n", "target:n", "target:n"}},
-		{"penalties", `,"frequency_penalty":1`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "target:penalties"}},
+		{"penalties", `,"frequency_penalty":1`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "target:penalties"}},
 		{"penalties in a stream", `,"logit_bias":{"5":1},"stream":true`, able(), nil, [3]string{"target:penalties", "target:penalties", "target:penalties"}},
-		{"a format", `,"response_format":{"type":"json_object"},"stream":true`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
-		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}],"stream":true`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
-		{"tools that are not to be called", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","stream":true`, able(), nil, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"a format", `,"response_format":{"type":"json_object"},"stream":true`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}],"stream":true`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools that are not to be called", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","stream":true`, able(), nil, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"a seed and chance", `,"seed":1,"temperature":1`, able(), nil, [3]string{"target:seed", "target:seed", "target:seed"}},
-		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
-		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"doubt, ids, by text", "always, ids, whole, by text", "exact, ids, whole, by text"}},
+		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
+		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"never, by text", "always, ids, whole, by text", "exact, ids, whole, by text"}},
 		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
 		{"a long prompt", ``, able(), func(c *Config) { c.MaxPromptTokens = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
 		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},
-		{"no head checks", `,"stream":true`, able(), func(c *Config) { c.HeadCheck = HeadOff }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"no band", `,"stream":true`, able(), func(c *Config) { c.Accept.Band = 0 }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.BlockTokens = 8 }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.BlockTokens, c.AllowUncachedBlocks = 8, true }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
+		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.BlockTokens = 8 }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.BlockTokens, c.AllowUncachedBlocks = 8, true }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
 	} {
 		for i, mode := range modes {
-			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAlways, MaxPromptTokens: 1000}
+			cfg := Config{Mode: mode, MaxPromptTokens: 1000}
 			if row.cfg != nil {
 				row.cfg(&cfg)
 			}
@@ -135,7 +133,7 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
 
 func TestAPlanIsWeighed(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAuto, ScoreAUROC: 0.75, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true, ExploreRate: 0.02}}
+	cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true, ExploreRate: 0.02}}
 	plain, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0,"stream":true}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
@@ -143,25 +141,17 @@ func TestAPlanIsWeighed(t *testing.T) {
 	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
 	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, UpperBound: 0.01, Output: 300, Holdback: 60}
 	good := economy.Expectation{Samples: 200, Acceptance: 0.7, UpperBound: 0.75, Output: 300, Holdback: 40}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.01}); got.Tier != Draft || !got.Estimate.Explored {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.01}); got.Tier != Draft || !got.Estimate.Explored {
 		t.Errorf("the dice say explore: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0, 0.5}); got.Tier != Draft {
+	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0.5}); got.Tier != Draft {
 		t.Errorf("without prices: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0, 0.5}); got.Tier != Draft || got.CheckPolicy != accept.CheckDoubtful || got.Estimate.SavingUSD() <= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.5}); got.Tier != Draft || got.CheckPolicy != accept.CheckNever || got.Estimate.SavingUSD() <= 0 {
 		t.Errorf("a draft that mostly holds: %+v", got)
-	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.9, 0.5}); got.CheckPolicy != accept.CheckNever || got.Scorer != ScorerNone {
-		t.Errorf("a target that is full is asked all the same: %+v", got)
-	}
-	sure := cfg
-	sure.ScoreAUROC = 0.85
-	if got := p.Weigh(sure, plain, Weights{priceA, good, 0, 0.5}); got.CheckPolicy != accept.CheckNever {
-		t.Errorf("a score that is good enough is checked all the same: %+v", got)
 	}
 }
 
@@ -169,20 +159,18 @@ func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T)
 	for mode, want := range map[Mode]bool{
 		ModeOff: false, ModeVerify: false, ModeLenient: false, ModeJudge: false, ModeShadow: false, ModeConfidence: true, ModeRisk: true,
 	} {
-		for head, band := range map[HeadCheck]accept.Nats{HeadOff: 0, HeadAlways: 1} {
-			cfg := Config{Mode: mode, HeadCheck: head, Accept: accept.Config{Band: band}, Risk: Risk{Label: LabelLenient}}
-			f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}
-			if got := Make(cfg, f).MayServeUnchecked(); got != want {
-				t.Errorf("mode %s, head %s: %t", mode, head, got)
-			}
-			f.Target = nil // never probed: nobody could audit
-			if got := Make(cfg, f).MayServeUnchecked(); got != (mode == ModeConfidence) {
-				t.Errorf("mode %s, head %s, target unprobed: %t", mode, head, got)
-			}
-			f.HasDraft = false
-			if Make(cfg, f).MayServeUnchecked() {
-				t.Errorf("mode %s without a draft pool", mode)
-			}
+		cfg := Config{Mode: mode, Risk: Risk{Label: LabelLenient}}
+		f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}
+		if got := Make(cfg, f).MayServeUnchecked(); got != want {
+			t.Errorf("mode %s: %t", mode, got)
+		}
+		f.Target = nil // never probed: nobody could audit
+		if got := Make(cfg, f).MayServeUnchecked(); got != (mode == ModeConfidence) {
+			t.Errorf("mode %s, target unprobed: %t", mode, got)
+		}
+		f.HasDraft = false
+		if Make(cfg, f).MayServeUnchecked() {
+			t.Errorf("mode %s without a draft pool", mode)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"testing"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
@@ -29,16 +28,16 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 		more string
 		want [2]string // modes confidence and judge
 	}{
-		{dialect.VLLM, `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
-		{dialect.SGLang, `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
+		{dialect.VLLM, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
+		{dialect.SGLang, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
 		{dialect.LlamaCpp, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
 		{dialect.Ollama, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
-		{dialect.OpenAI, `,"stream":true`, [2]string{"doubt, judge, whole, afresh", "always, judge, whole, afresh"}},
-		{dialect.OpenAI, ``, [2]string{"doubt, judge, whole, afresh", "always, judge, whole, afresh"}},
-		{"", `,"stream":true`, [2]string{"doubt, ids, by ids", "always, judge, whole, by ids"}},
+		{dialect.OpenAI, `,"stream":true`, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
+		{dialect.OpenAI, ``, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
+		{"", `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
 	} {
 		for i, mode := range []Mode{ModeConfidence, ModeJudge} {
-			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, HeadCheck: HeadAlways, MaxPromptTokens: 1000}
+			cfg := Config{Mode: mode, MaxPromptTokens: 1000}
 			f := Facts{Draft: engineOf(dialect.VLLM), Target: engineOf(row.kind)}
 			body := `{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0` + row.more + `}`
 			if got := planned(t, cfg, f, body); got != row.want[i] {

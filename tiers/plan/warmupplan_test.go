@@ -12,11 +12,11 @@ import (
 
 func TestTryInAWarmup(t *testing.T) {
 	now := time.Unix(1000, 0)
-	early := risk.View{Cautious: 1e9, Threshold: 1e9, Floor: -1e9, Band: 1e9, Seen: now, Warmup: risk.Warmup{Began: now.UnixMicro() - 1}}
+	early := risk.View{Cautious: 1e9, Threshold: 1e9, Floor: -1e9, Seen: now, Warmup: risk.Warmup{Began: now.UnixMicro() - 1}}
 	known := early
-	known.Cautious, known.Version, known.Hi, known.Floor, known.Band = 0.4, 1, 3, 0.4, -2
+	known.Cautious, known.Version, known.Hi, known.Floor = 0.4, 1, 3, 0.4
 	with := func(v risk.View, change func(*risk.View)) risk.View { change(&v); return v }
-	certified := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Band: -2, Seen: now}
+	certified := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Seen: now}
 	drafted := Plan{Tier: Draft, Judged: true, Mode: ModeRisk, Auditor: ScorerIDs}
 	for _, tc := range []struct {
 		what      string
@@ -59,8 +59,8 @@ func TestTryInAWarmup(t *testing.T) {
 				tc.plan = drafted
 			}
 			v := Views{Own: tc.own, Now: now}
-			p, got, decision := tc.plan.ApplyEvidence(cfg, EvidenceKeys{}, v, tc.random)
-			if decision.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || decision.IsAudited() != tc.audited {
+			p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, v, tc.random)
+			if decision.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || decision.Own.Audited != tc.audited {
 				t.Errorf("%+v by %g: %+v", decision, got.Accept.Threshold, p)
 			}
 			if tc.waits && decision.Shadow != tc.audited {
@@ -69,8 +69,8 @@ func TestTryInAWarmup(t *testing.T) {
 			if serves := tc.warmup && !tc.waits || tc.own.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
 				t.Errorf("%+v", p)
 			}
-			if tc.warmup && decision.Floor(0) > decision.Cautious && tc.audited {
-				t.Errorf("what is served is not audited: floor %g", decision.Floor(0))
+			if tc.warmup && decision.Floor() > decision.Cautious && tc.audited {
+				t.Errorf("what is served is not audited: floor %g", decision.Floor())
 			}
 		})
 	}

@@ -23,7 +23,6 @@ type Receipt struct {
 	Tries       []dispatch.Try
 	Verdict     accept.Verdict      // of the draft; zero when none was judged
 	Needed      accept.Nats         // the threshold for its score
-	Band        accept.Nats         // how far below the threshold the target was asked
 	Tie         accept.Nats         // mode verify: accepted distance to the target's first choice
 	ScoreSeries []accept.ScorePoint // its running minimum over tokens
 	Checks      []Check             // the target's checks of it

@@ -44,8 +44,8 @@ func (r *Recorder) RecordBypass(reason string) { r.rc.Plan.Reason = reason }
 
 // RecordThresholds tells by what the draft is judged: the threshold, how far below it the target is asked, and by
 // how much a token may miss the target's first choice.
-func (r *Recorder) RecordThresholds(needed, band, tie accept.Nats) {
-	r.rc.Needed, r.rc.Band, r.rc.Tie = needed, band, tie
+func (r *Recorder) RecordThresholds(needed, tie accept.Nats) {
+	r.rc.Needed, r.rc.Tie = needed, tie
 }
 
 // RecordScores sets the draft's score series.

@@ -82,9 +82,6 @@ func historyOf(in *Input) history {
 	rules := ""
 	for i := range in.Log {
 		e := &in.Log[i]
-		if e.Key.Cohort != plan.CohortConfidence {
-			continue
-		}
 		k := kinds[e.Key]
 		if k == nil {
 			k = &kind{plan.ScoredBy(e.Key, 0), plan.RulesOf(e.Key), e.Alarm}
@@ -195,7 +192,7 @@ func (h history) collect(in *Input) Step {
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
-		if k.Key.Cohort == plan.CohortConfidence && k.Key == plan.ScoredBy(k.Key, in.Live) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+		if k.Key == plan.ScoredBy(k.Key, in.Live) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
 			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
 		}
 	}

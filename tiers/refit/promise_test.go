@@ -56,7 +56,7 @@ func (p population) risk(m *accept.ScoreMap, lambda float64) float64 {
 	return float64(bad) / float64(max(n, 1))
 }
 
-var chat = risk.Key{Route: "org/chat", TrafficClass: "all_t0.0a1b2c3d", Cohort: "conf"}
+var chat = risk.Key{Route: "org/chat", TrafficClass: "all_t0.0a1b2c3d"}
 
 // rival is what a refit must not do.
 type rival string

@@ -23,20 +23,16 @@ type Samples struct {
 	Newest   time.Time  // when the newest audit began, of all that were seen
 	Lost     int        // left out: without an outcome
 	Odd      int        // left out: with other features, of another version
-	Heads    int        // left out: of the cohort of head checks, which the target had accepted before
 
 	fullRange []bool // of each
 }
 
-// Add adds an audit, or counts it as left out. Drafts whose first tokens the target had confirmed are left out: their
-// selection depends on the outcome that the score must predict.
+// Add adds an audit, or counts it as left out.
 func (s *Samples) Add(e *evidence.LogEntry) {
 	if e.When.After(s.Newest) {
 		s.Newest = e.When
 	}
 	switch {
-	case e.Key.Cohort != plan.CohortConfidence:
-		s.Heads++
 	case e.Label != good && e.Label != bad:
 		s.Lost++
 	case len(e.Features) != len(accept.Features{}):

@@ -63,7 +63,7 @@ func feasible(risk float64, r Rule) float64 {
 
 // String returns the advice as one line; "" if there is none.
 func (a Advice) String() string {
-	const other = "another risk.label, speculation.head_check, or another draft model"
+	const other = "another risk.label, or another draft model"
 	best := percent(AcceptanceShare(1))
 	switch {
 	case a.Eps == 0:

@@ -72,7 +72,7 @@ func TestTheSmallestFeasibleEpsIsCloseToTheTruth(t *testing.T) {
 
 func TestOfDraftsThatAreMostlyWrongNoEpsIsAdvised(t *testing.T) {
 	a := bads(plain, .8, 200).Advise(plain)
-	if a.Smallest != 0 || !strings.Contains(a.String(), "no eps up to 0.5 looks feasible; try another risk.label, speculation.head_check, or another draft model") {
+	if a.Smallest != 0 || !strings.Contains(a.String(), "no eps up to 0.5 looks feasible; try another risk.label, or another draft model") {
 		t.Errorf("%+v: %s", a, a)
 	}
 }
@@ -84,7 +84,7 @@ func TestAdviceOfEarlierAuditsClaimsNoNumbers(t *testing.T) {
 	if a.Audits != 0 || a.Smallest != 0 || a.High != 1 {
 		t.Errorf("got %+v", a)
 	}
-	if want := "infeasible at eps 0.05, by earlier audits; try a larger eps, another risk.label, speculation.head_check, or another draft model"; a.String() != want {
+	if want := "infeasible at eps 0.05, by earlier audits; try a larger eps, another risk.label, or another draft model"; a.String() != want {
 		t.Errorf("got %q", a)
 	}
 }
@@ -111,7 +111,7 @@ func TestAdviceTakesBackWhatLaterAuditsDoNotBear(t *testing.T) {
 func TestAdviceFitsOneLine(t *testing.T) {
 	a := Advice{Eps: .1, Audits: 260, Bad: 47, Estimate: .18, Low: .12, High: .26, Smallest: .21, SmallestLow: .15, SmallestHigh: .3}
 	want := "infeasible at eps 0.1: of the best 20% of drafts the target refuses about 18% (12% … 26%, by 260 audits); " +
-		"the smallest eps that looks feasible is 0.21 (0.15 … 0.3); or try another risk.label, speculation.head_check, or another draft model"
+		"the smallest eps that looks feasible is 0.21 (0.15 … 0.3); or try another risk.label, or another draft model"
 	if a.String() != want {
 		t.Errorf("got %q", a)
 	}

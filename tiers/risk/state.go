@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is the evidence for one traffic class and cohort. The zero value is empty: it collects scores until there are
+// State is the evidence for one traffic class. The zero value is empty: it collects scores until there are
 // enough for a grid. It is not safe for concurrent use. Replicas that share a Redis keep it there, in scripts with the
 // same rules (package tiers/evidence).
 type State struct {
@@ -84,7 +84,6 @@ func (s *State) View(r Rule) View {
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
 	v.Sure = s.Grid.At(v.Op - doubtfulSteps)
-	v.Band = s.Grid.At(bandIndex)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
 	return v
 }
@@ -113,9 +112,6 @@ func (s *State) cautious() float64 {
 // doubtfulSteps is the number of certified thresholds, from the loosest, whose drafts are doubtful. They hold a tenth of all
 // drafts: those with the highest risk among the ones that are served.
 const doubtfulSteps = 2
-
-// bandIndex is the index of the lower edge of the doubtful band: it accepts 80 % of the drafts.
-const bandIndex = 17 - gridFrom
 
 // Open stores an audit as bad until its outcome is known. ticket identifies it. If its score is the last one needed for
 // the grid, now becomes the grid's version. A score that is not finite is out of range.

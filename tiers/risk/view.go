@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Key identifies the evidence for one traffic class and cohort.
+// Key identifies the evidence for one traffic class.
 type Key struct {
 	Route        string
-	TrafficClass string // requests, models and rules: see plan.EvidenceKeysOf
-	Cohort       string // how drafts are accepted: accept.Cohort
+	TrafficClass string // requests, models and rules: see plan.EvidenceKeyOf
 }
 
 // String returns the key as one word.
-func (k Key) String() string { return k.Route + "/" + k.TrafficClass + "/" + k.Cohort }
+func (k Key) String() string { return k.Route + "/" + k.TrafficClass }
 
 // Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
@@ -31,7 +30,6 @@ type View struct {
 	Threshold  float64
 	Sure       float64 // a served draft with a lower score is doubtful: the loosest two certified thresholds accept it, stricter ones do not
 	Floor      float64 // λ_Hi
-	Band       float64 // lower edge of the doubtful band, frozen with the grid
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
 

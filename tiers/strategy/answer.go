@@ -197,12 +197,7 @@ func (a *Answer) recordFinish(finish string) {
 
 // recordThresholds records the thresholds by which the draft is judged.
 func (a *Answer) recordThresholds() {
-	cfg := &a.Config
-	band := cfg.Accept.Band
-	if a.Plan.CheckPolicy == accept.CheckNever {
-		band = 0
-	}
-	a.record.RecordThresholds(cfg.Accept.Threshold, band, cfg.TieTolerance)
+	a.record.RecordThresholds(a.Config.Accept.Threshold, a.Config.TieTolerance)
 }
 
 // recordDraft records a draft that has ended. started is when it was requested.

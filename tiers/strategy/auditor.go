@@ -17,8 +17,6 @@ type Auditor interface {
 type AuditDraft interface {
 	// Observe takes the next chunk; it is valid during the call only.
 	Observe(*openai.Chunk)
-	// MarkDecided marks the position at which the gateway decides whether the client gets the draft.
-	MarkDecided()
 	// NeedsMore reports whether the audit needs the rest of the draft.
 	NeedsMore() bool
 	// TakeStream takes ownership of the exchange and reads the rest of the draft.

@@ -25,10 +25,9 @@ type draftRun struct {
 	watcher AuditDraft         // nil where the draft is not audited
 	release func()             // detaches the exchange from the request's cancellation
 
-	started  time.Time
-	checking time.Duration // spent on asking the target
-	warm     string        // target backend whose KV cache holds prompt and draft; "": none
-	own      *verify.Part  // accepted part of the draft in the target's own token ids
+	started time.Time
+	warm    string       // target backend whose KV cache holds prompt and draft; "": none
+	own     *verify.Part // accepted part of the draft in the target's own token ids
 }
 
 // newDraft returns a draft that the client may receive.
@@ -140,11 +139,9 @@ func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error
 	}
 }
 
-// checkTarget asks the target to check the draft so far. It returns nil if the target gave no answer.
+// checkTarget asks the target to check the draft. It returns nil if the target gave no answer.
 func (s *draftRun) checkTarget(ctx context.Context) *accept.Check {
-	began := s.World.Now()
 	verdict, err := s.checkDraft(ctx, s.d)
-	s.checking += s.World.Now().Sub(began)
 	if verdict.Warm != "" {
 		s.warm = verdict.Warm
 	}

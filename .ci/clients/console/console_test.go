@@ -84,7 +84,7 @@ func phaseTold(t *testing.T, b *browser, d *demoWorld) {
 	p := b.open(t, d.Admin+"/console/#/overview")
 	p.until("the overview tells the phase", `document.querySelector('[data-test=guarantee-summary]')?.textContent.length > 20`)
 	p.turn("#/risk")
-	row := `document.querySelector('[data-test=risk-row][data-cohort=conf]')`
+	row := `document.querySelector('[data-test=risk-row]')`
 	p.until("the page of the guarantee tells the phase and what the warm-up served", `['warmup', 'certified', 'infeasible', 'stopped'].includes(`+row+`?.dataset.state) && `+
 		row+`.querySelector('[data-test=risk-summary]').textContent.length > 20 && /of [\d,]+ drafts?/.test(`+row+`.textContent)`)
 }

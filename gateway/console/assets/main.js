@@ -13,7 +13,7 @@
 //               waterfall-bar (data-kind), waterfall-mark (data-kind), score-track (data-points), receipt-raw, copy-raw
 //   tenants     tenant-row (data-tenant)
 //   usage       usage-from|to, usage-by-tenant|route|day, usage-csv, usage-about, usage-row (data-tenant, data-route, data-day, data-requests), usage-total (data-requests)
-//   risk        risk-row (data-route, data-class, data-cohort, data-state),
+//   risk        risk-row (data-route, data-class, data-state),
 //               frontier-chart (data-route, data-class, data-label, data-points, data-eps), frontier-class|label|column, frontier-summary,
 //               frontier-point (data-rate), frontier-proposal (data-name, data-value), frontier-review, frontier-cancel, frontier-examples (data-bad, data-good)
 

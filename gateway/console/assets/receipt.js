@@ -114,7 +114,7 @@ function judgement(r, ends) {
       ['Reason', v.reason.replaceAll('_', ' ')],
       [
         'Decided by',
-        { conf: 'its own score', head: 'head check by the target', whole: 'full check by the target' }[v.cohort] ?? (v.cohort || '–'),
+        { conf: 'its own score', whole: 'full check by the target' }[v.cohort] ?? (v.cohort || '–'),
       ],
       ['Score', nats(v.score)],
       ['Threshold', nats(v.threshold)],
@@ -198,7 +198,7 @@ function plan(r) {
     ['Plan', p.judged ? `draft, judged by ${p.mode || r.settings?.mode || 'its score'}` : p.tier],
     ['Reason', p.reason ? p.reason.replaceAll('_', ' ') : null],
     ['Hold-back', p.buffered ? 'whole draft' : 'first tokens'],
-    ['Target checks', { never: 'never', doubt: 'doubtful drafts', always: 'always', exact: 'every token' }[p.verification] ?? p.verification],
+    ['Target checks', { never: 'never', always: 'always', exact: 'every token' }[p.verification] ?? p.verification],
     ['Check method', p.scorer || null],
     ['Block size', p.block_tokens ? many(p.block_tokens, 'token') : null],
     ['Low score allowed under pressure', p.allow_low_score ? 'yes' : null],

@@ -14,7 +14,6 @@ const meanings = {
   learning: 'Scores are being collected to choose candidate thresholds. Until then the target answers.',
   infeasible: 'According to the audits no threshold meets the maximum wrong rate. The target answers.',
 };
-const cohorts = { conf: 'accepted by the draft’s own score', head: 'accepted after a head check by the target' };
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
@@ -73,12 +72,11 @@ function draw(body, views) {
 function kind(v) {
   return h(
     'li.kind',
-    { test: 'risk-row', data: { route: v.route, class: v.traffic_class, cohort: v.cohort, state: v.state } },
+    { test: 'risk-row', data: { route: v.route, class: v.traffic_class, state: v.state } },
     h(
       'div.kindhead',
       null,
       h('h3', null, v.traffic_class),
-      h('span.muted', null, cohorts[v.cohort] ?? v.cohort),
       h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
     ),
     h('p.about', null, meanings[v.state] ?? ''),

@@ -72,26 +72,22 @@ func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 }
 
 // Key returns a key with the rules of these tests.
-func Key(route, length, cohort string) risk.Key {
-	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: cohort}
+func Key(route, length string) risk.Key {
+	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d"}
 }
 
-// Mixed makes a key of each state: certified with an audit in progress, uncertified, learning, infeasible,
-// and a cohort with evidence of its own.
+// Mixed makes a key of each state: certified with an audit in progress, uncertified, learning, and infeasible.
 func (a *Audits) Mixed(t testing.TB) {
 	t.Helper()
-	certified := Key("chat", "to_1k", "conf")
+	certified := Key("chat", "to_1k")
 	a.Learn(t, certified, risk.GridScores)
 	a.Audit(t, certified, 400, 150)
 	a.Open(t, certified, .99)
-	uncertified := Key("chat", "to_4k", "conf")
+	uncertified := Key("chat", "to_4k")
 	a.Learn(t, uncertified, risk.GridScores)
 	a.Audit(t, uncertified, 20, 0)
-	a.Learn(t, Key("chat", "above_4k", "conf"), 120)
-	head := Key("chat", "to_1k", "head")
-	a.Learn(t, head, risk.GridScores)
-	a.Audit(t, head, 60, 0)
-	infeasible := Key("code", "to_1k", "conf")
+	a.Learn(t, Key("chat", "above_4k"), 120)
+	infeasible := Key("code", "to_1k")
 	a.Learn(t, infeasible, risk.GridScores)
 	a.Audit(t, infeasible, 40, 2)
 }
