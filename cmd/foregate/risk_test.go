@@ -154,7 +154,7 @@ func TestAKindIsImportedWholeOrNotAtAll(t *testing.T) {
 	all := pastAudits(400)
 	all[317].Map = 2
 	out := o.enter("risk import", auditsFile(t, all))
-	if want := "chat/to_1k.0a1b2c3d/conf: nothing of 400 audits was taken: line 318 (ticket p000317): its map is 2, not 0\n"; out != want {
+	if want := "chat/to_1k.0a1b2c3d: nothing of 400 audits was taken: line 318 (ticket p000317): its map is 2, not 0\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 	if !strings.HasSuffix(o.b.String(), "(status 1)\n\n") {

@@ -25,7 +25,7 @@ arrivals: {poisson: 10}
 prompts: [{name: chat, question: 60, output: {p50: 40, p95: 80, max: 200}}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, restart: 10s}
-settings: {cache.mode: "off", speculation.head_check: "off", risk.max_wrong_rate: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
+settings: {cache.mode: "off", risk.max_wrong_rate: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
 faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}, FAULT]
 `
 

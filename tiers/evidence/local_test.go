@@ -127,7 +127,7 @@ func TestANameTellsKeysApart(t *testing.T) {
 			t.Errorf("%q is %+v", name, back)
 		}
 	}
-	for _, name := range []string{"", "/", "//", "a", "a/b", "a//b", "/a/b", "a/b/", "a/b c/d", "a/b/ü", strings.Repeat("x", 300) + "/b/c"} {
+	for _, name := range []string{"", "/", "//", "a", "/b", "a/", "a/b c", "a/ü", strings.Repeat("x", 300) + "/b"} {
 		if k, ok := keyOf(name); ok {
 			t.Errorf("%q is %+v", name, k)
 		}
@@ -207,7 +207,7 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 		if r.raw != nil { // what somebody else put there is passed over
 			r.raw.XAdd(t.Context(), xadd("banana", "1"))
 			r.raw.XAdd(t.Context(), xadd("opened", "x y", "key", chat.String(), "score", "1"))
-			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", "a/b", "score", "1"))
+			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", "ab", "score", "1"))
 			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", chat.String(), "score", "nan"))
 			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", chat.String(), "bad", "2"))
 			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", "other/b/l", "bad", "0"))

@@ -104,7 +104,6 @@ function judgement(r, ends) {
     );
   const marks = [];
   if (!far(v.threshold)) marks.push({ label: 'threshold', value: v.threshold, colour: 'failed' });
-  if (!far(v.threshold) && v.band > 0 && !far(v.band)) marks.push({ label: 'check from', value: v.threshold - v.band, colour: 'mixed' });
   const chart = r.score_by_token?.length > 1 ? scoreChart(r.score_by_token, marks, nats) : null;
   if (chart) ends.push(chart.destroy);
   return part(
@@ -118,7 +117,6 @@ function judgement(r, ends) {
       ],
       ['Score', nats(v.score)],
       ['Threshold', nats(v.threshold)],
-      ['Check band', nats(v.band)],
       ['Tokens judged', number(v.tokens)],
     ]),
     chart && h('h3', null, 'Score by token'),
@@ -227,8 +225,6 @@ function settingsOf(r) {
     'Settings in force',
     list([
       ['Mode', x.mode],
-      ['Head check', x.head_check],
-      ['Check band', nats(x.band_nats)],
       ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
       ['Mid-stream failover', x.midstream_failover ? 'yes' : 'no'],
       ['Cost guard', x.economy_guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
