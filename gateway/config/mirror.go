@@ -10,8 +10,6 @@ type Mirror struct {
 	Share float64 `yaml:"share" min:"0.000001" max:"1"` // of the route's requests, above 0 … 1
 }
 
-const minMirrorShare = 0.000_001
-
 // ComparedPools returns the names of the pools that answer as a target: the target pools, the one in force first, and the
 // mirror's.
 func (t Route) ComparedPools() []string {
