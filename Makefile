@@ -89,7 +89,7 @@ lint: ## gofmt, go mod tidy, golangci-lint with vet and staticcheck in it.
 fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
-bench: cost flame ## What the gateway costs (make cost), flame graphs (make flame), and the micro-benchmarks.
+bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench Scrape -benchtime 10x ./loadtest/cost
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
@@ -100,10 +100,6 @@ nginx:
 
 cost: redis nginx ## CPU, latency and memory of the gateway beside a Go reverse proxy and nginx, in four minutes (COST=short: one; COST=check: it fails if a ratio is worse than the committed one).
 	$(if $(PAGE),FOREGATE_COST_JSON=$(CURDIR)/$(FIGURES)/overhead.json )FOREGATE_COST=$(COST) $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 30m ./loadtest/cost
-
-.PHONY: flame
-flame: redis nginx ## Flame graphs of a miss, a hit and a judged stream, and what their CPU time went to, into bin/flame.
-	FOREGATE_COST_ROWS='^(miss, 1 KiB, per request|hit, per request|judged stream, per token)$$' FOREGATE_COST_ROUNDS=1 FOREGATE_COST_PROFILE=$(CURDIR)/bin/flame FOREGATE_COST_JSON=$(CURDIR)/$(if $(PAGE),$(FIGURES),bin)/flame.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
@@ -125,7 +121,7 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
-# PAGE=yes puts the figures of make cost, flame, scale and soak onto the page of proofs; go test ./loadtest/proof -update writes it.
+# PAGE=yes puts the figures of make cost, scale and soak onto the page of proofs; go test ./loadtest/proof -update writes it.
 FIGURES := loadtest/proof/results
 
 .PHONY: proof

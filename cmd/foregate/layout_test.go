@@ -120,8 +120,7 @@ var arrows = map[string][]string{
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/replay", "tiers/calibrate"},
 	"loadtest/process":           {},
-	"loadtest/cost":              {"loadtest/flame"}, // the rest of it is a benchmark
-	"loadtest/flame":             {},
+	"loadtest/cost":              {}, // the rest of it is a benchmark
 	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},

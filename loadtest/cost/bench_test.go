@@ -32,7 +32,6 @@ var (
 //	FOREGATE_COST_ROWS=REGEXP    only these rows of the table of CPU time, and no latency or memory
 //	FOREGATE_COST_ROUNDS=N       so many rounds
 //	FOREGATE_COST_JSON=FILE      also write the figures there, see [Report]
-//	FOREGATE_COST_PROFILE=DIR    also write CPU profiles of the gateway and flame graphs there, one for each load
 //	FOREGATE_BINARY=FILE         measure this foregate instead of building one
 //
 // With -update it measures the ratios five times and writes testdata/ratios.txt.
@@ -55,9 +54,6 @@ func BenchmarkCost(b *testing.B) {
 		c.header(began)
 		c.table()
 		report := c.report()
-		if dir := os.Getenv("FOREGATE_COST_PROFILE"); dir != "" {
-			report.Paths = c.profile(b, dir)
-		}
 		if len(c.delays) > 0 {
 			c.delayTable()
 			report.Delays, report.Memory = c.delayReport(), c.memoryTable(b)

@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/foregate/foregate/loadtest/flame"
 )
 
 // Report is what a run of the benchmark found.
@@ -21,13 +19,6 @@ type Report struct {
 	Rows   []Row    `json:"rows"`
 	Delays []Delay  `json:"delays,omitempty"`
 	Memory []Memory `json:"memory,omitempty"`
-	Paths  []Path   `json:"paths,omitempty"`
-}
-
-// Path is a load of which a profile was taken, and what the CPU time of the gateway went to.
-type Path struct {
-	Title  string        `json:"title"`
-	Shares []flame.Share `json:"shares"`
 }
 
 // Row is CPU time of the gateway beside another process, or beside another load of the gateway, per request or token.

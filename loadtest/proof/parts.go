@@ -16,14 +16,13 @@ import (
 // measured.
 type Parts struct {
 	Overhead *cost.Report  // make cost
-	Paths    *cost.Report  // make flame
 	Scale    *scale.Report // make scale
 	Soak     *soak.Report  // make soak
 }
 
 // readParts reads those that are committed.
 func readParts() (p Parts, err error) {
-	for name, to := range map[string]any{"overhead.json": &p.Overhead, "flame.json": &p.Paths, "scale.json": &p.Scale, "soak.json": &p.Soak} {
+	for name, to := range map[string]any{"overhead.json": &p.Overhead, "scale.json": &p.Scale, "soak.json": &p.Soak} {
 		if e := readPart(name, to); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -33,7 +32,7 @@ func readParts() (p Parts, err error) {
 
 // sections are the parts as the page has them.
 func (p *Parts) sections() []section {
-	out := []section{overheadSection(p.Overhead, p.Paths), scaleSection(p.Scale), soakSection(p.Soak)}
+	out := []section{overheadSection(p.Overhead), scaleSection(p.Scale), soakSection(p.Soak)}
 	for i := range out {
 		if len(out[i].Grids) == 0 {
 			out[i].Grids = []grid{{Text: "Not measured."}}
@@ -49,10 +48,10 @@ var overheadRows = []string{
 	"relayed stream, per token", "judged stream, per token", "nginx, 200 B, per request", "nginx, 1 KiB, per request", "nginx, relayed stream, per token",
 }
 
-func overheadSection(r, paths *cost.Report) section {
+func overheadSection(r *cost.Report) section {
 	out := section{
 		Title: "Overhead",
-		About: "`make bench` (`make cost`, `make flame`). CPU time of the gateway process, kernel included, with all defaults on, beside Go's `httputil.ReverseProxy` with a tuned transport in the same run, each on one core. " +
+		About: "`make bench` (`make cost`). CPU time of the gateway process, kernel included, with all defaults on, beside Go's `httputil.ReverseProxy` with a tuned transport in the same run, each on one core. " +
 			"Medians over rounds in turns, and the range of the rounds' ratios. [More rows](measurements.md#cost-of-the-gateway).",
 	}
 	if r == nil {
@@ -80,9 +79,6 @@ func overheadSection(r, paths *cost.Report) section {
 		}
 	}
 	out.Grids = append(out.Grids, own, grid{Text: strings.Join(delays, "\n")}, replicas)
-	if paths != nil && len(paths.Paths) > 0 {
-		out.Grids = append(out.Grids, pathGrid(paths.Paths))
-	}
 	return out
 }
 
@@ -96,34 +92,6 @@ func costRow(r *cost.Row, title string) []string {
 		goal = "≤ " + number(r.Goal)
 	}
 	return []string{title, number(m.ratio), number(m.low) + " … " + number(m.high), goal, number(m.own), number(m.beside)}
-}
-
-// pathGrid tells what the CPU time of the main paths goes to.
-func pathGrid(paths []cost.Path) grid {
-	out := grid{
-		Text: "What the CPU time goes to (`make flame` draws the graphs). A sample counts for the innermost function on its stack that one of these names covers:",
-		Head: append([]string{"path"}, kindsOf(paths)...),
-	}
-	for _, path := range paths {
-		cells := []string{path.Title}
-		for _, kind := range out.Head[1:] {
-			for _, s := range path.Shares {
-				if s.Kind == kind {
-					cells = append(cells, fmt.Sprintf("%.0f %%", 100*s.Of))
-				}
-			}
-		}
-		out.Rows = append(out.Rows, cells)
-	}
-	return out
-}
-
-// kindsOf are the kinds of work of all paths, the largest of the first path first.
-func kindsOf(paths []cost.Path) (out []string) {
-	for _, s := range paths[0].Shares {
-		out = append(out, s.Kind)
-	}
-	return out
 }
 
 func scaleSection(r *scale.Report) section {
