@@ -56,6 +56,8 @@ type ReceiptLog struct {
 // Defaults returns the values if nothing is set.
 func Defaults() Values {
 	var v Values
+	r := &v.Tiers.Risk
+	r.Rates.Boost, r.Rates.FullRange, r.JudgeShare = plan.AuditBoost, plan.FullRangeShare, plan.JudgeShare
 	for i := range specs {
 		if err := specs[i].kind.set(&v, specs[i].Default); err != nil {
 			panic("settings: default of " + specs[i].Name + ": " + err.Error()) // an error in the table; any test finds it

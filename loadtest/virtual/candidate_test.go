@@ -20,7 +20,7 @@ prompts: [{name: chat, question: 60, turns: {min: 1, max: 2}, think: 2, output: 
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76}
 candidate: {HOW, profile: h100-70b-fp8-tp2, usd_per_hour: 10, divergence: DIVERGENCE}
-settings: {cache.mode: "off", speculation.mode: MODE, speculation.head_check: "off"}
+settings: {cache.mode: "off", speculation.mode: MODE}
 `
 
 // seeds are those of every proof by five runs.

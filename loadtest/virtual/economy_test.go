@@ -112,16 +112,3 @@ func TestScoresThatFailCostNoAnswer(t *testing.T) {
 		}
 	}
 }
-
-func TestDoubtfulDraftsAreReleasedWhereTheTargetStandsByTheirBeginning(t *testing.T) {
-	const loose = `speculation.mode: confidence, speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
-	without := check(t, "MORE", loose+`speculation.head_check: "off"`)
-	r := check(t, "MORE", loose+`speculation.head_check: always`)
-	if r.CheckedShare == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {
-		t.Errorf("asked about %v; %v accepted, %v without asking; the rest of the answer is not looked at, and %v of them wrong",
-			r.CheckedShare, r.Acceptance, without.Acceptance, r.WrongAccepts)
-	}
-	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_check: always`); whole.WrongAccepts >= r.WrongAccepts || whole.CheckedShare == 0 {
-		t.Errorf("%v of the drafts that the target has seen all of are wrong, and %v of the others", whole.WrongAccepts, r.WrongAccepts)
-	}
-}

@@ -3,7 +3,6 @@ package virtual
 import (
 	"context"
 	"math"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,14 +118,6 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 	if r.AboveBefore+r.AboveAfter > 0 || r.WrongBefore > 0.12 || r.WrongAfter > 0.13 || r.Served == 0 {
 		t.Errorf("above ε %v and %v of the time; %v and %v of the drafts wrong that it serves, %v of the answers",
 			r.AboveBefore, r.AboveAfter, r.WrongBefore, r.WrongAfter, r.Served)
-	}
-}
-
-func TestTheLotsOfDoubtfulDraftsAreRefused(t *testing.T) {
-	s := scenario(t, replace(promised, "MODE", "risk", "MORE", `economy.explore_rate: "0"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}",
-		`speculation.head_check: "off"`, `speculation.head_check: always`))
-	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "head_check") {
-		t.Errorf("error %v, want one that names the setting", err)
 	}
 }
 

@@ -97,13 +97,25 @@ type Config struct {
 	Timeouts Timeouts
 }
 
+// What no operator can choose better; tests set other values in [Risk].
+const (
+	// AuditBoost is the factor by which more drafts are audited while a drift is suspected, so that four times fewer
+	// requests pass before the alarm, and after the first certificate while the target has spare capacity.
+	AuditBoost = 4
+	// FullRangeShare is the share of the audits that have no floor. The frontier and a refit rest on them alone.
+	FullRangeShare = 0.2
+	// JudgeShare is the share of the audits that also ask the judge, so that its label can be compared. It is chosen at
+	// random, and does not change what is evidence.
+	JudgeShare = 0.1
+)
+
 // Risk configures audits and the promise.
 type Risk struct {
 	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits, .drift_average_run_length
-	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .audit_boost, .explore_rate, .full_range_share
+	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .explore_rate
 	Label               Label      // what makes an audited draft good (risk.label)
 	MinPrefixShare      float64    // with LabelPrefix: least share of the draft that must be the target's first choices (risk.min_prefix_share, 0 … 1)
-	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared (risk.judge_share, 0 … 1)
+	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared, 0 … 1
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
 	ScoreVersion        int        // version of the calibrated score; 0 is the plain one (risk.score_version)
