@@ -32,11 +32,9 @@ type Row struct {
 	// what is particular to the row with [Testbed.Fail] and [Testbed.Until]. An error means
 	// that the row could not be carried out. Run leaves the world healed.
 	Run func(ctx context.Context, w *Testbed) error
-	// CoveredBy says why there is no such row yet, in place of Run.
-	CoveredBy string
 }
 
-// is reports whether an id names the row: R2 names R2a, R2b and so on.
+// is reports whether an id names the row: R2 names R2a, R2c and so on.
 func (r *Row) is(id string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(r.ID), strings.ToLower(id))
 	return ok && (rest == "" || len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z')

@@ -33,7 +33,6 @@ func cacheRows() []Row {
 			ID: "R10", Fault: "stored answers swapped in Redis: each under another key", Added: -1,
 			Promise: "misses, counted, and stored again; never another request's answer", Setup: none, Run: tampered(swapped),
 		},
-		{ID: "R19", Fault: "embedded store fills", Promise: "bounded", CoveredBy: "TestAnEmbeddedRedisForgetsAnswersBeforeTheyAreTooMany in internal/redis/embedded shows it"},
 		isolated(),
 		{
 			ID: "S25b", Fault: "none: `foregate cache purge --tenant`, with copies of its answers on three replicas", Short: true, Added: -1,

@@ -20,16 +20,11 @@ func gatewayRows() []Row {
 			Promise: "0 lost, 0 cut shorter than the grace; a longer stream ends with gateway_draining; exit 0",
 			Setup:   Setup{Drafts: 4, Targets: 4, Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
 		},
-		{ID: "G2", Fault: "spot notice", Promise: "drained at once, on all replicas", CoveredBy: "TestASpotNoticeIsReadFromWhateverTheCloudSends in gateway shows it"},
 		{
 			ID: "G3", Fault: "SIGKILL of one gateway after the other, repeatedly", Short: true, Added: -1, Tolerated: []string{Unreached, CutSilent},
 			Promise: "only its requests in flight are lost; its readings taken over ≤ 2 s; shared again ≤ 2 s after its start",
 			Recover: backAgain, Run: killedOver,
 		},
-		{ID: "G4", Fault: "panic in a handler", Promise: "500 for that request, counted", CoveredBy: "TestAPanicInAHandlerIsA500AndTheProcessLives in gateway shows it"},
-		{ID: "G5", Fault: "panic in a loop", Promise: "started again after a pause", CoveredBy: "TestALoopThatPanicsIsStartedAgain in gateway shows it"},
-		{ID: "G9", Fault: "wall clock ± 1 h", Promise: "nothing", CoveredBy: "TestAClockThatJumpsAnHourCostsOneTickOfDoubt in tiers/fleet, " +
-			"TestAClockThatJumpsLeavesNothingBehind in tiers/pool and TestBucketsOfAClockThatStepsBackLetNobodyInForFree in gateway/limits show it"},
 	}
 	return append(rows, starvedRows()...)
 }

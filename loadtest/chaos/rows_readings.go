@@ -14,17 +14,12 @@ import (
 // readingRows are faults of what backends say of themselves.
 func readingRows() []Row {
 	return []Row{
-		{ID: "M1", Fault: "a reading ages", Promise: "used unchanged ≤ 2 s, then mixed with the mean, then unknown", CoveredBy: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure shows it"},
 		oneLies(), allLie(),
-		{ID: "M4", Fault: "a metrics page with an error in the middle", Promise: "nothing of it is used", CoveredBy: "TestWhatIsNotAReadingIsRefused in tiers/pressure shows it"},
-		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", CoveredBy: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure shows it"},
-		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "the first two are refused, the last is accepted", CoveredBy: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure show it"},
 		{
 			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Tolerated: []string{Shed},
 			Promise: "only low is shed; ≤ 2 changes per crossing; shed ≤ 1 s after it",
 			Setup:   Setup{Drafts: -1, Settings: map[string]string{"shed.max_wait_low": "0s"}}, Run: swings,
 		},
-		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", CoveredBy: "row G3 shows it: no reading gets older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
 	}
 }
 

@@ -14,20 +14,12 @@ func redisRows() []Row {
 			Short: true, Recover: backAgain, Run: killed,
 		},
 		{
-			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
-			Recover: backAgain, Run: networkFault(NetworkFault{Refuse: true}),
-		},
-		{
 			ID: "R1c", Fault: "Redis killed, tenants at half of their limits, requests in pairs", Promise: "0 failed, 0 limited; shared again ≤ 2 s",
 			Setup: Setup{Rate: -1, Config: limitEach(1200)}, Recover: backAgain, Run: killedWithPairs,
 		},
 		{
 			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms p99; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s",
 			Short: true, Recover: backAgain, Run: withinRedisBudget(frozen),
-		},
-		{
-			ID: "R2b", Fault: "Redis silent: connections are accepted, nothing is answered", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",
-			Recover: backAgain, Run: withinRedisBudget(networkFault(NetworkFault{Mute: true})),
 		},
 		{
 			ID: "R2c", Fault: "black hole: open connections lose all data, new ones work", Promise: "0 failed; + ≤ 15 ms p99; shared again ≤ 2 s",

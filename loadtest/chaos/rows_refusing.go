@@ -19,12 +19,9 @@ func refusingRows() []Row {
 		{ID: "R7a", Fault: "every control key evicted, repeatedly", Promise: promise, Recover: backAgain, Run: over(evict)},
 		{ID: "R7b", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: flushed},
 		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet},
-		{ID: "R8b", Fault: "wrong types at all keys at once", Promise: promise, Recover: backAgain, Run: wrongType},
 		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log names the cause", Recover: backAgain, Run: rotated},
 		{ID: "R11b", Fault: "NOPERM: the user has no permissions", Promise: promise + "; the log names the cause", Recover: backAgain, Run: forbidden},
-		{ID: "R12a", Fault: "READONLY: a replica in place of the master", Promise: promise, Recover: backAgain, Run: demoted("yes")},
-		{ID: "R12b", Fault: "MASTERDOWN: a replica that has lost its master", Promise: promise, Recover: backAgain, Run: demoted("no")},
-		{ID: "R12c", Fault: "LOADING: Redis loads its data", Promise: promise, Recover: backAgain, Run: loading},
+		{ID: "R12a", Fault: "READONLY: a replica in place of the master", Promise: promise, Recover: backAgain, Run: demoted},
 		{ID: "R12d", Fault: "NOSCRIPT: SCRIPT FLUSH five times a second", Promise: promise, Recover: backAgain, Run: over(forgetScripts)},
 		{ID: "R12e", Fault: "BUSY: a script that does not end", Promise: promise, Recover: backAgain, Run: busy},
 		{ID: "R12f", Fault: "max clients reached", Promise: promise, Recover: backAgain, Run: crowded},
@@ -125,19 +122,6 @@ func allKeys(ctx context.Context, s *Server) ([]string, error) {
 	return append(keys, knownKeys...), err
 }
 
-func wrongType(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	return w.Inject(ctx, 0, func() error {
-		return w.again(ctx, 300*time.Millisecond, func(ctx context.Context, s *Server) error {
-			keys, err := allKeys(ctx, s)
-			if err != nil {
-				return err
-			}
-			return spoil(ctx, s, keys...)
-		})
-	}, func() error { return evict(ctx, s) })
-}
-
 // fewAnswers leaves two answers among the keys, of as many as there are.
 func fewAnswers(keys []string) []string {
 	n := 0
@@ -225,49 +209,6 @@ func forbidden(ctx context.Context, w *Testbed) error {
 	return err
 }
 
-// demoted makes the server a replica of a master that there is not; stale says whether it
-// goes on answering reads.
-func demoted(stale string) func(context.Context, *Testbed) error {
-	return func(ctx context.Context, w *Testbed) error {
-		s := w.Redis.Servers[0]
-		nobody, err := process.FreeAddrs(1)
-		if err != nil {
-			return err
-		}
-		return w.Inject(ctx, w.outage(), func() error {
-			if err := s.Config(ctx, "replica-serve-stale-data", stale); err != nil {
-				return err
-			}
-			return s.Client.ReplicaOf(ctx, "127.0.0.1", process.Port(nobody[0])).Err()
-		}, func() error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })
-	}
-}
-
-// loading has the server read its data again, slowly.
-func loading(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	pipe := s.Client.Pipeline()
-	const keys = 1000
-	for i := range keys {
-		pipe.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 2<<10), 0)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return err
-	}
-	each := w.outage().Microseconds() / keys
-	if err := s.Config(ctx, "loading-process-events-interval-bytes", "2048", "key-load-delay", fmt.Sprint(each)); err != nil {
-		return err
-	}
-	another := admin(s.Addr) // its connection waits
-	defer func() { _ = another.Close() }()
-	return w.Inject(ctx, 0, func() error {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		conn := another.WithTimeout(time.Minute)
-		return conn.Do(ctx, "debug", "reload").Err()
-	}, func() error { return nil })
-}
-
 // busy runs a script that does not end, until it is killed.
 func busy(ctx context.Context, w *Testbed) error {
 	s := w.Redis.Servers[0]
@@ -306,4 +247,16 @@ func crowded(ctx context.Context, w *Testbed) error {
 		w.dropUsers()
 		return nil
 	}, func() error { return conn.ConfigSet(ctx, "maxclients", "1000").Err() })
+}
+
+// demoted makes the server a replica of a master that there is not.
+func demoted(ctx context.Context, w *Testbed) error {
+	s := w.Redis.Servers[0]
+	nobody, err := process.FreeAddrs(1)
+	if err != nil {
+		return err
+	}
+	return w.Inject(ctx, w.outage(), func() error {
+		return s.Client.ReplicaOf(ctx, "127.0.0.1", process.Port(nobody[0])).Err()
+	}, func() error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })
 }

@@ -17,7 +17,7 @@ type Options struct {
 	Operations bool
 
 	Gateway string   // the gateway's binary
-	Only    []string // ids, R2 for R2a, R2b … too; empty is all
+	Only    []string // ids, R2 for R2a, R2c … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
 	Part    int      // of those rows, every Parts-th from this one on, counted from 1
 	Parts   int      // so many programs share the rows; 0 is 1
@@ -42,10 +42,7 @@ func Choose(o *Options) ([]Row, error) {
 		return rows, err
 	}
 	at := -1
-	return slices.DeleteFunc(rows, func(r Row) bool {
-		if r.CoveredBy != "" {
-			return o.Part != 1 // it takes no time
-		}
+	return slices.DeleteFunc(rows, func(Row) bool {
 		at++
 		return at%o.Parts != o.Part-1
 	}), nil
@@ -58,7 +55,7 @@ func (o *Options) named() ([]Row, error) {
 		all = Operations()
 	}
 	if len(o.Only) == 0 {
-		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.CoveredBy == "" }), nil
+		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short }), nil
 	}
 	for _, id := range o.Only {
 		if !slices.ContainsFunc(all, func(r Row) bool { return r.is(id) }) {
@@ -135,9 +132,6 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // runRow runs one row in a world of its own.
 func runRow(ctx context.Context, o *Options, r *Row) Result {
-	if r.CoveredBy != "" {
-		return Result{}
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(float64(rowPatience)*max(1, o.Scale)), errors.New("the row took too long"))
 	defer cancel()
 	began := time.Now()

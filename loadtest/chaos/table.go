@@ -18,10 +18,6 @@ func heading(w io.Writer) error {
 
 // line prints one row.
 func line(w io.Writer, r *Row, s *Result) error {
-	if r.CoveredBy != "" {
-		_, err := fmt.Fprintf(w, "| %s | %s | %s | | | | | | %s | – |\n", r.ID, cell(r.Fault), cell(r.Promise), cell(r.CoveredBy))
-		return err
-	}
 	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %s | %s / %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
 		s.Sent, s.Answered, kinds(s.Errors), since(s.FrontP99), since(s.AddedP99), since(s.AddedWorst), since(s.Recovered), cell(strings.Join(s.Notes, "; ")), cell(verdict(s)))
 	return err
