@@ -293,15 +293,13 @@ func registeredMetrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// engineMetrics adds those that engines show, of both generations of vLLM.
+// engineMetrics adds those that engines show.
 func engineMetrics(t *testing.T, all map[string][]string) {
 	t.Helper()
-	for _, generation := range []string{"v1", "v0"} {
-		s := vllmsim.Start(t, vllmsim.Options{Model: "m", Metrics: generation, TimeScale: 50})
-		apptest.Post(t, s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`)
-		_, page := apptest.Get(t, s.URL()+"/metrics")
-		samplesOf(t, page, all)
-	}
+	s := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50})
+	apptest.Post(t, s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`)
+	_, page := apptest.Get(t, s.URL()+"/metrics")
+	samplesOf(t, page, all)
 }
 
 // seldom are metrics that have no samples in the demonstration, because nothing there fails or is refused.

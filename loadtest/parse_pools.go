@@ -61,7 +61,7 @@ func (r *reading) candidate(p yamlfile.Value, c *Case) {
 }
 
 func freshPool(model string) Pool {
-	return Pool{Model: model, Count: 1, Policy: "fcfs", Metrics: "v1", Restart: time.Minute}
+	return Pool{Model: model, Count: 1, Policy: "fcfs", Restart: time.Minute}
 }
 
 // readPool lays the fields that are given over to.
@@ -89,7 +89,6 @@ func poolFields(b *yamlfile.Fields, to *Pool) {
 	b.At("max_batched_tokens").Whole(&to.MaxBatchedTokens, 0, 1<<20)
 	b.At("reuse").Bool(&to.Reuse)
 	b.At("policy").Choice(&to.Policy, "fcfs", "priority")
-	b.At("metrics").Choice(&to.Metrics, "v1", "v0")
 	b.At("oom").Bool(&to.OOM)
 	b.At("restart").Duration(&to.Restart, time.Second, maxDuration)
 	b.Done()

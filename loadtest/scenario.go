@@ -84,7 +84,6 @@ type Pool struct {
 
 	Blocks, MaxSeqs, MaxBatchedTokens int           // instead of the profile's; 0 is the profile's
 	Policy                            string        // scheduling: fcfs (default) or priority
-	Metrics                           string        // v1 (default) or v0
 	OOM                               bool          // an overfull cache kills the engine
 	Restart                           time.Duration // until it is back; default 60 s
 }

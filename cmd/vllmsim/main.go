@@ -49,9 +49,7 @@ type flags struct {
 	SSLCACerts     string   `group:"The wire" name:"ssl-ca-certs" placeholder:"FILE" help:"PEM file of the authorities of client certificates."`
 	SSLCertReqs    int      `group:"The wire" name:"ssl-cert-reqs" default:"0" help:"Client certificates: 0 asks for none, 1 verifies one that is shown, 2 requires one."`
 
-	Metrics             string `group:"The wire" default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 (vLLM 0.7 and before) or v1."`
-	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
-	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
+	PromptTokensDetails bool `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
 	SGLang  bool     `group:"The wire" name:"sglang" help:"SGLang's scoring on vLLM's wire: POST /generate with logprob_start_len, and none of the routes that are vLLM's alone; metrics stay vLLM's. --engine sglang is the whole of it."`
 	Without []string `group:"The wire" placeholder:"FEATURE" help:"Features that the engine lacks: ${features}."`
@@ -121,7 +119,7 @@ func (f *flags) options() (vllmsim.Options, error) {
 	o := vllmsim.Options{Engine: f.Engine, Hazards: f.Hazard, Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Blind: f.Blind, Seed: f.Seed,
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
-		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
+		MaxQueuedTokens:  f.MaxQueuedTokens,
 		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
 		StreamInterval: f.StreamInterval, Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
 		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}

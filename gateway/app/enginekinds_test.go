@@ -50,7 +50,7 @@ drain: {delay: 0s, grace: 5s}
 }
 
 func TestAnEngineOfAnotherKindThanConfiguredIsToldUntilAReloadMendsIt(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{Engine: "llamacpp", Model: "sim:1b", Seed: simSeed, TimeScale: simScale})
+	sim := vllmsim.Start(t, vllmsim.Options{Engine: "sglang", Model: "sim:1b", Seed: simSeed, TimeScale: simScale})
 	file := func(engine string) string {
 		return fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -65,7 +65,7 @@ drain: {delay: 0s, grace: 5s}
 	w := &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
 	rotateFile(t, w.path, file("vllm"))
 	w.Replica = apptest.ServeFile(t, w.path)
-	const why = `pools.only.engine is vllm, but it answers as llamacpp: GET /v1/models has owned_by "llamacpp"`
+	const why = `pools.only.engine is vllm, but it answers as sglang: GET /v1/models has owned_by "sglang"`
 	apptest.Within(t, 20*time.Second, "the contradiction is shown", func() bool {
 		b := backendsOf(t, w.Replica, "only")
 		return len(b) == 1 && b[0].Engine == "vllm" && b[0].Why == why
@@ -74,9 +74,9 @@ drain: {delay: 0s, grace: 5s}
 	if lines := apptest.Lines(w.Metrics(t), misfit); !strings.HasSuffix(strings.TrimSpace(lines), " 1") {
 		t.Error(lines)
 	}
-	w.change(t, file("llamacpp"), "pools.only: changed")
+	w.change(t, file("sglang"), "pools.only: changed")
 	apptest.Within(t, 20*time.Second, "the reload has mended it", func() bool {
 		b := backendsOf(t, w.Replica, "only")
-		return len(b) == 1 && b[0].Engine == "llamacpp" && b[0].Why == "" && strings.HasSuffix(strings.TrimSpace(apptest.Lines(w.Metrics(t), misfit)), " 0")
+		return len(b) == 1 && b[0].Engine == "sglang" && b[0].Why == "" && strings.HasSuffix(strings.TrimSpace(apptest.Lines(w.Metrics(t), misfit)), " 0")
 	})
 }

@@ -76,12 +76,12 @@ func TestAPairOfEachEngineAnswersADraftedRequest(t *testing.T) {
 }
 
 // A pair whose logprobs cannot be believed is not judged by them: the target answers. SGLang repeats any name that it is
-// asked for, and Ollama's swap takes time alone: their drafts are judged as ever.
+// asked for: its drafts are judged as ever.
 func TestAHazardTurnsModesByLogprobsOff(t *testing.T) {
 	const bypassed = "bypassed;reason=draft_without_logprobs"
 	for hazard, want := range map[string]map[string]string{
-		"constant_logprobs": {"vllm": bypassed, "sglang": bypassed, "llamacpp": bypassed, "ollama": bypassed, "openai": bypassed},
-		"swapped_model":     {"vllm": bypassed, "sglang": "", "llamacpp": bypassed, "ollama": "", "openai": bypassed},
+		"constant_logprobs": {"vllm": bypassed, "sglang": bypassed, "openai": bypassed},
+		"swapped_model":     {"vllm": bypassed, "sglang": "", "openai": bypassed},
 	} {
 		for _, engine := range vllmsim.Engines() {
 			t.Run(engine+" "+hazard, func(t *testing.T) {
@@ -125,14 +125,14 @@ func TestAJudgeThatWouldThinkFirstIsToldNotTo(t *testing.T) {
 
 // A target that begins to think after it was probed says neither yes nor no: its own answer is served.
 func TestAJudgeThatBeginsToThinkAcceptsNothing(t *testing.T) {
-	w := newPair(t, "llamacpp", "judge", nil, nil)
-	if got := w.asks(t, "llamacpp", "Tell me of fjord 1.", 0); strings.Contains(got.acceptance, "no_verdict") {
+	w := newPair(t, "sglang", "judge", nil, nil)
+	if got := w.asks(t, "sglang", "Tell me of fjord 1.", 0); strings.Contains(got.acceptance, "no_verdict") {
 		t.Fatalf("%+v", got)
 	}
 	if err := w.target.SetFault(vllmsim.Fault{Hazards: vllmsim.HazardThinksFirst}); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.asks(t, "llamacpp", "Tell me of fjord 2.", 0); got.code != http.StatusOK || !strings.HasPrefix(got.acceptance, "rejected;reason=no_verdict") {
+	if got := w.asks(t, "sglang", "Tell me of fjord 2.", 0); got.code != http.StatusOK || !strings.HasPrefix(got.acceptance, "rejected;reason=no_verdict") {
 		t.Errorf("%+v", got)
 	}
 }

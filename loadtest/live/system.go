@@ -106,7 +106,7 @@ func (s *system) startPool(tier string, spec *loadtest.Pool) error {
 	o := vllmsim.Options{
 		Model: spec.Model, Profile: spec.Profile, Seed: s.opts.Seed, TimeScale: s.opts.Scenario.TimeScale,
 		BlocksOverride: spec.Blocks, MaxNumSeqs: spec.MaxSeqs, MaxBatchedTokens: spec.MaxBatchedTokens,
-		Policy: spec.Policy, Metrics: spec.Metrics, OOM: spec.OOM, Restart: spec.Restart,
+		Policy: spec.Policy, OOM: spec.OOM, Restart: spec.Restart,
 		PromptTokensDetails: true,
 	}
 	if tier == tierDraft {

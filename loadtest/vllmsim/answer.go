@@ -9,7 +9,6 @@ import (
 // choice gathers one choice of a JSON answer.
 type choice struct {
 	text   strings.Builder
-	think  strings.Builder
 	ids    []int32
 	lps    []*tokenLogprob
 	finish string
@@ -27,9 +26,6 @@ func (c *choice) add(ev *event) {
 	c.cached += ev.cached
 	if ev.part == partText {
 		c.text.WriteString(ev.text)
-	}
-	if ev.part == partThink {
-		c.think.WriteString(ev.text)
 	}
 	if ev.lp != nil {
 		c.lps = append(c.lps, ev.lp)

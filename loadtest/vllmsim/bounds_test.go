@@ -60,7 +60,7 @@ func TestFaultsBeyondReasonAreRefused(t *testing.T) {
 
 // The step under way is not waited for at the old speed: at slow 1e6 it would take hours.
 func TestAServerThatIsSlowNoMoreGoesOnAtOnce(t *testing.T) {
-	running(t, "v1", toy(20, 2), func(b *bench) {
+	running(t, toy(20, 2), func(b *bench) {
 		b.setSlow(10)
 		b.ask(ids(300, 20), 2) // 30 ms of prefill, 12 of decoding
 		b.at(100 * time.Millisecond)
@@ -110,7 +110,7 @@ func TestARequestCannotAskForMoreThanAnyServerHolds(t *testing.T) {
 // Who waits costs no copy of a prompt that its siblings hold, too.
 func TestSiblingsShareTheirPrompt(t *testing.T) {
 	p := toy(20, 2)
-	b := newBench(t, "v1", &p)
+	b := newBench(t, &p)
 	prompt := ids(300, 33)
 	jobs := b.ask(prompt, 1, 1, 1)
 	for _, j := range jobs {

@@ -14,21 +14,18 @@
 // vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/script
 // says what every answer must look like; with VLLM_URL set its test asks a real server instead.
 //
-// A server may speak the wire of another engine ([Options.Engine], face.go): SGLang, llama.cpp's llama-server, Ollama or any
-// server of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Each may have [Hazards]:
+// A server may speak the wire of another engine ([Options.Engine], face.go): SGLang or any server
+// of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Each may have [Hazards]:
 // what goes wrong while all looks well. Where the wires were read, and at which versions:
 //
 //	engine    version imitated         read in
 //	vllm      0.28.0                   vllm/entrypoints, vllm/v1 (see testdata/script)
 //	sglang    0.5.20                   sgl-project/sglang srt/entrypoints/openai: protocol.py@004c82e, serving_chat.py@002897c,
 //	                                   serving_base.py@c5695a4, serving_tokenize.py@0351c1f, sse_utils.py@0671305
-//	llamacpp  b8766                    ggml-org/llama.cpp tools/server: server-task.cpp@00efb3e, server.cpp@00dd081; ROCm/llama.cpp
-//	                                   tools/server/server-context.cpp@c1b2277
-//	ollama    0.13.5                   ollama/ollama openai/openai.go@634c416, middleware/openai.go@077a50b; docs.ollama.com/api
 //	openai    API specification 2.3.0  OpenAI's published specification, from memory
 //
 // Nothing of these was run beside the simulator. What was not in these files is the simulator's guess: SGLang's other info
-// routes, Ollama's wording of malformed bodies, llama.cpp's of schema errors, the metrics' help texts. Routes that no gateway
+// routes, the metrics' help texts. Routes that no gateway
 // asks are left out; each engine's file says which.
 //
 // For what verifies drafts there is more: a server may have SGLang's scoring on vLLM's wire ([Options.SGLang]), lack a feature ([Options.Without]),

@@ -273,7 +273,7 @@ func (e *engine) commit(b *Batch) {
 	e.step = nil
 	e.sched.Commit(b)
 	e.vend = b.End
-	e.met.step(b, e)
+	e.met.step(b)
 	for i := range b.Items {
 		it := &b.Items[i]
 		if it.Emits {

@@ -58,24 +58,13 @@ func statusError(status int) *apiError {
 	return &apiError{status: status, kind: http.StatusText(status), message: http.StatusText(status)}
 }
 
-// body is the error as JSON; flat is the shape up to v0.10.0.
-func (e *apiError) body(flat bool) []byte {
-	if flat {
-		return e.flat(nil)
-	}
+// body is the error as JSON.
+func (e *apiError) body() []byte {
 	b := append([]byte(nil), `{"error":{"message":`...)
 	return append(e.fields(b, e.param), '}')
 }
 
-// event is the error as it stands in a stream: old servers put their flat shape under the same outer key.
-func (e *apiError) event(flat bool) []byte {
-	if flat {
-		return append(e.flat([]byte(`{"error":`)), '}')
-	}
-	return e.body(false)
-}
-
-// flat never names a parameter: old servers did not.
+// flat is the error as SGLang shows it: it never names a parameter.
 func (e *apiError) flat(b []byte) []byte {
 	return e.fields(append(b, `{"object":"error","message":`...), "")
 }

@@ -12,7 +12,7 @@ import (
 
 // expose writes a registry as Python's prometheus_client does, which is what a gateway meets in front of vLLM: labels in
 // alphabetical order, every value a float ("3.0"), large ones as 1.234567e+06, and beside each counter, histogram and
-// summary a gauge of when it was made, which V0 switched off.
+// summary a gauge of when it was made.
 func (m *metrics) expose() ([]byte, error) {
 	families, err := m.reg.Gather()
 	if err != nil {
@@ -24,9 +24,7 @@ func (m *metrics) expose() ([]byte, error) {
 		for _, one := range f.GetMetric() {
 			writeMetric(&b, f.GetName(), one)
 		}
-		if !m.v0 {
-			writeCreated(&b, f)
-		}
+		writeCreated(&b, f)
 	}
 	return b.Bytes(), nil
 }

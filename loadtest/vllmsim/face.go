@@ -11,16 +11,14 @@ import (
 
 // The engines whose wire a server can have ([Options.Engine]).
 const (
-	engineVLLM     = "vllm"
-	engineSGLang   = "sglang"
-	engineLlamaCpp = "llamacpp"
-	engineOllama   = "ollama"
-	engineOpenAI   = "openai"
+	engineVLLM   = "vllm"
+	engineSGLang = "sglang"
+	engineOpenAI = "openai"
 )
 
 // Engines returns the values of [Options.Engine].
 func Engines() []string {
-	return []string{engineVLLM, engineSGLang, engineLlamaCpp, engineOllama, engineOpenAI}
+	return []string{engineVLLM, engineSGLang, engineOpenAI}
 }
 
 // face is the wire of an engine other than vLLM. The model, the scheduler and the faults behind it are the same. A server
@@ -32,23 +30,9 @@ type face struct {
 
 // traits are what an engine does in its own way.
 type traits struct {
-	seats   int                    // sequences at once without a setting; 0 is the profile's
-	clips   bool                   // an answer that reaches the end of the context is cut there; its length alone is no error
-	pretty  bool                   // JSON as Go writes it by default: <, > and & are escaped
-	thinks  thinks                 // where its thoughts go
-	overrun overrunFix             // what it does with a prompt that is too long
-	loads   bool                   // the first request waits until the model is in memory
-	echoes  bool                   // answers repeat the requested model's name
-	page    func(s *Server) []byte // /metrics
+	echoes bool                   // answers repeat the requested model's name
+	page   func(s *Server) []byte // /metrics
 }
-
-// overrunFix is what an engine does with a prompt that does not fit the context.
-type overrunFix uint8
-
-const (
-	overrunRefuse overrunFix = iota
-	overrunTruncate
-)
 
 // wire is what an engine reads and writes.
 type wire interface {
@@ -75,10 +59,6 @@ func newFace(engine string) *face {
 	switch engine {
 	case engineSGLang:
 		return &face{sglangTraits, sglangWire{}}
-	case engineLlamaCpp:
-		return &face{llamaTraits, llamaWire{}}
-	case engineOllama:
-		return &face{ollamaTraits, ollamaWire{}}
 	case engineOpenAI:
 		return &face{openaiTraits, openaiWire{}}
 	}
@@ -89,8 +69,8 @@ func checkEngine(o *Options) error {
 	switch {
 	case !slices.Contains(Engines(), o.Engine):
 		return fmt.Errorf("vllmsim: unknown engine %q; known: %s", o.Engine, strings.Join(Engines(), ", "))
-	case o.Engine != engineVLLM && (o.Metrics == "v0" || o.FlatErrors || o.SGLang):
-		return fmt.Errorf("vllmsim: metrics of v0, flat errors and SGLang's half face are vLLM's, not those of engine %q", o.Engine)
+	case o.Engine != engineVLLM && o.SGLang:
+		return fmt.Errorf("vllmsim: SGLang's half face is vLLM's, not that of engine %q", o.Engine)
 	}
 	return nil
 }
@@ -99,7 +79,7 @@ func checkEngine(o *Options) error {
 func (f *face) encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(f.pretty)
+	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // values of our own types
 	}
@@ -107,11 +87,11 @@ func (f *face) encode(v any) []byte {
 }
 
 // errorBody is an error as the server's engine writes it.
-func (s *Server) errorBody(err *apiError, flat bool) []byte {
+func (s *Server) errorBody(err *apiError) []byte {
 	if s.face != nil {
 		return s.face.fail(err)
 	}
-	return err.body(flat)
+	return err.body()
 }
 
 // absent answers for a path or a method that the server has not got.
@@ -229,21 +209,17 @@ func (c *call) callDelta(ev *chunk) []wireCall {
 		return []wireCall{{Index: &zero, ID: c.req.tool.id, Type: "function", Function: wireFunction{Name: c.req.tool.name}}}
 	case partArgs:
 		return []wireCall{{Index: &zero, Function: wireFunction{Arguments: ev.text}}}
-	case partText, partHidden, partThink:
+	case partText, partHidden:
 	}
 	return nil
 }
 
-// said is the text of an output that belongs to the answer, or to the thoughts before it.
-func (ev *chunk) said() (text, thought string) {
-	switch ev.part {
-	case partText:
-		return ev.text, ""
-	case partThink:
-		return "", ev.text
-	case partHidden, partName, partArgs:
+// said is the text of an output that belongs to the answer.
+func (ev *chunk) said() string {
+	if ev.part == partText {
+		return ev.text
 	}
-	return "", ""
+	return ""
 }
 
 // ptr is a pointer to a text, nil to none.

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file holds the metric families that one generation has and the other has not, and what is not about the engine.
+// This file holds the metric families of vLLM's V1 engine, and what is not about the engine.
 
 func (m *metrics) newV1() {
 	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
@@ -36,37 +36,6 @@ func (m *metrics) newV1() {
 	}
 }
 
-func (m *metrics) newV0() {
-	m.kv = m.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.")
-	m.cpuKV = m.gauge("cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.")
-	m.swapped = m.gauge("num_requests_swapped", "Number of requests swapped to CPU.")
-	m.hitRate = m.gauge("gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.")
-	cpu := m.gauge("cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.")
-	cpu.Set(-1)
-	m.hitRate.Set(-1)
-	m.allTokens = m.counter("tokens_total", "Number of prefill plus generation tokens processed.")
-	m.promptRate = m.gauge("avg_prompt_throughput_toks_per_s", "Average prefill throughput in tokens/s.")
-	m.genRate = m.gauge("avg_generation_throughput_toks_per_s", "Average generation throughput in tokens/s.")
-	m.inQueue = m.histogram("time_in_queue_requests", "Histogram of time the request spent in queue in seconds.", bucketsE2E[:15])
-	m.bestOf = m.histogram("request_params_best_of", "Histogram of the best_of request parameter.", bucketsN)
-}
-
-// rates are V0's average throughputs, which it works out every five seconds.
-type rates struct {
-	since       time.Duration
-	prompt, gen int
-}
-
-func (r *rates) show(m *metrics, now time.Duration, e *engine) {
-	if now-r.since < 5*time.Second {
-		return
-	}
-	s := e.seconds(now - r.since)
-	m.promptRate.Set(float64(r.prompt) / s)
-	m.genRate.Set(float64(r.gen) / s)
-	*r = rates{since: now}
-}
-
 // process are the series of Python's own collectors; the start tells one life from the next.
 func (m *metrics) process() {
 	one := func(name, help string, v float64, labels prometheus.Labels) prometheus.Gauge {
@@ -87,14 +56,10 @@ func (m *metrics) process() {
 func (m *metrics) cacheConfig(o *Options, p *Profile) {
 	labels := prometheus.Labels{"block_size": strconv.Itoa(BlockSize), "cache_dtype": "auto", "sliding_window": "None",
 		"is_attention_free": "False", "num_gpu_blocks_override": "None", "enable_prefix_caching": "True", "gpu_memory_utilization": "0.92", "num_gpu_blocks": strconv.Itoa(p.Blocks)}
-	if m.v0 {
-		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
-	} else {
-		labels["engine"], labels["prefix_caching_hash_algo"] = strconv.Itoa(m.rank), "sha256"
-		tokens := (p.Blocks - 1) * BlockSize
-		labels["kv_cache_size_tokens"] = strconv.Itoa(tokens)
-		labels["kv_cache_max_concurrency"] = pyFloat(float64(tokens) / float64(o.MaxModelLen))
-	}
+	labels["engine"], labels["prefix_caching_hash_algo"] = strconv.Itoa(m.rank), "sha256"
+	tokens := (p.Blocks - 1) * BlockSize
+	labels["kv_cache_size_tokens"] = strconv.Itoa(tokens)
+	labels["kv_cache_max_concurrency"] = pyFloat(float64(tokens) / float64(o.MaxModelLen))
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info",
 		Help: "Information of the LLMEngine CacheConfig", ConstLabels: labels})
 	m.reg.MustRegister(g)

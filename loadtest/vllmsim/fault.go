@@ -32,7 +32,6 @@ type Fault struct {
 	ErrorEventAfterTokens int     `json:"error_event_after_tokens,omitempty"` // an error event and [DONE]; a 500 when not streaming
 	Slow                  float64 `json:"slow,omitempty"`                     // every engine step takes so many times longer
 	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "missing", "frozen" or "nan"
-	FlatErrors            bool    `json:"flat_errors,omitempty"`              // error bodies up to v0.10.0
 
 	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, echo with logprobs, SGLang's
 	// logprob_start_len), and with no others: while it is set, whatever this fault does to requests it does to those alone.

@@ -49,7 +49,7 @@ func TestAStatusFaultAnswersForSoManyRequestsThenHeals(t *testing.T) {
 
 func TestARateFaultHitsItsShare(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast})
-	s.SetFault(Fault{Status: 500, Rate: 0.3, FlatErrors: true})
+	s.SetFault(Fault{Status: 500, Rate: 0.3})
 	hits := 0
 	for range 100 {
 		resp, body, err := fetch(t, s, `{"prompt":"x","max_tokens":1}`)
@@ -58,7 +58,7 @@ func TestARateFaultHitsItsShare(t *testing.T) {
 		}
 		if resp.StatusCode == 500 {
 			hits++
-			if !strings.HasPrefix(body, `{"object":"error"`) {
+			if !strings.HasPrefix(body, `{"error":{`) {
 				t.Fatal(body)
 			}
 		}

@@ -46,7 +46,6 @@ const (
 	partHidden
 	partName // the end of a tool call's head: name is known from here
 	partArgs
-	partThink // of the thoughts before the answer, where they have a member of their own
 )
 
 // event is one engine output of one choice.

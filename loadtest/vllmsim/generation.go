@@ -14,8 +14,7 @@ type call struct {
 	r     *http.Request
 	box   *mailbox
 	jobs  []*job
-	taken map[int]int // outputs so far, by choice
-	gone  bool        // the client is
+	gone  bool // the client is
 }
 
 // serveGenerate answers the routes that generate.
@@ -35,7 +34,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		if fault.RetryAfter != "" {
 			w.Header().Set("Retry-After", fault.RetryAfter)
 		}
-		writeJSON(w, fault.Status, s.errorBody(statusError(fault.Status), s.opts.FlatErrors || fault.FlatErrors))
+		writeJSON(w, fault.Status, s.errorBody(statusError(fault.Status)))
 		return
 	}
 	var req *request
@@ -46,12 +45,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		s.writeError(w, err)
 		return
 	}
-	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox(), taken: map[int]int{}}
-	done, ok := c.load()
-	if !ok {
-		return
-	}
-	defer done()
+	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox()}
 	if req.stream {
 		c.stream()
 		return
@@ -84,8 +78,7 @@ func (c *call) wait(spare []event) ([]event, bool) {
 			for i := range got {
 				c.s.wire.event(&got[i])
 				c.s.missingFeatures.event(&got[i])
-				c.taken[got[i].choice]++
-				c.flatten(&got[i], c.taken[got[i].choice])
+				c.flatten(&got[i])
 			}
 			return got, true
 		}
@@ -98,13 +91,8 @@ func (c *call) wait(spare []event) ([]event, bool) {
 	}
 }
 
-// abort takes the request out of the engine, unless it generates on without its client.
-func (c *call) abort() {
-	if c.gone && c.fault.Hazards.has(HazardGeneratesOn) {
-		return
-	}
-	c.life.abort(c.jobs)
-}
+// abort takes the request out of the engine.
+func (c *call) abort() { c.life.abort(c.jobs) }
 
 // stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
 func (c *call) stalled() {

@@ -5,32 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Hazards are things that go wrong while an engine looks healthy: it answers, and every answer has its usual shape. They are
 // part of a [Fault] and over the wire a list of names.
 //
 //   - constant_logprobs: the logprobs of generated tokens are 0.0, and so are those of the alternatives, as of engines that
-//     speculate by themselves. llama.cpp tells the first token's truth, and 0.0 without alternatives for all others
-//     (tools/server/server-context.cpp, "TODO: set result.probs").
-//   - swapped_model: another model answers, and where the engine tells the model of an answer itself, it tells that one. Ollama
-//     unloads the model after each request: the next one's first token is late, and /api/ps lists nothing.
-//   - generates_after_disconnect: an answer whose client is gone is generated to its end.
+//     speculate by themselves.
+//   - swapped_model: another model answers, and where the engine tells the model of an answer itself, it tells that one.
 //   - thinks_first: an answer to a chat begins with thoughts, unless the request turns them off.
-//   - short_context: the context is a quarter of what the model promises.
 type Hazards uint8
 
 // The hazards.
 const (
 	HazardConstantLogprobs Hazards = 1 << iota
 	HazardSwappedModel
-	HazardGeneratesOn
 	HazardThinksFirst
-	HazardShortContext
 )
 
-var hazardNames = []string{"constant_logprobs", "swapped_model", "generates_after_disconnect", "thinks_first", "short_context"}
+var hazardNames = []string{"constant_logprobs", "swapped_model", "thinks_first"}
 
 // HazardNames returns what [ParseHazards] takes.
 func HazardNames() []string { return slices.Clone(hazardNames) }
@@ -79,68 +72,21 @@ const (
 
 // speaker is who answers, and under what name: "" is the server's own.
 func (s *Server) speaker(h Hazards) (*Model, string) {
-	if h.has(HazardSwappedModel) && (s.face == nil || !s.face.loads) {
+	if h.has(HazardSwappedModel) {
 		return s.other, swappedName
 	}
 	return s.model, ""
 }
 
-// shortBy is how many times shorter than promised a short context is.
-const shortBy = 4
-
-// window is the context length that holds now, in tokens.
-func (s *Server) window() int {
-	if s.faults.get().Hazards.has(HazardShortContext) {
-		return max(s.opts.MaxModelLen/shortBy, 1)
-	}
-	return s.opts.MaxModelLen
-}
-
-// flatten takes the truth out of the logprobs of an output, the n-th of its choice from 1 on.
-func (c *call) flatten(ev *event, n int) {
+// flatten takes the truth out of the logprobs of an output.
+func (c *call) flatten(ev *event) {
 	if ev.lp == nil || !c.fault.Hazards.has(HazardConstantLogprobs) {
 		return
 	}
 	lp := *ev.lp
-	lp.lp = 0
-	switch {
-	case c.s.opts.Engine != engineLlamaCpp:
-		lp.top = slices.Clone(lp.top)
-		for i := range lp.top {
-			lp.top[i].lp = 0
-		}
-	case n == 1:
-		return
-	default:
-		lp.top = nil
+	lp.lp, lp.top = 0, slices.Clone(lp.top)
+	for i := range lp.top {
+		lp.top[i].lp = 0
 	}
 	ev.lp = &lp
-}
-
-// loadTime is how long an engine that loads models by need takes for it, in the profile's time.
-const loadTime = 3 * time.Second
-
-// load waits until the model is in memory; it reports false when the client left before. done unloads it again, where that
-// is the hazard.
-func (c *call) load() (done func(), ok bool) {
-	if c.s.face == nil || !c.s.face.loads {
-		return func() {}, true
-	}
-	if !c.s.loaded.Load() {
-		t := time.NewTimer(time.Duration(float64(loadTime) / c.s.opts.TimeScale))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-c.r.Context().Done():
-			return nil, false
-		case <-c.s.closing:
-			return nil, false
-		}
-		c.s.loaded.Store(true)
-	}
-	return func() {
-		if c.fault.Hazards.has(HazardSwappedModel) {
-			c.s.loaded.Store(false)
-		}
-	}, true
 }

@@ -15,7 +15,7 @@ const (
 	featLogprobs       = "logprobs"         // of generated tokens
 	featEndLogprob     = "end_logprob"      // the token that ends an answer comes with its id, without a logprob
 	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
-	featMetrics        = "metrics"          // /metrics: of SGLang and llama.cpp a flag turns it on
+	featMetrics        = "metrics"          // /metrics: of SGLang a flag turns it on
 	featContinuation   = "continuation"     // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
@@ -46,14 +46,13 @@ type lacking struct {
 	runningUsage bool
 	continuation bool
 	metrics      bool
-	keepsPath    bool // /metrics without metrics is a path that answers with an error
 }
 
 func newLacking(o *Options) lacking {
 	without := func(name string) bool { return slices.Contains(o.Without, name) }
 	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), promptIDs: without(featPromptIDs), scores: o.SGLang || without(featPromptLogprobs),
 		nativeScores: without(featPromptLogprobs), tokenize: without(featTokenize), logprobs: without(featLogprobs),
-		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation), metrics: without(featMetrics), keepsPath: o.Engine == engineLlamaCpp}
+		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation), metrics: without(featMetrics)}
 }
 
 // strip takes out of a body what the server does not know.
@@ -98,7 +97,7 @@ func (l *lacking) close(all map[string]route) {
 	if l.sglang || l.tokenIDs || l.tokenize {
 		gone = append(gone, "/v1/chat/completions/render", "/v1/completions/render")
 	}
-	if l.metrics && !l.keepsPath {
+	if l.metrics {
 		gone = append(gone, "/metrics")
 	}
 	for _, path := range gone {

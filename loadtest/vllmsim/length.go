@@ -8,12 +8,9 @@ import (
 // checkRequest refuses a request that does not fit the context, in the order of the engine's own looks at it.
 func (s *Server) checkRequest(r *request, prompt, asked int) *apiError {
 	exact := !r.chat && r.wire.idPrompt()
-	if s.face != nil && s.face.clips {
-		asked = 0
-	}
 	err := s.checkLength(prompt, asked, exact)
 	if err != nil {
-		err.long = &overlong{prompt: prompt, asked: asked, limit: s.window()}
+		err.long = &overlong{prompt: prompt, asked: asked, limit: s.opts.MaxModelLen}
 	}
 	return err
 }
@@ -21,7 +18,7 @@ func (s *Server) checkRequest(r *request, prompt, asked int) *apiError {
 // checkLength refuses what does not fit the context, as vllm/renderers/params.py and
 // vllm/v1/engine/input_processor.py do.
 func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
-	limit := s.window()
+	limit := s.opts.MaxModelLen
 	if asked > limit {
 		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
 			"max_tokens", strconv.Itoa(asked))
@@ -39,7 +36,7 @@ func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
 
 // checkEngineLength is the engine's own look at the length.
 func (s *Server) checkEngineLength(prompt int) *apiError {
-	switch limit := s.window(); {
+	switch limit := s.opts.MaxModelLen; {
 	case prompt > limit:
 		return refused(fmt.Sprintf("The decoder prompt (length %d) is longer than the maximum model length of %d. Make sure that `max_model_len` is no smaller than the number of text tokens.", prompt, limit))
 	case prompt == limit:

@@ -28,9 +28,9 @@ type bench struct {
 	begins func() // lets the engine run, at the first wait: what is asked before comes in one step; nil: it runs
 }
 
-func newBench(t *testing.T, generation string, p *Profile) *bench {
+func newBench(t *testing.T, p *Profile) *bench {
 	t.Helper()
-	o, _, err := Options{Metrics: generation, Model: "m"}.Resolve()
+	o, _, err := Options{Model: "m"}.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +127,9 @@ func ids(from, n int) []int32 {
 }
 
 // running runs the engine in a bubble.
-func running(t *testing.T, generation string, p Profile, history func(b *bench)) {
+func running(t *testing.T, p Profile, history func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, generation, &p)
+		b := newBench(t, &p)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.begins = func() { go b.run(ctx) }
 		history(b)
@@ -182,7 +182,7 @@ func common() map[string]float64 {
 }
 
 func TestMetricsOfAQueueAndACacheAddUp(t *testing.T) {
-	running(t, "v1", toy(20, 2), func(b *bench) {
+	running(t, toy(20, 2), func(b *bench) {
 		queueAndCache(b)
 		// After step 2: A has 34 tokens in 3 blocks, B shares two of them, C has no seat.
 		b.level("in step 3", map[string]float64{"num_requests_running": 2, "num_requests_waiting": 1,
@@ -198,20 +198,6 @@ func TestMetricsOfAQueueAndACacheAddUp(t *testing.T) {
 	})
 }
 
-func TestMetricsOfV0AddUp(t *testing.T) {
-	running(t, "v0", toy(20, 2), func(b *bench) {
-		queueAndCache(b)
-		b.level("in step 3", map[string]float64{"num_requests_running": 2, "num_requests_waiting": 1, "gpu_cache_usage_perc": 4. / 19})
-		b.at(time.Second)
-		want := common()
-		maps.Copy(want, map[string]float64{"tokens_total": 99 + 9, "gpu_prefix_cache_hit_rate": 64. / 99, "cpu_prefix_cache_hit_rate": -1})
-		histogram(want, "time_per_output_token_seconds", 6, decoded)
-		histogram(want, "time_in_queue_requests", 3, queued)
-		histogram(want, "request_params_best_of", 2, 1+2)
-		b.shows("in the end", want)
-	})
-}
-
 // Four blocks. A (30 in, 10 out) and B (15 in, many out) fill them; in step 4 A needs a third, and B gives way. It comes
 // back when A is done, with the first block of its own still cached, and its client leaves in the step after.
 //
@@ -223,7 +209,7 @@ func TestMetricsOfV0AddUp(t *testing.T) {
 //	11    167  179   10 + 2 prompt         4
 //	12    179  191   10 + 2                gone at 185
 func TestMetricsOfAPreemptionAndADisconnectAddUp(t *testing.T) {
-	running(t, "v1", toy(5, 8), func(b *bench) {
+	running(t, toy(5, 8), func(b *bench) {
 		b.ask(ids(300, 30), 10)
 		gone := b.ask(ids(400, 15), 40)
 		b.at(90 * time.Millisecond)
@@ -257,7 +243,7 @@ func TestMetricsOfAPreemptionAndADisconnectAddUp(t *testing.T) {
 // may never come.
 func TestAnAbortBetweenTwoStepsHealsTheGauges(t *testing.T) {
 	p := toy(20, 2)
-	b := newBench(t, "v1", &p)
+	b := newBench(t, &p)
 	prompt := ids(300, 33)
 	last := b.ask(prompt, 9)
 	step, _ := b.begin()
@@ -279,7 +265,7 @@ func TestAnAbortBetweenTwoStepsHealsTheGauges(t *testing.T) {
 
 // An answer of one token has no time between tokens, and counts as 0 (vLLM has no condition there).
 func TestAnAnswerOfOneTokenTakesNoTimePerToken(t *testing.T) {
-	running(t, "v1", toy(20, 2), func(b *bench) {
+	running(t, toy(20, 2), func(b *bench) {
 		b.ask(ids(300, 20), 1)
 		b.at(time.Second)
 		b.level("in the end", map[string]float64{"request_time_per_output_token_seconds_count": 1, "request_time_per_output_token_seconds_sum": 0,
@@ -290,7 +276,7 @@ func TestAnAnswerOfOneTokenTakesNoTimePerToken(t *testing.T) {
 func TestWhatTheServerEndsCountsAsAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := toy(20, 2)
-		b := newBench(t, "v1", &p)
+		b := newBench(t, &p)
 		ctx, cancel := context.WithCancel(t.Context())
 		go b.run(ctx)
 		b.ask(ids(300, 20), 50, 60)
@@ -305,7 +291,7 @@ func TestWhatTheServerEndsCountsAsAborted(t *testing.T) {
 // Whichever of the choices ends first, second and last.
 func TestWhatChoicesHaveInCommonIsCountedWithTheLastOfThem(t *testing.T) {
 	p := toy(20, 2)
-	b := newBench(t, "v1", &p)
+	b := newBench(t, &p)
 	family := &parent{n: 3}
 	for _, tokens := range []int{2, 5, 3} {
 		b.shows("before the last", map[string]float64{})

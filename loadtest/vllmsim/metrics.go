@@ -18,33 +18,27 @@ var (
 	bucketsN     = []float64{1, 2, 5, 10, 20}
 	finishOrder  = []string{finishStop, finishLength, finishAbort, "error", "repetition"}
 	sleepStates  = []string{"awake", "weights_offloaded", "discard_all"}
-	modelLabel   = []string{"model_name"}
 	engineLabels = []string{"model_name", "engine"}
 )
 
-// metrics are what one server shows at /metrics, in the names of vLLM's V1 or V0 engine. Times are seconds of the wall
+// metrics are what one server shows at /metrics, in the names of vLLM's V1 engine. Times are seconds of the wall
 // clock: at a time scale of 20 the server looks like one on a GPU twenty times as fast.
 type metrics struct {
 	reg    *prometheus.Registry
-	v0     bool
 	labels []string
 	values []string
 	rank   int
 
-	running, waiting, swapped, kv, cpuKV, hitRate prometheus.Gauge
+	running, waiting, kv                          prometheus.Gauge
 	byCapacity, byDeferred                        prometheus.Gauge
 	queries, hits, preemptions                    prometheus.Counter
 	promptTokens, genTokens                       prometheus.Counter
 	computedTokens, cachedTokens, cachedTotal     prometheus.Counter
-	allTokens                                     prometheus.Counter // V0 only, as are promptRate, genRate and bestOf
-	promptRate, genRate                           prometheus.Gauge
 	loras                                         prometheus.Gauge
 	success                                       map[string]prometheus.Counter
 	iteration, ttft, itl, tpot, e2e               prometheus.Observer
 	queue, prefill, decode, inference             prometheus.Observer
 	kvComputed, prompts, gens, maxGens, n, maxTok prometheus.Observer
-	bestOf, inQueue                               prometheus.Observer
-	rates                                         rates
 	seen                                          Counts // totals already added to counters
 }
 
@@ -63,30 +57,19 @@ func (m *metrics) next(o *Options, p *Profile, rank int) *metrics {
 }
 
 func rankMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *metrics {
-	m := &metrics{reg: reg, v0: o.Metrics == "v0", rank: rank,
+	m := &metrics{reg: reg, rank: rank,
 		labels: engineLabels, values: []string{o.Model, strconv.Itoa(rank)}, success: map[string]prometheus.Counter{}}
-	if m.v0 {
-		m.labels, m.values = modelLabel, []string{o.Model}
-	}
 	m.running = m.gauge("num_requests_running", "Number of requests in model execution batches.")
 	m.waiting = m.gauge("num_requests_waiting", "Number of requests waiting to be processed.")
 	m.preemptions = m.counter("num_preemptions_total", "Cumulative number of preemptions from the engine.")
 	m.promptTokens = m.counter("prompt_tokens_total", "Number of prefill tokens processed.")
 	m.genTokens = m.counter("generation_tokens_total", "Number of generation tokens processed.")
 	reasons := m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
-	known := finishOrder
-	if m.v0 {
-		known = known[:3]
-	}
-	for _, r := range known {
+	for _, r := range finishOrder {
 		m.success[r] = reasons.WithLabelValues(append(m.values[:len(m.values):len(m.values)], r)...)
 	}
 	m.newHistograms(bucketsTokens(o.MaxModelLen))
-	if m.v0 {
-		m.newV0()
-	} else {
-		m.newV1()
-	}
+	m.newV1()
 	m.cacheConfig(o, p)
 	return m
 }
@@ -105,14 +88,9 @@ func register[C prometheus.Collector](m *metrics, c C) C {
 
 func (m *metrics) newHistograms(tokens []float64) {
 	ttft, itl, e2e := bucketsTTFT, bucketsITL, bucketsE2E
-	itlName := "inter_token_latency_seconds"
-	if m.v0 {
-		// V0's lists stopped earlier.
-		ttft, itl, e2e, itlName = ttft[:16], itl[:13], e2e[:15], "time_per_output_token_seconds"
-	}
 	m.iteration = m.histogram("iteration_tokens_total", "Histogram of number of tokens per engine_step.", bucketsIter)
 	m.ttft = m.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft)
-	m.itl = m.histogram(itlName, "Histogram of inter-token latency in seconds.", itl)
+	m.itl = m.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", itl)
 	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e)
 	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", e2e)
 	m.prefill = m.histogram("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", e2e)
@@ -123,10 +101,8 @@ func (m *metrics) newHistograms(tokens []float64) {
 	m.maxGens = m.histogram("request_max_num_generation_tokens", "Histogram of maximum number of requested generation tokens.", tokens)
 	m.n = m.histogram("request_params_n", "Histogram of the n request parameter.", bucketsN)
 	m.maxTok = m.histogram("request_params_max_tokens", "Histogram of the max_tokens request parameter.", tokens)
-	if !m.v0 {
-		m.tpot = m.histogram("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", itl)
-		m.kvComputed = m.histogram("request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", tokens)
-	}
+	m.tpot = m.histogram("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", itl)
+	m.kvComputed = m.histogram("request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", tokens)
 }
 
 // with appends a label value to the common ones.
@@ -178,49 +154,28 @@ func (m *metrics) levels(c Counts) {
 	m.kv.Set(float64(c.BlocksUsed) / float64(c.BlocksTotal))
 	m.preemptions.Add(float64(c.Preemptions - m.seen.Preemptions))
 	m.loras.Set(float64(time.Now().UnixNano()) / 1e9)
-	if m.v0 {
-		if c.PrefixQueries > 0 {
-			m.hitRate.Set(float64(c.PrefixHits) / float64(c.PrefixQueries))
-		}
-	} else {
-		m.byCapacity.Set(float64(c.Waiting))
-		m.queries.Add(float64(c.PrefixQueries - m.seen.PrefixQueries))
-		m.hits.Add(float64(c.PrefixHits - m.seen.PrefixHits))
-	}
+	m.byCapacity.Set(float64(c.Waiting))
+	m.queries.Add(float64(c.PrefixQueries - m.seen.PrefixQueries))
+	m.hits.Add(float64(c.PrefixHits - m.seen.PrefixHits))
 	m.seen = c
 }
 
-func (m *metrics) step(b *Batch, e *engine) {
-	m.iteration.Observe(float64(b.Tokens))
-	if m.v0 {
-		m.rates.show(m, b.End, e)
-	}
-}
+func (m *metrics) step(b *Batch) { m.iteration.Observe(float64(b.Tokens)) }
 
 // token counts one output.
 func (m *metrics) token(it *Item, e *engine) {
 	m.genTokens.Inc()
 	q := it.Seq
-	if m.v0 {
-		m.rates.gen++
-		m.allTokens.Inc()
-		if it.First {
-			m.rates.prompt += len(q.Prompt)
-			m.allTokens.Add(float64(len(q.Prompt)))
-		}
-	}
 	if !it.First {
 		m.itl.Observe(e.seconds(q.LastToken - it.Previous))
 		return
 	}
 	m.promptTokens.Add(float64(len(q.Prompt)))
 	m.ttft.Observe(e.seconds(q.FirstToken - q.Arrival))
-	if !m.v0 {
-		m.computedTokens.Add(float64(len(q.Prompt) - q.Cached))
-		m.cachedTokens.Add(float64(q.Cached))
-		m.cachedTotal.Add(float64(q.Cached))
-		m.kvComputed.Observe(float64(len(q.Prompt) - q.Cached))
-	}
+	m.computedTokens.Add(float64(len(q.Prompt) - q.Cached))
+	m.cachedTokens.Add(float64(q.Cached))
+	m.cachedTotal.Add(float64(q.Cached))
+	m.kvComputed.Observe(float64(len(q.Prompt) - q.Cached))
 }
 
 // done counts a finished sequence.
@@ -235,13 +190,9 @@ func (m *metrics) done(j *job, finish string, e *engine) {
 	m.prompts.Observe(float64(len(q.Prompt)))
 	m.gens.Observe(float64(q.Generated()))
 	m.family(j.parent, q.Generated())
-	if m.v0 {
-		m.inQueue.Observe(e.seconds(q.Scheduled - q.Arrival))
-	}
 	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
-	if !m.v0 { // one token alone counts as 0
-		m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(max(q.Generated()-1, 1)))
-	}
+	// One token alone counts as 0.
+	m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(max(q.Generated()-1, 1)))
 }
 
 // family counts what is counted once for all choices of a prompt, when the last of them ends.
@@ -255,7 +206,4 @@ func (m *metrics) family(p *parent, tokens int) {
 	}
 	m.maxGens.Observe(float64(p.maxOutput))
 	m.n.Observe(float64(p.n))
-	if m.v0 {
-		m.bestOf.Observe(float64(p.n))
-	}
 }

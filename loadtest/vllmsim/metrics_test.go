@@ -23,20 +23,6 @@ func sample(t *testing.T, page, series string) float64 {
 	return -1
 }
 
-func TestV0WorksOutItsThroughputs(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast, Metrics: "v0", Model: "m"})
-	a := ask(t, s, "/v1/completions", `{"prompt":"go on","max_tokens":1000,"ignore_eos":true}`)
-	_, page := do(t, s, "GET", "/metrics", "")
-	expect(t, "tokens", sample(t, page, `vllm:tokens_total{model_name="m"}`), float64(a.Usage.PromptTokens+1000))
-	// One sequence of an 8B model on an A10G: 69 tokens a second, at the scale; less where
-	// the machine is too busy for it.
-	if rate := sample(t, page, `vllm:avg_generation_throughput_toks_per_s{model_name="m"}`) / fast; rate <= 0 || rate > 72 {
-		t.Errorf("%g tokens/s", rate)
-	}
-	expect(t, "queue", sample(t, page, `vllm:time_in_queue_requests_count{model_name="m"}`), 1.0)
-	expect(t, "created", strings.Contains(page, "_created"), false)
-}
-
 func TestV1TellsWhenItsSeriesWereBorn(t *testing.T) {
 	start := float64(time.Now().Unix())
 	s := Start(t, Options{TimeScale: fast, Model: "m"})

@@ -13,8 +13,7 @@ import (
 
 const openaiFingerprint = "fp_51a0c0de"
 
-// A model's thoughts are in its text: what stands behind such an API is not known.
-var openaiTraits = traits{thinks: thinksInText, page: func(*Server) []byte { return nil }}
+var openaiTraits = traits{page: func(*Server) []byte { return nil }}
 
 type openaiWire struct{}
 
@@ -107,8 +106,18 @@ type openaiAnswer struct {
 	Created     int64        `json:"created"`
 	Model       string       `json:"model"`
 	Choices     []any        `json:"choices"`
-	Usage       *ollamaUsage `json:"usage,omitempty"`
+	Usage       *openaiUsage `json:"usage,omitempty"`
 	Fingerprint string       `json:"system_fingerprint"`
+}
+
+type openaiUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}
+
+func (t spend) openai() *openaiUsage {
+	return &openaiUsage{t.prompt, t.generated, t.prompt + t.generated}
 }
 
 type openaiChoice struct {
@@ -167,7 +176,7 @@ func (openaiWire) answer(c *call, choices []choice) any {
 	list := make([]any, len(choices))
 	for i := range choices {
 		ch := &choices[i]
-		text, finish := ch.text.String(), c.ollamaFinish(ch.finish)
+		text, finish := ch.text.String(), c.openaiFinish(ch.finish)
 		if !c.req.chat {
 			list[i] = openaiText1{c.completionText(i/c.req.n, text), i, c.openaiScores(i, ch.lps), finish}
 			continue
@@ -179,7 +188,7 @@ func (openaiWire) answer(c *call, choices []choice) any {
 		list[i] = openaiChoice{Index: i, Message: m, Logprobs: openaiList(ch.lps, endsItself(ch.finish, ch.stop)), Finish: finish}
 	}
 	v := c.openaiHead(false, list...)
-	v.Usage = c.spend(choices).ollama()
+	v.Usage = c.spend(choices).openai()
 	return v
 }
 
@@ -208,8 +217,8 @@ func (openaiWire) first(c *call) []any {
 
 // chunk implements wire.
 func (openaiWire) chunk(c *call, ev *chunk, _ int) []any {
-	text, _ := ev.said()
-	finish := c.ollamaFinish(ev.finish)
+	text := ev.said()
+	finish := c.openaiFinish(ev.finish)
 	if !c.req.chat {
 		return []any{c.openaiHead(true, openaiText1{text, ev.choice, c.openaiScores(ev.choice, ev.lps), finish})}
 	}
@@ -231,6 +240,30 @@ func (openaiWire) last(c *call, t spend) []any {
 		return nil
 	}
 	v := c.openaiHead(true)
-	v.Usage = t.ollama()
+	v.Usage = t.openai()
 	return []any{v}
+}
+
+// endsItself reports whether the last token is the model's own end.
+func endsItself(finish string, stop any) bool { return finish == finishStop && stop == nil }
+
+// openaiFinish is the reason in the API's words; nil while an answer goes on.
+func (c *call) openaiFinish(finish string) *string {
+	switch finish {
+	case "":
+		return nil
+	case finishStop, finishLength:
+	default:
+		finish = finishStop
+	}
+	finish = c.finishOf(finish)
+	return &finish
+}
+
+// usageOption keeps of the options of a stream the one that all engines know, and makes them fit any request.
+func usageOption(o *streamOptions) *streamOptions {
+	if o == nil || !o.IncludeUsage {
+		return nil
+	}
+	return &streamOptions{IncludeUsage: true, anywhere: true}
 }

@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -18,7 +17,6 @@ type Options struct {
 	Ties        float64 // 0..1: share of places where the two best tokens are level within 0.125 nat, see [Model]
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
-	Metrics     string  // "v1" (default) or "v0"
 	MaxModelLen int     // default 131072; never more than the KV cache holds
 
 	DataParallelSize int // engines behind the one address, each with its own KV cache; default 1, at most 256
@@ -30,7 +28,6 @@ type Options struct {
 	MaxNumSeqs          int    // instead of the profile's
 	MaxBatchedTokens    int    // instead of the profile's
 	PromptTokensDetails bool   // --enable-prompt-tokens-details: usage tells cached_tokens
-	FlatErrors          bool   // error bodies up to v0.10.0
 	MaxQueuedReqs       int    // --max-num-queued-reqs of v0.29: more requests at once get a 503; 0 = no limit
 	MaxQueuedTokens     int    // --max-num-queued-tokens: so does who comes when so many prompt tokens are in prefill; 0 = no limit
 
@@ -68,9 +65,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 	if o.TimeScale == 0 {
 		o.TimeScale = 1
 	}
-	if o.Metrics == "" {
-		o.Metrics = "v1"
-	}
 	if o.DataParallelSize == 0 {
 		o.DataParallelSize = 1
 	}
@@ -89,9 +83,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 		return o, p, err
 	}
 	override(&p.Blocks, o.BlocksOverride)
-	if f := newFace(o.Engine); f != nil {
-		override(&p.MaxSeqs, f.seats)
-	}
 	override(&p.MaxSeqs, o.MaxNumSeqs)
 	override(&p.MaxBatchedTokens, o.MaxBatchedTokens)
 	if o.MaxModelLen == 0 {
@@ -126,12 +117,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: time scale %v is not within 0.01..100000", o.TimeScale)
 	case o.Restart > extreme*time.Second:
 		return fmt.Errorf("vllmsim: restart after %v is too late to be seen; at most %v", o.Restart, extreme*time.Second)
-	case o.Metrics != "v0" && o.Metrics != "v1":
-		return fmt.Errorf("vllmsim: unknown metrics generation %q; known: v0, v1", o.Metrics)
 	case o.DataParallelSize < 1 || o.DataParallelSize > 256:
 		return fmt.Errorf("vllmsim: data parallel size %d is not within 1..256", o.DataParallelSize)
-	case o.DataParallelSize > 1 && o.Metrics == "v0":
-		return errors.New("vllmsim: data parallelism came with V1: metrics of v0 have no engine label")
 	case o.StreamInterval < 1:
 		return fmt.Errorf("vllmsim: a stream interval of %d tokens is none", o.StreamInterval)
 	case o.Policy != "fcfs" && o.Policy != "priority":

@@ -25,9 +25,6 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	if err != nil {
 		return err
 	}
-	if ids, err = s.cutToFit(w, r, ids); err != nil {
-		return err
-	}
 	ids, err = s.truncate(w, r, ids)
 	r.prompts = [][]int32{ids}
 	return err
@@ -59,11 +56,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
 				ids = append(ids, tokBOS)
 			}
-			if s.opts.Engine == engineLlamaCpp { // it reads the names of special tokens in prompts
-				ids = s.tok.appendSpecial(ids, p.text)
-			} else {
-				ids = s.tok.AppendEncode(ids, p.text)
-			}
+			ids = s.tok.AppendEncode(ids, p.text)
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= s.tok.Size() {
@@ -73,13 +66,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 				break
 			}
 		}
-		if s.opts.Engine == engineOllama {
-			ids = s.tok.ollamaPrompt(p.text)
-		}
-		ids, err := s.cutToFit(w, r, ids)
-		if err == nil {
-			ids, err = s.truncate(w, r, ids)
-		}
+		ids, err := s.truncate(w, r, ids)
 		if err != nil {
 			return err
 		}
@@ -102,10 +89,10 @@ func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *ap
 		return ids, nil
 	}
 	asked, err := w.maxTokens(r)
-	if err != nil || asked > s.window() {
+	if err != nil || asked > s.opts.MaxModelLen {
 		return ids, err // checkLength has words for the latter
 	}
-	n, room := *w.TruncatePromptTokens, s.window()-max(asked, 0)
+	n, room := *w.TruncatePromptTokens, s.opts.MaxModelLen-max(asked, 0)
 	switch {
 	case n > room:
 		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),

@@ -21,7 +21,7 @@ func TestPromtoolAcceptsWhatMetricsShows(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool (Debian package prometheus) is not in PATH:", err)
 	}
-	for gen, o := range map[string]Options{"v1": {}, "v0": {Metrics: "v0"}, "v1 of three engines": {DataParallelSize: 3}} {
+	for gen, o := range map[string]Options{"v1": {}, "v1 of three engines": {DataParallelSize: 3}} {
 		o.TimeScale, o.Model = fast, `m "quoted"`
 		s := Start(t, o)
 		ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":3}`)

@@ -156,12 +156,11 @@ func TestLimitsCountAcrossTheEngines(t *testing.T) {
 	ended(t, out)
 }
 
-func TestDataParallelismIsOfV1AndWithinReason(t *testing.T) {
+func TestDataParallelismIsWithinReason(t *testing.T) {
 	for want, o := range map[string]Options{
-		"vllmsim: data parallel size 257 is not within 1..256":                       {DataParallelSize: 257},
-		"vllmsim: data parallel size -1 is not within 1..256":                        {DataParallelSize: -1},
-		"vllmsim: data parallelism came with V1: metrics of v0 have no engine label": {DataParallelSize: 2, Metrics: "v0"},
-		`vllmsim: unknown hang "wires"; known: headers, stream, engine, process`:     {Fault: Fault{Hang: "wires"}},
+		"vllmsim: data parallel size 257 is not within 1..256":                   {DataParallelSize: 257},
+		"vllmsim: data parallel size -1 is not within 1..256":                    {DataParallelSize: -1},
+		`vllmsim: unknown hang "wires"; known: headers, stream, engine, process`: {Fault: Fault{Hang: "wires"}},
 	} {
 		if _, err := New(o); err == nil || err.Error() != want {
 			t.Errorf("%v instead of %s", err, want)

@@ -359,7 +359,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		} else if err := s.checkRequest(r, len(prompt), max(asked, 0)); err != nil {
 			return err
 		}
-		base.maxTokens = s.window() - len(prompt)
+		base.maxTokens = s.opts.MaxModelLen - len(prompt)
 		if asked >= 0 {
 			base.maxTokens = min(base.maxTokens, max(asked, 1))
 		}

@@ -22,7 +22,6 @@ type Server struct {
 	tok             *Tokenizer
 	model, other    *Model // other: who answers after a swap
 	face            *face  // of another engine than vLLM
-	loaded          atomic.Bool
 	faults          faults
 	ids             atomic.Uint64
 	fresh           atomic.Uint64 // seeds given out, see Options.Fresh
@@ -287,7 +286,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 }
 
 func (s *Server) writeError(w http.ResponseWriter, err *apiError) {
-	writeJSON(w, err.status, s.errorBody(err, s.flatErrors()))
+	writeJSON(w, err.status, s.errorBody(err))
 }
-
-func (s *Server) flatErrors() bool { return s.opts.FlatErrors || s.faults.get().FlatErrors }

@@ -58,6 +58,20 @@ func (sglangWire) take(_ *Server, w *wireRequest, in intake) *apiError {
 	return nil
 }
 
+// prefill makes a last message of the assistant one to go on from.
+func (w *wireRequest) prefill() {
+	open := len(w.Messages) > 0 && w.Messages[len(w.Messages)-1].Role == "assistant"
+	generation := !open
+	w.ContinueFinalMessage, w.AddGenerationPrompt = open, &generation
+}
+
+// forget takes out what vLLM alone knows.
+func (w *wireRequest) forget() {
+	w.PromptLogprobs, w.ReturnTokenIDs, w.ReturnTokensAsTokenIDs, w.SkipSpecialTokens, w.IncludeStop = nil, false, false, nil, false
+	w.AddSpecialTokens, w.TruncatePromptTokens, w.TruncationSide, w.StructuredOutputs, w.RequestID = nil, nil, nil, nil, ""
+	w.CacheSalt, w.Priority, w.AddGenerationPrompt, w.ContinueFinalMessage, w.Detokenize = nil, 0, nil, false, nil
+}
+
 // fail implements wire: errors are flat.
 func (sglangWire) fail(err *apiError) []byte {
 	e := *err

@@ -169,7 +169,7 @@ func (sglangWire) answer(c *call, choices []choice) any {
 			list[i] = sglangText{i, c.completionText(i/c.req.n, text), c.sglangScores(i, ch.lps, c.req.echo), end}
 			continue
 		}
-		m := &sglangMessage{Role: "assistant", Content: &text, Reasoning: ptr(ch.think.String()), ToolCalls: c.calls()}
+		m := &sglangMessage{Role: "assistant", Content: &text, ToolCalls: c.calls()}
 		if m.ToolCalls != nil {
 			m.Content = nil
 		}
@@ -208,7 +208,7 @@ func (sglangWire) first(c *call) []any {
 
 // chunk implements wire. The end of a chat has a chunk of its own.
 func (sglangWire) chunk(c *call, ev *chunk, _ int) []any {
-	text, thought := ev.said()
+	text := ev.said()
 	end := c.sglangEnd(ev.finish, ev.stop, ev.ids)
 	if !c.req.chat {
 		if c.req.returnIDs {
@@ -217,8 +217,8 @@ func (sglangWire) chunk(c *call, ev *chunk, _ int) []any {
 		return []any{c.sglangHead(true, []any{sglangText{ev.choice, text, c.sglangScores(ev.choice, ev.lps, false), end}})}
 	}
 	var out []any
-	d := &sglangDelta{Content: ptr(text), Reasoning: ptr(thought), ToolCalls: c.callDelta(ev)}
-	if d.Content != nil || d.Reasoning != nil || d.ToolCalls != nil || len(ev.lps) > 0 {
+	d := &sglangDelta{Content: ptr(text), ToolCalls: c.callDelta(ev)}
+	if d.Content != nil || d.ToolCalls != nil || len(ev.lps) > 0 {
 		out = append(out, c.sglangHead(true, []any{sglangChoice{Index: ev.choice, Delta: d, Logprobs: sglangList(ev.lps)}}))
 	}
 	if ev.finish != "" {

@@ -154,7 +154,7 @@ func (st *streamer) fail(err *apiError) {
 		st.flush()
 		return
 	}
-	st.buf = append(st.buf, err.event(st.s.opts.FlatErrors || st.fault.FlatErrors)...)
+	st.buf = append(st.buf, err.body()...)
 	st.buf = append(st.buf, "\n\ndata: [DONE]\n\n"...)
 	st.flush()
 }

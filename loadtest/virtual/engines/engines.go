@@ -60,7 +60,7 @@ type Pool struct {
 // Add adds a pool. The error tells what its engines would not start with.
 func (f *Fleet) Add(name string, def *loadtest.Pool, divergence float64) (*Pool, error) {
 	o, profile, err := vllmsim.Options{
-		Profile: def.Profile, Divergence: divergence, Blind: def.Blind, Policy: def.Policy, Metrics: def.Metrics,
+		Profile: def.Profile, Divergence: divergence, Blind: def.Blind, Policy: def.Policy,
 		BlocksOverride: def.Blocks, MaxNumSeqs: def.MaxSeqs, MaxBatchedTokens: def.MaxBatchedTokens,
 	}.Resolve()
 	if err != nil {
