@@ -206,7 +206,7 @@ type PoolView struct {
 type BackendView struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
-	Engine   string   `json:"engine,omitempty"` // the kind of its engine: vllm, sglang, llamacpp, ollama or openai
+	Engine   string   `json:"engine,omitempty"` // the kind of its engine: vllm, sglang, llamacpp or openai
 	State    string   `json:"state"`
 	Why      string   `json:"why,omitempty"`
 	KVUsage  *float64 `json:"kv_usage"` // null: no reading, or an engine that does not tell it

@@ -37,11 +37,11 @@ func TestAPairRunsTheFirstModeThatItsEnginesAllow(t *testing.T) {
 func TestWhatAPairCanDoIsTold(t *testing.T) {
 	engines := []gateway.EngineView{
 		{Pool: "draft", Missing: []gateway.UnavailableView{{Name: "logprobs", Reason: "none"}, {Name: "eos", Reason: "unseen"}}},
-		{Pool: "target", Scoring: "completions", Continues: true, Hazards: []gateway.UnavailableView{{Name: "short_context", Reason: "a request has 512 tokens"}}},
+		{Pool: "target", Scoring: "completions", Continues: true, Hazards: []gateway.UnavailableView{{Name: "thinks_first", Reason: "it thinks before it answers"}}},
 	}
 	got := able(engines, without("risk", "verify"), "lenient")
 	for _, want := range []string{
-		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n          beware: a request has 512 tokens (short_context)\n",
+		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n          beware: it thinks before it answers (thinks_first)\n",
 		"risk         not available: pool target: cannot risk\n", "lenient      runs: each draft is held", "judge        works\n",
 		"verify       not available: pool target: cannot verify\n",
 	} {

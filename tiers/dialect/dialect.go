@@ -21,12 +21,11 @@ const (
 	VLLM     Kind = "vllm"
 	SGLang   Kind = "sglang"
 	LlamaCpp Kind = "llamacpp"
-	Ollama   Kind = "ollama"
-	OpenAI   Kind = "openai" // any other server that speaks OpenAI's API
+	OpenAI   Kind = "openai" // any other server that speaks OpenAI's API, such as Ollama
 )
 
 // Kinds are all values of pools.NAME.engine.
-var Kinds = []Kind{Auto, VLLM, SGLang, LlamaCpp, Ollama, OpenAI}
+var Kinds = []Kind{Auto, VLLM, SGLang, LlamaCpp, OpenAI}
 
 // ParseKind returns the kind that a setting names; "" is Auto. The error lists the kinds.
 func ParseKind(s string) (Kind, error) {
@@ -99,7 +98,6 @@ const (
 	WindowUnknown Window = ""
 	WindowCard    Window = "card"  // max_model_len in GET /v1/models
 	WindowProps   Window = "props" // default_generation_settings.n_ctx in GET /props
-	WindowOllama  Window = "api"   // context_length in GET /api/ps, of a loaded model
 )
 
 // Members are the request members that an engine knows beyond OpenAI's.
@@ -135,7 +133,6 @@ type Thinking string
 const (
 	ThinkingUnknown  Thinking = ""         // no way is known
 	ThinkingTemplate Thinking = "template" // chat_template_kwargs: {"enable_thinking": false}
-	ThinkingEffort   Thinking = "effort"   // reasoning_effort: "none"
 )
 
 // Reads reports whether there is a /metrics to read.

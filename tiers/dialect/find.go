@@ -12,7 +12,7 @@ const ModelsPath = "/v1/models"
 
 // Questions are the paths whose answers tell the kind of an engine, the most telling one first. Each is read by GET and
 // costs an engine next to nothing. All but the first matter only where a proxy hides owned_by.
-var Questions = []string{ModelsPath, "/metrics", "/props", "/api/version", "/get_model_info", "/version"}
+var Questions = []string{ModelsPath, "/metrics", "/props", "/get_model_info", "/version"}
 
 // Answer is what a server answered to one of the questions.
 type Answer struct {
@@ -28,7 +28,7 @@ type Finding struct {
 }
 
 // owners are the values of owned_by in /v1/models.
-var owners = map[string]Kind{"vllm": VLLM, "sglang": SGLang, "llamacpp": LlamaCpp, "library": Ollama}
+var owners = map[string]Kind{"vllm": VLLM, "sglang": SGLang, "llamacpp": LlamaCpp}
 
 // prefixes begin the names of metrics.
 var prefixes = []struct {
@@ -71,7 +71,6 @@ var memberOf = []struct {
 	kind       Kind
 }{
 	{"/props", "default_generation_settings", LlamaCpp},
-	{"/api/version", "version", Ollama},
 	{"/get_model_info", "model_path", SGLang},
 	{"/version", "version", VLLM},
 }

@@ -17,11 +17,10 @@ func TestTheAnswersOfEachEngineTellItsKind(t *testing.T) {
 		"vLLM":                     {[]Answer{models("vllm")}, VLLM},
 		"SGLang":                   {[]Answer{models("sglang")}, SGLang},
 		"llama-server":             {[]Answer{models("llamacpp")}, LlamaCpp},
-		"Ollama":                   {[]Answer{models("library")}, Ollama},
+		"Ollama":                   {[]Answer{models("library")}, OpenAI},
 		"vLLM behind a proxy":      {[]Answer{hidden, {"/metrics", 200, []byte("# HELP\nvllm:num_requests_running 0\n")}}, VLLM},
 		"metrics begin with it":    {[]Answer{hidden, {"/metrics", 200, []byte("sglang:num_running_reqs 0\n")}}, SGLang},
 		"llama-server by /props":   {[]Answer{hidden, {"/metrics", 501, nil}, {"/props", 200, []byte(`{"default_generation_settings":{"n_ctx":512}}`)}}, LlamaCpp},
-		"Ollama by /api/version":   {[]Answer{hidden, {"/api/version", 200, []byte(`{"version":"0.12.11"}`)}}, Ollama},
 		"SGLang by its model info": {[]Answer{hidden, {"/get_model_info", 200, []byte(`{"model_path":"/m"}`)}}, SGLang},
 		"vLLM by /version":         {[]Answer{hidden, {"/version", 200, []byte(`{"version":"0.26.0"}`)}}, VLLM},
 		"a hosted API":             {[]Answer{hidden, {"/metrics", 404, nil}, {"/version", 404, []byte(`{"version":"x"}`)}}, OpenAI},
@@ -49,7 +48,7 @@ func TestAKindIsParsedOrTheKindsAreListed(t *testing.T) {
 	if k, err := ParseKind(""); k != Auto || err != nil {
 		t.Errorf("nothing is %s, %v", k, err)
 	}
-	const want = `"tgi" is not an engine: use one of auto, vllm, sglang, llamacpp, ollama, openai`
+	const want = `"tgi" is not an engine: use one of auto, vllm, sglang, llamacpp, openai`
 	if _, err := ParseKind("tgi"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

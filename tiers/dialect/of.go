@@ -7,8 +7,6 @@ func Of(k Kind) *Dialect {
 		return &sglang
 	case LlamaCpp:
 		return &llamacpp
-	case Ollama:
-		return &ollama
 	case OpenAI:
 		return &openaiCompatible
 	}

@@ -31,7 +31,6 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 		{dialect.VLLM, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
 		{dialect.SGLang, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
 		{dialect.LlamaCpp, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
-		{dialect.Ollama, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
 		{dialect.OpenAI, `,"stream":true`, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
 		{dialect.OpenAI, ``, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
 		{"", `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
@@ -48,7 +47,7 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 }
 
 func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
-	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.Ollama: ResumeText, dialect.OpenAI: resumeNever} {
+	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.LlamaCpp: ResumeText, dialect.OpenAI: resumeNever} {
 		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +65,7 @@ func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 		kind             dialect.Kind
 		chat, completion bool
 	}{
-		{"", true, true}, {dialect.VLLM, true, true}, {dialect.SGLang, true, true}, {dialect.LlamaCpp, true, true}, {dialect.Ollama, true, true},
+		{"", true, true}, {dialect.VLLM, true, true}, {dialect.SGLang, true, true}, {dialect.LlamaCpp, true, true},
 		{dialect.OpenAI, false, true},
 	} {
 		for kind, want := range map[openai.Kind]bool{openai.Chat: row.chat, openai.Completion: row.completion} {

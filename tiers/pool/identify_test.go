@@ -49,12 +49,12 @@ func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 func TestABackendThatIsDownAndAnswersOtherwiseIsAskedAgain(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	i := identity{}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama}}, "")
+	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang}}, "")
 	i.doubt(now)
 	if !i.isDue("", 0, now) || i.isDue(dialect.OpenAI, 0, now) {
 		t.Error("the doubt changes nothing, or an outsider is asked")
 	}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama}, at: now}, "")
+	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang}, at: now}, "")
 	i.doubt(now)
 	if i.isDue("", 0, now.Add(maxIdentifyPause-1)) || !i.isDue("", 0, now.Add(maxIdentifyPause)) {
 		t.Error("a doubt without a reason is looked into again at once, or never")
@@ -94,12 +94,12 @@ func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
 
 func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
 	i := identity{kind: dialect.VLLM}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.Ollama, By: `GET /v1/models has owned_by "library"`}, life: 0}, dialect.VLLM)
-	const want = `pools.big.engine is vllm, but it answers as ollama: GET /v1/models has owned_by "library"`
+	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang, By: `GET /v1/models has owned_by "sglang"`}, life: 0}, dialect.VLLM)
+	const want = `pools.big.engine is vllm, but it answers as sglang: GET /v1/models has owned_by "sglang"`
 	if got := i.contradiction("big", dialect.VLLM); got != want || i.kind != dialect.VLLM {
 		t.Errorf("%s: %q", i.kind, got)
 	}
-	for configured, found := range map[dialect.Kind]dialect.Kind{"": dialect.Ollama, dialect.VLLM: dialect.VLLM, dialect.SGLang: ""} {
+	for configured, found := range map[dialect.Kind]dialect.Kind{"": dialect.SGLang, dialect.VLLM: dialect.VLLM, dialect.SGLang: ""} {
 		i := identity{found: dialect.Finding{Kind: found}}
 		if got := i.contradiction("big", configured); got != "" {
 			t.Errorf("%q configured, %q found: %s", configured, found, got)
@@ -115,8 +115,8 @@ func TestAPoolsKindIsAsConfiguredOrAsTheFirstThatTellsIt(t *testing.T) {
 	if got := p.Engine(); got != "" {
 		t.Errorf("nobody has told it: %q", got)
 	}
-	p.identified((*p.set.Load())[1], dialect.Finding{Kind: dialect.Ollama, By: "x"}, 0)
-	if got := p.Engine(); got != dialect.Ollama {
+	p.identified((*p.set.Load())[1], dialect.Finding{Kind: dialect.SGLang, By: "x"}, 0)
+	if got := p.Engine(); got != dialect.SGLang {
 		t.Errorf("told: %q", got)
 	}
 }
@@ -162,7 +162,7 @@ func TestAnEngineThatTellsNoLoadIsUpWithoutReadings(t *testing.T) {
 	log.await(t, "found the kind of an engine")
 	was := s.asked.Load()
 	eventually(t, "it is looked at again", func() bool { return s.asked.Load() > was+2 })
-	if b := p.Snapshot()[0]; b.Engine != dialect.Ollama || b.Down || b.HasReading || b.DrainReason != "" || p.Load() > 0.5 {
+	if b := p.Snapshot()[0]; b.Engine != dialect.SGLang || b.Down || b.HasReading || b.DrainReason != "" || p.Load() > 0.5 {
 		t.Errorf("%+v", b)
 	}
 	if n := testutil.ToFloat64((*p.set.Load())[0].metrics.scrapeErrors); n != 0 {
@@ -251,7 +251,7 @@ func TestTheReadingOfAnEngineThatTellsNoLoadAnyMoreDoesNotAgeForEver(t *testing.
 	if n := testutil.CollectAndCount(p.metrics.age); n != 1 {
 		t.Fatalf("%d ages of a reading", n)
 	}
-	p.identified(b, dialect.Finding{Kind: dialect.Ollama, By: "x"}, 1)
+	p.identified(b, dialect.Finding{Kind: dialect.SGLang, By: "x"}, 1)
 	now = now.Add(time.Minute)
 	p.show(b)
 	if ages, usages := testutil.CollectAndCount(p.metrics.age), testutil.CollectAndCount(p.metrics.kvUsage); ages+usages != 0 {

@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		refuses: gauge("foregate_backend_refuses_credentials", "1 while the backend refuses the pool's credentials (pools.NAME.auth) or the TLS connection to it is refused (pools.NAME.tls), for requests or for scrapes."),
 		engineInfo: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_backend_engine_info",
-			Help: "1 for the kind of the backend's engine: vllm, sglang, llamacpp, ollama or openai, as configured (pools.NAME.engine) or found; absent while unknown.",
+			Help: "1 for the kind of the backend's engine: vllm, sglang, llamacpp or openai, as configured (pools.NAME.engine) or found; absent while unknown.",
 		}, []string{"pool", "backend", "engine"})),
 		engineMisfit: gauge("foregate_backend_engine_misfit", "1 while the backend answers as another kind of engine than configured (pools.NAME.engine), or than others of its pool."),
 		inflight:     gauge("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend."),

@@ -175,7 +175,6 @@ func TestOneTokenIsRequestedAsEachEngineTakesIt(t *testing.T) {
 	for engine, want := range map[dialect.Kind]string{
 		dialect.VLLM:     `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
 		dialect.LlamaCpp: `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
-		dialect.Ollama:   `/v1/completions {"max_tokens":1,"model":"m","prompt":"1"}`,
 		dialect.OpenAI:   `/v1/chat/completions {"max_tokens":1,"messages":[{"content":"1","role":"user"}],"model":"m"}`,
 	} {
 		if err := scraper(t, Config{}).Probe(t.Context(), url, "m", dialect.Of(engine)); err != nil || got != want {

@@ -56,7 +56,7 @@ type wireAnswer struct {
 	Choices []struct {
 		Message *struct {
 			Content   *string         `json:"content"`
-			Reasoning json.RawMessage `json:"reasoning"` // Ollama's, and vLLM's from 0.11 on
+			Reasoning json.RawMessage `json:"reasoning"` // vLLM's from 0.11 on
 			Thoughts  json.RawMessage `json:"reasoning_content"`
 		} `json:"message"`
 		Text      string          `json:"text"`

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"encoding/json"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ type modelCard struct {
 	Parent  string
 	Aliases string // one a line
 	Window  int    // context length of a request, tokens; 0: not told
-	Trained int    // context length that the model was made for; 0: not told
 }
 
 // parseCards reads an answer of /v1/models. The error is an *unreadable.
@@ -27,8 +25,7 @@ func parseCards(body []byte) ([]modelCard, error) {
 			Root    string          `json:"root"`
 			Parent  string          `json:"parent"`
 			Window  int             `json:"max_model_len"`
-			Aliases json.RawMessage `json:"aliases"` // llama.cpp's, and meta
-			Meta    json.RawMessage `json:"meta"`
+			Aliases json.RawMessage `json:"aliases"` // llama.cpp's
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
@@ -38,11 +35,7 @@ func parseCards(body []byte) ([]modelCard, error) {
 	for i, d := range w.Data {
 		var aliases []string
 		_ = json.Unmarshal(d.Aliases, &aliases) // of another shape there are none
-		var meta struct {
-			Trained int `json:"n_ctx_train"`
-		}
-		_ = json.Unmarshal(d.Meta, &meta)
-		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: d.Window, Trained: max(meta.Trained, 0)}
+		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: d.Window}
 	}
 	return cards, nil
 }
@@ -77,8 +70,8 @@ func pickCard(cards []modelCard, model string) (modelCard, error) {
 // snapshot is how hosts name a dated version of a model: gpt-4o-2024-08-06.
 var snapshot = regexp.MustCompile(`^-\d{4}[-0-9]*$`)
 
-// sameName reports whether two names are of one model: a file and its name, a name with and without the tag that Ollama
-// adds, a name and its dated version.
+// sameName reports whether two names are of one model: a file and its name, a name with and without the tag that some servers
+// add, a name and its dated version.
 func sameName(a, b string) bool {
 	a, b = strings.TrimSuffix(a, ":latest"), strings.TrimSuffix(b, ":latest")
 	if a == b || strings.HasPrefix(b, a) && a != "" && snapshot.MatchString(b[len(a):]) {
@@ -118,43 +111,4 @@ func parseProps(body []byte) (int, error) {
 		return 0, &unreadable{"/props tells no n_ctx"}
 	}
 	return w.Settings.Window, nil
-}
-
-// parseLoaded reads an answer of Ollama's /api/ps: whether a model is in memory, and with which context length; 0 is not
-// told. The error is an *unreadable.
-func parseLoaded(body []byte, model string) (window int, loaded bool, err error) {
-	var w struct {
-		Models []struct {
-			Name   string `json:"name"`
-			Model  string `json:"model"`
-			Window int    `json:"context_length"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return 0, false, &unreadable{"the answer of /api/ps cannot be read: " + line(err.Error())}
-	}
-	for _, m := range w.Models {
-		if sameName(model, m.Name) || sameName(model, m.Model) {
-			return max(m.Window, 0), true, nil
-		}
-	}
-	return 0, false, nil
-}
-
-// parseTrained reads the context length that a model was made for from an answer of Ollama's /api/show; 0 is not told.
-func parseTrained(body []byte) int {
-	var w struct {
-		Info map[string]json.RawMessage `json:"model_info"`
-	}
-	if json.Unmarshal(body, &w) != nil {
-		return 0
-	}
-	longest := 0.0
-	for name, raw := range w.Info {
-		var n float64
-		if strings.HasSuffix(name, ".context_length") && json.Unmarshal(raw, &n) == nil {
-			longest = max(longest, n)
-		}
-	}
-	return int(min(longest, math.MaxInt32))
 }

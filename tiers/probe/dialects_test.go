@@ -21,11 +21,11 @@ func probedAs(t *testing.T, a asker) *Capabilities {
 
 // A laptop may generate five tokens a second, and a question has 30 s.
 func TestAnEngineThatCannotScoreIsAskedForNoLongAnswer(t *testing.T) {
-	for _, kind := range []dialect.Kind{dialect.LlamaCpp, dialect.Ollama, dialect.OpenAI} {
+	for _, kind := range []dialect.Kind{dialect.LlamaCpp, dialect.OpenAI} {
 		f := &wire{kind: kind, window: 4096}
 		f.probed(t)
 		for _, q := range f.bodies {
-			if n, _ := q["max_tokens"].(float64); n > shortTokens && q["stream"] != true {
+			if n, _ := q["max_tokens"].(float64); n > shortTokens {
 				t.Errorf("%s: %v tokens for %v", kind, n, q["messages"])
 			}
 		}
@@ -47,7 +47,7 @@ func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
 
 func TestALatePriorityIsALowOneWhereAHighOneIsEarlier(t *testing.T) {
 	late := int64(10)
-	for kind, want := range map[dialect.Kind]any{dialect.VLLM: 10.0, dialect.SGLang: -10.0, dialect.LlamaCpp: nil, dialect.Ollama: nil, dialect.OpenAI: nil} {
+	for kind, want := range map[dialect.Kind]any{dialect.VLLM: 10.0, dialect.SGLang: -10.0, dialect.LlamaCpp: nil, dialect.OpenAI: nil} {
 		f := &wire{kind: kind, window: 4096, listed: "m"}
 		probedAs(t, asker{url: f.start(t), model: "m", engine: kind, priority: &late})
 		for _, q := range f.bodies {

@@ -1,16 +1,8 @@
 package probe
 
 import (
-	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/dialect"
 )
 
 func TestConstantLogprobsAreToldFromSureOnes(t *testing.T) {
@@ -46,47 +38,6 @@ func TestConstantLogprobsAreToldFromSureOnes(t *testing.T) {
 	different := []scored{{-1, false}, {-2, false}, {-3, false}, {-4, false}, {-5, false}, {-6, false}}
 	if _, _, is := constant(different); is {
 		t.Error("logprobs that differ are one constant")
-	}
-}
-
-func TestAPromptThatIsCutDoesNotGrowAsItsLines(t *testing.T) {
-	for _, c := range []struct {
-		what string
-		g    growth
-		want bool
-	}{
-		{"whole", growth{54, 25, 510, 1000}, false},
-		{"whole, at an unknown base", growth{54, 0, 510, 1000}, false},
-		{"whole, with a long template", growth{54, 300, 790, 1280}, false},
-		{"the longer cut", growth{54, 25, 510, 760}, true},
-		{"both cut to the same", growth{54, 25, 300, 300}, true},
-		{"both cut to next to nothing", growth{54, 25, 10, 10}, true},
-		{"no less than the shorter", growth{54, 25, 510, 255}, true},
-	} {
-		if got := c.g.cut(); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
-		}
-	}
-	for _, c := range []struct {
-		g      growth
-		window int
-		want   bool
-	}{{growth{base: 25, half: 500}, 1084, true}, {growth{base: 25, half: 500}, 1083, false}, {growth{base: 25, half: 500}, 0, true}, {growth{}, 100, true}} {
-		if got := c.g.fits(c.window); got != c.want {
-			t.Errorf("%+v fits %d: %v", c.g, c.window, got)
-		}
-	}
-	for window, want := range map[int]int{0: longUnknown, 100: 0, 300: 225, 500: 375, 1 << 20: longKnown} {
-		n := linesFor(window)
-		if want == 0 && n == 0 {
-			continue
-		}
-		if n%2 != 0 || n*tokensPerLine > want || want-n*tokensPerLine > 2*tokensPerLine {
-			t.Errorf("for a window of %d: %d lines", window, n)
-		}
-	}
-	if text := longLines(1000, 3); strings.Count(text, "\n") != 3 || !strings.Contains(text, "Line 1002:") {
-		t.Errorf("%q", text)
 	}
 }
 
@@ -151,89 +102,8 @@ func TestIDsOfLogprobsAreIDsOfTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAnEngineIsBusyWhileItGenerates(t *testing.T) {
-	for _, c := range []struct {
-		what        string
-		first, last load
-		want        bool
-	}{
-		{"it generates", load{running: 1, generated: 10}, load{running: 1, generated: 20}, true},
-		{"its gauge is stale", load{running: 1, generated: 10}, load{running: 1, generated: 10}, false},
-		{"it tells no tokens", load{running: 1, generated: -1}, load{running: 1, generated: -1}, true},
-		{"idle", load{running: 1, generated: 10}, load{generated: 20}, false},
-	} {
-		if got := wentOn(c.first, c.last); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
-		}
-	}
-	page := []byte("# HELP x y\nx_total 5\nx{a=\"}\"} 2\nx{b=\"c\"} 3 1700\nx NaN\ny 4\n")
-	for _, c := range []struct {
-		names []string
-		want  float64
-		there bool
-	}{{[]string{"x"}, 5, true}, {[]string{"z", "y"}, 4, true}, {[]string{"z"}, 0, false}, {nil, 0, false}} {
-		if got, there := parseSum(page, c.names); got != c.want || there != c.there {
-			t.Errorf("%v: %v, %v", c.names, got, there)
-		}
-	}
-	for body, want := range map[string]float64{`[{"is_processing":true},{"is_processing":false}]`: 1, `[{"is_processing":false}]`: 0, `[]`: -1, `[{}]`: -1, `{`: -1} {
-		if got, err := parseBusy([]byte(body)); (err != nil) != (want < 0) || err == nil && got != want {
-			t.Errorf("%s: %v, %v", body, got, err)
-		}
-	}
-}
-
-func TestWhereSlotsAreTurnedOffMetricsTell(t *testing.T) {
-	f := &wire{kind: dialect.LlamaCpp, window: 4096, without: "/slots"}
-	for _, v := range f.probed(t).Evidence {
-		if v.Capability == HazardGeneratesOn && !strings.Contains(v.Answer, "cannot be told: status 404") {
-			t.Errorf("without metrics: %+v", v)
-		}
-	}
-	sim := engine(t, vllmsim.Options{Seed: 3})
-	for _, v := range taken(t, sim.URL()).found.Evidence {
-		if v.Capability == HazardGeneratesOn && !strings.HasPrefix(v.Answer, "idle within") {
-			t.Errorf("a simulator that stops: %+v", v)
-		}
-	}
-	if n := sim.State().Running; n != 0 {
-		t.Errorf("%d are running", n)
-	}
-}
-
-func TestWhatIsNotLookedForStaysAsItWas(t *testing.T) {
-	f := &wire{kind: dialect.LlamaCpp, window: 4096, listed: "m"}
-	before := &Capabilities{Window: 700, Hazards: []Hazard{{HazardGeneratesOn, "x"}, {HazardShortContext, "y"}}}
-	e := &probeRun{asker: &asker{transport: &http.Transport{}, timeout: defaultPace.maxRetry, url: f.start(t), model: "m", engine: f.kind}, before: before, closed: "full"}
-	if err := e.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if c := &e.found; c.HazardReason(HazardGeneratesOn) != "x" || c.HazardReason(HazardShortContext) != "y" || c.Window != 700 {
-		t.Errorf("%+v, window %d", c.Hazards, c.Window)
-	}
-	if (*Capabilities)(nil).HazardReason(HazardGeneratesOn) != "" {
-		t.Error("an engine that was not probed has a hazard")
-	}
-}
-
-// generating is an engine that shows one running request and makes 10 tokens between two looks. perLook are the tokens of
-// prompts that it begins meanwhile.
-type generating struct{ looks, perLook int }
-
-func (g *generating) RoundTrip(*http.Request) (*http.Response, error) {
-	g.looks++
-	page := fmt.Sprintf("vllm:num_requests_running 1\nvllm:generation_tokens_total %d\nvllm:prompt_tokens_total %d\n", 10*g.looks, 100+g.looks*g.perLook)
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(page))}, nil
-}
-
-func TestAnEngineThatWorksForOthersIsNotSaidToGoOn(t *testing.T) {
-	for perLook, want := range map[int]bool{0: true, 7: false} {
-		synctest.Test(t, func(t *testing.T) {
-			e := &probeRun{asker: &asker{transport: &generating{perLook: perLook}, timeout: time.Second, url: "http://e", model: "m", engine: dialect.VLLM}, hazards: map[string]string{}, shown: evidences{}}
-			e.watchIdle(t.Context())
-			if got := e.hazards[HazardGeneratesOn] != ""; got != want {
-				t.Errorf("%d tokens of other prompts at each look: %q, %v", perLook, e.hazards[HazardGeneratesOn], e.shown)
-			}
-		})
+func TestAnEngineThatWasNotProbedHasNoHazard(t *testing.T) {
+	if (*Capabilities)(nil).HazardReason(HazardThinksFirst) != "" {
+		t.Error("it has one")
 	}
 }

@@ -3,9 +3,7 @@
 // [Prober.Run] and [Capabilities].
 //
 // A probe costs an engine at most about 2,500 prompt tokens and 420 generated ones: half of the former are one text of
-// 600 tokens that is scored twice, most of the latter one answer of 256. Where an engine may cut long prompts without a
-// word, two more prompts have 1,200 to 1,700 tokens in all, or 3,200 to 4,800 where nothing tells its context length. An engine that goes on
-// generating for a client that is gone may generate 256 tokens more. Each replica probes each pool itself: at its
+// 600 tokens that is scored twice, most of the latter one answer of 256. Each replica probes each pool itself: at its
 // start, after the probed engine has restarted or shows another model card, and every 15 minutes.
 package probe
 

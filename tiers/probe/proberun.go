@@ -18,14 +18,11 @@ type probeRun struct {
 	missing map[string]string
 	shown   evidences
 	hazards map[string]string // by name: the reason
-	before  *Capabilities     // the last ones of the same life; nil: there are none
 	variant int               // index of the question variant
 	closed  string            // why scoring is suspended; "": it is not
 
 	cards   []modelCard // of all models that the engine lists
 	model   modelCard
-	made    string // the request that told trained
-	trained int    // tokens of context that the model was made for; 0: not told
 	another string // the name of another model that answered
 	opening answer // to the short question
 	opened  string // that question

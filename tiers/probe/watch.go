@@ -149,7 +149,6 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	}
 	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.of(b) {
 		e.found.EOS = slices.Clone(was.EOS) // not every probe sees an end
-		e.before = was
 	}
 	err := e.run(within)
 	if ctx.Err() != nil {

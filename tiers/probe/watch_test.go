@@ -34,10 +34,10 @@ func TestWhoIsProbedAndWhen(t *testing.T) {
 		{"restarted, and not up yet", &watch{lastBackend: b, due: early}, []Backend{a, down(reborn(b)), c}, ""},
 		{"restarted while another is to be tried", &watch{lastBackend: b, due: early, fails: 2}, []Backend{a, reborn(b), c}, "b"},
 		{"another was restarted", &watch{lastBackend: b, due: early}, []Backend{a, b, reborn(c)}, ""},
-		{"another kind than was thought", &watch{lastBackend: b, due: early}, []Backend{a, kind(b, dialect.Ollama), c}, "b"},
+		{"another kind than was thought", &watch{lastBackend: b, due: early}, []Backend{a, kind(b, dialect.SGLang), c}, "b"},
 		{"the kind that was thought", &watch{lastBackend: b, due: early}, []Backend{a, kind(b, dialect.VLLM), c}, ""},
-		{"another kind, and it is down", &watch{lastBackend: b, due: early}, []Backend{a, down(kind(b, dialect.Ollama)), c}, ""},
-		{"another's kind is known", &watch{lastBackend: b, due: early}, []Backend{a, b, kind(c, dialect.Ollama)}, ""},
+		{"another kind, and it is down", &watch{lastBackend: b, due: early}, []Backend{a, down(kind(b, dialect.SGLang)), c}, ""},
+		{"another's kind is known", &watch{lastBackend: b, due: early}, []Backend{a, b, kind(c, dialect.SGLang)}, ""},
 		{"gone", &watch{lastBackend: b, due: early}, []Backend{a, c}, "a"},
 		{"failed, and it is not time", &watch{lastBackend: b, due: early, fails: 1}, []Backend{a, b, c}, ""},
 		{"failed: the next", &watch{lastBackend: b, due: late, fails: 1}, []Backend{a, b, c}, "c"},
@@ -94,7 +94,7 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 	other := Capabilities{At: at, Backend: "a", Life: 1, Tokenizer: "u"}
 	set := []Backend{{ID: "a", Life: 1, Up: true}, {ID: "b", Life: 1, Up: true}}
 	reborn := []Backend{{ID: "a", Life: 2, Up: true}}
-	turned := []Backend{{ID: "a", Life: 1, Up: true, Engine: dialect.Ollama}}
+	turned := []Backend{{ID: "a", Life: 1, Up: true, Engine: dialect.SGLang}}
 	if c := settle(&was, &probeRun{found: Capabilities{Backend: "b", Life: 1}}, broken, set); c.Scoring != "completions" || c.Backend != "a" || c.Failed != "broken" {
 		t.Errorf("another backend failed: %+v", c)
 	}
@@ -130,7 +130,7 @@ func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
 		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
 		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
 		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},
-		"a hazard":        {func(c *Capabilities) { c.Hazards = []Hazard{{HazardShortContext, "x"}} }, true},
+		"a hazard":        {func(c *Capabilities) { c.Hazards = []Hazard{{HazardThinksFirst, "x"}} }, true},
 		"thoughts":        {func(c *Capabilities) { c.Thinks = true }, true},
 		"an end":          {func(c *Capabilities) { c.EOS = []int32{1} }, true},
 	} {

@@ -3,7 +3,6 @@ package probe
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -23,15 +22,11 @@ type wire struct {
 	listed  string // the model in /v1/models
 	answers string // the model in answers; "" is none
 	window  int    // of a request; 0: it takes all
-	trained int
-	cut     bool   // silently at the window, otherwise it refuses
 	deaf    bool   // thinks although it is told not to
-	without string // a path that there is not
 
 	mu     sync.Mutex
 	asked  map[string]map[string]bool // members by path
 	bodies []map[string]any           // of all requests, in order
-	on     int                        // answers that go on
 }
 
 const (
@@ -88,17 +83,9 @@ func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
 		f.bodies = append(f.bodies, q)
 	}
 	f.mu.Unlock()
-	if r.URL.Path == f.without {
-		http.NotFound(w, r)
-		return
-	}
 	switch at := string(f.kind) + " " + r.URL.Path; at {
 	case "llamacpp /props":
 		say(w, map[string]any{"default_generation_settings": map[string]any{"n_ctx": f.window}, "total_slots": 1})
-	case "llamacpp /slots":
-		f.mu.Lock()
-		say(w, []any{map[string]any{"id": 0, "is_processing": f.on > 0}})
-		f.mu.Unlock()
 	case "llamacpp /tokenize":
 		ids := []int32{}
 		if text, told := q["content"].(string); told {
@@ -109,14 +96,6 @@ func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
 		say(w, map[string]any{"content": "text"})
 	case "llamacpp /apply-template":
 		say(w, map[string]any{"prompt": "<user> " + asText(q["messages"]) + " <assistant>"})
-	case "ollama /api/ps":
-		models := []any{}
-		if f.hazards != HazardSwappedModel {
-			models = append(models, map[string]any{"name": f.listed, "model": f.listed, "context_length": f.window})
-		}
-		say(w, map[string]any{"models": models})
-	case "ollama /api/show":
-		say(w, map[string]any{"model_info": map[string]any{"qwen2.context_length": f.trained, "general.architecture": "qwen2"}})
 	default:
 		f.common(w, r, q)
 	}
@@ -126,12 +105,12 @@ func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
 func (f *wire) common(w http.ResponseWriter, r *http.Request, q map[string]any) {
 	switch r.URL.Path {
 	case "/v1/models":
-		say(w, map[string]any{"data": []any{map[string]any{"id": f.listed, "meta": map[string]any{"n_ctx_train": f.trained}}}})
+		say(w, map[string]any{"data": []any{map[string]any{"id": f.listed}}})
 	case "/v1/chat/completions":
-		f.answer(w, r, q, len(wordIDs(asText(q["messages"])))+2)
+		f.answer(w, q, len(wordIDs(asText(q["messages"])))+2)
 	case "/v1/completions":
 		ids, _ := q["prompt"].([]any)
-		f.answer(w, r, q, len(ids))
+		f.answer(w, q, len(ids))
 	default:
 		http.NotFound(w, r)
 	}
@@ -144,17 +123,10 @@ func asText(messages any) string {
 
 func say(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-func (f *wire) answer(w http.ResponseWriter, r *http.Request, q map[string]any, prompt int) {
+func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 	if f.window > 0 && prompt > f.window {
-		if !f.cut {
-			w.WriteHeader(http.StatusBadRequest)
-			say(w, map[string]any{"error": map[string]any{"message": "exceeds the available context size"}})
-			return
-		}
-		prompt = f.window / 2
-	}
-	if q["stream"] == true {
-		f.stream(w, r)
+		w.WriteHeader(http.StatusBadRequest)
+		say(w, map[string]any{"error": map[string]any{"message": "exceeds the available context size"}})
 		return
 	}
 	maximum, _ := q["max_tokens"].(float64)
@@ -183,10 +155,10 @@ func (f *wire) answer(w http.ResponseWriter, r *http.Request, q map[string]any, 
 	say(w, out)
 }
 
-// quiet reports whether thinking is turned off in one of the two ways.
+// quiet reports whether thinking is turned off.
 func quiet(q map[string]any) bool {
 	arguments, _ := q["chat_template_kwargs"].(map[string]any)
-	return arguments["enable_thinking"] == false || q["reasoning_effort"] == "none"
+	return arguments["enable_thinking"] == false
 }
 
 func (f *wire) entries(words []string, finish string) []any {
@@ -208,22 +180,6 @@ func (f *wire) entries(words []string, finish string) []any {
 	return list
 }
 
-// stream writes a chunk, and goes on until the client is gone, or for ever where that is the hazard.
-func (f *wire) stream(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.WriteString(w, "data: {}\n\n")
-	_ = http.NewResponseController(w).Flush()
-	f.mu.Lock()
-	f.on++
-	f.mu.Unlock()
-	<-r.Context().Done()
-	if f.hazards == HazardGeneratesOn {
-		return // on stays
-	}
-	f.mu.Lock()
-	f.on--
-	f.mu.Unlock()
-}
-
 // paths are those that were asked, sorted.
 func (f *wire) paths() string {
 	f.mu.Lock()
@@ -232,7 +188,7 @@ func (f *wire) paths() string {
 }
 
 func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
-	f := &wire{kind: dialect.LlamaCpp, window: 4096, trained: 4096}
+	f := &wire{kind: dialect.LlamaCpp, window: 4096}
 	c := f.probed(t)
 	if got, want := whats(c), "prompt_token_ids reuse scoring self_agreement"; got != want {
 		t.Errorf("missing %q, not %q: %+v", got, want, c.Missing)
@@ -243,7 +199,7 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 	if why := c.MissingReason(MissingScoring); !strings.Contains(why, "judge") {
 		t.Errorf("scoring: %q", why)
 	}
-	if got, want := f.paths(), "/apply-template /detokenize /props /slots /tokenize /v1/chat/completions /v1/completions /v1/models"; got != want {
+	if got, want := f.paths(), "/apply-template /detokenize /props /tokenize /v1/chat/completions /v1/completions /v1/models"; got != want {
 		t.Errorf("asked %q", got)
 	}
 	if len(c.Hazards) > 0 || c.Thinks {
@@ -256,21 +212,6 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestOllamaIsToldNothingThatItDoesNotKnow(t *testing.T) {
-	f := &wire{kind: dialect.Ollama, window: 4096, trained: 4096, listed: "m:latest", answers: "m"}
-	c := f.probed(t)
-	if c.Window != 4096 || len(c.Hazards) > 0 || !c.RawLogprobs || c.TopLogprobs == 0 {
-		t.Errorf("got %+v", c)
-	}
-	if got, want := whats(c), "continuation detokenize eos prompt_token_ids reuse scoring self_agreement template token_ids tokenize tokenizer"; got != want {
-		t.Errorf("missing %q", got)
-	}
-	if got, want := f.paths(), "/api/ps /api/show /v1/chat/completions /v1/models"; got != want {
-		t.Errorf("asked %q", got)
-	}
-	onlyOpenAI(t, f.asked["/v1/chat/completions"])
 }
 
 func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
@@ -294,7 +235,7 @@ func onlyOpenAI(t *testing.T, members map[string]bool) {
 	t.Helper()
 	for name := range members {
 		switch name {
-		case "model", "messages", "max_tokens", "temperature", "top_p", "seed", "logprobs", "top_logprobs", "stream", "tools", "tool_choice", "reasoning_effort":
+		case "model", "messages", "max_tokens", "temperature", "top_p", "seed", "logprobs", "top_logprobs", "stream", "tools", "tool_choice":
 		default:
 			t.Errorf("it was told %s", name)
 		}
@@ -320,34 +261,13 @@ func TestEachHazardIsFoundAndItsConsequencesAreDrawn(t *testing.T) {
 			func(c *Capabilities) bool {
 				return c.MissingReason(MissingLogprobs) != "" && !c.Continues && c.MissingReason(MissingContinue) != ""
 			}},
-		{"out of memory", &wire{kind: dialect.Ollama, window: 4096, hazards: HazardSwappedModel}, HazardSwappedModel, "right after it answered",
-			func(c *Capabilities) bool {
-				return c.MissingReason(MissingWindow) != "" && c.MissingReason(MissingLogprobs) == ""
-			}},
-		{"cut", &wire{kind: dialect.Ollama, hazards: "", window: 500, cut: true}, HazardShortContext, "", nil},
-		{"cut at an unknown length", &wire{kind: dialect.OpenAI, window: 1024, cut: true}, HazardShortContext, "without a word",
-			func(c *Capabilities) bool {
-				return c.Window > 0 && c.Window <= 1024 && c.MissingReason(MissingWindow) == ""
-			}},
-		{"less than the model was made for", &wire{kind: dialect.Ollama, window: 4096, trained: 131072}, HazardShortContext, "4096 tokens, though the model was made for 131072",
-			func(c *Capabilities) bool { return c.Window == 4096 }},
 		{"thinks", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardThinksFirst}, HazardThinksFirst, "enable_thinking: false turns that off",
 			func(c *Capabilities) bool { return c.Thinks && c.MissingReason(MissingLogprobs) == "" }},
-		{"thinks, by Ollama", &wire{kind: dialect.Ollama, window: 4096, hazards: HazardThinksFirst}, HazardThinksFirst, `reasoning_effort: "none" turns that off`,
-			func(c *Capabilities) bool { return c.Thinks && c.MissingReason(MissingLogprobs) == "" }},
-		{"thinks always", &wire{kind: dialect.Ollama, window: 4096, hazards: HazardThinksFirst, deaf: true}, HazardThinksFirst, "does not turn that off",
+		{"thinks always", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardThinksFirst, deaf: true}, HazardThinksFirst, "does not turn that off",
 			func(c *Capabilities) bool { return c.Thinks && c.MissingReason(MissingLogprobs) != "" }},
-		{"goes on", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardGeneratesOn}, HazardGeneratesOn, "still generating", nil},
 	} {
 		t.Run(k.what, func(t *testing.T) {
-			t.Parallel() // one waits until it is too late
 			c := k.f.probed(t)
-			if k.what == "cut" { // it fits, because the engine tells its length
-				if c.HazardReason(HazardShortContext) != "" || c.Window != 500 {
-					t.Errorf("%+v", c.Hazards)
-				}
-				return
-			}
 			if len(c.Hazards) != 1 || c.Hazards[0].Name != k.hazard || !strings.Contains(c.Hazards[0].Reason, k.part) {
 				t.Fatalf("hazards %+v", c.Hazards)
 			}
@@ -362,26 +282,8 @@ func TestEachHazardIsFoundAndItsConsequencesAreDrawn(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatRefusesWhatItPromisesIsFound(t *testing.T) {
-	e := &probeRun{asker: &asker{}, missing: map[string]string{}, hazards: map[string]string{}, found: Capabilities{Window: 4096}}
-	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusBadRequest, message: "too long"})
-	if why := e.hazards[HazardShortContext]; !strings.Contains(why, "though it promises 4096") || e.found.Window != 460 {
-		t.Errorf("%q, window %d", why, e.found.Window)
-	}
-	e = &probeRun{asker: &asker{}, missing: map[string]string{}, hazards: map[string]string{}, found: Capabilities{Window: 4096}}
-	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusBadRequest, message: "no such lines"})
-	if len(e.hazards) != 0 || e.found.Window != 4096 {
-		t.Errorf("one that refuses for another reason: %v, window %d", e.hazards, e.found.Window)
-	}
-	e = &probeRun{asker: &asker{}, missing: map[string]string{MissingWindow: "x"}, hazards: map[string]string{}}
-	e.measured(growth{lines: 54, half: 460}, &refusal{status: http.StatusRequestEntityTooLarge})
-	if len(e.hazards) != 0 || e.found.Window != 460 || len(e.missing) != 0 {
-		t.Errorf("one that promised nothing: %v, window %d", e.hazards, e.found.Window)
-	}
-}
-
 func TestEvidenceIsBoundedAndThereForAll(t *testing.T) {
-	for _, f := range []*wire{{kind: dialect.LlamaCpp, window: 4096}, {kind: dialect.Ollama, window: 4096}, {kind: dialect.OpenAI}, {kind: dialect.OpenAI, hazards: "no logprobs"}} {
+	for _, f := range []*wire{{kind: dialect.LlamaCpp, window: 4096}, {kind: dialect.OpenAI}, {kind: dialect.OpenAI, hazards: "no logprobs"}} {
 		c := f.probed(t)
 		got := map[string]Evidence{}
 		for _, v := range c.Evidence {

@@ -24,7 +24,7 @@ func brokenRelay() *stream {
 
 func TestAnAnswerThatBreaksOffIsContinuedOnlyByEnginesThatContinueTexts(t *testing.T) {
 	for kind, continued := range map[dialect.Kind]bool{
-		"": true, dialect.VLLM: true, dialect.SGLang: true, dialect.LlamaCpp: true, dialect.Ollama: true, dialect.OpenAI: false,
+		"": true, dialect.VLLM: true, dialect.SGLang: true, dialect.LlamaCpp: true, dialect.OpenAI: false,
 	} {
 		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
 		r.request.Target.Capabilities = &probe.Capabilities{Engine: kind}

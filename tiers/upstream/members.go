@@ -139,11 +139,8 @@ func (e encoder) askIDs(b []byte) []byte {
 
 // unthinking are the edits by which an engine does not think before it answers; none where no way is known.
 func (e encoder) unthinking(r *openai.Request) []openai.Edit {
-	switch e.Thinking {
-	case dialect.ThinkingTemplate:
+	if e.Thinking == dialect.ThinkingTemplate {
 		return []openai.Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
-	case dialect.ThinkingEffort:
-		return []openai.Edit{set("reasoning_effort", `"none"`)}
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func TestIDsInLogprobsAreNotReadOfOtherEngines(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		say(w, llamaStream(`"delta":{"content":%q}`, "a", "b")...)
 	})
-	for _, kind := range []dialect.Kind{"", dialect.VLLM, dialect.Ollama, dialect.OpenAI} {
+	for _, kind := range []dialect.Kind{"", dialect.VLLM, dialect.OpenAI} {
 		s, err := newClient(t, Options{}).Open(t.Context(), atA(kind, url, &engine.Draft{Request: scan(t, openai.Chat, aStream)}))
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestADraftInOnePieceOfEachKindHasOnlyWhatAClientWouldGet(t *testing.T) {
 		{dialect.SGLang, choice(`,"matched_stop":151645`, entry) + `,"metadata":{"weight_version":"default"}`, nil},
 		{dialect.SGLang, choice(`,"matched_stop":null,"token_ids":[5]`, entry) + `,"metadata":{"weight_version":"default"}`, []int32{5}},
 		{dialect.LlamaCpp, choice("", llamaToken(5, "hi")) + `,"system_fingerprint":"b6100","timings":{"prompt_n":9}`, []int32{5}},
-		{dialect.Ollama, choice("", entry) + `,"system_fingerprint":"fp_ollama"`, nil},
+		{dialect.OpenAI, choice("", entry) + `,"system_fingerprint":"fp_ollama"`, nil},
 		{dialect.OpenAI, choice("", entry) + `,"service_tier":"default","system_fingerprint":null`, nil},
 	} {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -218,8 +218,8 @@ func TestAnEngineIsNotAskedForWhatItsKindCannotDo(t *testing.T) {
 	}{
 		{dialect.OpenAI, &engine.ContinueText{Request: scan(t, openai.Chat, aStream), Text: []byte("so")}, errNoContinuation},
 		{dialect.OpenAI, &engine.TokenizeText{Into: new([]int32)}, errNoTokenizer},
-		{dialect.Ollama, &engine.TokenizePrompt{Request: scan(t, openai.Chat, aPlain), Into: new([]int32)}, errNoTokenizer},
-		{dialect.Ollama, &engine.Detokenize{IDs: []int32{1}, Into: new([]byte)}, errNoTokenizer},
+		{dialect.OpenAI, &engine.TokenizePrompt{Request: scan(t, openai.Chat, aPlain), Into: new([]int32)}, errNoTokenizer},
+		{dialect.OpenAI, &engine.Detokenize{IDs: []int32{1}, Into: new([]byte)}, errNoTokenizer},
 	} {
 		_, err := newClient(t, Options{}).Open(t.Context(), atA(tc.kind, url, tc.call))
 		if f := failureOf(t, err); f.Kind != engine.Rejected || f.Retryable() || engine.Classify(f) != engine.ClassSuccess || !errors.Is(f, tc.want) {
@@ -231,9 +231,9 @@ func TestAnEngineIsNotAskedForWhatItsKindCannotDo(t *testing.T) {
 	}
 }
 
-// TestOllamaAndLlamaCppContinueTheLastMessage: the answer is only the rest.
-func TestOllamaAndLlamaCppContinueTheLastMessage(t *testing.T) {
-	for _, kind := range []dialect.Kind{dialect.LlamaCpp, dialect.Ollama} {
+// TestLlamaCppContinuesTheLastMessage: the answer is only the rest.
+func TestLlamaCppContinuesTheLastMessage(t *testing.T) {
+	for _, kind := range []dialect.Kind{dialect.LlamaCpp} {
 		var body []byte
 		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			body, _ = io.ReadAll(r.Body)
