@@ -83,7 +83,7 @@ func TestAPromiseFitsOneLineOfTheStatus(t *testing.T) {
 		got = append(got, p.Route+": "+display.GuaranteeText(p))
 	}
 	want := []string{
-		"chat: wrong rate at most 10%, with probability 95%: 1 of 4 classes certified",
+		"chat: wrong rate at most 10%, with probability 95%: 1 of 3 classes certified",
 		"code: wrong rate at most 10%, with probability 95%: 0 of 1 class certified, 1 infeasible",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
