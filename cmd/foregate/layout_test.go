@@ -19,7 +19,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "internal/panics", "tiers/calibrate", "tiers/compare", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
-	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/replay", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
+	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
@@ -118,12 +118,11 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
-	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/replay", "tiers/calibrate"},
+	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/calibrate"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
 	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
-	"loadtest/replay":            {"gateway/settings", "tiers/accept"},
 	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
 	"loadtest/scale":             {"gateway/app", "gateway/config", "gateway/stores", "loadtest/live", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},

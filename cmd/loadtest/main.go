@@ -1,7 +1,6 @@
 // Command loadtest measures the gateway: run makes a measurement that a scenario
 // describes, agree holds its two kinds of run against each other, list tells what
-// scenarios there are, check finds their mistakes, replay tells what other settings would
-// have made of requests.
+// scenarios there are, check finds their mistakes.
 //
 // It only wires: flags become the Options of package live or the arguments of
 // package virtual. Start at runCmd in run.go.
@@ -34,8 +33,6 @@ type cli struct {
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
 	ProofLive proofLiveCmd `cmd:"" help:"Measure the gateway in front of a pair of engines that run already: acceptance, exactness, seams, cost."`
 	Scale     scaleCmd     `cmd:"" help:"Tell what growing fleets ask of their Redis, by measuring small ones, and which topology carries them."`
-
-	Replay replayCmd `cmd:"" help:"Tell by receipts what other settings would have made of requests that are over."`
 }
 
 // env is what commands know of the process that runs them.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/loadtest/answer"
-	"github.com/foregate/foregate/loadtest/replay"
 )
 
 // asker is where questions are put to: the gateway or an engine.
@@ -42,13 +41,13 @@ type sample struct {
 	prompt  int // its index
 	class   string
 	text    string
-	id      string          // of the request, of the gateway alone
-	usage   *answer.Usage   // nil: not told
-	pieces  int             // of text
-	first   time.Duration   // until the first piece of text; 0: there was none
-	whole   time.Duration   // until the end
-	receipt *replay.Receipt // of the gateway alone
-	tier    string          // where the answer came from
+	id      string        // of the request, of the gateway alone
+	usage   *answer.Usage // nil: not told
+	pieces  int           // of text
+	first   time.Duration // until the first piece of text; 0: there was none
+	whole   time.Duration // until the end
+	receipt *receipt      // of the gateway alone
+	tier    string        // where the answer came from
 	err     error
 }
 

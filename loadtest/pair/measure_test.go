@@ -1,23 +1,23 @@
 package pair
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/foregate/foregate/loadtest/answer"
-	"github.com/foregate/foregate/loadtest/replay"
 )
 
-// receiptOf is a receipt with a verdict.
-func receiptOf(t *testing.T, text string) *replay.Receipt {
+// receiptOf reads a receipt.
+func receiptOf(t *testing.T, text string) *receipt {
 	t.Helper()
-	list, bad, err := replay.Read(strings.NewReader(text))
-	if err != nil || len(bad) > 0 || len(list) != 1 {
-		t.Fatalf("%v, %v, %d receipts", err, bad, len(list))
+	var r receipt
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
 	}
-	return &list[0]
+	return &r
 }
 
 func TestOnlyDraftsThatTheTargetSaidSomethingOfHaveALabel(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/gateway/stores"
-	"github.com/foregate/foregate/loadtest/replay"
 )
 
 const (
@@ -238,10 +237,10 @@ func (r *replica) read(ctx context.Context, path string) ([]byte, error) {
 }
 
 // receipt returns the receipt of a request, also after ctx has ended. It is kept a moment after the last byte of the answer.
-func (r *replica) receipt(ctx context.Context, id string) (*replay.Receipt, error) {
+func (r *replica) receipt(ctx context.Context, id string) (*receipt, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminTimeout)
 	defer cancel()
-	var found replay.Receipt
+	var found receipt
 	last := errors.New("it was not looked for")
 	err := await(ctx, func() bool {
 		body, err := r.read(ctx, "/admin/receipts/"+url.PathEscape(id))
