@@ -95,7 +95,6 @@ func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.
 	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services, Prices: rt.Prices, Variant: rt.variant()}
 	r.Identity = dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans}
 	r.Demand = plan.DemandOf(a.Body, a.head())
-	r.Demand.Salt = a.Salt
 	r.Target = inflight.Pool{Pool: rt.Target, Capabilities: f.Target, Tier: plan.Target}
 	if rt.Draft != nil {
 		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: f.Draft, Tier: plan.Draft}

@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/contentlog", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare/shared", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
+	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/contentlog", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/compare/shared", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":         {},
@@ -76,7 +76,6 @@ var arrows = map[string][]string{
 	"tiers/fields":                {},
 	"tiers/fleet":                 {"internal/redis/script", "tiers/prefix", "tiers/pressure"},
 	"tiers/inflight":              {"tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/receipt", "tiers/schema", "tiers/world"},
-	"tiers/kvevents":              {"internal/panics"},
 	"tiers/openai":                {"tiers/fields"},
 	"tiers/plan":                  {"tiers/accept", "tiers/dialect", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring"},
 	"tiers/pool":                  {"internal/panics", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/discover", "tiers/pool/capacity", "tiers/pool/estimate", "tiers/pool/health", "tiers/prefix", "tiers/pressure"},
@@ -148,14 +147,13 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/compare/shared", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
-	"github.com/tinylib/msgp":              {"loadtest/vllmsim", "tiers/kvevents"},
+	"github.com/tinylib/msgp":              {"loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/collector", "gateway/contentlog", "gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {}, // tests only
-	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }
 

@@ -54,12 +54,6 @@ type flags struct {
 	SGLang  bool     `group:"The wire" name:"sglang" help:"SGLang's scoring on vLLM's wire: POST /generate with logprob_start_len, and none of the routes that are vLLM's alone; metrics stay vLLM's. --engine sglang is the whole of it."`
 	Without []string `group:"The wire" placeholder:"FEATURE" help:"Features that the engine lacks: ${features}."`
 
-	KVEventsEndpoint       string `group:"The wire" name:"kv-events-endpoint" placeholder:"tcp://HOST:PORT" help:"Publish KV cache events over ZMQ, as vLLM's --kv-events-config; rank r has PORT + r; port 0 takes free ones, which are printed."`
-	KVEventsReplayEndpoint string `group:"The wire" name:"kv-events-replay-endpoint" placeholder:"tcp://HOST:PORT" help:"Where past KV cache events are asked for."`
-	KVEventsTopic          string `group:"The wire" name:"kv-events-topic" help:"Topic of KV cache events."`
-	KVEventsArrays         bool   `group:"The wire" name:"kv-events-arrays" help:"KV cache events in the form of vLLM 0.23 and before."`
-	DevMode                bool   `group:"The wire" env:"VLLM_SERVER_DEV_MODE" help:"There is POST /reset_prefix_cache."`
-
 	OOM     bool          `group:"What goes wrong" help:"A running sequence that finds no KV block kills the engine instead of preempting another."`
 	Restart time.Duration `group:"What goes wrong" default:"60s" help:"How long connections are refused after a death, in the profile's time."`
 	Hazard  []string      `group:"What goes wrong" placeholder:"NAME" help:"What goes wrong unseen: ${hazards}. POST /sim/fault takes them later, such as '{\"hazards\":[\"thinks_first\"]}'."`
@@ -103,11 +97,6 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 		return fail(errs, err)
 	}
 	_, _ = fmt.Fprintf(out, "vllmsim: %s (%s, divergence %g) on %s\n", f.Model, f.Profile, f.Divergence, s.URL())
-	for rank := range f.DataParallelSize {
-		if at := s.KVEventsEndpoint(rank); at != "" {
-			_, _ = fmt.Fprintf(out, "vllmsim: KV events of rank %d on %s, replayed on %q\n", rank, at, s.KVReplayEndpoint(rank))
-		}
-	}
 	<-ctx.Done()
 	if err := s.Terminate(); err != nil {
 		return fail(errs, err)
@@ -120,9 +109,8 @@ func (f *flags) options() (vllmsim.Options, error) {
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens:  f.MaxQueuedTokens,
-		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
-		StreamInterval: f.StreamInterval, Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
-		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}
+		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart,
+		StreamInterval: f.StreamInterval, Ties: f.Ties, SGLang: f.SGLang, Without: f.Without}
 	o.APIKeys, o.KeyForAllPaths = f.APIKey, f.KeyForAllPaths
 	var err error
 	if o.TLS, err = (vllmsim.SSL{CertFile: f.SSLCertFile, KeyFile: f.SSLKeyFile, CACerts: f.SSLCACerts, CertReqs: f.SSLCertReqs}).Config(); err != nil {

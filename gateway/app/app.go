@@ -37,7 +37,6 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
-	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/upstream"
@@ -73,7 +72,6 @@ type App struct {
 	warnings    atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
 	Settings    *settings.Watcher
 	Breakers    *breaker.Set
-	events      *kvevents.Index // nil before a pool has KV events
 	Fleet       *fleet.Fleet
 	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues      *admission.Queues

@@ -42,9 +42,6 @@ func (s *poolRuns) start(name string, p *servedPool) {
 		return
 	}
 	work := []func(context.Context) error{p.Run}
-	if p.index != nil {
-		work = append(work, func(ctx context.Context) error { return p.index.run(ctx, p.Pool) })
-	}
 	end := s.begin(work...)
 	s.running[p.Pool] = &poolRun{name: name, end: func() { end(); p.unwatch() }}
 }

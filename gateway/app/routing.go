@@ -28,8 +28,7 @@ type routing struct {
 // servedPool is a pool, and how it was configured.
 type servedPool struct {
 	*pool.Pool
-	def   config.Pool
-	index *kvIndex // nil without KV events
+	def config.Pool
 	// unwatch ends the watching of the files of its credentials. The pool keeps those that it has.
 	unwatch func()
 }
@@ -70,7 +69,7 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	}
 	for name, def := range f.Pools {
 		if old := was.pools[name]; old != nil && samePool(old.def, def) {
-			r.pools[name] = &servedPool{old.Pool, def, old.index, old.unwatch}
+			r.pools[name] = &servedPool{old.Pool, def, old.unwatch}
 			continue
 		}
 		p, err := a.newPool(name, def)
@@ -91,7 +90,7 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 // samePool reports whether a running pool can take over a new definition: the engines are of the same kind, and are found
 // and reached in the same way.
 func samePool(a, b config.Pool) bool {
-	return a.Model == b.Model && a.Discover == b.Discover && a.Engine == b.Engine && a.Scheduler == b.Scheduler && a.KVEvents == b.KVEvents && a.Auth == b.Auth && a.TLS == b.TLS && a.PaidByToken() == b.PaidByToken()
+	return a.Model == b.Model && a.Discover == b.Discover && a.Engine == b.Engine && a.Scheduler == b.Scheduler && a.Auth == b.Auth && a.TLS == b.TLS && a.PaidByToken() == b.PaidByToken()
 }
 
 // replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of one that has
@@ -134,7 +133,7 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	served := &servedPool{def: def, index: a.indexOf(name, def.KVEvents, own), unwatch: unwatch}
+	served := &servedPool{def: def, unwatch: unwatch}
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
@@ -147,9 +146,6 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 		Fleet:      a.Fleet,
 		OnCapacity: func() { a.queues.Wake(name) },
 		Logger:     a.Options.Logger, Registerer: a.Options.Registerer,
-	}
-	if served.index != nil {
-		o.Index = served.index
 	}
 	if served.Pool, err = pool.New(o); err != nil {
 		unwatch()

@@ -133,8 +133,6 @@ type Pool struct {
 	Scheduler string   `yaml:"scheduler" default:"fcfs"`
 	Auth      PoolAuth `yaml:"auth"` // what the backends want to see
 	TLS       PoolTLS  `yaml:"tls"`  // how they are reached by https
-	// port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
-	KVEvents int `yaml:"kv_events" min:"0" max:"65535"`
 
 	// price of a million tokens of prompts; with that of answers 0: not paid by the token
 	USDPerMillionInput  float64 `yaml:"usd_per_million_input" min:"0" max:"100000"`

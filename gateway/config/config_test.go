@@ -83,7 +83,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Identity: Identity{Mode: ModeKeys, DefaultTenant: Tenant{MaxPriority: "normal"}},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
-			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority, KVEvents: 5557},
+			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority},
 			"hosted": {Model: "llama-70b-turbo", Engine: "openai", Backends: []string{"https://api.example.com"}, Scheduler: SchedulerFCFS, Auth: PoolAuth{APIKeyFile: "/run/secrets/hosted"},
 				USDPerMillionInput: 0.6, USDPerMillionOutput: 0.9},
 		},
@@ -224,7 +224,7 @@ func checkPromises(t *testing.T, f *File) {
 		}
 	}
 	for name, p := range f.Pools {
-		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || !(p.USDPerHour >= 0) || !(p.PrefillPerSecond >= 0) || !(p.DecodePerSecond >= 0) || !yamlfile.SafeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
+		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || !(p.USDPerHour >= 0) || !(p.PrefillPerSecond >= 0) || !(p.DecodePerSecond >= 0) || !yamlfile.SafeName(name) ||
 			(p.Discover != "" && discover.Check(p.Discover) != nil) {
 			t.Errorf("accepted pool %q %+v", name, p)
 		}

@@ -94,8 +94,8 @@ func (r reader) checkHosted(at, name string, p Pool) {
 		r.Fail(at, "pool %s has no prices; a fallback needs usd_per_million_input and usd_per_million_output", name)
 	case p.Discover != "":
 		r.Fail(at, "pool %s is discovered; a fallback needs backends: [https://…]", name)
-	case p.Scheduler == SchedulerPriority, p.KVEvents != 0:
-		r.Fail(at, "pool %s has scheduler or kv_events; a hosted server gets nothing of them, remove them", name)
+	case p.Scheduler == SchedulerPriority:
+		r.Fail(at, "pool %s has scheduler; a hosted server gets nothing of it, remove it", name)
 	default:
 		r.checkSecure(path, p)
 	}

@@ -80,7 +80,6 @@ var Fields = []FieldDoc{
 	{"pools.NAME.tls.cert_file", "none", "PEM file of the client certificate that the gateway shows to the backends, with `key_file`. The files of `tls` are read again when one changes, and are put into force together. Before it expires there are warnings, and `foregate_certificate_not_after_timestamp_seconds`."},
 	{"pools.NAME.tls.key_file", "none", "PEM file of the private key of `cert_file`."},
 	{"pools.NAME.tls.server_name", "the host of each URL", "Name that the backends' certificates must contain. `dns://` finds addresses, so it needs this unless the certificates contain them."},
-	{"pools.NAME.kv_events", "`0`", "Port on which every backend publishes its KV cache events over ZMQ (vLLM's `--kv-events-config`), 1 … 65535; 0 turns it off."},
 	{"routes[].model", required, "Model name that clients request: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
 	{"routes[].draft", "none", "Name of the draft pool. Without it the target answers every request."},
 	{"routes[].target", "this or `targets`", "Name of the target pool: it answers what is not served from a draft."},

@@ -29,7 +29,7 @@ func Page(ctx context.Context, commands string) (string, error) {
 	b.WriteString(fileTable(config.Fields))
 	b.WriteString("\n### Files that are read again\n\n" +
 		"The configuration file is watched. In force without a restart: `pools`, `routes`, `tenants`, `identity.unlisted_tenants` and\n" +
-		"`identity.default_tenant`. A pool whose `model`, `discover`, `engine`, `scheduler`, `kv_events`, `auth` or `tls` changes is replaced; requests in flight stay with the\n" +
+		"`identity.default_tenant`. A pool whose `model`, `discover`, `engine`, `scheduler`, `auth` or `tls` changes is replaced; requests in flight stay with the\n" +
 		"old one. A pool that replaces one with backends must find some within 3 s. All other fields keep their old values until a restart, and so do tenants when `identity.mode` changes with them;\n" +
 		"`foregate_config_restart_required`, the log, `foregate status` and the console name them. `SIGHUP`, `foregate reload` and\n" +
 		"`POST /admin/reload` read all files at once, `foregate reload --dry-run` and `POST /admin/reload?dry_run=1` only say what the configuration file would change.\n\n" +

@@ -6,15 +6,6 @@ type blockPool struct {
 	blocks []block
 	byHash map[uint64]int32
 	free   int
-	watch  cacheWatch // nil: nobody looks
-}
-
-// cacheWatch is told what the prefix cache gains and loses, in order. As in vLLM, duplicates of a block's content come and
-// go one by one.
-type cacheWatch interface {
-	stored(q *Seq, from, to int) // blocks of q
-	removed(hash uint64)
-	cleared()
 }
 
 type block struct {
@@ -119,25 +110,7 @@ func (p *blockPool) forget(i int32) {
 			p.byHash[b.hash] = b.newer
 		}
 	}
-	if p.watch != nil {
-		p.watch.removed(b.hash)
-	}
 	b.hash = 0
-}
-
-// reset forgets every block, unless one is held.
-func (p *blockPool) reset() bool {
-	if p.used() > 0 {
-		return false
-	}
-	for i := range p.blocks {
-		p.blocks[i].hash = 0
-	}
-	clear(p.byHash)
-	if p.watch != nil {
-		p.watch.cleared()
-	}
-	return true
 }
 
 // release gives blocks back, tail first so that prefixes live longer. Uncached blocks are the first to be used again.

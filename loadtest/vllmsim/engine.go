@@ -31,7 +31,6 @@ type engine struct {
 	jobs        map[*Seq]*job
 	totals      totals
 	met         *metrics
-	events      *kvEvents     // nil when nobody publishes them
 	levelsStale bool          // sequences left without a step: levels must be shown anew
 	hung        bool          // by a fault: the step under way does not end
 	since       time.Duration // it has been, on the engine's clock
@@ -259,7 +258,6 @@ func (e *engine) begin() (b *Batch, dead bool) {
 	}
 	b = e.sched.Step(start)
 	e.step = b
-	e.events.publish()
 	if b == nil && e.levelsStale {
 		e.levelsStale = false
 		e.met.levels(e.sched.Counts())

@@ -64,7 +64,7 @@ func (c *call) submit() *apiError {
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.req.speaker, prompt, spec, i)
-		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead,
+		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead,
 			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}

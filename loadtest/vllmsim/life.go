@@ -38,11 +38,6 @@ func (s *Server) newLife() *life {
 			e.load, e.news = l.engines[0].load, l.engines[0].news
 		}
 		e.load.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
-		if s.opts.KVEvents.Endpoint != "" {
-			e.events = newKVEvents(&s.opts.KVEvents, rank)
-			e.events.wire = s.wire
-			sched.pool.watch = e.events
-		}
 		l.engines = append(l.engines, e)
 	}
 	l.ail(&now)
@@ -139,7 +134,6 @@ func (s *Server) hangUp(politely bool) {
 	s.outages++
 	srv, l := s.srv, s.listener
 	s.srv, s.listener = nil, nil
-	s.wires.down()
 	if l != nil {
 		_ = l.Close()
 		s.hold = holdPort(s.addr)
@@ -208,7 +202,7 @@ func (s *Server) comeBack(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.outages--
 	for s.outages == 0 && s.addr != "" && !s.closed && ctx.Err() == nil {
-		if s.listen(s.addr) == nil && s.wires.up(s.life()) == nil {
+		if s.listen(s.addr) == nil {
 			return
 		}
 		s.mu.Unlock()

@@ -46,9 +46,6 @@ type Options struct {
 	KeyForAllPaths bool        // so do /health, /metrics and the rest, as with a proxy in front
 	TLS            *tls.Config // of the listener, such as of [SSL.Config]; nil is without
 
-	DevMode  bool     // VLLM_SERVER_DEV_MODE: there is /reset_prefix_cache
-	KVEvents KVEvents // what of the prefix cache is published
-
 	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
 	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
 	Fault   Fault         // what is wrong from the start
@@ -68,8 +65,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 	if o.DataParallelSize == 0 {
 		o.DataParallelSize = 1
 	}
-	o.KVEvents.HWM = cmp.Or(o.KVEvents.HWM, 100000)
-	o.KVEvents.Buffer = cmp.Or(o.KVEvents.Buffer, 10000)
 	if o.Policy == "" {
 		o.Policy = "fcfs"
 	}
@@ -130,7 +125,7 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
 	}
-	return cmp.Or(checkFeatures(o.Without), o.KVEvents.validate(), o.Fault.validate())
+	return cmp.Or(checkFeatures(o.Without), o.Fault.validate())
 }
 
 // TB is what Start needs of a test; *testing.T and *testing.B fit.

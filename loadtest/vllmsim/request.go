@@ -41,7 +41,6 @@ type request struct {
 	scoreFrom      int     // see Seq
 	native         *native // SGLang's /generate
 	salt           uint64
-	saltText       string
 	rank           int // the engine that the client asked for, or -1
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
@@ -116,7 +115,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	}
 	r.rank, r.lazy = s.rank(in.header("X-data-parallel-rank"))
 	if w.CacheSalt != nil {
-		r.salt, r.saltText = hashString(1, *w.CacheSalt), *w.CacheSalt
+		r.salt = hashString(1, *w.CacheSalt)
 	}
 	spec, err := s.spec(w, r)
 	if err != nil {

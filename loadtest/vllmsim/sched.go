@@ -17,7 +17,6 @@ type Seq struct {
 	Prompt      []int32
 	Priority    int64  // lower is earlier, under the priority policy
 	Salt        uint64 // mixed into the first block's hash: isolates prefix reuse
-	SaltText    string // what KV events show of it
 	NoCacheRead bool   // prompt_logprobs: recompute the whole prompt (its blocks are still cached for others)
 	ScoreFrom   int    // SGLang's logprob_start_len: the cache is read before it alone, and the head runs from it on; 0 is neither
 	Deadly      bool   // the engine dies, as out of memory, when it is scheduled
@@ -300,9 +299,6 @@ func (s *Scheduler) take(b *Batch, q *Seq, n int) {
 	q.hashTo(q.computed)
 	for k := before; k < q.computed/BlockSize; k++ {
 		s.pool.publish(q.blocks[k], q.hashes[k])
-	}
-	if after := q.computed / BlockSize; s.pool.watch != nil && after > before {
-		s.pool.watch.stored(q, before, after)
 	}
 	b.Items = append(b.Items, Item{Seq: q, Tokens: n, Emits: q.computed == len(q.ids)})
 }

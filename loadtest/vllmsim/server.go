@@ -47,7 +47,6 @@ type Server struct {
 	addr              string
 	cancel            context.CancelFunc
 	tasks             sync.WaitGroup
-	wires             kvWires
 	closed            bool
 	leaving, closing  chan struct{} // closed by Terminate and Close
 	leave             sync.Once
@@ -77,12 +76,7 @@ func (s *Server) Start(listen string) error {
 		s.mu.Unlock()
 		return errors.New("vllmsim: started twice, or closed")
 	}
-	if err := s.wires.open(&s.opts, s.life()); err != nil {
-		s.mu.Unlock()
-		return err
-	}
 	if err := s.listen(listen); err != nil {
-		s.wires.down()
 		s.mu.Unlock()
 		return err
 	}
@@ -124,7 +118,6 @@ func (s *Server) Close() error {
 	if s.hold != nil {
 		s.hold()
 	}
-	s.wires.close()
 	s.mu.Unlock()
 	if cancel == nil {
 		return nil
@@ -159,7 +152,6 @@ func (s *Server) Terminate() error {
 func (s *Server) settle() {
 	until(patience, func() bool { return s.active.Load() == 0 })
 	s.tasks.Wait()
-	s.wires.tasks.Wait()
 }
 
 const (
@@ -225,9 +217,6 @@ func (s *Server) vllmRoutes() map[string]route {
 		"/version":                    onGet(s.serveVersion),
 		"/load":                       onGet(s.serveLoad),
 		"/metrics":                    onGet(s.serveMetrics),
-	}
-	if s.opts.DevMode {
-		all["/reset_prefix_cache"] = onPost(s.serveReset)
 	}
 	if s.opts.SGLang {
 		all["/generate"] = s.generate(apiNative)

@@ -156,18 +156,3 @@ func TestAnotherTokenizerIsSeenInItsFingerprint(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// Who follows the cache's events must find the numbers that the other routes tell.
-func TestTheCachesEventsTellTheWiresNumbers(t *testing.T) {
-	ids, hashes := seq(300, BlockSize, 1).Prompt, []uint64{7}
-	event := func(w wireIDs, ids []int32) []byte {
-		k := newKVEvents(&KVEvents{}, 0)
-		k.wire = w
-		k.stored(&Seq{ids: ids, hashes: hashes}, 0, 1)
-		return k.buf
-	}
-	w := newWireIDs(tokenizerOther)
-	if got, want := event(w, ids), event(0, w.outAll(ids)); !slices.Equal(got, want) {
-		t.Errorf("%x, want %x", got, want)
-	}
-}

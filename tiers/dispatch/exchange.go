@@ -157,9 +157,6 @@ func (x *Exchange) prepare() *engine.Attempt {
 		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(), Rank: x.lease.Rank(), Header: o.Header,
 		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
 	}
-	if x.lease.WantsBody() {
-		a.Sent = x.lease.LearnBody
-	}
 	if o.ID != "" {
 		n := x.services.calls.Add(1)
 		a.ID = o.ID + "-" + CallName(n)

@@ -66,7 +66,6 @@ type Attempt struct {
 	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 	MaxAnswer int // tokens that its answer can have
 
-	Sent func(body []byte) // called with the sent body when the engine has begun to answer; may be nil
 }
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.

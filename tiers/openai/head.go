@@ -1,7 +1,5 @@
 package openai
 
-import "strconv"
-
 const (
 	// A plain prompt is identified by its first bytes: by shortHead bytes, for a template that many prompts
 	// share, if the prompt is at least twice as long, and by longHead bytes.
@@ -32,24 +30,4 @@ func (r *Request) slice(at Span) []byte {
 		return nil
 	}
 	return r.Body[at.Start:at.End]
-}
-
-// IDs returns the token ids of a prompt that is one list of them, else nil.
-func (r *Request) IDs() []int32 {
-	raw := r.Raw("prompt")
-	if r.Kind != Completion || len(raw) == 0 || raw[0] != '[' || r.PromptBytes > 0 {
-		return nil
-	}
-	var in cursor
-	in.reset(raw)
-	ids := make([]int32, 0, r.PromptTokens)
-	for range in.array() {
-		v, _ := in.value()
-		id, err := strconv.ParseInt(string(v), 10, 32)
-		if err != nil {
-			return nil // a list of lists, or an invalid id
-		}
-		ids = append(ids, int32(id))
-	}
-	return ids
 }

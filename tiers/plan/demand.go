@@ -17,9 +17,6 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 		d.OutputTokens = min(r.MaxTokens, TypicalOutput)
 	}
 	d.MaxOutput, d.Answers = r.Limit(), r.N
-	if r.PromptBytes == 0 {
-		d.IDs = r.IDs
-	}
 	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
 	return d
 }

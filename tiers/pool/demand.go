@@ -9,14 +9,12 @@ import (
 
 // Demand describes a request that needs a backend.
 type Demand struct {
-	PromptTokens int            // counted or estimated
-	PromptBytes  int            // of text from which the pool estimates the tokens; 0: PromptTokens is exact
-	IDs          func() []int32 // the prompt's token ids for the Index; nil: unknown
-	Salt         string         // cache_salt of the prompt, for the Index; "": none
-	OutputTokens int            // expected
-	MaxOutput    int            // max_tokens of the answer; 0: unknown
-	Answers      int            // requested answers (n); 0 means 1
-	Whole        bool           // the answer comes in one piece, so its first token is not seen
+	PromptTokens int  // counted or estimated
+	PromptBytes  int  // of text from which the pool estimates the tokens; 0: PromptTokens is exact
+	OutputTokens int  // expected
+	MaxOutput    int  // max_tokens of the answer; 0: unknown
+	Answers      int  // requested answers (n); 0 means 1
+	Whole        bool // the answer comes in one piece, so its first token is not seen
 
 	Admission Admission // limits for the chosen backend
 

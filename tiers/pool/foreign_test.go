@@ -42,16 +42,6 @@ func (f *foreign) Mine(string, string) bool                 { f.call("Fleet.Mine
 func (f *foreign) Publish(string, string, pressure.Reading) { f.call("Fleet.Publish"); f.published() }
 func (f *foreign) Place(string, []prefix.Placement)         { f.call("Fleet.Place") }
 
-func (f *foreign) Chain(into []uint64, _ *Demand) []uint64 {
-	f.call("Index.Chain")
-	return append(into, 1)
-}
-func (f *foreign) Learn(prefix.Key, string, []byte) { f.call("Index.Learn") }
-func (f *foreign) Cached(string, []uint64) (int, bool, bool) {
-	f.call("Index.Cached")
-	return 100, true, true
-}
-
 func (f *foreign) Write(line []byte) (int, error) { f.call("Logger"); return len(line), nil }
 
 // newForeign makes a pool that calls f for everything.
@@ -66,7 +56,7 @@ func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
 		Ramp:       func(string) float64 { f.call("Ramp"); return 1 },
 		OnCapacity: func() { f.call("OnCapacity") },
 		Now:        func() time.Time { f.call("Now"); f.now = f.now.Add(time.Millisecond); return f.now },
-		Fleet:      f, Index: f, Logger: zerolog.New(f),
+		Fleet:      f, Logger: zerolog.New(f),
 	})
 	return f, f.pool
 }
@@ -82,7 +72,6 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 			p.give(i, r)
 		}
 		l := pick(t, p, conversation("x", 4000))
-		l.LearnBody([]byte("{}"))
 		l.SetPromptTokens(4100)
 		l.MarkAlive()
 		l.FirstToken()
@@ -115,13 +104,13 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 	maps.Copy(all, watched(t))
 	for _, name := range []string{
 		"Config", "Pressure", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Replicas", "Fleet.Sharing",
-		"Fleet.Place", "Fleet.Publish", "Fleet.Mine", "Index.Chain", "Index.Cached", "Index.Learn", "OnLost",
+		"Fleet.Place", "Fleet.Publish", "Fleet.Mine", "OnLost",
 	} {
 		if all[name] == 0 {
 			t.Errorf("%s was never called: the test shows nothing of it", name)
 		}
 	}
-	if known := slices.Sorted(maps.Keys(all)); len(known) != 17 {
+	if known := slices.Sorted(maps.Keys(all)); len(known) != 14 {
 		t.Errorf("not all are listed: %v", known)
 	}
 }

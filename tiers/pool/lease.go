@@ -59,19 +59,6 @@ func (l *Lease) MarkAlive() { l.pool.noteTokens(l.backend) }
 // CountToken counts one token, or chunk, of the answer. It is cheap.
 func (l *Lease) CountToken() { l.request.CountToken() }
 
-// WantsBody reports whether LearnBody needs the request's body.
-func (l *Lease) WantsBody() bool {
-	_, nobody := l.pool.o.Index.(unindexed)
-	return !nobody && l.key != 0
-}
-
-// LearnBody passes the sent body to the Index, which keeps it; it must not change.
-func (l *Lease) LearnBody(body []byte) {
-	if l.key != 0 {
-		l.pool.o.Index.Learn(l.key, l.URL(), body)
-	}
-}
-
 // FirstToken says that the prefill has finished: the prompt no longer queues, and the prefill speed is learned. Call it
 // at the first generated token of a stream. For an answer in one piece call Done only.
 func (l *Lease) FirstToken() {

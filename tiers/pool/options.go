@@ -49,7 +49,6 @@ type Options struct {
 	OnCapacity func()
 
 	Fleet      Fleet             // the other replicas; nil: none
-	Index      Index             // nil: cached prefixes are estimated
 	Resolver   discover.Resolver // nil is net.DefaultResolver
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil: no metrics; pools may share one
@@ -121,9 +120,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Fleet == nil {
 		o.Fleet = alone{}
-	}
-	if o.Index == nil {
-		o.Index = unindexed{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -28,7 +28,6 @@ type round struct {
 	keyed    bool // see choose.Request
 	set      []*backend
 	turn     uint64
-	chain    []uint64   // hashes of the prompt's blocks, from the Index
 	backends []*backend // the considered backends
 	views    []view     // of each of these
 
@@ -40,12 +39,10 @@ type round struct {
 	placed []prefix.Placement // to share with the fleet
 }
 
-// view is a backend as the breaker and the Index see it.
+// view is a backend as the breaker sees it.
 type view struct {
-	broken             bool
-	ramp               float64
-	cached             int // see [Index].Cached
-	whole, cachedKnown bool
+	broken bool
+	ramp   float64
 }
 
 // begin reads the values that hold for all backends.
@@ -53,14 +50,13 @@ func (r *round) begin(p *Pool, d *Demand) {
 	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Replicas(), 1)}
 	// Replicas that share placements need not guess where the others would send it.
 	r.keyed = d.key() != 0 && !p.o.Fleet.Sharing()
-	r.chain = p.o.Index.Chain(r.chain[:0], d)
 	r.set = *p.set.Load()
 }
 
 // all considers every backend.
 func (r *round) all() { r.backends = append(r.backends[:0], r.set...) }
 
-// ask queries the breaker and the Index for the considered backends.
+// ask queries the breaker for the considered backends.
 func (r *round) ask(p *Pool, d *Demand) {
 	broken := p.o.Open
 	if d.Optional {
@@ -68,11 +64,7 @@ func (r *round) ask(p *Pool, d *Demand) {
 	}
 	r.views = r.views[:0]
 	for _, b := range r.backends {
-		v := view{broken: broken(b.id), ramp: p.o.Ramp(b.id)}
-		if len(r.chain) > 0 {
-			v.cached, v.whole, v.cachedKnown = p.o.Index.Cached(b.id, r.chain)
-		}
-		r.views = append(r.views, v)
+		r.views = append(r.views, view{broken: broken(b.id), ramp: p.o.Ramp(b.id)})
 	}
 }
 

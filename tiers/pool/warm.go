@@ -3,8 +3,7 @@ package pool
 // maxPrefixes bounds the prefixes that a pool remembers: about 4 MB with a few backends each.
 const maxPrefixes = 1 << 14
 
-// warmth sets how much of the prompt each candidate has in its cache: by placements or by the Index, and all of it on
-// the backend that has just computed it. The caller holds mu.
+// warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that has just computed it. The caller holds mu.
 func (p *Pool) warmth(r *round, d *Demand) {
 	prompt := r.need.PromptTokens
 	r.raw = append(r.raw[:0], make([]int, len(r.backends))...)
@@ -18,16 +17,10 @@ func (p *Pool) warmth(r *round, d *Demand) {
 		}
 	})
 	for i, b := range r.backends {
-		c, v := &r.cands[i], &r.views[i]
+		c := &r.cands[i]
 		r.raw[i] = c.Cached
 		if c.Cached > 0 {
 			c.Cached = int(float64(c.Cached) * b.hits.Trust())
-		}
-		switch {
-		case v.cachedKnown && v.whole: // the chain is the prompt's as it was when it was learned
-			c.Cached = min(max(v.cached, c.Cached), prompt)
-		case v.cachedKnown:
-			c.Cached = min(v.cached, prompt)
 		}
 		if d.WarmBackend != "" && b.id == d.WarmBackend {
 			c.Cached, c.Main = max(prompt-1, 0), true

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -136,7 +135,6 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 		return nil, pool.Demand{}
 	}
 	d := c.Demand
-	d.IDs = func() []int32 { return slices.Concat(prompt, ids) }
 	d.PromptTokens, d.PromptBytes = len(prompt)+len(ids), 0
 	return &engine.ContinueIDs{Terms: c.Terms(c.pool), Request: r, PromptIDs: prompt, IDs: ids, MaxTokens: rest}, d
 }

@@ -49,7 +49,7 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 		}
 		rendered.Close()
 		second := *a
-		second.Call, second.Sent = &tokenizeRendered{text: render.into, into: prompt.Into}, nil
+		second.Call = &tokenizeRendered{text: render.into, into: prompt.Into}
 		a = &second
 	}
 	return c.openOne(ctx, a)

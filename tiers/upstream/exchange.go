@@ -80,9 +80,6 @@ func (x *httpExchange) send(a answer) error {
 	if x.resp.StatusCode != http.StatusOK {
 		return refusal(&x.resp)
 	}
-	if _, pass := x.attempt.Call.(*engine.Forward); !pass && x.attempt.Sent != nil {
-		x.attempt.Sent(body.Bytes())
-	}
 	return a.begin()
 }
 

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"slices"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
@@ -47,9 +46,8 @@ func (a Verifier) Draws(ctx context.Context, q Question, n int) (draws []engine.
 		Terms: a.Terms(a.Target), Request: a.Body, PromptIDs: q.Prompt, IDs: q.IDs, N: n, Into: &draws,
 	})
 	o.Demand = pool.Demand{
-		IDs:          func() []int32 { return slices.Concat(q.Prompt, q.IDs) },
 		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MaxOutput: 1, Answers: n, Whole: true,
-		WarmBackend: q.Warm, Salt: a.Salt,
+		WarmBackend: q.Warm,
 	}
 	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.TargetFirstToken)
 	for range 2 {

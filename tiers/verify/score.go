@@ -81,7 +81,7 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 // newScoreRequest returns a call that scores ids.
 func (a Verifier) newScoreRequest(q Question, call engine.Call) dispatch.Request {
 	o := a.newRequest(call, len(q.Prompt)+len(q.IDs))
-	o.Demand.IDs, o.Demand.WarmBackend = func() []int32 { return slices.Concat(q.Prompt, q.IDs) }, q.Warm
+	o.Demand.WarmBackend = q.Warm
 	return o
 }
 

@@ -140,10 +140,6 @@ func TestFlagsInCommentsAreOnesToTake(t *testing.T) {
 				if err := d.Decode(&c); err != nil || c.Method != "ngram" || c.Tokens < 2 || c.Tokens > 5 || c.Min < 1 || c.Max < c.Min {
 					t.Errorf("%s: %s=%s: %v", file, name, value, err)
 				}
-			case "--kv-events-config":
-				if !json.Valid([]byte(value)) {
-					t.Errorf("%s: %s=%s", file, name, value)
-				}
 			default:
 				t.Errorf("%s offers %s, which nothing checks", file, name)
 			}

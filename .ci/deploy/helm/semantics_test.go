@@ -326,9 +326,9 @@ func TestTheNetworkPolicyLeavesOpenWhatTheFileNames(t *testing.T) {
 			t.Errorf("ports %v are open to everywhere", ports)
 		}
 	}
-	// dns; pools: http, https, srv's and dns' ports, KV events; Redis: of each host, of the servers behind
+	// dns; pools: http, https, srv's and dns' ports; Redis: of each host, of the servers behind
 	// Sentinels, and the extra one; the collector.
-	want := [][]int{{53, 53}, {80, 443, 5557, 8000, 8001}, {6379, 6380, 6390, 26379}, {4318}}
+	want := [][]int{{53, 53}, {80, 443, 8000, 8001}, {6379, 6380, 6390, 26379}, {4318}}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("egress to %v, want %v", got, want)
 	}

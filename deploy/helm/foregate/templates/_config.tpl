@@ -136,9 +136,6 @@ true
 {{- if hasPrefix "dns://" (get $p "discover" | default "") -}}
 {{- $_ := set $ports (include "foregate.port" (dict "host" (get $p "discover") "default" "80")) true -}}
 {{- end -}}
-{{- with get $p "kv_events" -}}
-{{- $_ := set $ports (int . | toString) true -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.networkPolicy.pools.extraPorts -}}
