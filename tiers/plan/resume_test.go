@@ -47,7 +47,7 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 }
 
 func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
-	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.LlamaCpp: ResumeText, dialect.OpenAI: resumeNever} {
+	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.LlamaCpp: ResumeIDs, dialect.OpenAI: resumeNever} {
 		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package pool
 import (
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,12 +83,12 @@ func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
 	p, log := run(t, Options{}, s)
 	log.await(t, "found the kind of an engine")
 	s.http.Close()
-	log.await(t, "backend is down")
 	s.owner = "vllm"
 	s.metrics.Store("vllm:kv_cache_usage_perc 0\n")
 	s.version.Store(http.StatusNotFound)
 	s.health.Store(http.StatusOK)
 	s.up(s.addr)
+	p.setDown((*p.set.Load())[0], syscall.ECONNREFUSED) // as a request finds out
 	log.await(t, "backend is up again")
 	eventually(t, "it is read as the other kind", func() bool { b := p.Snapshot()[0]; return b.Engine == dialect.VLLM && b.HasReading })
 }
@@ -160,17 +161,14 @@ func TestAnEngineThatTellsNoLoadIsUpWithoutReadings(t *testing.T) {
 	s := owned(t, "library", "")
 	p, log := run(t, Options{}, s)
 	log.await(t, "found the kind of an engine")
-	was := s.asked.Load()
-	eventually(t, "it is looked at again", func() bool { return s.asked.Load() > was+2 })
-	if b := p.Snapshot()[0]; b.Engine != dialect.SGLang || b.Down || b.HasReading || b.DrainReason != "" || p.Load() > 0.5 {
+	eventually(t, "it has answered", func() bool { return p.Snapshot()[0].DrainReason == "" })
+	if b := p.Snapshot()[0]; b.Engine != dialect.OpenAI || b.Down || b.HasReading || p.Load() > 0.5 {
 		t.Errorf("%+v", b)
 	}
 	if n := testutil.ToFloat64((*p.set.Load())[0].metrics.scrapeErrors); n != 0 {
 		t.Errorf("%g errors of scrapes", n)
 	}
-	s.http.Close()
-	log.await(t, "backend is down")
-	s.up(s.addr)
+	p.setDown((*p.set.Load())[0], errSilent)
 	log.await(t, "backend is up again")
 }
 
@@ -251,7 +249,7 @@ func TestTheReadingOfAnEngineThatTellsNoLoadAnyMoreDoesNotAgeForEver(t *testing.
 	if n := testutil.CollectAndCount(p.metrics.age); n != 1 {
 		t.Fatalf("%d ages of a reading", n)
 	}
-	p.identified(b, dialect.Finding{Kind: dialect.SGLang, By: "x"}, 1)
+	p.identified(b, dialect.Finding{Kind: dialect.OpenAI, By: "x"}, 1)
 	now = now.Add(time.Minute)
 	p.show(b)
 	if ages, usages := testutil.CollectAndCount(p.metrics.age), testutil.CollectAndCount(p.metrics.kvUsage); ages+usages != 0 {
