@@ -9,7 +9,7 @@ LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
 STAMP    = -s -w -X main.stampedVersion=$(shell git describe --tags --always --dirty 2>/dev/null) -X main.stampedRevision=$(shell git rev-parse HEAD 2>/dev/null)
 
-.PHONY: help build run test test-long unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness thinning
+.PHONY: help build run test test-long unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,23 +57,19 @@ FASTER  := -trimpath -vet=off -ldflags=-s -exec 'env -u GOGC'
 race: redis cc ## The tests under the race detector, the long ones too.
 	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 $(COMPILE) .ci/with-redis $(GO) test -race $(SHORT) $(FASTER) -gcflags=all=-dwarf=false -p 3 -timeout 15m $(FIRST:%=./%) $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE) loadtest/cost))$$')
 
-baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like; the law of thinned answers.
+baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like.
 	$(COMPILE) $(GO) test $(SHORT) $(FASTER) $(ALONE:%=./%)
-	$(if $(SHORT),$(COMPILE) $(GO) test $(SHORT) $(FASTER) -run 'Exactness|Thinning' ./tiers)
-	$(if $(SHORT),,$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept)
+	$(if $(SHORT),$(COMPILE) $(GO) test $(SHORT) $(FASTER) -run Exactness ./tiers)
+	$(if $(SHORT),,$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft' ./loadtest/vllmsim)
 
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 	$(GO) test ./gateway/limits
-	FOREGATE_PROOFS=short $(GO) test -run Thin ./tiers
 	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run 'ARedisThatForgetsAll|ADraftThatTurnsBad|EvidenceOfOneModel|ToldToStopWithAudits|WhileRedisIsSilent|AStricterPromise|AFleetOfFifty' ./gateway/app ./tiers/fleet
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
-exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 480,000 answers without a gateway, 9,600 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).
+exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 120,000 answers without a gateway, 7,680 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).
 	FOREGATE_PROOFS=$(or $(PROOFS),long) $(GO) test -run 'Exactness|Seams' -timeout 60m ./tiers
-
-thinning: ## Sampled answers that were verified by thinning are of the target's law: the joint law of three tokens, 18 times a million answers, and through a gateway.
-	FOREGATE_PROOFS=long $(GO) test -run 'Thin|Naive' -timeout 30m ./tiers/accept ./tiers
 
 # One goroutine for each processor, and nothing shared.
 .PHONY: risk

@@ -29,8 +29,7 @@ type UnavailableView struct {
 type DraftView struct {
 	Route            string            `json:"route"`
 	Mode             string            `json:"mode"`
-	UnavailableModes []UnavailableView `json:"unavailable_modes"` // modes that the engines do not allow
-	Note             string            `json:"note,omitempty"`
+	UnavailableModes []UnavailableView `json:"unavailable_modes"`               // modes that the engines do not allow
 	BreakEven        float64           `json:"break_even_acceptance,omitempty"` // acceptance at which drafts pay, typically; 0: unknown
 	Drafts           float64           `json:"drafts"`                          // recent drafts, weighted by age
 	Accepted         float64           `json:"accepted"`                        // share of them that was served

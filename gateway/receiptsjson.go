@@ -89,7 +89,6 @@ type planJSON struct {
 	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft is judged
 	Verification  string        `json:"verification"`              // when the target is asked: never, always, exact
 	Scorer        string        `json:"scorer,omitempty"`          // scoring method: ids, text, judge
-	Block         int           `json:"block_tokens,omitempty"`    // tokens between two checks
 	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
 	Estimate      *estimateJSON `json:"estimate,omitempty"`        // absent if nothing was estimated
 }
@@ -248,7 +247,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 var verificationNames = [...]string{"never", "always", "exact"}
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), Block: p.Block, AllowLowScore: p.AllowLowScore}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), AllowLowScore: p.AllowLowScore}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -361,58 +361,6 @@ func failing(t *testing.T, engine string, fails func(path string) bool) string {
 	return s.URL
 }
 
-// TestSeamsOfAnswersInTurnsAreSeenByNobody: whichever round fails, of drafts or of checks, the
-// target carries on alone, and the answer is its own.
-func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
-	for _, block := range []int{1, 4, 16} {
-		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
-			t.Parallel()
-			var left atomic.Int64 // calls before the pool fails
-			left.Store(1 << 40)
-			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
-			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
-			cards := r.cascade.capabilities
-			o := testOptions(t)
-			o.Capabilities, o.Routes = cards, []Route{{
-				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
-				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
-			}}
-			c, err := New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.readWindow(t.Context(), routeOf(c).Target); err != nil {
-				t.Fatal(err)
-			}
-			r.cascade = c
-			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
-			over, n := 0, proofSize(sample(9, 18), 60, 600)
-			for i, p := range prompts(n) {
-				f, ending := forms[i%2], endings[i%3]
-				own := f.alone(r, f.body(p, `,"max_tokens":300`))
-				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
-				want := f.alone(r, body)
-				left.Store(int64(i / 3 % (1 + 40/block)))
-				got, rc, err := r.ask(f.kind, plan.Auto, body)
-				if err != nil {
-					t.Fatalf("%s: %v; %+v", body, err, rc)
-				}
-				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
-					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
-						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
-				}
-				if len(rc.Failovers) > 0 {
-					over++
-				}
-			}
-			t.Logf("%d answers, %d taken over", n, over)
-			if over < n/4 {
-				t.Error("the test shows nothing")
-			}
-		})
-	}
-}
-
 func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
 	one := func(s string) string {
 		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`

@@ -17,7 +17,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Engines differ in what they tell of an answer while they write it. These tests are of those that tell less than vLLM.
@@ -91,20 +90,6 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 		asked := target.asked(1) // the first is about the model
 		if byIDs := strings.Contains(asked, `"prompt":[`); byIDs != (way != "text") || way != "" && !strings.Contains(asked, field) {
 			t.Errorf("%s: continued with %s", field, asked)
-		}
-	}
-}
-
-func TestSamplingParametersThatAreNotSupportedGoToTheTarget(t *testing.T) {
-	for field, want := range map[string]string{"typical_p": "sampled_fields", "no_stop_trim": "sampled_fields", "metadata": ""} {
-		req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"`+field+`":{}`)), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Temperature = 1
-		got := plan.SampledMissing(plan.Config{VerifySampled: true, MaxPromptTokens: 1000, Scoring: scoring.Config{MaxConcurrent: 1, MaxTokens: 8192}}, plan.Facts{Request: req})
-		if (got == "sampled_fields") != (want != "") {
-			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
 }

@@ -51,17 +51,15 @@ func endsWith(i int, ending string, own answer, drafted func() string) string {
 	return fmt.Sprintf(`,"max_tokens":%d`, most)
 }
 
-// kinds of greedy checks over HTTP: blocks of one tokenizer, and a draft with another.
+// kinds of greedy checks over HTTP: drafts that differ more and less, and one with another tokenizer.
 var greedyRigs = []struct {
 	name  string
-	block int
 	draft vllmsim.Options
 }{
-	{"whole answers", 0, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}},
-	{"blocks of 1", 1, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}},
-	{"blocks of 4", 4, vllmsim.Options{Seed: proofSeed, Divergence: 0.6}},
-	{"blocks of 16", 16, vllmsim.Options{Seed: proofSeed, Divergence: 0.1}},
-	{"another tokenizer", 0, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Tokenizer: "other"}},
+	{"one tokenizer", vllmsim.Options{Seed: proofSeed, Divergence: 0.3}},
+	{"a bad draft", vllmsim.Options{Seed: proofSeed, Divergence: 0.6}},
+	{"a good draft", vllmsim.Options{Seed: proofSeed, Divergence: 0.1}},
+	{"another tokenizer", vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Tokenizer: "other"}},
 }
 
 // TestExactnessThroughTheCascade: over HTTP, too, the answer is the target's own: text, usage,
@@ -72,7 +70,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
 			r := probedRig(t, g.draft, vllmsim.Options{})
-			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, g.block, true
+			r.cfg.Mode = plan.ModeVerify
 			tiers, runs := map[plan.Tier]int{}, 0
 			for i, p := range prompts(proofSize(18, 60, 320)) {
 				for n := range proofSize(1, 2, 6) {
@@ -108,7 +106,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 
 func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.AllowUncachedBlocks = plan.ModeVerify, true
+	r.cfg.Mode = plan.ModeVerify
 	tried := 0
 	for i, p := range prompts(16) {
 		own := r.own(chat(p, `,"max_tokens":100,"return_token_ids":true`))
@@ -122,11 +120,9 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 		tried++
 		body := forms[i%2].body(p, fmt.Sprintf(`,"max_tokens":%d`, n))
 		want := r.own(body)
-		for _, r.cfg.BlockTokens = range blocks {
-			got, _, err := r.ask(openai.Chat, plan.Auto, body)
-			if err != nil || got.text != want.text || got.usage != want.usage || got.finish != "length" {
-				t.Errorf("blocks of %d: %q (%s, %+v), want %q, %+v; %v", r.cfg.BlockTokens, got.text, got.finish, got.usage, want.text, want.usage, err)
-			}
+		got, _, err := r.ask(openai.Chat, plan.Auto, body)
+		if err != nil || got.text != want.text || got.usage != want.usage || got.finish != "length" {
+			t.Errorf("%q (%s, %+v), want %q, %+v; %v", got.text, got.finish, got.usage, want.text, want.usage, err)
 		}
 	}
 	if tried < 4 {
@@ -139,33 +135,28 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 	skipIfSlowed(t)
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.05)}
-	for _, block := range blocks {
-		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
-			t.Parallel()
-			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
-			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
-			differ, n := 0, proofSize(9, 20, 320)
-			for i, p := range prompts(n) {
-				r.cfg.TieTolerance = [...]accept.Nats{-1, 0, plantedTie}[i%3]
-				f := forms[i%2]
-				body := f.body(p, `,"max_tokens":600`)
-				got, rc, err := r.ask(f.kind, plan.Auto, body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := direct(t, r.target.URL(), f.kind.Path(), strings.Replace(f.body(p, `,"max_tokens":600,"return_token_ids":true`), `"m"`, `"big"`, 1))
-				if got.text == want.text {
-					continue
-				}
-				if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
-					t.Errorf("%q, blocks of %d, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, block, r.cfg.TieTolerance, rc.Tier, got.text, want.text)
-				}
-			}
-			t.Logf("%d of %d leave the target's own answer, at ties", differ, n)
-			if differ == 0 {
-				t.Error("no answer differs: the test shows nothing")
-			}
-		})
+	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
+	r.cfg.Mode = plan.ModeVerify
+	differ, n := 0, proofSize(9, 20, 320)
+	for i, p := range prompts(n) {
+		r.cfg.TieTolerance = [...]accept.Nats{-1, 0, plantedTie}[i%3]
+		f := forms[i%2]
+		body := f.body(p, `,"max_tokens":600`)
+		got, rc, err := r.ask(f.kind, plan.Auto, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := direct(t, r.target.URL(), f.kind.Path(), strings.Replace(f.body(p, `,"max_tokens":600,"return_token_ids":true`), `"m"`, `"big"`, 1))
+		if got.text == want.text {
+			continue
+		}
+		if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
+			t.Errorf("%q, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, r.cfg.TieTolerance, rc.Tier, got.text, want.text)
+		}
+	}
+	t.Logf("%d of %d leave the target's own answer, at ties", differ, n)
+	if differ == 0 {
+		t.Error("no answer differs: the test shows nothing")
 	}
 }
 

@@ -125,24 +125,21 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 
 func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
-	r.cfg.AllowUncachedBlocks = true
 	const said = "What the target alone would not have said, "
 	for _, mode := range []plan.Mode{plan.ModeOff, plan.ModeConfidence, plan.ModeLenient, plan.ModeVerify} {
-		for _, block := range []int{0, 4} {
-			r.cfg.Mode, r.cfg.BlockTokens = mode, block
-			req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":60,"stream":true`)), openai.DefaultLimits())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out collector
-			rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := read(t, true, bytes.Join(out.writes, nil)).text
-			if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Failovers) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
-				t.Errorf("%s, blocks of %d: %q, %s from %s, over %+v", mode, block, text, rc.Acceptance(), rc.Tier, rc.Failovers)
-			}
+		r.cfg.Mode = mode
+		req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":60,"stream":true`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out collector
+		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := read(t, true, bytes.Join(out.writes, nil)).text
+		if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Failovers) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
+			t.Errorf("%s: %q, %s from %s, over %+v", mode, text, rc.Acceptance(), rc.Tier, rc.Failovers)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record 
 	reason := cmp.Or(o.Bypass, r.Plan.Reason)
 	shut := reason == economy.ReasonNoSaving || reason == economy.ReasonTTFT
 	switch o.Verdict.Reason {
-	case draft.ReasonLost, strategy.ReasonBlock, accept.ReasonNoVerdict:
+	case draft.ReasonLost, accept.ReasonNoVerdict:
 		return
 	}
 	if err != nil || !o.IsJudged() && !shut {

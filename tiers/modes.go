@@ -46,19 +46,6 @@ func (c *Cascade) ServesUncheckedDrafts(rt *Route) bool {
 	return plan.Make(rt.Config(), c.facts(rt, &openai.Request{SinglePlain: true}, plan.Auto)).MayServeUnchecked()
 }
 
-// WholeCheckReason returns why mode verify checks whole answers of a route although verify_block_tokens is set; "" if it
-// checks blocks.
-func (c *Cascade) WholeCheckReason(rt *Route) string {
-	if rt.Draft == nil {
-		return ""
-	}
-	capabilities := c.capabilities(rt.Target.Name())
-	if cfg := rt.Config(); cfg.BlockTokens == 0 || cfg.AllowUncachedBlocks || capabilities == nil || capabilities.Reuse {
-		return ""
-	}
-	return "pool " + rt.Target.Name() + ": scoring computes the whole prompt anew each time; whole answers are checked instead of blocks"
-}
-
 // ScoringState returns whether scoring is suspended at a pool, why, and until when.
 func (c *Cascade) ScoringState(pool string) (open bool, why string, until time.Time) {
 	return c.scores.State(pool)

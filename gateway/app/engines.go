@@ -130,7 +130,7 @@ func (a *App) drafting() []gateway.DraftView {
 		if err != nil || rt.Draft == nil {
 			continue
 		}
-		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), UnavailableModes: []gateway.UnavailableView{}, Note: a.cascade.WholeCheckReason(rt)}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), UnavailableModes: []gateway.UnavailableView{}}
 		for _, m := range a.cascade.Modes(rt) {
 			if m.Missing != "" {
 				v.UnavailableModes = append(v.UnavailableModes, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Reason})

@@ -185,9 +185,6 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 			text = d.Mode + "; drafts of typical requests cost more than they save"
 		}
 		t.Add("drafts "+d.Route, text)
-		if d.Note != "" {
-			t.Add("", d.Note)
-		}
 		for _, m := range d.UnavailableModes {
 			t.Add("", "mode "+m.Name+" unavailable: "+m.Reason)
 		}

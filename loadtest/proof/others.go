@@ -8,7 +8,6 @@ type other struct{ claim, command, where string }
 // others are shown below the claims. The commands fail when what they say is not so.
 var others = []other{
 	{"greedy answers of mode `verify` are the target's own, token by token", "make exactness", "[Exactness](measurements.md#exactness)"},
-	{"sampled answers of mode `verify` have the target's distribution", "make thinning", "[Exactness](measurements.md#exactness)"},
 	{"mode `risk` keeps its guarantee, with faults and drift", "make risk", "[Replays of the guarantee](measurements.md#replays-of-the-guarantee)"},
 	{"live runs and virtual time are the same experiment", "make agree", "no column differs"},
 	{"faults of Redis, replicas, backends and clients break no promise", "make chaos", "each row is kept"},

@@ -70,26 +70,10 @@ func check(t *testing.T, pairs ...string) loadtest.Row {
 	return row(t, scenario(t, text), 1)
 }
 
-func TestVerifiedAnswersAreTheTargetsOwnHoweverTheyAreChecked(t *testing.T) {
-	scored := map[string]float64{}
-	for name, more := range map[string]string{
-		"whole":            `speculation.mode: verify`,
-		"blocks of 1":      `speculation.mode: verify, speculation.verify_block_tokens: "1", speculation.allow_uncached_blocks: "yes"`,
-		"blocks of 16":     `speculation.mode: verify, speculation.verify_block_tokens: "16", speculation.allow_uncached_blocks: "yes"`,
-		"blocks and reuse": `speculation.mode: verify, speculation.verify_block_tokens: "16"`,
-	} {
-		target := ""
-		if name == "blocks and reuse" {
-			target = "reuse: true,"
-		}
-		r := check(t, "MORE", more, "TARGET", target)
-		if r.Identical != 1 || r.DraftTokenShare == 0 || r.Errors > 0 {
-			t.Errorf("%s: %v identical, %v of the tokens drafted, %d lost", name, r.Identical, r.DraftTokenShare, r.Errors)
-		}
-		scored[name] = r.Scored
-	}
-	if scored["blocks of 16"] < 2*scored["blocks and reuse"] || scored["blocks of 16"] < 2*scored["whole"] {
-		t.Errorf("tokens scored: %v; blocks compute the prompt again for each, unless the engine has it", scored)
+func TestVerifiedAnswersAreTheTargetsOwn(t *testing.T) {
+	r := check(t, "MORE", `speculation.mode: verify`)
+	if r.Identical != 1 || r.DraftTokenShare == 0 || r.Errors > 0 {
+		t.Errorf("%v identical, %v of the tokens drafted, %d lost", r.Identical, r.DraftTokenShare, r.Errors)
 	}
 }
 

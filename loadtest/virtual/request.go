@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -119,26 +118,8 @@ func (r *request) Begin(h pipeline.ResponseHead) error {
 	return nil
 }
 
-// Write implements [pipeline.Client]: the client reads as fast as it is written to. What it reads is kept
-// where the ids of the answer are in nobody's hands but the gateway's.
-func (r *request) Write(p []byte) error {
-	if r.lab.values.Tiers.BlockTokens > 0 {
-		r.read = append(r.read, p...)
-	}
-	return nil
-}
-
-// text is that of what the client has read.
-func (r *request) text() string {
-	var text []byte
-	parser := openai.ChunkParser{}
-	for event := range bytes.SplitSeq(r.read, []byte("\n\n")) {
-		if c, err := parser.Parse(bytes.TrimPrefix(event, []byte("data: "))); err == nil { // but for the terminator
-			text = append(text, c.Text...)
-		}
-	}
-	return string(text)
-}
+// Write implements [pipeline.Client]: the client reads as fast as it is written to.
+func (r *request) Write([]byte) error { return nil }
 
 // Detach implements [pipeline.Client].
 func (r *request) Detach() pipeline.AsyncClient { return detached{} }
@@ -213,11 +194,6 @@ func (r *request) answered() (text string) {
 	})
 	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole
 	out.Drifted = r.era > 0
-	if rc.Plan.Block > 0 && rc.Tier != plan.Target {
-		text = r.text()
-		r.lab.judge.CheckText(r.req, text, out)
-		return text
-	}
 	r.lab.judge.Check(r.req, r.Prompt, r.Answer, out)
 	return decode(r.Answer)
 }

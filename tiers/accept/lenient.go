@@ -57,6 +57,12 @@ type TargetScore struct {
 	Alike   bool      // differs from the first choice by white space or case at most
 }
 
+// Choice is the target's score of one position, with its own choice there.
+type Choice struct {
+	TargetScore
+	ID int32 // the first choice
+}
+
 // Check is the target's verdict on a span of a draft.
 type Check struct {
 	Pass   bool

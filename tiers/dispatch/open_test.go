@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -220,11 +221,11 @@ func TestABackendWithoutAPermitIsPassedOver(t *testing.T) {
 
 func TestAQuestionIsAskedOnce(t *testing.T) {
 	r := newRig(t, 3)
-	used := &engine.Block{}
+	used := &openai.DraftAnswer{}
 	o := r.order()
-	o.Call = &engine.FirstBlock{Into: used}
+	o.Call = &engine.Answer{Into: used}
 	r.answer = func(*engine.Attempt) (engine.Stream, error) {
-		used.Used.Prompt, used.Used.Completion = 5, 3
+		used.Usage.Prompt, used.Usage.Completion = 5, 3
 		return &stream{}, nil
 	}
 	backend, err := r.d.Do(t.Context(), o)
@@ -247,7 +248,7 @@ func TestBeforeAQuestionThereIsAPlaceForIt(t *testing.T) {
 	r := newRig(t, 1)
 	unbooked := errors.New("unbooked")
 	o := r.order()
-	o.Call = &engine.FirstBlock{Into: &engine.Block{}}
+	o.Call = &engine.Answer{Into: &openai.DraftAnswer{}}
 	for _, end := range []error{nil, unbooked} {
 		r.attempts, r.tries, r.reports = nil, nil, nil
 		o.Before = func(context.Context) error {
@@ -298,7 +299,7 @@ func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
 			},
 			"Ask": func() {
 				o := o
-				o.Call = &engine.FirstBlock{Into: &engine.Block{}}
+				o.Call = &engine.Answer{Into: &openai.DraftAnswer{}}
 				if _, err := r.d.Do(t.Context(), o); err != nil || name == "at the second try" {
 					panic("none of its own")
 				}

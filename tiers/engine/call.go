@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -79,75 +78,11 @@ type ContinueText struct {
 	MaxTokens int    // of the rest; 0 is as the request says
 }
 
-// FirstBlock requests the first tokens of an answer.
-type FirstBlock struct {
-	Terms
-	Request   *openai.Request
-	MaxTokens int
-	Into      *Block
-}
-
-// NextBlock requests the next tokens.
-type NextBlock struct {
-	Terms
-	Request        *openai.Request
-	PromptIDs, IDs []int32
-	MaxTokens      int
-	Into           *Block
-}
-
-// Block is a few tokens of an answer.
-type Block struct {
-	PromptIDs, IDs []int32
-	Plain          bool   // nothing but text
-	Finish         string // finish_reason, "" while the answer may go on
-	Used           openai.Usage
-}
-
-// DraftListed requests a draft in one piece with its own sampling, and the likeliest tokens of each position by id.
-type DraftListed struct {
-	Terms
-	Request   *openai.Request
-	Law       accept.Sampling
-	MaxTokens int
-	Into      *ListedDraft
-}
-
-// ListedDraft is a draft with the likeliest tokens of each position. Err says why they cannot be used; it matches
-// [ErrListed].
-type ListedDraft struct {
-	openai.DraftAnswer
-	Places [][]accept.Token
-	Err    error
-}
-
-// Draws requests n draws of the next token, without a seed.
-type Draws struct {
-	Terms
-	Request        *openai.Request
-	PromptIDs, IDs []int32
-	N              int
-	Into           *[]Draw
-}
-
-// Draw is a drawn token with the logprob by which it was drawn.
-type Draw struct {
-	accept.Token
-	Ends bool // the answer ends with it
-}
-
 // Score requests the scores of ids after a prompt.
 type Score struct {
 	uncounted
 	Question openai.ScoreQuestion
 	Into     *openai.Scores
-}
-
-// ScoreListed is Score with the likeliest tokens of each position by id.
-type ScoreListed struct {
-	uncounted
-	Question openai.ScoreQuestion
-	Into     *[][]accept.Token
 }
 
 // Judge asks in words whether an answer is correct.
@@ -216,17 +151,3 @@ func (c *DraftWhole) Usage() openai.Usage { return c.Into.Usage }
 
 // Usage implements [Call].
 func (c *Answer) Usage() openai.Usage { return c.Into.Usage }
-
-// Usage implements [Call].
-func (c *FirstBlock) Usage() openai.Usage { return c.Into.Used }
-
-// Usage implements [Call].
-func (c *NextBlock) Usage() openai.Usage { return c.Into.Used }
-
-// Usage implements [Call].
-func (c *DraftListed) Usage() openai.Usage { return c.Into.Usage }
-
-// Usage implements [Call].
-func (c *Draws) Usage() openai.Usage {
-	return openai.Usage{Prompt: len(c.PromptIDs) + len(c.IDs), Completion: len(*c.Into)}
-}

@@ -124,6 +124,3 @@ var (
 
 // ErrBody marks a body that is not what its headers promise.
 var ErrBody = errors.New("unusable response body")
-
-// ErrListed says that an answer does not list the likeliest tokens of its places as it should.
-var ErrListed = errors.New("the tokens are not listed as they should be")

@@ -17,7 +17,7 @@ type Mode string
 // The modes (setting speculation.mode).
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeVerify     Mode = "verify"     // a draft is kept up to the first token that the target would not have written; above temperature 0 see Config.VerifySampled
+	ModeVerify     Mode = "verify"     // a draft is kept up to the first token that the target would not have written
 	ModeLenient    Mode = "lenient"    // a draft is kept if every token is plausible to the target
 	ModeJudge      Mode = "judge"      // a draft is kept if the target, asked in words, calls it correct
 	ModeConfidence Mode = "confidence" // a draft is kept if its own logprobs are good enough; the target may check doubtful ones
@@ -75,17 +75,14 @@ type Config struct {
 	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
 	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
-	Strictness          accept.Strictness // how plausible a draft must be to the target (speculation.strictness)
-	TieTolerance        accept.Nats       // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
-	BlockTokens         int               // mode verify: tokens between two checks; 0: the whole answer (speculation.verify_block_tokens, 0 … 256)
-	AllowUncachedBlocks bool              // use blocks even if engines recompute the prompt for each (speculation.allow_uncached_blocks)
-	JudgeThreshold      accept.Nats       // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
-	MidstreamFailover   bool              // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
-	OnMissingLogprobs   MissingLogprobs   // speculation.on_missing_logprobs
-	EscalateRefusals    bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
+	Strictness        accept.Strictness // how plausible a draft must be to the target (speculation.strictness)
+	TieTolerance      accept.Nats       // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
+	JudgeThreshold    accept.Nats       // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
+	MidstreamFailover bool              // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
+	OnMissingLogprobs MissingLogprobs   // speculation.on_missing_logprobs
+	EscalateRefusals  bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
 
-	VerifyDrafts  VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
-	VerifySampled bool         // mode verify above temperature 0, if the engines allow exact sampling (speculation.verify_sampled)
+	VerifyDrafts VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
 
 	Risk    Risk           // of the modes risk and shadow
 	Economy economy.Policy // economy.guard, economy.explore_rate, speculation.max_extra_ttft_ms
@@ -172,7 +169,6 @@ func (c *Config) Fingerprint() string {
 		b = append(append(b, ' '), word...)
 	}
 	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
-	b = strconv.AppendBool(append(b, ' '), c.VerifySampled)
 	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.
 	b = strconv.AppendBool(append(b, ' '), c.MidstreamFailover)

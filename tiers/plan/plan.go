@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/probe"
 )
 
 // Plan says how a request is answered. It is decided once, before anything is sent.
@@ -22,9 +21,7 @@ type Plan struct {
 	CheckPolicy   accept.CheckPolicy // when the target checks the draft
 	Scorer        Scorer             // how the target checks it
 	Auditor       Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
-	Block         int                // mode verify: tokens between two checks; 0: the whole answer
 	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
-	Sampled       bool               // mode verify above temperature 0: by rejection sampling
 	Estimate      economy.Estimate   // expected cost; zero without prices
 
 	Resume Resume // how the target can continue a part of the draft
@@ -77,28 +74,10 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
 	p.Whole, p.CheckPolicy = true, accept.CheckAlways
-	if cfg.Mode != ModeVerify {
-		return p
-	}
-	p.CheckPolicy = accept.CheckExact
-	if f.Request.Temperature > 0 {
-		p.Sampled = true
-		return p
-	}
-	if cfg.BlockTokens > 0 && f.canCheckBlocks(cfg, p) {
-		p.Block = cfg.BlockTokens
+	if cfg.Mode == ModeVerify {
+		p.CheckPolicy = accept.CheckExact
 	}
 	return p
-}
-
-// canCheckBlocks reports whether an answer may be drafted and checked block by block: both pools work on ids, scoring
-// reuses the KV cache of the prompt, and the answer ends only by the engines' own end ids or by stop strings that the
-// gateway finds.
-func (f Facts) canCheckBlocks(cfg Config, p Plan) bool {
-	r := f.Request
-	return (f.Target.Reuse || cfg.AllowUncachedBlocks) && p.Scorer == ScorerIDs && p.Resume == ResumeIDs && !p.Calls && !r.Structured &&
-		f.Draft.MissingReason(probe.MissingContinue) == "" && f.Target.MissingReason(probe.MissingWords) == "" && len(f.Target.EOS) > 0 &&
-		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
 // bypassReason returns why a request goes straight to the target, or "".
@@ -128,7 +107,7 @@ func bypassReason(cfg Config, f Facts) string {
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
 		return "penalties" // mode verify: scores do not include penalties
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return SampledMissing(cfg, f) // other sampling parameters cannot be checked token by token
+		return "sampled" // which of several tokens a target would draw cannot be checked
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // engines ignore stop strings before min_tokens; the gateway's matcher does not count tokens
 	case r.Extras:

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +42,6 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 		words = append(words, "whole")
 	}
 	words = append(words, [...]string{"afresh", "by text", "by ids"}[p.Resume])
-	if p.Block > 0 {
-		words = append(words, fmt.Sprint("blocks of ", p.Block))
-	}
 	return strings.Join(words, ", ")
 }
 
@@ -79,8 +75,6 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
 		{"a long prompt", ``, able(), func(c *Config) { c.MaxPromptTokens = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
 		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},
-		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.BlockTokens = 8 }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.BlockTokens, c.AllowUncachedBlocks = 8, true }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
 	} {
 		for i, mode := range modes {
 			cfg := Config{Mode: mode, MaxPromptTokens: 1000}

@@ -48,7 +48,7 @@ func (e *probeRun) constantLogprobs(ctx context.Context) error {
 
 // withdrawLogprobs says that logprobs cannot be used, whatever was found out about them.
 func (e *probeRun) withdrawLogprobs(why string) {
-	e.found.Unscored, e.found.RawLogprobs, e.found.Processed, e.found.Plain, e.found.TopLogprobs = true, false, false, false, 0
+	e.found.Unscored, e.found.RawLogprobs, e.found.TopLogprobs = true, false, 0
 	for _, what := range []string{MissingLogprobs, MissingTop, MissingRaw} {
 		e.missing[what] = why
 		e.show(what, why)

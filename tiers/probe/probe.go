@@ -32,8 +32,6 @@ type Capabilities struct {
 	Window    int     // context length in tokens; 0 is unknown
 
 	RawLogprobs bool // logprobs are those of temperature 1, whatever the request's temperature
-	Processed   bool // logprobs are of the sampling distribution, after the request's temperature, top_k and top_p
-	Plain       bool // without sampling parameters that distribution is the model's own; false if unknown
 	Unscored    bool // it has answered without logprobs although they were requested
 	TopLogprobs int  // largest number of alternatives in logprobs, 0..20
 	TokenIDs    bool // it returns generated ids: token_ids, or the id of each entry of logprobs
@@ -41,7 +39,6 @@ type Capabilities struct {
 	TokenBytes  bool // its logprobs have each token's bytes
 
 	Scoring   openai.ScoreStyle // how it scores a given text; "": not at all
-	ScoreTop  int               // largest number of alternatives per position of such a text, 0..20
 	Reuse     bool              // scoring a text again costs less
 	Continues bool              // continuing from ids gives the same answer as from the chat
 

@@ -33,7 +33,6 @@ func (e *probeRun) scoring(ctx context.Context) {
 		err = e.reuse(ctx)
 	}
 	if err == nil {
-		e.scoreTop(ctx)
 		return
 	}
 	// One that fails at its longest does not score.
@@ -200,21 +199,3 @@ func (e *probeRun) reuse(ctx context.Context) error {
 	}
 	return nil
 }
-
-// scoreTop finds out how many alternatives scores tell of a place. That it cannot be found out is no fault of the engine's.
-func (e *probeRun) scoreTop(ctx context.Context) {
-	q := e.question(e.found.Scoring, e.someIDs(firstScored), scoredTokens)
-	q.Top = maxTop
-	scores, err := e.score(ctx, q)
-	if err != nil {
-		return
-	}
-	minimum := maxTop
-	for _, s := range scores.Tokens {
-		minimum = min(minimum, len(s.Tops))
-	}
-	e.found.ScoreTop = minimum
-}
-
-// maxTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.
-const maxTop = 20

@@ -22,7 +22,7 @@ func (e *probeRun) run(ctx context.Context) error {
 	e.found.Model, e.found.Engine = e.asker.model, e.engine
 	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
+		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.longAnswer, e.continuation,
 		e.constantLogprobs, e.thinksFirst,
 	} {
 		e.last = ""

@@ -248,7 +248,7 @@ func unlike(a, b *Capabilities) bool {
 		return list
 	}
 	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
-		a.RawLogprobs != b.RawLogprobs || a.Processed != b.Processed || a.Plain != b.Plain || a.ScoreTop != b.ScoreTop || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
+		a.RawLogprobs != b.RawLogprobs || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
 		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues || a.Thinks != b.Thinks ||
 		math.Abs(a.SelfAgreement-b.SelfAgreement) > moved || math.Abs(a.SelfAgreementTol-b.SelfAgreementTol) > moved ||
 		(a.Failed == "") != (b.Failed == "") || !slices.Equal(what(a), what(b))

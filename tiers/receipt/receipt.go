@@ -28,8 +28,6 @@ type Receipt struct {
 	Checks      []Check             // the target's checks of it
 	Failovers   []Failover          // where another backend continued the answer
 
-	Approximate bool // mode verify above temperature 0: the answer does not have exactly the target's distribution
-
 	Stayed string // why no fallback of the route answered after its own pools failed; "" where that was no question
 
 	Tier           plan.Tier // that the answer came from, "" while there is none
@@ -113,10 +111,7 @@ func (rc *Receipt) Acceptance() string {
 	if rc.Audit != nil {
 		word += ";policy=" + rc.Audit.Policy()
 	}
-	if rc.Approximate {
-		return word + ";exactness=approximate"
-	}
-	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Sampled {
+	if rc.Plan.Mode == plan.ModeVerify {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word

@@ -62,9 +62,6 @@ func (r *Recorder) ClearVerdict() { r.rc.Verdict, r.rc.Judged = accept.Verdict{}
 // RecordCommit sets the number of tokens at which the draft was committed.
 func (r *Recorder) RecordCommit(tokens int) { r.rc.Committed = tokens }
 
-// RecordApproximation says that the answer does not have exactly the target's distribution.
-func (r *Recorder) RecordApproximation() { r.rc.Approximate = true }
-
 // RecordCheck adds a check by the target.
 func (r *Recorder) RecordCheck(c Check) {
 	c.At = r.now().Sub(r.rc.Began) - c.Took

@@ -25,7 +25,6 @@ const maxFailovers = 3
 // Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
 const (
 	reasonTargetLost  = "target_lost"       // a backend of the target broke off in mid-answer
-	ReasonBlock       = "block_unusable"    // verification in blocks: of a block there are no ids of plain text, or its text is another
 	reasonUnavailable = "draft_unavailable" // no backend gave one
 	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
 )

@@ -30,22 +30,20 @@ func afresh(t *testing.T, c *engine.Relay) *stream {
 	return &stream{}
 }
 
-func TestAContinuationOfBlocksThatBreaksOffCostsNothingThatWasNotSent(t *testing.T) {
-	r := inTurns(t)
+func TestAContinuationOfACheckedDraftThatBreaksOffCostsNothingThatWasNotSent(t *testing.T) {
+	r := checked(t)
 	r.request.Body.Stream = false
 	r.answer = func(call engine.Call) (engine.Stream, error) {
 		switch c := call.(type) {
-		case *engine.NextBlock:
-			return nil, &engine.Failure{Kind: engine.ServerError}
 		case *engine.ContinueIDs:
 			return letters("x", "", &engine.Failure{Kind: engine.Cut}), nil
 		case *engine.Relay:
 			return afresh(t, c), nil
 		}
-		return turns(call)
+		return halfRight(call)
 	}
 	err := r.run(t.Context())
-	if o := r.out; err != nil || o.Tier != plan.Target || o.Accepted != 0 || o.Wasted != 4 || r.begun != 1 ||
+	if o := r.out; err != nil || o.Tier != plan.Target || o.Accepted != 0 || o.Wasted != 8 || r.begun != 1 ||
 		!strings.Contains(r.body.String(), "fresh") {
 		t.Errorf("%v: %+v, %d heads, %s", err, o, r.begun, r.body.String())
 	}

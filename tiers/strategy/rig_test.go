@@ -216,20 +216,11 @@ func relayedAs(text string) *stream {
 	return &stream{chunks: []openai.Chunk{c}}
 }
 
-// scores has the target choose what it is asked about, and next behind that.
-func scores(c *engine.Score, next int32) *stream {
-	*c.Into = openai.Scores{Next: next}
+// scores has the target choose what it is asked about.
+func scores(c *engine.Score) *stream {
+	*c.Into = openai.Scores{}
 	for _, id := range c.Question.Draft {
 		c.Into.Tokens = append(c.Into.Tokens, openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id})
-	}
-	return &stream{}
-}
-
-// worded turns ids into their letters.
-func worded(c *engine.Detokenize) *stream {
-	*c.Into = (*c.Into)[:0]
-	for _, id := range c.IDs {
-		*c.Into = append(*c.Into, byte(id))
 	}
 	return &stream{}
 }

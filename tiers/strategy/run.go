@@ -4,11 +4,10 @@
 //   - speculate streams a draft while it is judged.
 //   - verifyWhole judges the whole draft first.
 //   - callTools judges a draft that comes in one piece.
-//   - verifyBlocks and verifySampled let the target check what the draft pool writes.
 //   - resume continues an answer that was lost.
 //
 // Start at [Answer.Run]. All of them continue a partial answer through a [continuation]: after a rejected draft, a
-// failed backend, a lost leader or a verified block.
+// failed backend or a lost leader.
 package strategy
 
 import (
@@ -75,12 +74,6 @@ func (a *Answer) strategy() strategy {
 		return a.relay(a.Target)
 	case p.Calls:
 		return &callTools{a}
-	case p.Sampled:
-		return &verifySampled{Answer: a}
-	case p.Block > 0:
-		if b := a.blocks(); b != nil {
-			return b
-		}
 	}
 	if p.Whole {
 		return &verifyWhole{draftRun{Answer: a}}

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -29,10 +28,6 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, edits...), nil
 	case *engine.Answer:
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
-	case *engine.FirstBlock:
-		return c.Request.Kind.Path(), e.firstBlockBody(c), nil
-	case *engine.DraftListed:
-		return c.Request.Kind.Path(), e.listedBody(c), nil
 	}
 	path, own, err := e.encodeOwn(call)
 	return path, openai.PiecesOf(own), err
@@ -47,18 +42,7 @@ func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err erro
 	case *engine.ContinueText:
 		body, err = e.textBody(c)
 		return c.Request.Kind.Path(), body, err
-	case *engine.NextBlock:
-		return openai.Completion.Path(), append(e.askIDs(e.idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs)), '}'), nil
-	case *engine.Draws:
-		b := fmt.Appendf(e.idsBody(c.Request, &c.Terms, 1, c.PromptIDs, c.IDs), `,"n":%d,"logprobs":1`, c.N)
-		if e.Members.TokenIDs {
-			b = append(b, `,"return_token_ids":true,"return_tokens_as_token_ids":true`...)
-		}
-		return openai.Completion.Path(), append(b, '}'), nil
 	case *engine.Score:
-		q := e.question(c.Question)
-		return q.Path(), q.Body(nil), nil
-	case *engine.ScoreListed:
 		q := e.question(c.Question)
 		return q.Path(), q.Body(nil), nil
 	case *engine.Judge:
@@ -136,27 +120,6 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 		return nil, errNoContinuation
 	}
 	return c.Request.Apply(nil, edits...), nil
-}
-
-func (e encoder) firstBlockBody(c *engine.FirstBlock) openai.Pieces {
-	edits := append([]openai.Edit{drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
-		number("max_tokens", c.MaxTokens)}, e.idEdits(true)...)
-	if e.Members.IDsInLogprobs {
-		edits = append(edits, logprobs(c.Request.Kind, 1)...)
-	}
-	return e.wholeBody(c.Request, &c.Terms, edits...)
-}
-
-// listedBody sets every sampling field explicitly, so that no default of the engine changes the distribution.
-func (e encoder) listedBody(c *engine.DraftListed) openai.Pieces {
-	edits := append(e.termEdits(c.Request, &c.Terms), set("stream", "false"), drop("stream_options"),
-		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
-		fraction("temperature", c.Law.Temperature), fraction("top_p", c.Law.TopP), number("top_k", c.Law.TopK), fraction("min_p", c.Law.MinP),
-		set("repetition_penalty", "1"))
-	if e.Members.TokenIDs {
-		edits = append(edits, withIDs, set("return_tokens_as_token_ids", "true"))
-	}
-	return c.Request.Splice(append(edits, logprobs(c.Request.Kind, plan.SampledTop)...)...)
 }
 
 // idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -68,20 +67,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 			`{"model":"big","stream":true,` + counted + `,"max_tokens":7,"prompt":"hi you"}`},
 		"continuation behind nothing": {&engine.ContinueText{Terms: plain, Request: p}, completed,
 			`{"prompt":"hi","max_completion_tokens":9,"model":"big","stream":true,` + counted + `}`},
-		"first block": {&engine.FirstBlock{Terms: all, Request: c, MaxTokens: 4}, chat,
-			messages + sampling + named + `,"stream":false,"max_tokens":4,"return_token_ids":true}`},
-		"next block": {&engine.NextBlock{Terms: plain, Request: p, PromptIDs: []int32{1}, IDs: []int32{2, 3}, MaxTokens: 4}, completed,
-			`{"model":"big","prompt":[1,2,3],"max_tokens":4,"return_token_ids":true}`},
-		"listed draft": {&engine.DraftListed{Terms: all, Request: c, Law: accept.Sampling{Temperature: .5, TopP: 1, TopK: 19, MinP: .02}, MaxTokens: 33}, chat,
-			messages + `"stop":["x"],"seed":3` + named + `,"stream":false,"max_tokens":33,"temperature":0.5,"top_p":1,"top_k":19,"min_p":0.02,` +
-				`"repetition_penalty":1,"return_token_ids":true,"return_tokens_as_token_ids":true,"logprobs":true,"top_logprobs":20}`},
-		"listed draft of a completion": {&engine.DraftListed{Terms: plain, Request: p, Law: accept.Sampling{Temperature: 1, TopP: .9, TopK: 7, MinP: .02}, MaxTokens: 33}, completed,
-			`{"prompt":"hi","model":"big","stream":false,"max_tokens":33,"temperature":1,"top_p":0.9,"top_k":7,"min_p":0.02,` +
-				`"repetition_penalty":1,"return_token_ids":true,"return_tokens_as_token_ids":true,"logprobs":20}`},
-		"draws": {&engine.Draws{Terms: all, Request: p, PromptIDs: []int32{1}, IDs: []int32{2}, N: 8}, completed,
-			`{"model":"big","prompt":[1,2],"max_tokens":1,` + terms + `,"n":8,"logprobs":1,"return_token_ids":true,"return_tokens_as_token_ids":true}`},
-		"score":        {&engine.Score{Question: question}, "/inference/v1/generate", scored},
-		"listed score": {&engine.ScoreListed{Question: question}, "/inference/v1/generate", scored},
+		"score": {&engine.Score{Question: question}, "/inference/v1/generate", scored},
 		"judge": {&engine.Judge{Terms: all, Request: c, Answer: []byte("yes")}, chat,
 			`{"model":"big","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"Is the previous answer correct, complete and in the requested format? Answer yes or no."}],` +
 				`"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5,"stream":false,` + terms + `}`},
@@ -124,14 +110,9 @@ func TestAContinuationByIDsSamplesAsItsRequestDoes(t *testing.T) {
 			value = `"u"`
 		}
 		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"`+name+`":`+value+`}`)
-		for _, call := range []engine.Call{
-			&engine.ContinueIDs{Request: r, PromptIDs: []int32{1}, MaxTokens: 1}, &engine.NextBlock{Request: r, PromptIDs: []int32{1}, MaxTokens: 1},
-			&engine.Draws{Request: r, PromptIDs: []int32{1}, N: 1},
-		} {
-			_, body := encoded(call)
-			if !bytes.Contains(body, []byte(`,"`+name+`":`+value+`,`)) {
-				t.Errorf("%T with %s: %s", call, name, body)
-			}
+		_, body := encoded(&engine.ContinueIDs{Request: r, PromptIDs: []int32{1}, MaxTokens: 1})
+		if !bytes.Contains(body, []byte(`,"`+name+`":`+value+`,`)) {
+			t.Errorf("a continuation with %s: %s", name, body)
 		}
 	}
 }

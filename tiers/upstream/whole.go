@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -63,20 +62,8 @@ func (s *whole) take(body []byte) (err error) {
 		return s.drafted(c.Into, body)
 	case *engine.Answer:
 		return s.drafted(c.Into, body)
-	case *engine.FirstBlock:
-		return s.block(c.Into, body)
-	case *engine.NextBlock:
-		return s.block(c.Into, body)
-	case *engine.DraftListed:
-		if err = s.drafted(&c.Into.DraftAnswer, body); err == nil {
-			c.Into.Places, c.Into.Err = parseListed(body, len(c.Into.IDs))
-		}
-	case *engine.Draws:
-		*c.Into, err = parseDraws(body, c.N)
 	case *engine.Score:
 		*c.Into, err = c.Question.Parse(body)
-	case *engine.ScoreListed:
-		*c.Into, err = scoredListed(&c.Question, body)
 	case *engine.Judge:
 		*c.Into, err = openai.ParseJudge(body)
 	case *engine.TokenizeText:
@@ -124,25 +111,4 @@ func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
 	}
 	into.Usage = s.bound.clamp(into.Usage, inOnePiece)
 	return nil
-}
-
-// block parses a few tokens of an answer.
-func (s *whole) block(into *engine.Block, body []byte) error {
-	parser := openai.ChunkParser{Judged: true, NoTop: true, LogprobIDs: s.tellsIDsInLogprobs()}
-	c, err := parser.Parse(body)
-	if err != nil {
-		return err
-	}
-	*into = engine.Block{
-		PromptIDs: c.PromptIDs, IDs: c.IDs, Plain: c.Plain && c.Fault == nil, Finish: string(c.Finish), Used: s.bound.clamp(c.Usage, inOnePiece),
-	}
-	return nil
-}
-
-// scoredListed parses a score with the most likely tokens of each position.
-func scoredListed(q *openai.ScoreQuestion, body []byte) ([][]accept.Token, error) {
-	if _, err := q.Parse(body); err != nil {
-		return nil, err
-	}
-	return parseScored(body, q.Draft, q.Top)
 }

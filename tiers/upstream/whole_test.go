@@ -1,14 +1,12 @@
 package upstream
 
 import (
-	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -37,9 +35,6 @@ func TestTheUsageOfAnAnswerInOnePieceIsCutToWhatCanBe(t *testing.T) {
 		&engine.Relay{Request: r, Into: new(engine.Whole)},
 		&engine.DraftWhole{Request: r, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Request: r, Into: new(openai.DraftAnswer)},
-		&engine.FirstBlock{Request: r, MaxTokens: 4, Into: new(engine.Block)},
-		&engine.NextBlock{Request: r, PromptIDs: []int32{1}, MaxTokens: 4, Into: new(engine.Block)},
-		&engine.DraftListed{Request: r, MaxTokens: 4, Into: new(engine.ListedDraft)},
 	} {
 		a := at("http://127.0.0.1:1", call)
 		a.MaxAnswer = 50
@@ -66,33 +61,11 @@ func TestAnAnswerInOnePieceIsReadIntoItsCall(t *testing.T) {
 	if w := relayed.Into; string(w.Body) != aWhole || w.Finish != "stop" || w.Usage != (openai.Usage{Prompt: 2, Completion: 1}) || w.Choices != 1 {
 		t.Errorf("%+v", w)
 	}
-	block := &engine.FirstBlock{Request: r, MaxTokens: 4, Into: new(engine.Block)}
-	open(block, absurdUse)
-	if b := block.Into; !slices.Equal(b.PromptIDs, []int32{1, 2}) || !slices.Equal(b.IDs, []int32{7, 8}) || !b.Plain || b.Finish != "length" {
-		t.Errorf("%+v", b)
-	}
-	for name, body := range map[string]string{
-		"an error":  `{"error":{"message":"x"}}`,
-		"reasoning": strings.Replace(absurdUse, `"content":"hi"`, `"content":"hi","reasoning":"so"`, 1),
-	} {
-		if open(block, body); block.Into.Plain {
-			t.Errorf("%s is nothing but text: %+v", name, block.Into)
-		}
-	}
-	listed := &engine.DraftListed{Request: r, MaxTokens: 4, Into: new(engine.ListedDraft)}
-	open(listed, absurdUse)
-	if l := listed.Into; l.Err != nil || len(l.Places) != 2 || string(l.Text) != "hi" {
-		t.Errorf("%+v", l)
-	}
-	open(listed, strings.Replace(absurdUse, `"top_logprobs":[]`, `"top_logprobs":[{"token":" the","logprob":-1}]`, 1))
-	if l := listed.Into; !errors.Is(l.Err, engine.ErrListed) || l.Places != nil || string(l.Text) != "hi" {
-		t.Errorf("words in place of ids: %+v", l)
-	}
 }
 
 // TestAnEngineAnswersEveryCall asks a simulated engine, whose wire is vLLM's.
 func TestAnEngineAnswersEveryCall(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: 200, Seed: 1, LogprobsMode: "processed_logprobs"})
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: 200, Seed: 1})
 	c := newClient(t, Options{})
 	terms := engine.Terms{Model: "big", Salt: "s"}
 	r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40,"stream":true}`)
@@ -151,33 +124,19 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 	wholes := []engine.Call{
 		&engine.Relay{Terms: terms, Request: one, Into: new(engine.Whole)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
-		&engine.DraftListed{Terms: terms, Request: one, Law: accept.Sampling{Temperature: 1, TopP: 1, TopK: 19, MinP: .02}, MaxTokens: 40, Into: new(engine.ListedDraft)},
 	}
 	for _, call := range wholes {
 		if ask(call); call.Usage() != (openai.Usage{Prompt: len(prompt), Completion: 40}) {
 			t.Errorf("%T: %+v", call, call.Usage())
 		}
 	}
-	if l := wholes[3].(*engine.DraftListed).Into; l.Err != nil || len(l.Places) != 40 || len(l.IDs) != 40 {
-		t.Errorf("%d places of %d tokens: %v", len(l.Places), len(l.IDs), l.Err)
-	}
-	var first, next engine.Block
-	ask(&engine.FirstBlock{Terms: terms, Request: r, MaxTokens: 4, Into: &first})
-	ask(&engine.NextBlock{Terms: terms, Request: r, PromptIDs: first.PromptIDs, IDs: first.IDs, MaxTokens: 6, Into: &next})
-	if !slices.Equal(slices.Concat(first.IDs, next.IDs), ids[:10]) || !slices.Equal(first.PromptIDs, prompt) || !next.Plain || next.Finish != "length" {
-		t.Errorf("%+v, %+v", first, next)
-	}
 
 	question := openai.ScoreQuestion{Style: openai.ScoreCompletions, Model: "big", Prompt: prompt, Draft: ids[:10], Top: 20}
 	var scores openai.Scores
-	var listed [][]accept.Token
-	var draws []engine.Draw
 	var odds float64
 	ask(&engine.Score{Question: question, Into: &scores})
-	ask(&engine.ScoreListed{Question: question, Into: &listed})
-	ask(&engine.Draws{Terms: terms, Request: r, PromptIDs: prompt, IDs: ids[:10], N: 8, Into: &draws})
 	ask(&engine.Judge{Terms: terms, Request: r, Answer: begun, Into: &odds})
-	if len(scores.Tokens) != 10 || len(listed) != 10 || len(listed[9]) != 20 || len(draws) != 8 || odds == 0 {
-		t.Errorf("%d scores, %d places, %d draws, odds %v", len(scores.Tokens), len(listed), len(draws), odds)
+	if len(scores.Tokens) != 10 || odds == 0 {
+		t.Errorf("%d scores, odds %v", len(scores.Tokens), odds)
 	}
 }

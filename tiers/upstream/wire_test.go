@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -46,12 +45,7 @@ func wireCalls(t testing.TB) []namedCall {
 		{"continuation of a chat", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), MaxTokens: 9}},
 		{"continuation of a chat without a limit", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far")}},
 		{"continuation of a completion", &engine.ContinueText{Terms: terms, Request: prompt, Text: []byte(" you"), MaxTokens: 9}},
-		{"first block", &engine.FirstBlock{Terms: terms, Request: chat, MaxTokens: 4}},
-		{"next block", &engine.NextBlock{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, MaxTokens: 4}},
-		{"listed draft", &engine.DraftListed{Terms: terms, Request: chat, Law: accept.Sampling{Temperature: .5, TopP: 1, TopK: 19}, MaxTokens: 3}},
-		{"draws", &engine.Draws{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, N: 8}},
 		{"score", &engine.Score{Question: question}},
-		{"listed score", &engine.ScoreListed{Question: question}},
 		{"judge", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes")}},
 		{"judge that thinks", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Thinks: true}},
 		{"judge of a completion that thinks", &engine.Judge{Terms: terms, Request: prompt, Answer: []byte("yes"), Thinks: true}},

@@ -116,8 +116,6 @@ func kindsOf(attempts []engine.Attempt) (kinds []string) {
 		switch a.Call.(type) {
 		case *engine.Score:
 			kinds = append(kinds, "score")
-		case *engine.ScoreListed:
-			kinds = append(kinds, "listed")
 		case *engine.Judge:
 			kinds = append(kinds, "judge")
 		case *engine.TokenizePrompt:
@@ -126,8 +124,6 @@ func kindsOf(attempts []engine.Attempt) (kinds []string) {
 			kinds = append(kinds, "text")
 		case *engine.Detokenize:
 			kinds = append(kinds, "detokenize")
-		case *engine.Draws:
-			kinds = append(kinds, "draws")
 		}
 	}
 	return kinds

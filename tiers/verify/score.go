@@ -22,14 +22,11 @@ const (
 // Question asks for scores of ids after a prompt.
 type Question struct {
 	Prompt, IDs []int32
-	Warm        string // the backend that has the prompt in its cache; "" is none
 }
 
 // Scores are the target's scores. With an error only Backend and Computed are valid.
 type Scores struct {
 	Choices  []accept.Choice // at the place of each
-	Next     int32           // its own choice behind the last; −1 where it is not told
-	Ends     bool            // that choice ends an answer
 	Backend  string          // that was asked, and has all of them in its cache now; "" is none
 	Computed int             // tokens that it computed for that
 }
@@ -41,7 +38,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 		top = distributionTop
 	}
 	var said openai.Scores
-	backend, err := a.Do(ctx, a.newScoreRequest(q, &engine.Score{Question: a.scoreQuestion(q, top), Into: &said}))
+	backend, err := a.Do(ctx, a.newRequest(&engine.Score{Question: a.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
 	out := Scores{Backend: backend}
 	if backend != "" {
 		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached
@@ -49,7 +46,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Choices, out.Next, out.Ends = choices(q.IDs, a.endIDs(), said.Tokens), said.Next, said.Ends
+	out.Choices = choices(q.IDs, a.endIDs(), said.Tokens)
 	return out, nil
 }
 
@@ -76,13 +73,6 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 		w.Style = a.Target.Capabilities.Scoring
 	}
 	return w
-}
-
-// newScoreRequest returns a call that scores ids.
-func (a Verifier) newScoreRequest(q Question, call engine.Call) dispatch.Request {
-	o := a.newRequest(call, len(q.Prompt)+len(q.IDs))
-	o.Demand.WarmBackend = q.Warm
-	return o
 }
 
 // newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class:

@@ -1,5 +1,4 @@
-// Package verify asks the target about drafts: whether it stands by one ([Verifier.Verify]), what it would have written in a
-// block's place ([Verifier.Score]), and what it draws itself ([Verifier.ScoreListed], [Verifier.Draws]). It also has engines turn text
+// Package verify asks the target about drafts: whether it stands by one ([Verifier.Verify]). It also has engines turn text
 // into ids and back ([TokenizeText], [Counter]).
 //
 // It keeps no record and settles nothing: what the target said is a value.

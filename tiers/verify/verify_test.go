@@ -21,8 +21,6 @@ func (r *rig) question() openai.ScoreQuestion {
 	switch c := r.attempts[len(r.attempts)-1].Call.(type) {
 	case *engine.Score:
 		return c.Question
-	case *engine.ScoreListed:
-		return c.Question
 	}
 	return openai.ScoreQuestion{}
 }
@@ -173,17 +171,6 @@ func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
 	r.reply = scored([]openai.Scored{chosen(5)}, openai.Scores{Cached: 2})
 	if res = r.said(t, Draft{PromptIDs: []int32{1, 2}, IDs: []int32{5}, Tokens: 1}); res.Computed != 1 {
 		t.Errorf("%d tokens computed, of which 2 were in the cache", res.Computed)
-	}
-}
-
-func TestABlockIsScoredWhereItsPromptIsWarm(t *testing.T) {
-	r := newRig(t, "0")
-	r.reply = scored([]openai.Scored{chosen(5), unlikely(8)}, openai.Scores{Next: 90, Ends: true})
-	for _, b := range r.target.Snapshot() {
-		s, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1, 2}, IDs: []int32{5, 6}, Warm: b.ID})
-		if err != nil || s.Backend != b.ID || s.Next != 90 || !s.Ends || len(s.Choices) != 2 || s.Choices[1].ID != 8 || s.Choices[1].First {
-			t.Errorf("%+v, %v; warm is %s", s, err, b.ID)
-		}
 	}
 }
 

@@ -36,11 +36,6 @@ func (a *attempt) prepare() error {
 			limit = c.Request.Limit()
 		}
 		return a.generate(c.Terms, c.Request, nil, tok.Encode(string(c.Text)), limit)
-	case *engine.FirstBlock:
-		a.drafts(c.Request)
-		return a.generate(c.Terms, c.Request, nil, nil, c.MaxTokens)
-	case *engine.NextBlock:
-		return a.generate(c.Terms, c.Request, c.PromptIDs, c.IDs, c.MaxTokens)
 	case *engine.Score:
 		q := &c.Question
 		a.seq = vllmsim.Seq{Prompt: slices.Concat(q.Prompt, q.Draft), NoCacheRead: true}
@@ -130,10 +125,6 @@ func (a *attempt) finish() {
 		*c.Into = a.whole(tok.Decode(a.ids, true))
 	case *engine.Answer:
 		*c.Into = openai.DraftAnswer{Choices: 1, Plain: true, Text: []byte(tok.Decode(a.ids, true)), IDs: a.ids, Finish: a.writer.Finish(), Usage: a.used()}
-	case *engine.FirstBlock:
-		*c.Into = a.block()
-	case *engine.NextBlock:
-		*c.Into = a.block()
 	case *engine.Score:
 		*c.Into = a.scores(&c.Question)
 		if !a.answers {
@@ -159,10 +150,6 @@ func (a *attempt) whole(text string) engine.Whole {
 		panic(err) // it was written here
 	}
 	return engine.Whole{Answer: answer, Body: body}
-}
-
-func (a *attempt) block() engine.Block {
-	return engine.Block{PromptIDs: a.seq.Prompt[:len(a.seq.Prompt)-len(a.behind)], IDs: a.ids, Plain: true, Finish: a.writer.Finish(), Used: a.used()}
 }
 
 // scores is what the target says of the ids that it was asked about.

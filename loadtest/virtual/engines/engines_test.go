@@ -188,7 +188,7 @@ func TestAnAnswerInOnePieceComesAtItsEnd(t *testing.T) {
 	r := b.request("")
 	streamed := b.run(context.Background(), engine.Attempt{Call: &engine.Relay{Request: r}}, engine.WantTokens)
 	var whole engine.Whole
-	var block, next engine.Block
+	var again openai.DraftAnswer
 	var text []byte
 	var ids []int32
 	b.play()
@@ -202,24 +202,17 @@ func TestAnAnswerInOnePieceComesAtItsEnd(t *testing.T) {
 	}
 	b = newBench(t, loadtest.Pool{})
 	b.Loop.Go(func() {
-		for _, call := range []engine.Call{
-			&engine.FirstBlock{Request: r, MaxTokens: 4, Into: &block},
-			&engine.NextBlock{Request: r, PromptIDs: b.Find(r).Prompt, IDs: slices.Clone(block.IDs), MaxTokens: 4, Into: &next},
-		} {
-			if n, ok := call.(*engine.NextBlock); ok {
-				n.IDs = block.IDs
-			}
-			if s, err := b.Open(context.Background(), &engine.Attempt{Call: call, URL: b.pool.Backends[0].URL()}); err != nil {
-				t.Error(err)
-			} else if _, err := s.Next(0); err != io.EOF || !s.Buffered() {
-				t.Errorf("a chunk of an answer in one piece: %v", err)
-			}
+		call := &engine.Answer{Request: r, Into: &again}
+		if s, err := b.Open(context.Background(), &engine.Attempt{Call: call, URL: b.pool.Backends[0].URL()}); err != nil {
+			t.Error(err)
+		} else if _, err := s.Next(0); err != io.EOF || !s.Buffered() {
+			t.Errorf("a chunk of an answer in one piece: %v", err)
 		}
 	})
 	b.run(context.Background(), engine.Attempt{Call: &engine.TokenizeText{Text: []byte("by the sea"), Into: &ids}}, 0)
 	b.play()
-	if len(block.IDs) != 4 || len(next.IDs) != 4 || block.Finish != "length" || !block.Plain || !slices.Equal(block.PromptIDs, b.Find(r).Prompt) || !slices.Equal(next.PromptIDs, block.PromptIDs) {
-		t.Errorf("%+v, %+v", block, next)
+	if again.Usage != whole.Usage || len(again.IDs) != again.Usage.Completion || again.Finish != "stop" || !again.Plain {
+		t.Errorf("%+v, %+v", again, whole)
 	}
 	b = newBench(t, loadtest.Pool{})
 	b.run(context.Background(), engine.Attempt{Call: &engine.Detokenize{IDs: ids, Into: &text}}, 0)
