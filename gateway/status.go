@@ -36,7 +36,7 @@ type Status struct {
 	Shedding  []SheddingView `json:"shedding"`            // classes that are rejected now
 	Drafts    []DraftView    `json:"drafts"`              // how routes use their draft pools
 	Engines   []EngineView   `json:"engines"`             // capabilities of these pools' engines
-	Targets   []TargetsView  `json:"targets,omitempty"`   // of routes with several target pools, or a mirror
+	Targets   []TargetsView  `json:"targets,omitempty"`   // of routes with several target pools
 	Fallbacks []FallbackView `json:"fallbacks,omitempty"` // hosted last resorts of routes
 	Risk      []RiskSummary  `json:"risk,omitempty"`      // of drafts that routes serve unverified
 }

@@ -1,16 +1,15 @@
 package gateway
 
-// TargetsView shows the target pools of a route that has several of them, or a mirror.
+// TargetsView shows the target pools of a route that has several of them.
 type TargetsView struct {
 	Route   string       `json:"route"`
-	Targets []TargetView `json:"targets"`          // the one in force first
-	Mirror  *TargetView  `json:"mirror,omitempty"` // answers in the background, for comparison
+	Targets []TargetView `json:"targets"` // the one in force first
 }
 
-// TargetView is a target pool of a route, or its mirror.
+// TargetView is a target pool of a route.
 type TargetView struct {
 	Pool             string            `json:"pool"`
-	Share            float64           `json:"share"`                       // of the route's conversations; of a mirror: of its requests; 0 … 1
+	Share            float64           `json:"share"`                       // of the route's conversations, 0 … 1
 	Diverted         bool              `json:"diverted,omitempty"`          // it takes no requests now, so the first target answers its conversations
 	UnavailableModes []UnavailableView `json:"unavailable_modes,omitempty"` // modes that its engines do not allow, and those of the first target do
 }

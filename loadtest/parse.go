@@ -106,7 +106,6 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 	r.load(load, &r.base)
 	r.draft(b.At("draft"), &r.base)
 	r.target(b.Need("target", "the pool that answers, such as {profile: h100-70b-tp4}"), &r.base)
-	r.candidate(b.At("candidate"), &r.base)
 	readSettings(b.At("settings"), r.base.Settings)
 	faults := b.At("faults")
 	compare := b.At("compare")
@@ -151,10 +150,6 @@ func (r *reading) variant(p yamlfile.Value) {
 		d := *c.Draft
 		c.Draft = &d
 	}
-	if c.Candidate != nil {
-		d := *c.Candidate
-		c.Candidate = &d
-	}
 	name := b.Need("name", "a few words")
 	readLine(name, &c.Name, 64)
 	for i, other := range r.s.Cases {
@@ -173,7 +168,6 @@ func (r *reading) variant(p yamlfile.Value) {
 	}
 	r.draft(b.At("draft"), &c)
 	r.target(b.At("target"), &c)
-	r.candidate(b.At("candidate"), &c)
 	oracle := b.At("oracle")
 	oracle.Number(&c.Oracle, 0.001, 0.999)
 	if oracle.IsSet() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {

@@ -37,29 +37,6 @@ func (r *reading) target(p yamlfile.Value, c *Case) {
 	readPool(p, &c.Target)
 }
 
-// candidate lays the target that is compared over a case's; none takes it away.
-func (r *reading) candidate(p yamlfile.Value, c *Case) {
-	if !p.IsSet() {
-		return
-	}
-	if p.IsScalar() {
-		if word, _ := p.Scalar("none"); word != "none" {
-			p.Fail("want fields (name: value) or none")
-		}
-		c.Candidate = nil
-		return
-	}
-	candidate := Candidate{Pool: freshPool("candidate")}
-	if c.Candidate != nil {
-		candidate = *c.Candidate
-	}
-	b := p.Fields()
-	b.At("canary").Number(&candidate.Canary, 0, 1)
-	b.At("mirror").Number(&candidate.Mirror, 0, 1)
-	poolFields(b, &candidate.Pool)
-	c.Candidate = &candidate
-}
-
 func freshPool(model string) Pool {
 	return Pool{Model: model, Count: 1, Policy: "fcfs", Restart: time.Minute}
 }

@@ -42,24 +42,16 @@ type Ramp struct{ From, Until time.Duration }
 // Case is one row's system under test: the scenario's, with the case's own
 // changes laid over it.
 type Case struct {
-	Name      string
-	Replicas  int               // of the gateway; default 1
-	Draft     *Pool             // nil: the route has no draft pool
-	Target    Pool              //
-	Candidate *Candidate        // virtual runs: another target that is compared with it; nil is none
-	Settings  map[string]string // live settings of the gateway, as an operator would set them
-	Load      float64           // times the scenario's arrivals; default 1
-	Only      string            // the tenant who alone sends; "" is all
-	Warmup    time.Duration     // instead of the scenario's; 0 is the scenario's
-	Oracle    float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
-	Router    float64           // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
-}
-
-// Candidate is a target pool that is compared with the one in force, either way.
-type Candidate struct {
-	Pool
-	Canary float64 // share of the conversations whose target it is, 0 … 1
-	Mirror float64 // share of the requests that it answers in the background, 0 … 1
+	Name     string
+	Replicas int               // of the gateway; default 1
+	Draft    *Pool             // nil: the route has no draft pool
+	Target   Pool              //
+	Settings map[string]string // live settings of the gateway, as an operator would set them
+	Load     float64           // times the scenario's arrivals; default 1
+	Only     string            // the tenant who alone sends; "" is all
+	Warmup   time.Duration     // instead of the scenario's; 0 is the scenario's
+	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
+	Router   float64           // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
 }
 
 // In returns the scenario as the case has it.

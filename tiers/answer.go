@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
-	"github.com/foregate/foregate/tiers/trial"
 )
 
 // Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
@@ -40,28 +39,24 @@ func (s *headed) Begin(h strategy.Head) error { return s.Sink.Begin(Head{Head: h
 // ctx ends and all upstream calls are cancelled.
 func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
 	rc := receipt.New(a.Body.Model, c.now())
-	r, answer, t, err := c.newAnswer(&a, sink, rc)
+	r, answer, err := c.newAnswer(&a, sink, rc)
 	if err != nil {
 		return rc, err
 	}
 	err = answer.Run(ctx)
 	c.settle(r, answer, rc, err)
-	if t != nil {
-		o := answer.Outcome()
-		c.settleTrial(ctx, t, r, &o, rc, err)
-	}
 	if err == nil && a.Confirmation != nil {
 		c.keep(r, &a, answer.Outcome())
 	}
 	return rc, err
 }
 
-// newAnswer returns a request and its answer, which has not started, with its trial; nil is none. What it needs of the stack is free again when the answer
-// waits for its engine.
-func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, *trial.Trial, error) {
+// newAnswer returns a request and its answer, which has not started. What it needs of the stack is free again when the
+// answer waits for its engine.
+func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, error) {
 	rt, err := c.routeOf(a.Route, a.Body.Model)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	cfg := a.Config
 	if cfg == nil {
@@ -71,13 +66,9 @@ func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflig
 	r := c.newRequest(rt, cfg, a)
 	record := *receipt.NewRecorder(rc, c.now)
 	record.RecordPlan(r.Plan, r.AuditDecision)
-	t, observer := c.newTrial(rt, r, a), a.Observer
-	if t != nil {
-		observer = t.Observer(observer)
-	}
 	return r, strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
-	}), t, nil
+		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
+	}), nil
 }
 
 // settle records the outcome of an answer.

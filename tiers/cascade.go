@@ -12,7 +12,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
@@ -24,7 +23,6 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/scoring"
-	"github.com/foregate/foregate/tiers/trial"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -46,8 +44,6 @@ type Options struct {
 	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
 	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
 
-	Compare compare.Recorder // of routes with variants or a mirror; nil: nothing is compared, and mirrors are not asked
-
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
@@ -64,8 +60,6 @@ type Cascade struct {
 	auditsAll     func(route string) bool
 	underPressure func(route, pool string, class int8) bool
 	audits        *audit.Auditor
-	trials        *trial.Trials
-	compares      bool // somebody keeps what trials find out
 	costs         *economy.Statistics
 	scores        *scoring.Limiter
 }
@@ -81,7 +75,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
 		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
-		costs: economy.NewStatistics(), scores: scoring.NewLimiter(), compares: o.Compare != nil,
+		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
 	if err := c.SetRoutes(o.Routes); err != nil {
 		return nil, err
@@ -97,9 +91,6 @@ func New(o Options) (*Cascade, error) {
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas,
-	})
-	c.trials = trial.New(trial.Options{
-		World: o.World, Recorder: o.Compare, Metrics: c.metrics, Capabilities: o.Capabilities, UnderPressure: o.UnderPressure,
 	})
 	return c, err
 }
@@ -160,7 +151,6 @@ func (c *Cascade) SetRoutes(routes []Route) error {
 			return err
 		}
 		rt.Variants = rt.ownVariants()
-		comparisonsOf(&rt)
 		next[rt.Model] = &rt
 	}
 	was := c.routes.Swap(&next)

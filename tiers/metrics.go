@@ -36,7 +36,6 @@ type metrics struct {
 	fallbacks    *prometheus.CounterVec
 	fallbackUSD  *prometheus.CounterVec
 	stayed       *prometheus.CounterVec
-	trials       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
@@ -58,7 +57,6 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		auditUSD:    counters("foregate_audit_cost_usd_total", "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.", "route"),
 		served:      counters("foregate_served_draft_checks_total", "Drafts that were served on their score and that the target was to check before the cache keeps them, by the result: passed, failed, or skipped where the target was not asked or did not answer. Only those that passed are kept.", "route", "result"),
 		fallbacks:   counters("foregate_fallbacks_total", "Requests at fallbacks, by outcome: answered, failed before the first byte, broken off after it, or spent where the fallback had no dollars left in this hour and was not asked.", "route", "pool", "outcome"),
-		trials:      counters("foregate_trials_total", "Requests by which targets were to be compared in the background, by kind (opinion of the target in force, mirror) and result: made, or why not.", "route", "kind", "result"),
 		fallbackUSD: counters("foregate_fallback_usd_total", "What fallbacks cost by their prices of tokens, in US dollars. An answer whose tokens are not known costs the most that it may have cost.", "route", "pool"),
 		stayed:      counters("foregate_fallback_unused_total", "Requests whose own pools failed and that no fallback answered, on routes with fallbacks, by why.", "route", "reason"),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
@@ -72,7 +70,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		}, []string{"route"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.dropped, m.served, m.auditTokens, m.auditUSD, m.auditPanics, m.fallbacks, m.fallbackUSD, m.stayed, m.trials)
+		reg.MustRegister(m.dropped, m.served, m.auditTokens, m.auditUSD, m.auditPanics, m.fallbacks, m.fallbackUSD, m.stayed)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
@@ -133,11 +131,6 @@ func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValu
 // CountServedCheck implements [audit.Metrics].
 func (m *metrics) CountServedCheck(route, result string) {
 	m.served.WithLabelValues(route, result).Inc()
-}
-
-// CountTrial implements [trial.Metrics].
-func (m *metrics) CountTrial(route, kind, result string) {
-	m.trials.WithLabelValues(route, kind, result).Inc()
 }
 
 // CountAuditPanic implements [audit.Metrics].

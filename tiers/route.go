@@ -7,7 +7,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -30,18 +29,8 @@ type Route struct {
 
 	Weight   float64   // of this target beside those of the variants; unused without variants
 	Variants []Variant // other targets that some conversations get, see [Route.For]
-	Mirror   *Mirror   // a target that answers some requests in the background, for comparison; nil: none
 
-	incumbent *Route      // of a variant: the route that it is a variant of; set by [Cascade.SetRoutes], as is compared
-	compared  *comparison // how its target is compared with others; nil: it is not
-}
-
-// Mirror is a target pool that is compared with a route's target, and whose answers no client gets.
-type Mirror struct {
-	Pool   *pool.Pool
-	Serves string                // model and revision, as in [Served]
-	Share  float64               // of the requests that the route's own target answers, above 0 … 1; see [trial.Mirror]
-	Prices func() economy.Prices // its pool as the target, and the route's draft; nil: unknown
+	incumbent *Route // of a variant: the route that it is a variant of; set by [Cascade.SetRoutes]
 }
 
 // Served names what the pools of a route serve: model and revision. Draft is "" without a draft pool.
@@ -127,11 +116,12 @@ func (rt *Route) variant() string {
 	return rt.Target.Name()
 }
 
-// ownVariants returns a copy of the variants that the route alone has.
+// ownVariants returns a copy of the variants, which know rt as their incumbent.
 func (rt *Route) ownVariants() []Variant {
 	var out []Variant
 	for _, v := range rt.Variants {
 		own := *v.Route
+		own.incumbent = rt
 		out = append(out, Variant{v.Weight, &own})
 	}
 	return out
@@ -145,75 +135,18 @@ func (rt *Route) targets(each func(*Route)) {
 	}
 }
 
-// opinionShare is the largest share of a route's requests whose answers of one target the incumbent is asked about.
-const opinionShare = 0.05
-
-// comparison is how the targets of a route are compared. [Cascade.SetRoutes] makes it; it is never changed.
-type comparison struct {
-	incumbent *Route         // that holds the target in force
-	side      compare.Side   // of the route's own target in the pairs
-	pairs     []compare.Pair // with the targets of other variants
-	opinions  float64        // share of the requests whose answer the incumbent is asked about
-	mirror    compare.Pair   // with the mirror's target; zero without one
-}
-
-// comparisonsOf sets how the targets of a route and of its variants are compared. The variants are of the route alone.
-func comparisonsOf(rt *Route) {
-	own := &comparison{incumbent: rt, side: compare.Incumbent}
-	if m := rt.Mirror; m != nil {
-		own.mirror = compare.Pair{
-			Route: rt.Model, Kind: compare.Mirror, Incumbent: targetName(rt), Candidate: poolName(m.Pool.Name(), m.Serves), Shares: [2]float64{1, m.Share},
-		}
-	}
-	all := rt.Weight
-	for _, v := range rt.Variants {
-		all += v.Weight
-	}
-	var most float64 // largest share of all requests that any candidate is asked about
-	for _, v := range rt.Variants {
-		share := v.Weight / all
-		asked := min(share, opinionShare)
-		most = max(most, asked)
-		pair := compare.Pair{
-			Route: rt.Model, Kind: compare.Canary, Incumbent: targetName(rt), Candidate: targetName(v.Route), Shares: [2]float64{rt.Weight / all, share},
-		}
-		own.pairs = append(own.pairs, pair)
-		v.Route.incumbent = rt
-		v.Route.compared = &comparison{incumbent: rt, side: compare.Candidate, pairs: []compare.Pair{pair}, opinions: asked / share}
-	}
-	if most > 0 {
-		own.opinions = min(1, most*all/rt.Weight)
-	}
-	if len(own.pairs) > 0 || rt.Mirror != nil {
-		rt.compared = own
-	}
-}
-
-// targetName names the target of a route with what it serves.
-func targetName(rt *Route) string { return poolName(rt.Target.Name(), rt.Serves.Target) }
-
-func poolName(pool, serves string) string {
-	if serves == "" {
-		return pool
-	}
-	return pool + " (" + serves + ")"
-}
-
 // checkVariants returns what is wrong with the variants of a route.
 func (rt *Route) checkVariants() error {
 	if len(rt.Variants) > 0 && !(rt.Weight > 0) {
 		return fmt.Errorf("tiers: route %q has variants and no weight of its own", rt.Model)
-	}
-	if m := rt.Mirror; m != nil && (m.Pool == nil || !(m.Share > 0 && m.Share <= 1)) {
-		return fmt.Errorf("tiers: route %q: the mirror needs a pool and a share above 0, up to 1", rt.Model)
 	}
 	seen := map[string]bool{rt.Target.Name(): true}
 	for i, v := range rt.Variants {
 		switch {
 		case !(v.Weight > 0) || math.IsInf(v.Weight, 0):
 			return fmt.Errorf("tiers: route %q: variant %d needs a weight above 0", rt.Model, i)
-		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0 || v.Route.Mirror != nil:
-			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and neither variants nor a mirror", rt.Model, i)
+		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0:
+			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and no variants", rt.Model, i)
 		case seen[v.Route.Target.Name()]:
 			return fmt.Errorf("tiers: route %q: variant %d has the target of another", rt.Model, i)
 		}

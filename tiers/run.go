@@ -6,12 +6,10 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// Run reads the context lengths of the target pools and runs audits and trials until ctx ends.
+// Run reads the context lengths of the target pools and runs audits until ctx ends.
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Begin(ctx)
 	defer c.audits.Wait()
-	c.trials.Begin(ctx)
-	defer c.trials.Wait()
 	for {
 		wait := contextWindowInterval
 		for _, rt := range *c.routes.Load() {

@@ -29,7 +29,6 @@ type cli struct {
 	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it; fit calibrated scores."`
 	Cache    cacheCmd    `cmd:"" help:"Look at the cache of answers, and purge it."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
-	Compare  compareCmd  `cmd:"" help:"Tell how a new target pool does beside the one in force, with intervals."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 

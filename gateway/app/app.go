@@ -33,7 +33,6 @@ import (
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
@@ -87,7 +86,6 @@ type App struct {
 	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
 	content     *contentlog.Log // nil without export
-	comparisons *shared.Store   // of targets; unused without Redis
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver

@@ -3,7 +3,6 @@ package app
 import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/compare/shared"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/upstream"
 )
@@ -21,7 +20,6 @@ func (a *App) makePools() error {
 // makeCascade makes the routes and the cascade.
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
-	a.comparisons = shared.New(shared.Options{Client: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	a.upstream = upstream.New(upstream.Options{
 		Dial: func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
 	})
@@ -29,9 +27,6 @@ func (a *App) makeCascade() (err error) {
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
 		Evidence: evidenceBook{a.evidence}, ScoreMaps: a.calibrated, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas, UnderPressure: a.shortOf,
-	}
-	if a.Options.Stores.Control != nil {
-		o.Compare = a.comparisons
 	}
 	a.cascade, err = tiers.New(o)
 	return err

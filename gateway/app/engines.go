@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// makeProber makes the prober of engine capabilities, for all pools that draft or are compared.
+// makeProber makes the prober of engine capabilities, for all pools of routes that draft or have several targets.
 func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
 		Pools: a.probedPools(a.routing.Load()), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
@@ -115,7 +115,7 @@ func (a *App) engines() []gateway.EngineView {
 	return out
 }
 
-// drafts reports whether a route uses the pool for drafts or comparisons.
+// drafts reports whether a route needs what the engines of the pool can do.
 func (a *App) drafts(name string) bool {
 	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool {
 		return slices.Contains(def.ProbedPools(), name)

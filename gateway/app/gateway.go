@@ -83,9 +83,6 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 	}
-	if a.Options.Stores.Control != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "comparisons", Run: a.comparisons.Run})
-	}
 	if a.console != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})
 	}

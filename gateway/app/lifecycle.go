@@ -41,7 +41,7 @@ func (a *App) Addr() net.Addr { return a.gateway.Addr() }
 // AdminAddr is the address of the admin listener, after Start; nil without one.
 func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 
-// EnginesKnown reports whether the engines of every pool that drafts or is compared have been probed.
+// EnginesKnown reports whether the engines of every pool of a route that drafts, or has several targets, have been probed.
 func (a *App) EnginesKnown() bool {
 	for _, def := range a.file().Routes {
 		for _, name := range def.ProbedPools() {

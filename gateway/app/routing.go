@@ -166,22 +166,9 @@ func (a *App) tierRoutes(r *routing) []tiers.Route {
 				rt.Variants = append(rt.Variants, tiers.Variant{Weight: def.Targets[i+1].Weight, Route: &other})
 			}
 		}
-		rt.Mirror = r.mirror(def)
 		out = append(out, rt)
 	}
 	return out
-}
-
-// mirror returns the mirror of a route, nil for none.
-func (r *routing) mirror(def config.Route) *tiers.Mirror {
-	if def.Mirror.Pool == "" {
-		return nil
-	}
-	as := def
-	as.Target, as.Targets = def.Mirror.Pool, nil
-	return &tiers.Mirror{
-		Pool: r.pool(as.Target), Serves: served(r.file, as).Target, Share: def.Mirror.Share, Prices: r.prices(as),
-	}
 }
 
 // tierRoute returns a route with the first of its targets.

@@ -11,28 +11,21 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// targetViews returns the routes with several targets or a mirror, in the order of the file.
+// targetViews returns the routes with several targets, in the order of the file.
 func (a *App) targetViews() []gateway.TargetsView {
 	var out []gateway.TargetsView
 	for _, def := range a.file().Routes {
 		rt, err := a.cascade.Route(def.Model)
-		if err != nil || len(rt.Variants) == 0 && rt.Mirror == nil {
+		if err != nil || len(rt.Variants) == 0 {
 			continue
 		}
-		v := gateway.TargetsView{Route: def.Model, Targets: a.variantViews(rt)}
-		if m := rt.Mirror; m != nil {
-			v.Mirror = &gateway.TargetView{Pool: m.Pool.Name(), Share: m.Share}
-		}
-		out = append(out, v)
+		out = append(out, gateway.TargetsView{Route: def.Model, Targets: a.variantViews(rt)})
 	}
 	return out
 }
 
 // variantViews returns the targets of a route, the incumbent first.
 func (a *App) variantViews(rt *tiers.Route) []gateway.TargetView {
-	if len(rt.Variants) == 0 {
-		return []gateway.TargetView{{Pool: rt.Target.Name(), Share: 1}}
-	}
 	sum := rt.Weight
 	for _, v := range rt.Variants {
 		sum += v.Weight
@@ -59,16 +52,13 @@ func lostModes(incumbent, variant []plan.ModeState) []gateway.UnavailableView {
 	return out
 }
 
-// comparisonWarnings names pools whose comparison would say something else than what the operator wants to know.
-func comparisonWarnings(f *config.File) []string {
+// targetWarnings names routes whose targets cannot be told apart as the operator wants to.
+func targetWarnings(f *config.File) []string {
 	var out []string
 	for _, rt := range f.Routes {
-		pools := rt.ComparedPools()
+		pools := rt.TargetPools()
 		if len(pools) < 2 {
 			continue
-		}
-		if f.Redis.URL == "none" {
-			out = append(out, fmt.Sprintf("route %s: redis.url is none, so its targets are not compared, and a mirror is not asked", rt.Model))
 		}
 		if w := unequalPrices(f, pools); w != "" {
 			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
@@ -113,7 +103,7 @@ func sharedAnswers(f *config.File, rt config.Route) string {
 
 // rolesOf returns the pools of a route by their role, which is the index.
 func rolesOf(rt config.Route) [][]string {
-	return [][]string{{rt.Draft}, {rt.Target}, rt.TargetPools()[1:], {rt.Mirror.Pool}}
+	return [][]string{{rt.Draft}, {rt.Target}, rt.TargetPools()[1:]}
 }
 
 // hasBackends reports whether a pool has backends; nil has none.

@@ -14,7 +14,7 @@ func routed(t *testing.T, rt config.Route) *routing {
 	t.Helper()
 	rt.Model = "m"
 	r := &routing{routes: map[string]config.Route{"m": rt}, pools: map[string]*servedPool{}}
-	for _, name := range append(rt.ComparedPools(), rt.Draft) {
+	for _, name := range append(rt.TargetPools(), rt.Draft) {
 		p, err := pool.New(pool.Options{Name: name, Model: "m", Backends: []string{"http://127.0.0.1:9"}, Pressure: pressure.DefaultConfig})
 		if err != nil {
 			t.Fatal(err)
@@ -28,9 +28,6 @@ func TestAPoolReplacesTheOneThatHadItsRole(t *testing.T) {
 	both := func(a, b string) config.Route {
 		return config.Route{Target: a, Targets: []config.WeightedTarget{{Pool: a, Weight: 1}, {Pool: b, Weight: 1}}, Draft: "d"}
 	}
-	mirrored := func(m string) config.Route {
-		return config.Route{Target: "a", Draft: "d", Mirror: config.Mirror{Pool: m, Share: 1}}
-	}
 	for name, c := range map[string]struct {
 		was, is config.Route
 		pool    string
@@ -40,8 +37,6 @@ func TestAPoolReplacesTheOneThatHadItsRole(t *testing.T) {
 		"a new target before the old": {config.Route{Target: "a", Draft: "d"}, both("b", "a"), "b", true},
 		"another canary":              {both("a", "b"), both("a", "c"), "c", true},
 		"another draft":               {config.Route{Target: "a", Draft: "d"}, config.Route{Target: "a", Draft: "e"}, "e", true},
-		"a mirror":                    {config.Route{Target: "a", Draft: "d"}, mirrored("b"), "b", false},
-		"another mirror":              {mirrored("b"), mirrored("c"), "c", true},
 	} {
 		if got := routed(t, c.is).replaces(routed(t, c.was), c.pool); got != c.want {
 			t.Errorf("%s: pool %s replaces one: %v", name, c.pool, got)
@@ -64,14 +59,13 @@ routes:
 		"target: a": nil,
 		"targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]":           nil,
 		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {unequal, shared},
-		"target: a, mirror: {pool: b, share: 1}":                              {unequal},
 		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"drafts cannot pay"},
 	} {
 		f, err := config.Parse("f", []byte(file+"  - {model: x, "+route+"}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := append(economyWarnings(f), comparisonWarnings(f)...)
+		got := append(economyWarnings(f), targetWarnings(f)...)
 		if len(got) != len(want) {
 			t.Errorf("%s: %q", route, got)
 			continue
@@ -80,26 +74,6 @@ routes:
 			if !strings.Contains(got[i], w) || !strings.HasPrefix(got[i], "route x: ") {
 				t.Errorf("%s: warning %q, want %q", route, got[i], w)
 			}
-		}
-	}
-}
-
-func TestWithoutRedisAnOperatorIsToldThatNothingIsCompared(t *testing.T) {
-	for route, want := range map[string]string{
-		"target: a": "",
-		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]": "route x: redis.url is none, so its targets are not compared, and a mirror is not asked",
-		"target: a, mirror: {pool: b, share: 1}":                "route x: redis.url is none, so its targets are not compared, and a mirror is not asked",
-	} {
-		f, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
-redis: {url: none}
-pools: {a: {model: m, backends: ["http://127.0.0.1:2"]}, b: {model: n, backends: ["http://127.0.0.1:3"]}}
-routes: [{model: x, `+route+`}]
-`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(comparisonWarnings(f), "\n"); got != want {
-			t.Errorf("%s: %q, want %q", route, got, want)
 		}
 	}
 }

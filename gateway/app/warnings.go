@@ -76,7 +76,7 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
 			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
 	}
-	return append(append(out, economyWarnings(f)...), comparisonWarnings(f)...)
+	return append(append(out, economyWarnings(f)...), targetWarnings(f)...)
 }
 
 // modelWarnings names the models of tenants that no route has. They are no mistake: the route may be added later.

@@ -142,7 +142,6 @@ func (r reader) checkRoutes(f *File) {
 		if t.Draft != "" && t.Draft == t.Target && len(t.Targets) == 0 {
 			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
-		r.checkMirror(path+".mirror", f, t)
 		r.checkAllowed(path+".allow_fields", t.AllowFields)
 		r.checkFallbacks(path+".fallbacks", f, t.Fallbacks)
 	}

@@ -153,7 +153,6 @@ type Route struct {
 	SameTokenizer bool   `yaml:"same_tokenizer"` // draft and target use the same token ids
 
 	Targets     []WeightedTarget `yaml:"targets"`      // several target pools by weight, the one in force first; none: Target alone
-	Mirror      Mirror           `yaml:"mirror"`       // another pool that is compared with the target in the background
 	AllowFields []string         `yaml:"allow_fields"` // additional fields that its clients may send, of fields.Allowable
 	Fallbacks   []Fallback       `yaml:"fallbacks"`    // hosted last resorts, in the order in which they are tried; at most 4
 }

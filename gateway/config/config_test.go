@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +89,6 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
 			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
-			{Model: "llama-3:mirrored", Target: "llama-70b-h100", Mirror: Mirror{"llama-8b-a10g", 0.02}},
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
@@ -218,8 +216,7 @@ func checkPromises(t *testing.T, f *File) {
 	for _, r := range f.Routes {
 		_, target := f.Pools[r.Target]
 		_, draft := f.Pools[r.Draft]
-		if !target || (r.Draft != "" && !draft) || r.Model == "" || r.Draft == r.Target ||
-			r.Mirror != (Mirror{}) && (f.Pools[r.Mirror.Pool].Model == "" || !(r.Mirror.Share > 0 && r.Mirror.Share <= 1) || r.Mirror.Pool == r.Draft || slices.Contains(r.TargetPools(), r.Mirror.Pool)) {
+		if !target || (r.Draft != "" && !draft) || r.Model == "" || r.Draft == r.Target {
 			t.Errorf("accepted route %+v", r)
 		}
 	}

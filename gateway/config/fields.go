@@ -85,8 +85,6 @@ var Fields = []FieldDoc{
 	{"routes[].target", "this or `targets`", "Name of the target pool: it answers what is not served from a draft."},
 	{"routes[].targets[].pool", "this or `target`", "One of 2–4 target pools, the one in force first. Each conversation (tenant, system prompt and first message) keeps one of them; a larger weight moves conversations only to that pool."},
 	{"routes[].targets[].weight", "required with `pool`", "Its weight beside the others, 0.001 … 1000000, such as 95 and 5."},
-	{"routes[].mirror.pool", "none", "A pool that answers a share of the requests a second time in the background, for [foregate compare](guides/models.md); no client gets its answers. Not the draft nor a target of the route, nor paid by the token."},
-	{"routes[].mirror.share", "required with `pool`", "That share of the route's requests, above 0 … 1, such as 0.02."},
 	{"routes[].same_tokenizer", "`false`", "`true` if draft and target have the same tokenizer and chat template. The target can then continue from the draft's token ids."},
 	{"routes[].fallbacks[].pool", required, "Pool of hosted servers that answers when the route's own pools do not, see [fallbacks](guides/fallbacks.md): `engine: openai`, `backends` by https (or on loopback), prices of tokens, and no other use as `draft` or `target`. At most 4 fallbacks, tried in this order. Only for tenants with `allow_external`."},
 	{"routes[].fallbacks[].when", "`[unavailable]`", "When a request may go there: `unavailable` (no backend of the route's pools can answer, or none did before the first byte), `shed` (the request was refused admission)."},

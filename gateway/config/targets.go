@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 )
 
 // WeightedTarget is one of several target pools of a route.
@@ -84,4 +85,18 @@ func (r reader) checkWeightedTargets(path string, f *File, t Route) {
 			seen[w.Pool] = i
 		}
 	}
+}
+
+// ProbedPools returns the names of the pools whose engines' capabilities the route needs, sorted: of a route that drafts,
+// or that has several targets. It is empty for a route with one target and nothing else.
+func (t Route) ProbedPools() []string {
+	var names []string
+	if t.Draft != "" {
+		names = append(names, t.Draft)
+	}
+	if all := t.TargetPools(); t.Draft != "" || len(all) > 1 {
+		names = append(names, all...)
+	}
+	slices.Sort(names)
+	return names
 }

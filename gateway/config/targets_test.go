@@ -22,7 +22,7 @@ func TestTargetsThatCannotServeAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestThePoolsOfARouteThatDraftsOrComparesAreProbed(t *testing.T) {
+func TestThePoolsOfARouteThatDraftsOrHasSeveralTargetsAreProbed(t *testing.T) {
 	two := []WeightedTarget{{"b", 1}, {"c", 1}}
 	for _, c := range []struct {
 		route Route
@@ -31,8 +31,7 @@ func TestThePoolsOfARouteThatDraftsOrComparesAreProbed(t *testing.T) {
 		{Route{Target: "a"}, ""},
 		{Route{Draft: "d", Target: "a"}, "a d"},
 		{Route{Target: "b", Targets: two}, "b c"},
-		{Route{Draft: "d", Target: "b", Targets: two, Mirror: Mirror{Pool: "m"}}, "b c d m"},
-		{Route{Target: "a", Mirror: Mirror{Pool: "m"}}, "a m"},
+		{Route{Draft: "d", Target: "b", Targets: two}, "b c d"},
 	} {
 		if got := strings.Join(c.route.ProbedPools(), " "); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.route, got, c.want)

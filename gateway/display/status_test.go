@@ -45,7 +45,6 @@ func fullStatus() gateway.Status {
 		},
 		Targets: []gateway.TargetsView{
 			{Route: "llama-3", Targets: []gateway.TargetView{{Pool: "large", Share: .95}, {Pool: "new", Share: .05, Diverted: true, UnavailableModes: []gateway.UnavailableView{{Name: "verify", Reason: "pool new: no prompt_logprobs"}}}}},
-			{Route: "qwen", Targets: []gateway.TargetView{{Pool: "large", Share: 1}}, Mirror: &gateway.TargetView{Pool: "new", Share: .02}},
 		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
 		Risk: []gateway.RiskSummary{

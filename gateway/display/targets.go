@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// printTargets prints the routes with several targets or a mirror.
+// printTargets prints the routes with several targets.
 func printTargets(w io.Writer, all []gateway.TargetsView) {
 	t := Table{MaxWidth: 36}
 	for _, v := range all {
@@ -16,11 +16,7 @@ func printTargets(w io.Writer, all []gateway.TargetsView) {
 		for _, target := range v.Targets {
 			words = append(words, shareText(target))
 		}
-		text := strings.Join(words, ", ")
-		if v.Mirror != nil {
-			text += "; mirror " + shareText(*v.Mirror)
-		}
-		t.Add("targets "+v.Route, text)
+		t.Add("targets "+v.Route, strings.Join(words, ", "))
 		for _, target := range v.Targets {
 			if target.Diverted {
 				t.Add("", "POOL "+target.Pool+" TAKES NO REQUESTS: "+v.Targets[0].Pool+" answers its conversations")

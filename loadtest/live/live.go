@@ -114,8 +114,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("live: deadline %v is not above 0", o.Scenario.Deadline)
 	case o.Target == "" && o.Foregate == "":
 		return errors.New("live: Options need Foregate, the gateway's binary, or a Target")
-	case o.Case.Candidate != nil:
-		return errors.New("candidate: a comparison of targets is for virtual runs; remove it")
 	case o.Case.Oracle > 0 || slices.ContainsFunc(o.Scenario.Faults, func(f loadtest.Fault) bool { return f.Drift != nil }):
 		return errors.New("live: drifts and oracles are for virtual runs")
 	case o.Case.Router > 0 || len(o.Scenario.Changes)+len(o.Scenario.Outages) > 0:

@@ -12,7 +12,6 @@ var others = []other{
 	{"live runs and virtual time are the same experiment", "make agree", "no column differs"},
 	{"faults of Redis, replicas, backends and clients break no promise", "make chaos", "each row is kept"},
 	{"restarts, upgrades, drains and spot notices lose no request", "make operations", "[Operations](measurements.md#operations)"},
-	{"a worse candidate is told from an equal one, and a mirror delays nobody", "go test ./loadtest/virtual -run 'ACanary|AMirror' -v", "[Comparing targets](measurements.md#comparing-targets)"},
 }
 
 // realPair says how the page is measured where there are real engines.

@@ -37,11 +37,6 @@ func NewJudge(seed uint64, c *loadtest.Case) *Judge {
 	return j
 }
 
-// OfCandidate returns the judge whose target is the one that is compared with it.
-func OfCandidate(seed uint64, r *loadtest.Candidate) *Judge {
-	return &Judge{tok: vllmsim.DefaultTokenizer(), target: voice{r.Model, vllmsim.NewDraft(seed, r.Divergence, r.Blind)}}
-}
-
 // CheckText is Check for an answer of which only the text is known. A text may hide
 // tokens (an end that was ignored, half a character at a limit), so the answer is
 // compared as text, and a draft's tokens are those that it must have written.

@@ -59,7 +59,6 @@ func (l *lab) send(q *loadtest.Request) string {
 	if share := l.spec.Router; share > 0 {
 		tier = l.routed(share, number)
 	}
-	own = variantOf(own, q.Tenant, r.body)
 	err := to.pipeline.Answer(ctx, pipeline.Request{
 		Metadata: &pipeline.Metadata{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},

@@ -19,8 +19,8 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/compare"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -37,29 +37,27 @@ const (
 )
 
 // poolNames are the pools that a run may have.
-var poolNames = []string{"draft", "target", candidatePool}
+var poolNames = []string{"draft", "target"}
 
 // lab is one run.
 type lab struct {
-	clock     *eventloop.Loop
-	scenario  *loadtest.Scenario
-	spec      *loadtest.Case
-	seed      uint64
-	work      *loadtest.Workload
-	values    *settings.Values
-	policy    choose.Policy // of a case whose route.policy is the lab's own; else nil
-	prompts   *prompts
-	judge     *quality.Judge
-	candidate *quality.Judge // of the target that is compared; nil without one
-	compared  compare.Memory // how targets compare
-	recorder  *loadtest.Recorder
-	fleet     *engines.Fleet
-	pools     map[string]*engines.Pool
-	replicas  []*replica
-	requests  map[*openai.Request]*request // that are under way or audited
-	answers   *sharing.Answers
-	redis     *sharing.Link
-	last      time.Duration // when the last answer ended
+	clock    *eventloop.Loop
+	scenario *loadtest.Scenario
+	spec     *loadtest.Case
+	seed     uint64
+	work     *loadtest.Workload
+	values   *settings.Values
+	policy   choose.Policy // of a case whose route.policy is the lab's own; else nil
+	prompts  *prompts
+	judge    *quality.Judge
+	recorder *loadtest.Recorder
+	fleet    *engines.Fleet
+	pools    map[string]*engines.Pool
+	replicas []*replica
+	requests map[*openai.Request]*request // that are under way or audited
+	answers  *sharing.Answers
+	redis    *sharing.Link
+	last     time.Duration // when the last answer ended
 
 	open     int  // conversations and users that are not over
 	sent     int  // requests, for the load balancer
@@ -105,8 +103,9 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		return nil, err
 	}
 	l.fleet = engines.New(engines.Options{
-		Loop: l.clock, Seed: seed, Score: l.score,
-		Find: func(r *openai.Request) *engines.Request { return &l.requests[r].Request },
+		Loop: l.clock, Seed: seed,
+		Score: func(_ *engines.Pool, prompt, ids []int32) []accept.Choice { return l.judge.Choices(prompt, ids) },
+		Find:  func(r *openai.Request) *engines.Request { return &l.requests[r].Request },
 	})
 	if err := l.addPools(); err != nil {
 		return nil, err
@@ -131,12 +130,6 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 func (l *lab) addPools() (err error) {
 	if l.pools["target"], err = l.fleet.Add("target", &l.spec.Target, 0); err != nil {
 		return err
-	}
-	if r := l.spec.Candidate; r != nil && err == nil {
-		l.candidate = quality.OfCandidate(l.seed, r)
-		if l.pools[candidatePool], err = l.fleet.Add(candidatePool, &r.Pool, r.Divergence); err != nil {
-			return err
-		}
 	}
 	if l.spec.Draft != nil {
 		l.pools["draft"], err = l.fleet.Add("draft", l.spec.Draft, l.spec.Draft.Divergence)

@@ -281,11 +281,10 @@ export function mount(root, { live, ready }) {
   };
 }
 
-/** One row per target of routes that have several or a mirror. */
+/** One row per target of routes that have several. */
 function targetTable(status) {
   const rows = (status.targets ?? []).flatMap((v) => [
     ...v.targets.map((t) => targetRow(v.route, t, t.diverted ? 'takes no requests; the first target answers' : 'answers its conversations')),
-    ...(v.mirror ? [targetRow(v.route, v.mirror, 'mirror: answers in the background')] : []),
   ]);
   if (!rows.length) return null;
   return h(
