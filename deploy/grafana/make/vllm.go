@@ -4,8 +4,8 @@ package main
 // Where a name has changed the older one is asked for beside it. An engine with data parallelism has a series
 // for each rank, which are added up, but for the KV cache: there the fullest counts.
 func engines() board {
-	const kv = `max by (model_name, instance) (vllm:kv_cache_usage_perc{E}) or max by (model_name, instance) (vllm:gpu_cache_usage_perc{E})`
-	const perToken = `(sum by (model_name, le) (rate(vllm:inter_token_latency_seconds_bucket{E}[r])) or sum by (model_name, le) (rate(vllm:time_per_output_token_seconds_bucket{E}[r])))`
+	const kv = `max by (model_name, instance) (vllm:kv_cache_usage_perc{E})`
+	const perToken = `sum by (model_name, le) (rate(vllm:inter_token_latency_seconds_bucket{E}[r]))`
 	return board{
 		file: "engines", title: "Engines", vars: []string{"model", "engine"},
 		about: "vLLM's own metrics, as Prometheus reads them from each engine (job vllm). What the gateways make of them is on Pools & KV.",
