@@ -45,21 +45,6 @@ type WarmupView struct {
 	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since its start; null if not known, and when it is over
 }
 
-// RiskAdvice helps to set a guarantee for an infeasible kind of request.
-type RiskAdvice struct {
-	Audits   int     `json:"audits"` // at the strictest threshold
-	Bad      int     `json:"bad"`
-	Estimate float64 `json:"risk_estimate"`
-	Low      float64 `json:"risk_lower"` // interval that contains the risk at all times, with probability 1 − delta
-	High     float64 `json:"risk_upper"`
-
-	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible: if the risk is the
-	// estimate, and for both ends of the interval. Null if none up to 0.5 does.
-	FeasibleMaxWrongRate *float64 `json:"feasible_max_wrong_rate"`
-	FeasibleLower        *float64 `json:"feasible_max_wrong_rate_lower"`
-	FeasibleUpper        *float64 `json:"feasible_max_wrong_rate_upper"`
-}
-
 // RiskView is the evidence about one kind of request, as GET /admin/risk returns it: the guarantee,
 // whether it is kept, and the number of audits behind it. Shares are 0 … 1. Null means not known or not
 // applicable.
@@ -67,7 +52,6 @@ type RiskView struct {
 	Route        string    `json:"route"`
 	TrafficClass string    `json:"traffic_class"`
 	State        RiskState `json:"state"`
-	Summary      string    `json:"summary"` // the state in one line, for people: drafts served, audit results, what to do, remaining time
 
 	MaxWrongRate     float64 `json:"max_wrong_rate"`    // guarantee: the target would have refused at most this share of the served drafts …
 	ErrorProbability float64 `json:"error_probability"` // … except with this probability
@@ -96,7 +80,6 @@ type RiskView struct {
 	ScoresWanted  int     `json:"scores_wanted"`  // 0 once the thresholds are chosen
 
 	Warmup *WarmupView `json:"warmup"` // null if there was none: before the first draft
-	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
 // RefitView is the candidate for the score of a route, as GET /admin/risk returns it: a score that was fitted to audits in

@@ -74,11 +74,10 @@ func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
 	more := 120.0
 	known := RiskFrontiers{
 		Frontiers: []RiskFrontier{
-			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "balanced", InForce: true, Settings: []string{}, MaxWrongRate: .1, Known: true, Audits: 1500,
+			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "lenient", MaxWrongRate: .1, Known: true, Audits: 1500,
 				Points: []FrontierPoint{{MaxWrongRate: .1, InForce: true, Share: FrontierRange{.2, .3, .4}, Wrong: FrontierRange{.01, .02, .03}, Audits: &more}}},
-			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge", Settings: []string{}},
+			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge"},
 		},
-		Disagreements: []LabelDisagreement{{Route: "other", Bad: "exact", Good: "judge", Examples: []LabelExample{{Request: "r1"}}}},
 	}
 	var err error
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
@@ -92,7 +91,7 @@ func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
 	})
 	at := "http://" + g.AdminAddr().String() + "/admin/risk/frontier"
 	all := known
-	mine := RiskFrontiers{Frontiers: known.Frontiers[:1], Disagreements: []LabelDisagreement{}}
+	mine := RiskFrontiers{Frontiers: known.Frontiers[:1]}
 	for query, want := range map[string]RiskFrontiers{"": all, "?route=llama-3": mine} {
 		status, body := g.send(t, http.MethodGet, at+query, "")
 		var got RiskFrontiers
@@ -109,7 +108,7 @@ func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
 		}
 	}
 	known = RiskFrontiers{}
-	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0,"disagreements":[]}`+"\n" {
+	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}
 	err = errors.New("evidence: Redis does not answer")

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"slices"
-	"time"
 )
 
 // FrontierRange is an estimate with the interval around it.
@@ -30,22 +29,17 @@ type FrontierPoint struct {
 	Tokens *FrontierRange `json:"tokens_saved_per_day"`
 }
 
-// RiskFrontier is what each maximum wrong rate would give for one kind of request, by one label. All ranges of a kind, for
-// all its labels, hold at once with probability 1 − error_probability, whichever max_wrong_rate is chosen.
+// RiskFrontier is what each maximum wrong rate would give for one kind of request, by the label in force. All its ranges
+// hold at once with probability 1 − error_probability, whichever max_wrong_rate is chosen.
 type RiskFrontier struct {
 	Route        string `json:"route"`
 	TrafficClass string `json:"traffic_class"`
-	Label        string `json:"label"`          // what makes a draft wrong
-	Meaning      string `json:"label_meaning"`  // of the label, in words: a draft is good if …
-	InForce      bool   `json:"label_in_force"` // it is what audits count for the guarantee
-	// Settings put the label in force; none if it is.
-	Settings []string `json:"label_settings"`
+	Label        string `json:"label"` // what makes a draft wrong (risk.label)
 
 	MaxWrongRate     float64 `json:"max_wrong_rate"` // in force
 	ErrorProbability float64 `json:"error_probability"`
 
-	Known     bool    `json:"known"`   // false: too few audits; all ranges are 0 … 1
-	Summary   string  `json:"summary"` // in one line, for people
+	Known     bool    `json:"known"` // false: too few audits; all ranges are 0 … 1
 	Audits    int     `json:"audits"`
 	Lost      int     `json:"lost"` // of the audits, without an outcome; they count as bad and as good, whichever is worse
 	Bad       int     `json:"bad"`
@@ -57,44 +51,19 @@ type RiskFrontier struct {
 	Points         []FrontierPoint `json:"points"`           // by max_wrong_rate, ascending
 }
 
-// LabelExample is one draft that two labels call differently.
-type LabelExample struct {
-	Request      string    `json:"request"` // id, for GET /admin/receipts
-	When         time.Time `json:"when"`
-	TrafficClass string    `json:"traffic_class"`
-	Score        float64   `json:"score"`
-	Tokens       int       `json:"tokens"`
-	Served       bool      `json:"served"`
-}
-
-// LabelDisagreement counts the drafts of a route that one label calls bad and another good. One of them is in force.
-type LabelDisagreement struct {
-	Route    string         `json:"route"`
-	Bad      string         `json:"bad"`
-	Good     string         `json:"good"`
-	Both     int            `json:"both"`     // drafts of which both labels are known
-	Disagree int            `json:"disagree"` // of these, called bad by the one and good by the other
-	Examples []LabelExample `json:"examples"` // the newest
-}
-
 // RiskFrontiers is what GET /admin/risk/frontier returns.
 type RiskFrontiers struct {
-	Frontiers     []RiskFrontier      `json:"frontiers"`
-	Omitted       int                 `json:"omitted"` // kinds of request that are left out, because there are too many
-	Disagreements []LabelDisagreement `json:"disagreements"`
+	Frontiers []RiskFrontier `json:"frontiers"`
+	Omitted   int            `json:"omitted"` // kinds of request that are left out, because there are too many
 }
 
 // of returns those of a route; of all if it is "".
 func (f RiskFrontiers) of(route string) RiskFrontiers {
 	if route != "" {
 		f.Frontiers = slices.DeleteFunc(slices.Clone(f.Frontiers), func(r RiskFrontier) bool { return r.Route != route })
-		f.Disagreements = slices.DeleteFunc(slices.Clone(f.Disagreements), func(d LabelDisagreement) bool { return d.Route != route })
 	}
 	if f.Frontiers == nil {
 		f.Frontiers = []RiskFrontier{}
-	}
-	if f.Disagreements == nil {
-		f.Disagreements = []LabelDisagreement{}
 	}
 	return f
 }

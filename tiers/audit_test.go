@@ -260,12 +260,12 @@ var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 	n := sample(10, 20)
-	for _, label := range []plan.Label{plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelPrefix} {
+	for _, label := range []plan.Label{plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelExact} {
 		t.Run(string(label), func(t *testing.T) {
 			outcomes := map[float64]float64{} // share of bad audits by divergence
 			for _, divergence := range []float64{0, 0.6} {
 				r, book := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
-				r.cfg.Risk.Label, r.cfg.Risk.MinPrefixShare, r.cfg.Risk.Rule.MaxWrongRate = label, 0.9, 0.001 // nothing is ever certified
+				r.cfg.Risk.Label, r.cfg.Risk.Rule.MaxWrongRate = label, 0.001 // nothing is ever certified
 				book.grid = everything
 				for i := range n {
 					if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {

@@ -313,7 +313,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Mixed(t)
 	s := riskview.New(riskview.Options{Evidence: a.Book, Config: func(string) *plan.Config {
-		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4, Rates: risk.Rates{Audit: .05, Explore: .02}}}
+		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Label: plan.LabelLenient, Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4, Rates: risk.Rates{Audit: .05, Explore: .02}}}
 	}, Economics: func(k risk.Key) riskview.Economics {
 		e := riskview.Economics{PerDay: 10_000, Prompt: 500, Output: 300, Holdback: 48}
 		if k.Route == "chat" { // code has no prices
@@ -375,7 +375,7 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 		}
 		if len(args) == 2 {
 			golden(t, "testdata/riskfrontier.txt", timed.ReplaceAllString(out, " (SOON)"))
-		} else if strings.Contains(out, "code") || !strings.Contains(out, "chat, to_1k.0a1b2c3d, label balanced (in force)") {
+		} else if strings.Contains(out, "code") || !strings.Contains(out, "chat, to_1k.0a1b2c3d, label lenient: ") {
 			t.Errorf("of one route: %s", out)
 		}
 	}

@@ -9,9 +9,8 @@ import (
 )
 
 type riskFrontierCmd struct {
-	Route  string `help:"Only this route." placeholder:"NAME"`
-	Labels bool   `help:"Also the tables of the labels that are not in force (risk.label)."`
-	JSON   bool   `help:"As JSON, as GET /admin/risk/frontier tells it."`
+	Route string `help:"Only this route." placeholder:"NAME"`
+	JSON  bool   `help:"As JSON, as GET /admin/risk/frontier tells it."`
 	replicaFlags
 }
 
@@ -36,6 +35,6 @@ func (c *riskFrontierCmd) Run(e *env) error {
 	if c.JSON {
 		return writeLines(e.stdout, answer)
 	}
-	display.Frontiers(e.stdout, answer, c.Labels)
+	display.Frontiers(e.stdout, answer)
 	return nil
 }

@@ -25,7 +25,7 @@ func (a *App) makeEvidence() {
 		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
 		StaleServes: func(route string) bool { return of(route).ServeStale },
 	})
-	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Routes: a.routes, Logger: a.Options.Logger, Economics: a.economics})
+	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Logger: a.Options.Logger, Economics: a.economics})
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Phases))
 	}

@@ -12,9 +12,6 @@ func (l *line) setLabels(said *risk.Labels) {
 			l.Labels[label.String()] = o.String()
 		}
 	}
-	if said.Of(risk.LabelExact) != risk.OutcomeUnknown {
-		l.PrefixShare = new(said.PrefixShare)
-	}
 }
 
 // labels reads them from a line that [line.check] accepts.
@@ -22,9 +19,6 @@ func (l *line) labels() (said risk.Labels) {
 	for name, text := range l.Labels {
 		label, _ := risk.ParseLabel(name)
 		said.Outcomes[label], _ = risk.ParseOutcome(text)
-	}
-	if l.PrefixShare != nil {
-		said.PrefixShare = *l.PrefixShare
 	}
 	return said
 }
@@ -38,10 +32,4 @@ func (l *line) hasLabels() bool {
 		}
 	}
 	return true
-}
-
-// hasPrefixShare reports whether the prefix share is a share, and given exactly if the label exact is.
-func (l *line) hasPrefixShare() bool {
-	_, exact := l.Labels[risk.LabelExact.String()]
-	return exact == (l.PrefixShare != nil) && (l.PrefixShare == nil || risk.IsShare(*l.PrefixShare))
 }

@@ -48,9 +48,8 @@ type line struct {
 	Label        string    `json:"label"`    // good, bad or lost
 
 	// These may be missing: files of older versions do not have them.
-	Request     string            `json:"request,omitempty"`      // id of the draft's request: 1 … 64 of [A-Za-z0-9-]
-	Labels      map[string]string `json:"labels,omitempty"`       // good or bad, by the name of a risk.Label
-	PrefixShare *float64          `json:"prefix_share,omitempty"` // as risk.Labels has it
+	Request string            `json:"request,omitempty"` // id of the draft's request: 1 … 64 of [A-Za-z0-9-]
+	Labels  map[string]string `json:"labels,omitempty"`  // good or bad, by the name of a risk.Label
 }
 
 // Labels of audits.
@@ -110,7 +109,7 @@ func parseLine(text []byte) (line, error) {
 	into := map[string]any{
 		"when": &l.When, "route": &l.Route, "traffic_class": &l.TrafficClass, "ticket": &l.Ticket,
 		"score": &l.Score, "floor": &l.Floor, "threshold": &l.Threshold, "served": &l.Served, "features": &l.Features,
-		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label, "request": &l.Request, "labels": &l.Labels, "prefix_share": &l.PrefixShare,
+		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label, "request": &l.Request, "labels": &l.Labels,
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -153,10 +152,10 @@ func parseLine(text []byte) (line, error) {
 }
 
 // fieldNames are the fields of a line, in order.
-var fieldNames = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label", "request", "labels", "prefix_share"}
+var fieldNames = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label", "request", "labels"}
 
 // optional are those that may be missing.
-var optional = []string{"request", "labels", "prefix_share"}
+var optional = []string{"request", "labels"}
 
 // describeField describes the valid values of a field.
 func describeField(name string) string {
@@ -175,8 +174,6 @@ func describeField(name string) string {
 		return "good, bad or lost"
 	case "labels":
 		return "good or bad by the name of a label"
-	case "prefix_share":
-		return "a number from 0 to 1, if and only if the label exact is given"
 	case "ticket", "request":
 		return "1 to 64 letters, digits and hyphens"
 	}
@@ -191,7 +188,7 @@ func (l *line) check() error {
 		"score":  isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
 		"tokens": l.Tokens >= 0 && l.Tokens < maxCount, "map": l.Map >= 0 && l.Map < maxCount, "grid": l.Grid >= 0,
 		"label":   l.Label == Good || l.Label == Bad || l.Label == Lost,
-		"request": l.Request == "" || isTicket(l.Request), "labels": l.hasLabels(), "prefix_share": l.hasPrefixShare(),
+		"request": l.Request == "" || isTicket(l.Request), "labels": l.hasLabels(),
 	}
 	for _, x := range l.Features {
 		fine["features"] = fine["features"] && isScore(x)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 )
 
 // guaranteeInterval is the time between two lines about an unchanged promise.
@@ -27,7 +28,7 @@ func (r *guaranteeReport) tell(guarantees []gateway.RiskSummary, now time.Time) 
 			continue
 		}
 		r.state, r.at = p.Main.State, now
-		r.say("          guarantee of " + p.Route + ": " + p.Main.Summary)
+		r.say("          guarantee of " + p.Route + ": " + display.StandingText(p.Main))
 	}
 }
 

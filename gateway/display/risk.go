@@ -9,7 +9,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
-// Risk prints views, two lines for each.
+// Risk prints views: a table for each route, with a line for each traffic class.
 func Risk(w io.Writer, views []gateway.RiskView) {
 	if len(views) == 0 {
 		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
@@ -24,16 +24,10 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 		WriteLine(w, 2, fmt.Sprintf("%s: wrong rate of unverified drafts at most %s, with probability %s",
 			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
-		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "WRONG RATE", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.Add(v.TrafficClass, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
-			if v.State != gateway.RiskInfeasible {
-				t.Add("  " + riskText(v)) // the advice is based on more audits
-			}
-			if says := saysText(v); says != "" {
-				t.Add("  " + says)
-			}
+			t.Add(v.TrafficClass, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), wrongText(v), Percent(v.Bound), driftText(v), waitText(v))
 		}
 		t.Write(w)
 		views = views[n:]
@@ -79,7 +73,7 @@ func waitText(v *gateway.RiskView) string {
 	case v.OperatingIndex > 0:
 		return none
 	case v.ScoresWanted > 0 && v.SecondsToCertify != nil:
-		return fmt.Sprintf("in %s (%s)", Duration(*v.SecondsToCertify), ToCertify(v))
+		return fmt.Sprintf("in %s (%s)", Duration(*v.SecondsToCertify), toCertify(v))
 	case v.ScoresWanted > 0:
 		return fmt.Sprintf("learning %d/%d", v.ScoresLearned, v.ScoresWanted)
 	case v.AuditsToCertify == nil:
@@ -92,35 +86,35 @@ func waitText(v *gateway.RiskView) string {
 	return fmt.Sprintf("%.0f audits to go", *v.AuditsToCertify)
 }
 
-// riskText describes the risk and its drift.
-func riskText(v *gateway.RiskView) string {
+// wrongText is the estimated wrong rate with its interval.
+func wrongText(v *gateway.RiskView) string {
 	if v.Audits == 0 {
-		return "no audits yet"
+		return none
 	}
-	text := fmt.Sprintf("wrong rate %s (%s … %s), proven below %s", Percent(v.Estimate), Percent(v.Lower), Percent(v.Upper), Percent(v.Bound))
-	if v.DriftLevel > 0 {
-		text += "; drift " + Percent(v.DriftLevel)
-	}
+	return fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Lower), Percent(v.Upper))
+}
+
+// driftText is how far the watch for a drift has come, and how often it gave an alarm.
+func driftText(v *gateway.RiskView) string {
+	text := Percent(v.DriftLevel)
 	if v.DriftWarned {
 		text += " SUSPECTED"
 	}
 	if v.DriftAlarms > 0 {
-		text += "; " + Count(int(v.DriftAlarms), "alarm", "alarms")
+		text += ", " + Count(int(v.DriftAlarms), "alarm", "alarms")
 	}
 	return text
 }
 
-// saysText is the summary of a traffic class, or "" if the other columns are enough.
-func saysText(v *gateway.RiskView) string {
+// StandingText is the state of a kind of request in one line: what is served, or the time until the first certificate.
+func StandingText(v *gateway.RiskView) string {
 	switch v.State {
-	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
-		return v.Summary
-	case gateway.RiskLearning, gateway.RiskUncertified:
-		if v.Warmup != nil {
-			return v.Summary
-		}
+	case gateway.RiskCertified:
+		return fmt.Sprintf("certified, accepts %s of the drafts, wrong rate below %s", Percent(v.Acceptance), Percent(v.Bound))
+	case gateway.RiskInfeasible:
+		return fmt.Sprintf("infeasible: %d of %s bad", v.Bad, Count(v.Audits, "audit", "audits"))
 	}
-	return ""
+	return string(v.State) + ", first certificate: " + waitText(v)
 }
 
 // GuaranteeText is the guarantee of a route in one line of foregate status.
@@ -137,8 +131,8 @@ func GuaranteeText(p gateway.RiskSummary) string {
 	return text
 }
 
-// ToCertify is what is still needed for the first certificate, e.g. "80 scores, 61 audits".
-func ToCertify(v *gateway.RiskView) string {
+// toCertify is what is still needed for the first certificate, e.g. "80 scores, 61 audits".
+func toCertify(v *gateway.RiskView) string {
 	var parts []string
 	if n := v.ScoresWanted - v.ScoresLearned; v.ScoresWanted > 0 {
 		parts = append(parts, Count(n, "score", "scores"))

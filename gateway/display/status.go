@@ -168,7 +168,7 @@ func printGuarantees(w io.Writer, summaries []gateway.RiskSummary, drafts []gate
 		}
 		t.Add("guarantee "+p.Route, GuaranteeText(p))
 		if p.Main != nil {
-			t.Add("  " + p.Main.Summary)
+			t.Add("  " + StandingText(p.Main))
 		}
 	}
 	t.Write(w)

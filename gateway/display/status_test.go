@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 // fullStatus is the status of a replica that has it all.
@@ -48,11 +47,9 @@ func fullStatus() gateway.Status {
 		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
 		Risk: []gateway.RiskSummary{
-			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Summary: risk.Advice{
-				Eps: .1, Audits: 260, Bad: 47, Estimate: .18, Low: .12, High: .26, Smallest: .21, SmallestLow: .15, SmallestHigh: .3,
-			}.String()}},
+			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Audits: 260, Bad: 47}},
 			{Route: "qwen", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1, Main: &gateway.RiskView{
-				State: gateway.RiskWarmup, Summary: "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); certified in about 1m 3s at 4 requests/s\x1b",
+				State: gateway.RiskWarmup, ScoresLearned: 120, ScoresWanted: 200, AuditsToCertify: new(61.), SecondsToCertify: new(63.),
 			}},
 			{Route: "whole", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1},
 		},

@@ -2,14 +2,12 @@ package riskview
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
@@ -21,8 +19,6 @@ const (
 	frontierInterval = 5 * time.Second
 	// maxFrontierKeys bounds the kinds of request, the most recently seen first: each takes about 20 ms.
 	maxFrontierKeys = 32
-	// maxExamples bounds the examples of drafts that two labels call differently.
-	maxExamples = 5
 )
 
 // Economics is what the requests of one evidence key are like, and what their tokens cost.
@@ -68,18 +64,12 @@ func (s *Watcher) Frontiers(ctx context.Context) (gateway.RiskFrontiers, error) 
 		return gateway.RiskFrontiers{}, err
 	}
 	f := gateway.RiskFrontiers{Omitted: omitted}
-	byRoute := map[string][]evidence.LogEntry{}
 	for i := range known {
 		if err := ctx.Err(); err != nil {
 			return gateway.RiskFrontiers{}, err
 		}
 		k := &known[i]
-		entries := audits[k.Key]
-		f.Frontiers = append(f.Frontiers, s.frontiersOf(k, entries, now)...)
-		byRoute[k.Key.Route] = append(byRoute[k.Key.Route], entries...)
-	}
-	for _, route := range Routes(known) {
-		f.Disagreements = append(f.Disagreements, disagreements(route, byRoute[route], labelInForce(s.config(route)))...)
+		f.Frontiers = append(f.Frontiers, s.frontierOf(k, audits[k.Key], now))
 	}
 	s.frontiers, s.frontiersAt = &f, now
 	return f, nil
@@ -134,32 +124,25 @@ func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeySta
 	return audits, err
 }
 
-// frontiersOf returns the frontiers of one state, one for each label.
-func (s *Watcher) frontiersOf(k *evidence.KeyState, entries []evidence.LogEntry, now time.Time) []gateway.RiskFrontier {
+// frontierOf returns the frontier of one state, by the label in force.
+func (s *Watcher) frontierOf(k *evidence.KeyState, entries []evidence.LogEntry, now time.Time) gateway.RiskFrontier {
 	c := s.config(k.Key.Route)
-	inForce := labelInForce(c)
-	labels := labelsKnown(entries, inForce)
 	m := frontierMaker{key: k, config: c, perMinute: perMinute(entries, now)}
 	if s.economics != nil {
 		m.economics = s.economics(k.Key)
 	}
-	var all []gateway.RiskFrontier
-	for _, label := range labels {
-		in := risk.FrontierInput{Grid: k.State.Grid, Rule: k.Rule, Labels: len(labels)}
-		for i := range entries {
-			e := &entries[i]
-			if outcome, is := outcomeOf(e, label, inForce); is {
-				in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Outcome: outcome})
-			}
-		}
-		v := m.view(risk.FrontierOf(in))
-		v.Label, v.Meaning, v.InForce = label.String(), meanings[label], label == inForce
-		if v.Settings = []string{}; !v.InForce {
-			v.Settings = labelSettings(label, k.Key.Route)
-		}
-		all = append(all, v)
+	in := risk.FrontierInput{Grid: k.State.Grid, Rule: k.Rule}
+	for i := range entries {
+		e := &entries[i]
+		in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Outcome: outcomeOf(e)})
 	}
-	return all
+	return m.view(risk.FrontierOf(in))
+}
+
+// outcomeOf returns the outcome of an audit; unknown if it was lost.
+func outcomeOf(e *evidence.LogEntry) risk.Outcome {
+	o, _ := risk.ParseOutcome(e.Label)
+	return o
 }
 
 // perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.
@@ -182,7 +165,7 @@ type frontierMaker struct {
 func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	k := m.key
 	v := gateway.RiskFrontier{
-		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability,
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Label: string(m.config.Risk.Label), MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability,
 		Known: f.Known, Audits: f.Audits, Lost: f.Lost, Bad: f.Bad, FullRange: f.FullRange, Needed: f.Needed, Priced: m.economics.Prices.Complete(),
 	}
 	if m.economics.PerDay > 0 {
@@ -191,7 +174,6 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	for i := range f.Points {
 		v.Points = append(v.Points, m.point(&f.Points[i], f.Known))
 	}
-	v.Summary = m.describe(&v)
 	return v
 }
 
@@ -230,49 +212,3 @@ func (m *frontierMaker) point(p *risk.FrontierPoint, known bool) gateway.Frontie
 func rangeOf(v [3]float64) *gateway.FrontierRange {
 	return &gateway.FrontierRange{Low: slices.Min(v[:]), Estimate: v[1], High: slices.Max(v[:])}
 }
-
-// describe is a frontier in one line for people.
-func (m *frontierMaker) describe(v *gateway.RiskFrontier) string {
-	s := &m.key.State
-	audits := display.Count(v.Audits, "audit", "audits")
-	switch {
-	case s.Version == 0:
-		return fmt.Sprintf("nothing can be said: scores are collected to choose the thresholds, %d of %d", len(s.Scores), risk.GridScores)
-	case !v.Known && v.Audits > 0 && v.Lost == v.Audits:
-		return audits + ", all without an outcome: nothing can be said"
-	case !v.Known:
-		return fmt.Sprintf("%s: nothing can be said; about %.0f are needed", audits, v.Needed)
-	}
-	at := slices.IndexFunc(v.Points, func(p gateway.FrontierPoint) bool { return p.InForce })
-	if at < 0 {
-		return audits
-	}
-	p := &v.Points[at]
-	text := fmt.Sprintf("%s: a maximum wrong rate of %s serves about %s of the drafts (%s … %s)", audits, display.Percent(p.MaxWrongRate),
-		roundPercent(p.Share.Estimate), roundPercent(p.Share.Low), roundPercent(p.Share.High))
-	if p.Audits == nil {
-		return text + "; no threshold is expected to be certified"
-	}
-	return text
-}
-
-// disagreements returns how often a label calls a draft bad and another good, for the pairs with the label in force.
-func disagreements(route string, entries []evidence.LogEntry, inForce risk.Label) (all []gateway.LabelDisagreement) {
-	for _, d := range evidence.Disagreements(entries, maxExamples) {
-		if d.Bad != inForce && d.Good != inForce {
-			continue
-		}
-		v := gateway.LabelDisagreement{Route: route, Bad: d.Bad.String(), Good: d.Good.String(), Both: d.Both, Disagree: d.Disagree, Examples: []gateway.LabelExample{}}
-		for i := range d.Examples {
-			e := &d.Examples[i]
-			v.Examples = append(v.Examples, gateway.LabelExample{
-				Request: e.Request, When: e.When.UTC(), TrafficClass: e.Key.TrafficClass, Score: e.Score, Tokens: e.Tokens, Served: e.Served,
-			})
-		}
-		all = append(all, v)
-	}
-	return all
-}
-
-// roundPercent formats a share with one decimal at most.
-func roundPercent(share float64) string { return display.OneDecimal(100*share) + "%" }

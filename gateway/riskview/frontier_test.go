@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +29,7 @@ var busy = Economics{
 
 // wide makes n audits of drafts whose scores are even in 0 … 1, full-range ones: what scores below a quarter is bad, and of
 // the better ones each fiftieth.
-func wide(t *testing.T, a *evidencetest.Audits, n int, labels func(bad bool) risk.Labels) {
+func wide(t *testing.T, a *evidencetest.Audits, n int) {
 	t.Helper()
 	for i := range n {
 		ticket := fmt.Sprint("w", i)
@@ -40,11 +39,7 @@ func wide(t *testing.T, a *evidencetest.Audits, n int, labels func(bad bool) ris
 		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: ticket, Score: score, Request: fmt.Sprint("r", i)}); err != nil {
 			t.Fatal(err)
 		}
-		result := risk.AuditResult{Bad: bad}
-		if labels != nil {
-			result.Labels = labels(bad)
-		}
-		if err := a.Book.Close(t.Context(), aKey, ticket, result); err != nil {
+		if err := a.Book.Close(t.Context(), aKey, ticket, risk.AuditResult{Bad: bad}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,10 +64,10 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 		a := evidencetest.New(nil)
 		a.Learn(t, aKey, risk.GridScores)
 		time.Sleep(time.Minute)
-		wide(t, a, 1500, nil)
+		wide(t, a, 1500)
 		time.Sleep(10 * time.Minute)
 		f := frontiers(t, a, busy).Frontiers
-		if len(f) != 1 || !f[0].Known || f[0].Audits != 1500 || f[0].FullRange != 1500 || !f[0].InForce || !f[0].Priced || *f[0].RequestsPerDay != 10_000 {
+		if len(f) != 1 || !f[0].Known || f[0].Audits != 1500 || f[0].FullRange != 1500 || !f[0].Priced || *f[0].RequestsPerDay != 10_000 {
 			t.Fatalf("%+v", f)
 		}
 		v := f[0]
@@ -101,9 +96,6 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 		if p := byRate[.01]; p.Certified || p.Audits != nil || p.USD.Estimate > 0 {
 			t.Errorf("ε .01 cannot be kept: %+v, %+v", p, p.USD)
 		}
-		if !strings.Contains(v.Summary, "1500 audits: a maximum wrong rate of 10% serves about") {
-			t.Error(v.Summary)
-		}
 		dear := frontiers(t, a, Economics{PerDay: 10_000, Prompt: 500, Output: 300}).Frontiers[0]
 		if p := dear.Points[3]; dear.Priced || p.USD != nil || p.Tokens == nil {
 			t.Errorf("without prices: %+v", p)
@@ -115,18 +107,18 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 	})
 }
 
-func TestAFrontierOfFewAuditsSaysSoInWords(t *testing.T) {
+func TestAFrontierOfFewAuditsSaysSo(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Learn(t, aKey, 57)
 	v := frontiers(t, a, busy).Frontiers[0]
-	if v.Known || !strings.HasPrefix(v.Summary, "nothing can be said: scores are collected to choose the thresholds, 57 of 200") {
+	if v.Known || v.Audits != 0 {
 		t.Errorf("%+v", v)
 	}
 	a = evidencetest.New(nil)
 	a.Learn(t, aKey, risk.GridScores)
 	a.Audit(t, aKey, 3, 0)
 	v = frontiers(t, a, busy).Frontiers[0]
-	if !strings.HasPrefix(v.Summary, "3 audits: nothing can be said; about ") || v.Needed < 50 {
+	if v.Known || v.Audits != 3 || v.Needed < 50 {
 		t.Errorf("%+v", v)
 	}
 	for _, p := range v.Points {
@@ -140,7 +132,7 @@ func TestAFrontierOfFewAuditsSaysSoInWords(t *testing.T) {
 		a.Open(t, aKey, .99) // and nobody hears of it
 	}
 	v = frontiers(t, a, busy).Frontiers[0]
-	if v.Known || v.Lost != 40 || v.Summary != "40 audits, all without an outcome: nothing can be said" {
+	if v.Known || v.Lost != 40 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -149,7 +141,7 @@ func TestAFrontierOfFewAuditsSaysSoInWords(t *testing.T) {
 func TestAFrontierMixesNoAuditsOfOtherScoresOrTimes(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Learn(t, aKey, risk.GridScores)
-	wide(t, a, 100, nil)
+	wide(t, a, 100)
 	for i := range 5 {
 		d := a.Book.View(aKey).Decide(aKey, risk.Sampling{Rate: 1}, 0)
 		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: fmt.Sprint("m", i), Score: .99, Map: 2}); err != nil {
@@ -174,67 +166,18 @@ func TestAFrontierMixesNoAuditsOfOtherScoresOrTimes(t *testing.T) {
 	}
 }
 
-func TestEachLabelHasAFrontierAndExamples(t *testing.T) {
-	a := evidencetest.New(nil)
-	a.Learn(t, aKey, risk.GridScores)
-	odd := 0
-	wide(t, a, 600, func(bad bool) (l risk.Labels) {
-		odd++
-		l.Set(risk.LabelBalanced, !bad)
-		l.Set(risk.LabelLoose, !bad || odd%2 == 0) // half of the bad ones are good enough for it
-		if odd%10 == 0 {
-			l.Set(risk.LabelJudge, true)
-		}
-		return l
-	})
-	f := frontiers(t, a, busy)
-	labels := map[string]gateway.RiskFrontier{}
-	for _, v := range f.Frontiers {
-		labels[v.Label] = v
-		if v.InForce != (v.Label == "balanced") || v.InForce != (len(v.Settings) == 0) || v.Meaning == "" {
-			t.Errorf("%+v", v)
-		}
-	}
-	if len(labels) != 3 || labels["loose"].Bad >= labels["balanced"].Bad || labels["judge"].Audits != 60 || labels["judge"].Bad != 0 {
-		t.Fatalf("%+v", labels)
-	}
-	if got := strings.Join(labels["loose"].Settings, " "); got != "risk.label@chat=lenient speculation.strictness@chat=loose" {
-		t.Error(got)
-	}
-	alone := evidencetest.New(nil)
-	alone.Learn(t, aKey, risk.GridScores)
-	wide(t, alone, 600, nil)
-	one := frontiers(t, alone, busy).Frontiers[0]
-	if len(one.Points) != len(labels["balanced"].Points) {
-		t.Fatalf("%+v", one)
-	}
-	for i, p := range labels["balanced"].Points {
-		if q := one.Points[i]; p.Share.Low > q.Share.Low || p.Share.High < q.Share.High {
-			t.Errorf("three labels at once say more than one: %+v, %+v", p, q)
-		}
-	}
-	if len(f.Disagreements) == 0 || f.Disagreements[0].Bad != "balanced" || f.Disagreements[0].Good != "loose" || len(f.Disagreements[0].Examples) != maxExamples {
-		t.Fatalf("%+v", f.Disagreements)
-	}
-	for _, e := range f.Disagreements[0].Examples {
-		if !strings.HasPrefix(e.Request, "r") || e.TrafficClass != aKey.TrafficClass {
-			t.Errorf("%+v", e)
-		}
-	}
-}
-
 func TestFrontiersAreReadAtMostOnceInFiveSecondsAndFailWithRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
 		a.Learn(t, aKey, 10)
 		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
-		for i, want := range []int{10, 10, 20} {
+		for i, want := range []int{1, 1, 2} {
 			f, err := s.Frontiers(t.Context())
-			if err != nil || !strings.Contains(f.Frontiers[0].Summary, fmt.Sprint(want, " of 200")) {
+			if err != nil || len(f.Frontiers) != want {
 				t.Errorf("reading %d: %v, %+v", i, err, f)
 			}
 			if i == 0 {
-				a.Learn(t, aKey, 10)
+				a.Learn(t, evidencetest.Key("other", "all"), 10)
 			} else {
 				time.Sleep(frontierInterval)
 			}

@@ -2,11 +2,9 @@ package riskview
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -65,36 +63,17 @@ func RatesOf(ctx context.Context, book *evidence.Store, known []evidence.KeyStat
 	return p, nil
 }
 
-// timeToCertify is the time until the first certificate.
-type timeToCertify struct {
-	seconds *float64 // nil: unknown, or there is one
-	at      string   // the rate that it assumes
-}
-
-// waitOf is the time for a view: from the audits in the log, or in a warm-up without audits from its drafts.
-// Every draft gives a score; of the audits, those of the strictest threshold count.
-func waitOf(v *gateway.RiskView) timeToCertify {
+// secondsToCertify is the time until the first certificate: from the audits in the log, or in a warm-up without audits from
+// its drafts. Every draft gives a score; of the audits, those of the strictest threshold count. It is nil if unknown.
+func secondsToCertify(v *gateway.RiskView) *float64 {
 	switch {
 	case v.OperatingIndex > 0 || v.AuditsToCertify == nil:
-		return timeToCertify{}
+		return nil
 	case v.AuditsPerMinute != nil && v.ScoresWanted == 0:
-		return timeToCertify{new(60 * *v.AuditsToCertify / *v.AuditsPerMinute), rateText(*v.AuditsPerMinute, "audits")}
+		return new(60 * *v.AuditsToCertify / *v.AuditsPerMinute)
 	case v.Warmup == nil || v.Warmup.DraftsPerMinute == nil:
-		return timeToCertify{}
+		return nil
 	}
 	drafts := *v.Warmup.DraftsPerMinute
-	minutes := float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.AcceptanceShare(1))
-	what := "drafts"
-	if v.Warmup.Serves {
-		what = "requests" // each of which is drafted
-	}
-	return timeToCertify{new(60 * minutes), rateText(drafts, what)}
-}
-
-// rateText formats a rate, e.g. "4 requests/s".
-func rateText(perMinute float64, what string) string {
-	if perMinute >= 60 {
-		return fmt.Sprintf("%s %s/s", display.OneDecimal(perMinute/60), what)
-	}
-	return fmt.Sprintf("%s %s a minute", display.OneDecimal(perMinute), what)
+	return new(60 * (float64(v.ScoresWanted-v.ScoresLearned)/drafts + *v.AuditsToCertify/(drafts*risk.AcceptanceShare(1))))
 }

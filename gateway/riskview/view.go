@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// OwnCohort is the cohort of drafts that are accepted on their own score.
-	OwnCohort = "conf"
 	// inUse is the time, before the last use of the route's latest class, within which another class counts
 	// as in use. Classes of former models do not count.
 	inUse = 10 * time.Minute
@@ -59,10 +57,8 @@ func (l Viewer) view(k *evidence.KeyState) gateway.RiskView {
 	if k.State.Version == 0 {
 		v.ScoresLearned, v.ScoresWanted = s.Learned, risk.GridScores
 	}
-	advice := k.State.Advise(k.Rule)
-	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(advice)
-	w := waitOf(&v)
-	v.SecondsToCertify, v.Summary = w.seconds, describe(&v, w, advice.String())
+	v.Warmup = l.warmup(k, c, v.State)
+	v.SecondsToCertify = secondsToCertify(&v)
 	return v
 }
 
@@ -114,22 +110,6 @@ func (l Viewer) warmup(k *evidence.KeyState, c *plan.Config, phase gateway.RiskS
 	// For a calibrated score no cautious threshold is known in advance.
 	known := c.Risk.ScoreVersion == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
 	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.MaxConcurrentAudits > 0 && w.HasOutcomes() && known
-	return v
-}
-
-func adviceView(a risk.Advice) *gateway.RiskAdvice {
-	if a.Eps == 0 {
-		return nil
-	}
-	v := &gateway.RiskAdvice{Audits: a.Audits, Bad: a.Bad, Estimate: a.Estimate, Low: a.Low, High: a.High}
-	for _, eps := range []struct {
-		of *float64
-		to **float64
-	}{{&a.Smallest, &v.FeasibleMaxWrongRate}, {&a.SmallestLow, &v.FeasibleLower}, {&a.SmallestHigh, &v.FeasibleUpper}} {
-		if *eps.of > 0 {
-			*eps.to = eps.of
-		}
-	}
 	return v
 }
 

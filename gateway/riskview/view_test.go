@@ -49,7 +49,7 @@ func TestMetricsHaveStatesOfTenSecondsAgoAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := evidencetest.New(nil)
-		s := New(Options{Evidence: a.Book, Config: riskConfig, Routes: func() []string { return nil }})
+		s := New(Options{Evidence: a.Book, Config: riskConfig})
 		if len(s.States()) != 0 {
 			t.Error("something is known before it was read")
 		}

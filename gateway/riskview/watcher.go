@@ -2,7 +2,6 @@ package riskview
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -27,18 +25,16 @@ const (
 type Options struct {
 	Evidence *evidence.Store
 	Config   func(route string) *plan.Config // live
-	Routes   func() []string                 // whose phases are logged at the start
 	Logger   zerolog.Logger
 	// Economics returns what the requests of a key are like; nil: unknown.
 	Economics func(k risk.Key) Economics
 	Now       func() time.Time // nil is time.Now
 }
 
-// Watcher keeps the state of the evidence in memory, and logs changes, while a replica runs.
+// Watcher keeps the state of the evidence in memory, and logs changes of phases, while a replica runs.
 type Watcher struct {
 	book   *evidence.Store
 	config func(route string) *plan.Config // live
-	routes func() []string                 // whose phases are logged at the start
 	log    zerolog.Logger
 	now    func() time.Time
 
@@ -49,7 +45,6 @@ type Watcher struct {
 
 	mu       sync.Mutex         // one measurement at a time
 	counts   time.Time          // time of the last measurement
-	logged   bool               // Run only: the initial phases were logged
 	logViews []gateway.RiskView // Run only: the last logged views
 
 	frontierMu  sync.Mutex             // one computation at a time
@@ -59,15 +54,15 @@ type Watcher struct {
 
 // New makes a Watcher. The caller runs it.
 func New(o Options) *Watcher {
-	s := &Watcher{book: o.Evidence, config: o.Config, routes: o.Routes, log: o.Logger, now: o.Now, economics: o.Economics}
+	s := &Watcher{book: o.Evidence, config: o.Config, log: o.Logger, now: o.Now, economics: o.Economics}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	return s
 }
 
-// Run reads all states every ten seconds, until ctx ends, for readers that must not wait, and logs the phases
-// of routes: on each replica. If states cannot be read, the last ones remain.
+// Run reads all states every ten seconds, until ctx ends, for readers that must not wait, and logs changes
+// of phases: on each replica. If states cannot be read, the last ones remain.
 func (s *Watcher) Run(ctx context.Context) error {
 	t := time.NewTicker(readInterval)
 	defer t.Stop()
@@ -84,30 +79,22 @@ func (s *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// logChanges logs the phases at the start, and later their changes.
+// logChanges logs the kinds of request whose phase has changed since the last call; the first call logs nothing.
 func (s *Watcher) logChanges(known []evidence.KeyState) {
 	views := s.viewer().Views(known)
-	var lines []phaseLine
-	if s.logged {
-		lines = phaseChanges(s.logViews, views)
-	} else {
-		for _, route := range s.routes() {
-			lines = append(lines, phaseAtStart(route, s.config(route), mainOf(route, known, views)))
-		}
-	}
-	s.logged, s.logViews = true, views
 	written := 0
-	for _, l := range lines {
-		if !s.config(l.route).Mode.Audited() {
+	for _, c := range phaseChanges(s.logViews, views) {
+		if !s.config(c.view.Route).Mode.Audited() {
 			continue
 		}
 		if written++; written <= maxPhaseLines {
-			l.write(s.log)
+			c.write(s.log)
 		}
 	}
 	if more := written - maxPhaseLines; more > 0 {
 		s.log.Info().Int("kinds", more).Msg("more kinds of request changed their phase; foregate risk show tells of all")
 	}
+	s.logViews = views
 }
 
 // viewer returns this replica's viewer.
@@ -161,74 +148,42 @@ func (s *Watcher) Phases(known []evidence.KeyState) map[risk.Key]string {
 	return of
 }
 
-// phaseLine is one log line about a kind of request, or a route.
-type phaseLine struct {
-	route, trafficClass string
-	was, phase          gateway.RiskState
-	warn                bool
-	text                string
+// phaseChange is a kind of request in a new phase.
+type phaseChange struct {
+	view *gateway.RiskView
+	was  gateway.RiskState // "": it is new
 }
 
-func (l *phaseLine) write(log zerolog.Logger) {
-	e := log.Info()
-	if l.warn {
+// bad reports whether drafts that were served no longer are, or never will be.
+func (c phaseChange) bad() bool {
+	return c.was == gateway.RiskCertified || c.view.State == gateway.RiskStopped || c.view.State == gateway.RiskInfeasible
+}
+
+func (c phaseChange) write(log zerolog.Logger) {
+	e, v := log.Info(), c.view
+	if c.bad() {
 		e = log.Warn()
 	}
-	e = e.Str("route", l.route)
-	if l.trafficClass != "" {
-		e = e.Str("traffic_class", l.trafficClass)
-	}
-	if l.was != "" {
-		e = e.Str("was", string(l.was))
-	}
-	e.Str("phase", string(l.phase)).Msg(l.text)
+	e.Str("route", v.Route).Str("traffic_class", v.TrafficClass).Str("was", string(c.was)).Str("phase", string(v.State)).
+		Int("audits", v.Audits).Int("bad", v.Bad).Msg("the guarantee of a kind of request has another phase")
 }
 
-// phaseAtStart describes the phase of a route by its main kind of request, nil if no request was drafted yet.
-func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLine {
-	if main != nil {
-		return lineOfPhase(main, "")
-	}
-	l := phaseLine{route: route, phase: gateway.RiskWarmup}
-	switch {
-	case c.Mode == plan.ModeShadow:
-		l.text = "no request was drafted yet; mode shadow: drafts are made and audited, and none is served"
-	case !c.Risk.Warmup:
-		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"
-	default:
-		l.text = fmt.Sprintf("no request was drafted yet; the warm-up begins with the first and lasts %s at most: drafts above a cautious threshold are served, "+
-			"marked phase=warmup, before a threshold is certified", display.Duration(c.Risk.WarmupDuration.Seconds()))
-	}
-	return l
-}
-
-func lineOfPhase(v *gateway.RiskView, was gateway.RiskState) phaseLine {
-	lost := was == gateway.RiskCertified
-	l := phaseLine{route: v.Route, trafficClass: v.TrafficClass, was: was, phase: v.State, text: v.Summary}
-	l.warn = lost || v.State == gateway.RiskStopped || v.State == gateway.RiskInfeasible
-	if lost {
-		l.text = "the certificate is lost: " + l.text
-	}
-	return l
-}
-
-// phaseChanges returns log lines about kinds of request whose phase has changed. Placing the thresholds is
-// not reported.
-func phaseChanges(was, is []gateway.RiskView) []phaseLine {
+// phaseChanges returns the kinds of request whose phase has changed. Placing the thresholds is not reported.
+func phaseChanges(was, is []gateway.RiskView) []phaseChange {
 	before := make(map[risk.Key]gateway.RiskState, len(was))
 	for i := range was {
 		before[keyOfView(&was[i])] = was[i].State
 	}
-	var lines []phaseLine
+	var changes []phaseChange
 	for i := range is {
 		v := &is[i]
 		old := before[keyOfView(v)]
 		if old == v.State || waits(old) && waits(v.State) {
 			continue
 		}
-		lines = append(lines, lineOfPhase(v, old))
+		changes = append(changes, phaseChange{v, old})
 	}
-	return lines
+	return changes
 }
 
 // waits reports whether a kind in this phase serves nothing for lack of evidence, as a new one does.

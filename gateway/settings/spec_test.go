@@ -51,13 +51,12 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			HoldbackTokens:    32,
 			Holdback:          1200 * time.Millisecond,
 			MaxPromptTokens:   4000,
-			Strictness:        accept.StrictBalanced,
 			MidstreamFailover: true,
 			VerifyDrafts:      plan.VerifyDoubtful, OnMissingLogprobs: plan.MissingLogprobsEscalate,
 			Risk: plan.Risk{
 				Rule:  risk.Rule{MaxWrongRate: 0.1, ErrorProbability: 0.05, LeaseAudits: 4000, DriftRunLength: 1000},
 				Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 20, Boost: 4, Explore: 0.02, FullRange: 0.2},
-				Label: plan.LabelLenient, MinPrefixShare: 0.9, JudgeShare: 0.1, AuditBudget: 0.03, MaxConcurrentAudits: 4, MaxStaleness: time.Minute,
+				Label: plan.LabelLenient, JudgeShare: 0.1, AuditBudget: 0.03, MaxConcurrentAudits: 4, MaxStaleness: time.Minute,
 				Scope: plan.ScopeRoute, Refit: true, Warmup: true, WarmupDuration: time.Hour, AllowLowScore: true, PressureThreshold: -0.5,
 			},
 			Economy:     economy.Policy{Enabled: true, ExploreRate: 0.005},
@@ -136,7 +135,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "loose", "0.3", "judge", "last", "shadow", "prompt_length", "never"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "exact", "0.3", "judge", "last", "shadow", "prompt_length", "never"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value

@@ -3,7 +3,7 @@
 //
 // An answer is identical when the target alone, asked the same, would have said
 // the same to the token. An accepted draft is wrong when the target does not stand
-// by it by the lenient rule (accept.Balanced), the rule that later modes check
+// by it by the lenient rule (accept.LeniencyAt), the rule that later modes check
 // drafts with.
 package quality
 
@@ -129,7 +129,7 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
-	span := accept.LenientCheck{Leniency: accept.Balanced(q.Temperature)}
+	span := accept.LenientCheck{Leniency: accept.LeniencyAt(q.Temperature)}
 	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.TargetScore) })
 	return span.Passes()
 }

@@ -11,31 +11,11 @@ type Leniency struct {
 	MeanGap     Nats    // largest mean distance to the target's first choice, beyond what chance makes
 }
 
-// Strictness is a public name for a Leniency.
-type Strictness string
-
-// The names, from the strictest. What exact means is in [CheckGreedy].
-const (
-	StrictHigh     Strictness = "high"     // half of the first choice's probability
-	StrictBalanced Strictness = "balanced" // three tenths
-	StrictLoose    Strictness = "loose"    // a tenth
-)
-
-// Leniency returns the limits for answers at the temperature, 0 … 2 (0: greedy). Any unknown name means balanced.
-func (s Strictness) Leniency(temperature float64) Leniency {
-	l := Leniency{Temperature: temperature, Eps: 0.3, Typical: temperature > 0, Failures: 0.02, MeanGap: 0.15}
-	switch s {
-	case StrictHigh:
-		l.Eps, l.Failures, l.Typical = 0.5, 0.005, false
-	case StrictLoose:
-		l.Eps, l.Failures = 0.1, 0.05
-	}
-	return l
+// LeniencyAt returns the lenient rule's limits for answers at the temperature, 0 … 2 (0: greedy): a token passes with at
+// least 0.3 of the first choice's probability, and one in fifty may fail.
+func LeniencyAt(temperature float64) Leniency {
+	return Leniency{Temperature: temperature, Eps: 0.3, Typical: temperature > 0, Failures: 0.02, MeanGap: 0.15}
 }
-
-// Balanced is the default strictness: a token passes with at least 0.3 of the first choice's probability, and one in
-// fifty may fail.
-func Balanced(temperature float64) Leniency { return StrictBalanced.Leniency(temperature) }
 
 const (
 	// A token is a confident disagreement when the target was this sure of another

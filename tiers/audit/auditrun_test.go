@@ -162,31 +162,26 @@ func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 	for what, c := range map[string]struct {
-		label     plan.Label
-		auditor   plan.Scorer
-		asked     []string
-		same      bool // the target writes the same
-		badIsGood bool // a third of it is enough
+		label   plan.Label
+		auditor plan.Scorer
+		asked   []string
+		same    bool // the target writes the same
 	}{
-		"lenient":                  {plan.LabelLenient, plan.ScorerIDs, []string{"score"}, false, false},
-		"judge":                    {plan.LabelJudge, plan.ScorerJudge, []string{"judge"}, false, false},
-		"prefix":                   {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, true},
-		"a longer prefix":          {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, false},
-		"regenerate":               {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer", "judge"}, false, false},
-		"regenerate, and the same": {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer"}, true, true},
+		"lenient":                  {plan.LabelLenient, plan.ScorerIDs, []string{"score"}, false},
+		"exact":                    {plan.LabelExact, plan.ScorerIDs, []string{"score"}, false},
+		"judge":                    {plan.LabelJudge, plan.ScorerJudge, []string{"judge"}, false},
+		"regenerate":               {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer", "judge"}, false},
+		"regenerate, and the same": {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer"}, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			play(t, func(r *rig) {
 				r.subject.Config.Risk.Label, r.subject.Plan.Auditor = c.label, c.auditor
-				if r.subject.Config.Risk.MinPrefixShare = 0.9; c.badIsGood {
-					r.subject.Config.Risk.MinPrefixShare = 0.3
-				}
 				r.same = c.same
 				r.watched()
 				r.happens("stood by", append(append([]string{"open own t1"}, c.asked...), "close t1 good")...)
 				r.refuses = true
 				r.watched()
-				outcome := map[bool]string{true: "close t2 good", false: "close t2 bad"}[c.badIsGood]
+				outcome := map[bool]string{true: "close t2 good", false: "close t2 bad"}[c.same]
 				r.happens("not stood by", append(append([]string{"open own t2"}, c.asked...), outcome)...)
 			})
 		})

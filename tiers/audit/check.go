@@ -56,7 +56,7 @@ func (d *Draft) check(ctx context.Context) (result string) {
 	if err != nil {
 		return checkSkipped
 	}
-	good := d.isGood(&r)
+	good := r.Pass
 	if d.OnLabel != nil {
 		d.OnLabel(good)
 	}

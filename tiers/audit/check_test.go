@@ -60,13 +60,10 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 func TestAServedDraftIsCheckedByTheRuleOfTheLabel(t *testing.T) {
 	play(t, func(r *rig) {
 		r.refuses = true // from the fourth token on, of twelve
-		r.subject.Config.Risk.Label = plan.LabelPrefix
-		for share, want := range map[float64]string{0.4: "passed", 0.5: "failed"} {
-			r.subject.Config.Risk.MinPrefixShare = share
-			r.subject.Check(r.served(), true)
-			r.happens("a prefix", "score")
-			r.checks(want)
-		}
+		r.subject.Config.Risk.Label = plan.LabelExact
+		r.subject.Check(r.served(), true)
+		r.happens("exactly", "score")
+		r.checks("failed")
 		r.refuses = false
 		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelJudge, plan.ScorerJudge
 		r.subject.Check(r.served(), true)

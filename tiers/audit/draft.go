@@ -89,7 +89,7 @@ func (d *Draft) newVerifier() verify.Verifier {
 // NewLabeler returns a verifier with the rule of the label that is configured.
 func NewLabeler(c inflight.Caller, scorer plan.Scorer) verify.Verifier {
 	mode := plan.ModeLenient
-	if c.Config.Risk.Label == plan.LabelPrefix {
+	if c.Config.Risk.Label == plan.LabelExact {
 		mode = plan.ModeVerify
 	}
 	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(mode, &c.Config, c.Body.Temperature), Patience: auditWait}

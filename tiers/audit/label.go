@@ -91,7 +91,7 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 		return b.regenerated(ctx)
 	}
 	r, err := b.applyCheck(ctx)
-	return err == nil && b.isGood(&r), err
+	return err == nil && r.Pass, err
 }
 
 // applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
@@ -103,7 +103,7 @@ func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
 	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed
 	if err == nil {
-		b.labels = labelsOf(&r, &b.Config, b.Body.Temperature, len(b.Transcript().IDs()))
+		b.labels = labelsOf(&r, &b.Config, b.Body.Temperature)
 	}
 	return r, err
 }

@@ -9,14 +9,9 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// lenient are the labels of mode lenient, by strictness.
-var lenient = map[risk.Label]accept.Strictness{
-	risk.LabelHigh: accept.StrictHigh, risk.LabelBalanced: accept.StrictBalanced, risk.LabelLoose: accept.StrictLoose,
-}
-
-// labelsOf returns what each label says of a draft of so many token ids, by one check of it. The target's scores are enough
-// for all labels but the judge's, which says nothing of the others.
-func labelsOf(r *verify.Result, cfg *plan.Config, temperature float64, ids int) (l risk.Labels) {
+// labelsOf returns what each label says of a draft, by one check of it. The target's scores tell exact and lenient;
+// the judge's answer tells its own label only.
+func labelsOf(r *verify.Result, cfg *plan.Config, temperature float64) (l risk.Labels) {
 	if r.Scorer == plan.ScorerJudge {
 		l.Set(risk.LabelJudge, r.Pass)
 		return l
@@ -26,31 +21,9 @@ func labelsOf(r *verify.Result, cfg *plan.Config, temperature float64, ids int) 
 		return l
 	}
 	l.Set(risk.LabelExact, exact.Pass)
-	l.Set(risk.LabelPrefix, exact.Pass || keepsPrefix(exact, &cfg.Risk, ids))
-	l.PrefixShare = 1
-	if !exact.Pass {
-		l.PrefixShare = min(float64(exact.Kept)/float64(max(ids, 1)), 1)
-	}
-	for label, strictness := range lenient {
-		c, _ := r.CheckBy(verify.Rule{Leniency: strictness.Leniency(temperature)})
-		l.Set(label, c.Pass)
-	}
+	lenient, _ := r.CheckBy(verify.Rule{Leniency: accept.LeniencyAt(temperature)})
+	l.Set(risk.LabelLenient, lenient.Pass)
 	return l
-}
-
-// isGood reports whether the label in force calls the draft good, by a check with its rule.
-func (d *Draft) isGood(r *verify.Result) bool {
-	return IsGood(r, &d.Config.Risk, len(d.Transcript().IDs()))
-}
-
-// IsGood reports whether the label in force calls an answer of so many token ids good, by a check with its rule.
-func IsGood(r *verify.Result, cfg *plan.Risk, ids int) bool {
-	return r.Pass || cfg.Label == plan.LabelPrefix && keepsPrefix(r.Check, cfg, ids)
-}
-
-// keepsPrefix reports whether a rejected draft has enough of the target's first choices for the label greedy_prefix.
-func keepsPrefix(exact accept.Check, cfg *plan.Risk, ids int) bool {
-	return float64(exact.Kept) >= cfg.MinPrefixShare*float64(max(ids, 1))
 }
 
 // askJudge asks the judge once, if that was drawn, after the label in force is known. Without an answer the judge's label

@@ -3,7 +3,6 @@ package audit
 import (
 	"testing"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -25,38 +24,33 @@ func TestOneScoreTellsWhatEveryLabelSays(t *testing.T) {
 	play(t, func(r *rig) {
 		r.watched()
 		r.happens("the target stands by it", "open own t1", "score", "close t1 good")
-		if got, want := new(r.last()).String(), "exact=good high=good balanced=good loose=good greedy_prefix=good prefix_share=1.0000"; got != want {
+		if got, want := new(r.last()).String(), "exact=good lenient=good"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		r.refuses = true // after a third of the draft
 		r.watched()
 		r.rests()
-		if got, want := new(r.last()).String(), "exact=bad high=bad balanced=bad loose=bad greedy_prefix=bad prefix_share=0.4167"; got != want {
+		if got, want := new(r.last()).String(), "exact=bad lenient=bad"; got != want {
 			t.Errorf("%s, want %s", got, want)
-		}
-		r.subject.Config.Risk.MinPrefixShare = 0.4
-		r.watched()
-		if got := r.last(); got.Of(risk.LabelPrefix) != risk.OutcomeGood || r.results[2].Bad != true {
-			t.Errorf("with a smaller share: %s, bad is %v", got.String(), r.results[2].Bad)
 		}
 	})
 }
 
-// TestOnlyTheLabelInForceDecides has a token with a fifth of the first choice's probability: strictness high does not forgive it.
+// TestOnlyTheLabelInForceDecides has a token with a third of the first choice's probability: exact does not forgive it.
 func TestOnlyTheLabelInForceDecides(t *testing.T) {
 	play(t, func(r *rig) {
 		r.target = func(a *engine.Attempt) error {
 			if s, ok := a.Call.(*engine.Score); ok {
-				s.Into.Tokens = append(s.Into.Tokens, openai.Scored{Logprob: -2.3, Top: -0.69, TopID: 7})
+				s.Into.Tokens = append(s.Into.Tokens, openai.Scored{Logprob: -1.8, Top: -0.69, TopID: 7})
 				s.Question.Draft = s.Question.Draft[1:] // the rig scores the rest
 			}
 			return nil
 		}
-		for _, strictness := range []accept.Strictness{accept.StrictHigh, accept.StrictLoose} {
-			r.subject.Config.Strictness = strictness
+		for _, label := range []plan.Label{plan.LabelExact, plan.LabelLenient} {
+			r.subject.Config.Risk.Label = label
 			r.watched()
-			if got, want := new(r.last()).String(), "exact=bad high=bad balanced=good loose=good greedy_prefix=bad prefix_share=0.0000"; got != want {
-				t.Errorf("%s: %s, want %s", strictness, got, want)
+			if got, want := new(r.last()).String(), "exact=bad lenient=good"; got != want {
+				t.Errorf("%s: %s, want %s", label, got, want)
 			}
 		}
 		if !r.results[0].Bad || r.results[1].Bad {
@@ -70,7 +64,7 @@ func TestWhereTheDrawSaysSoTheJudgeIsAskedBesideTheLabel(t *testing.T) {
 		r.subject.AskJudge = true
 		r.watched()
 		r.happens("drawn", "open own t1", "score", "judge", "close t1 good")
-		if got := r.last(); got.Of(risk.LabelJudge) != risk.OutcomeGood || got.Of(risk.LabelLoose) != risk.OutcomeGood {
+		if got := r.last(); got.Of(risk.LabelJudge) != risk.OutcomeGood || got.Of(risk.LabelLenient) != risk.OutcomeGood {
 			t.Error(got.String())
 		}
 		if n := len(r.audited); n != 1 || r.audited[0] <= 14 {

@@ -121,7 +121,7 @@ func newRig(t *testing.T) *rig {
 		Config: plan.Config{
 			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, JudgeThreshold: 1, MaxRetries: 2,
 			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second},
-			Risk:    plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient, MinPrefixShare: 0.5},
+			Risk:    plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient},
 		},
 		AuditDecision: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
 		Draft:         inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},

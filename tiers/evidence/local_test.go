@@ -245,8 +245,7 @@ func TestTheLogKeepsWhatEachLabelSays(t *testing.T) {
 		r.teach()
 		var said risk.Labels
 		said.Set(risk.LabelExact, false)
-		said.Set(risk.LabelLoose, true)
-		said.PrefixShare = 0.25
+		said.Set(risk.LabelLenient, true)
 		for ticket, request := range map[string]string{"told": "0a1b", "unlabelled": ""} {
 			a := Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1, Request: request}
 			if fate, err := r.Open(t.Context(), a); err != nil || fate != risk.Opened {
@@ -257,7 +256,7 @@ func TestTheLogKeepsWhatEachLabelSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.raw != nil { // labels that nobody of ours wrote: the outcome counts all the same
-			r.raw.XAdd(t.Context(), xadd("closed", "unlabelled", "key", chat.String(), "bad", "0", "labels", "loose=fine"))
+			r.raw.XAdd(t.Context(), xadd("closed", "unlabelled", "key", chat.String(), "bad", "0", "labels", "lenient=fine"))
 		} else {
 			r.close("unlabelled", false)
 		}

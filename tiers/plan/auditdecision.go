@@ -74,8 +74,8 @@ func rulesOf(cfg Config, f Facts) string {
 	}
 	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
-	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor, cfg.Strictness,
-		cfg.Risk.MinPrefixShare, cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
+	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor,
+		cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
 	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Risk.ScoreVersion)
 }
 

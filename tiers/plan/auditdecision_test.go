@@ -110,7 +110,6 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		"another template":    func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
 		"a tenant's own":      func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
 		"another label":       func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
-		"another strictness":  func(c *Config, _ *Facts) { c.Strictness = accept.StrictLoose },
 		"another score":       func(c *Config, _ *Facts) { c.Risk.ScoreVersion = 3 },
 		"other offsets":       func(c *Config, _ *Facts) { c.Accept.MeanOffset -= 1 },
 		"another route":       func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },

@@ -75,12 +75,11 @@ type Config struct {
 	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
 	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
-	Strictness        accept.Strictness // how plausible a draft must be to the target (speculation.strictness)
-	TieTolerance      accept.Nats       // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
-	JudgeThreshold    accept.Nats       // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
-	MidstreamFailover bool              // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
-	OnMissingLogprobs MissingLogprobs   // speculation.on_missing_logprobs
-	EscalateRefusals  bool              // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
+	TieTolerance      accept.Nats     // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
+	JudgeThreshold    accept.Nats     // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
+	MidstreamFailover bool            // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
+	OnMissingLogprobs MissingLogprobs // speculation.on_missing_logprobs
+	EscalateRefusals  bool            // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
 
 	VerifyDrafts VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
 
@@ -111,7 +110,6 @@ type Risk struct {
 	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits, .drift_average_run_length
 	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .explore_rate
 	Label               Label      // what makes an audited draft good (risk.label)
-	MinPrefixShare      float64    // with LabelPrefix: least share of the draft that must be the target's first choices (risk.min_prefix_share, 0 … 1)
 	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared, 0 … 1
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
@@ -143,10 +141,10 @@ type Label string
 
 // The labels (setting risk.label).
 const (
-	LabelLenient    Label = "lenient"       // every token is plausible to the target, by speculation.strictness
-	LabelJudge      Label = "judge"         // the target, asked in words, calls it correct
-	LabelRegenerate Label = "regenerate"    // the target's own answer is the same, or the target calls the draft correct
-	LabelPrefix     Label = "greedy_prefix" // at least risk.min_prefix_share of it are the target's first choices
+	LabelLenient    Label = "lenient"    // every token is plausible to the target
+	LabelExact      Label = "exact"      // every token is the target's own first choice, up to ties
+	LabelJudge      Label = "judge"      // the target, asked in words, calls it correct
+	LabelRegenerate Label = "regenerate" // the target's own answer is the same, or the target calls the draft correct
 )
 
 // VerifyDrafts says which served drafts the target checks before they are kept for other requests.
@@ -165,9 +163,7 @@ func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyA
 // Fingerprint returns a short text that is equal for equal judging rules.
 func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
-	for _, word := range [...]string{string(c.Strictness), string(c.OnMissingLogprobs)} {
-		b = append(append(b, ' '), word...)
-	}
+	b = append(append(b, ' '), c.OnMissingLogprobs...)
 	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
 	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.
@@ -178,7 +174,6 @@ func (c *Config) Fingerprint() string {
 		b = append(append(append(b, ' '), r.Label...), ' ')
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxWrongRate), 16)
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.ErrorProbability), 16)
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.MinPrefixShare), 16)
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.JudgeThreshold)), 16)
 		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}

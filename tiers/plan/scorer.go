@@ -53,7 +53,7 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	switch cfg.Risk.Label {
 	case LabelJudge:
 		cfg.Mode = ModeJudge
-	case LabelPrefix:
+	case LabelExact:
 		cfg.Mode = ModeVerify
 	case LabelRegenerate:
 		if f.Target.MissingReason(probe.MissingLogprobs) == "" {

@@ -12,16 +12,15 @@ var OfferedRates = [...]float64{.01, .02, .03, .05, .08, .10, .15, .20, .30}
 type Sample struct {
 	Score   float64 // one that is not finite is below every threshold
 	Floor   float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
-	Outcome Outcome // by one label; OutcomeUnknown: it is under way, or was lost
+	Outcome Outcome // OutcomeUnknown: it is under way, or was lost
 }
 
-// FrontierInput is the evidence that a [Frontier] is made from: all audits of one key, one grid and one label since the
+// FrontierInput is the evidence that a [Frontier] is made from: all audits of one key and one grid since the
 // grid was placed, or since the last drift alarm.
 type FrontierInput struct {
 	Grid    Grid
 	Samples []Sample
 	Rule    Rule // in force
-	Labels  int  // that are compared at once; each gets its part of δ. 0 is 1
 }
 
 // Range is an estimate with the interval around it.
@@ -45,9 +44,6 @@ type Range struct{ Low, Estimate, High float64 }
 //
 // For each ε let j* be the loosest threshold with R(j) ≤ ε. Then [FrontierPoint].Low ≤ j* ≤ [FrontierPoint].High: U(Low) ≤ ε
 // implies R(Low) ≤ ε, and R(j*) ≤ ε implies L(j*) ≤ ε. A rises with j, so [FrontierPoint].Share contains A(j*).
-//
-// The outcomes of another label are other events. M labels that are compared at once have δ/M each. A label that is put in
-// force has evidence of its own ([Key]), so its certificates start anew.
 //
 // It needs what the guarantee needs: since the start of the samples the law of drafts is the same, whether a draft is
 // audited and its floor are decided before it exists, and every audit that began is a sample. If the oldest samples are no
@@ -86,7 +82,7 @@ type FrontierPoint struct {
 
 // FrontierOf computes a frontier. With fewer outcomes than [minOutcomes] its ranges are 0 … 1 and it is not Known.
 func FrontierOf(in FrontierInput) Frontier {
-	delta := in.Rule.ErrorProbability / float64(max(in.Labels, 1))
+	delta := in.Rule.ErrorProbability
 	f := Frontier{Audits: len(in.Samples), Thresholds: make([]ThresholdEvidence, len(in.Grid))}
 	above := make([]int, len(in.Grid)) // full-range audits that each threshold accepts
 	for i := range in.Samples {

@@ -2,8 +2,6 @@ package risk
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 )
 
@@ -11,21 +9,18 @@ import (
 // evidence. The others are stored beside it, so that operators can compare what each would have meant.
 type Label uint8
 
-// The labels. The first five come from one set of target scores. See plan.Label and accept.Strictness for the rules.
+// The labels. The first two come from one set of target scores. See plan.Label for the rules.
 const (
 	LabelExact      Label = iota // every token is the target's first choice
-	LabelHigh                    // lenient, at each strictness
-	LabelBalanced                //
-	LabelLoose                   //
-	LabelPrefix                  // at least risk.min_prefix_share of the draft are the target's first choices
+	LabelLenient                 // every token is plausible to the target
 	LabelJudge                   // the target, asked in words, calls the draft correct
 	LabelRegenerate              // the target's own answer is the same, or the judge calls the draft correct
 )
 
 // LabelCount is the number of labels.
-const LabelCount = 7
+const LabelCount = 4
 
-var labelNames = [LabelCount]string{"exact", "high", "balanced", "loose", "greedy_prefix", "judge", "regenerate"}
+var labelNames = [LabelCount]string{"exact", "lenient", "judge", "regenerate"}
 
 // String returns the name of the label.
 func (l Label) String() string {
@@ -88,9 +83,6 @@ func ParseOutcome(text string) (Outcome, bool) {
 // Labels holds what each label says of one draft. The zero value says nothing.
 type Labels struct {
 	Outcomes [LabelCount]Outcome // by Label
-	// PrefixShare is the share of the draft before the first token that is not the target's first choice, 0 … 1. It is known
-	// if LabelExact is.
-	PrefixShare float64
 }
 
 // Of returns what one label says.
@@ -104,22 +96,10 @@ func (l *Labels) Of(label Label) Outcome {
 // Set stores what one label says.
 func (l *Labels) Set(label Label, good bool) { l.Outcomes[label] = OutcomeOf(good) }
 
-// Prefix returns what greedy_prefix would say with another risk.min_prefix_share.
-func (l *Labels) Prefix(minShare float64) Outcome {
-	if l.Outcomes[LabelExact] == OutcomeUnknown {
-		return OutcomeUnknown
-	}
-	return OutcomeOf(l.PrefixShare >= minShare)
-}
-
-// prefixShareName names PrefixShare in the text form.
-const prefixShareName = "prefix_share"
-
-// maxLabelsText bounds the text form in bytes; [Labels.String] returns at most 130.
+// maxLabelsText bounds the text form in bytes; [Labels.String] returns at most 55.
 const maxLabelsText = 256
 
-// String returns the text form: known outcomes as words such as "loose=good", and the prefix share if it is known. It is
-// empty if nothing is known.
+// String returns the text form: known outcomes as words such as "lenient=good". It is empty if nothing is known.
 func (l *Labels) String() string {
 	var words []string
 	for i, o := range l.Outcomes {
@@ -127,29 +107,17 @@ func (l *Labels) String() string {
 			words = append(words, labelNames[i]+"="+o.String())
 		}
 	}
-	if l.Outcomes[LabelExact] != OutcomeUnknown {
-		words = append(words, prefixShareName+"="+strconv.FormatFloat(l.PrefixShare, 'f', 4, 64))
-	}
 	return strings.Join(words, " ")
 }
 
-// ParseLabels parses the text form strictly: each name once, and a prefix share exactly if exact is known.
+// ParseLabels parses the text form strictly: each name once.
 func ParseLabels(text string) (Labels, error) {
 	var l Labels
 	if len(text) > maxLabelsText {
 		return Labels{}, fmt.Errorf("labels of %d bytes", len(text))
 	}
-	shared := false
 	for word := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(word, "=")
-		if name == prefixShareName && !shared {
-			x, err := strconv.ParseFloat(value, 64)
-			if err != nil || !IsShare(x) {
-				return Labels{}, fmt.Errorf("%.80q is no share", word)
-			}
-			l.PrefixShare, shared = x, true
-			continue
-		}
 		label, known := ParseLabel(name)
 		o, said := ParseOutcome(value)
 		if !known || !said || l.Outcomes[label] != OutcomeUnknown {
@@ -157,14 +125,8 @@ func ParseLabels(text string) (Labels, error) {
 		}
 		l.Outcomes[label] = o
 	}
-	if shared != (l.Outcomes[LabelExact] != OutcomeUnknown) {
-		return Labels{}, fmt.Errorf("%s and %s are not both known or unknown", prefixShareName, LabelExact)
-	}
 	return l, nil
 }
-
-// IsShare reports whether x is a number from 0 to 1.
-func IsShare(x float64) bool { return !math.IsNaN(x) && x >= 0 && x <= 1 }
 
 // AuditResult is the outcome of an audit: whether the draft is bad by the label in force, which alone is evidence, and what
 // every label says.

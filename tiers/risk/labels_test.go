@@ -13,7 +13,6 @@ func TestLabelsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("label %d is read as %d, %v", i, back, ok)
 		}
 	}
-	all.PrefixShare = 0.8125
 	var judged, none Labels
 	judged.Set(LabelJudge, false)
 	for _, l := range []Labels{all, judged, none} {
@@ -22,16 +21,15 @@ func TestLabelsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%q (%d bytes) is read as %+v, %v", text, len(text), back, err)
 		}
 	}
-	if all.Of(LabelLoose) != OutcomeBad || all.Of(LabelCount) != OutcomeUnknown || Label(LabelCount).String() != "unknown" {
-		t.Errorf("%v", all.Of(LabelLoose))
+	if all.Of(LabelLenient) != OutcomeBad || all.Of(LabelCount) != OutcomeUnknown || Label(LabelCount).String() != "unknown" {
+		t.Errorf("%v", all.Of(LabelLenient))
 	}
 }
 
 func TestTextsThatAreNoLabelsAreRefused(t *testing.T) {
 	for _, text := range []string{
-		"loose", "loose=", "loose=fine", "strict=good", "loose=good loose=bad", "exact=good", "prefix_share=0.5", "exact=good prefix_share=1.1",
-		"exact=good prefix_share=NaN", "prefix_share=0.5 exact=bad prefix_share=0.5", "exact=unknown prefix_share=0",
-		strings.Repeat(" ", maxLabelsText) + "loose=good",
+		"lenient", "lenient=", "lenient=fine", "strict=good", "lenient=good lenient=bad", "greedy_prefix=good", "exact=unknown",
+		strings.Repeat(" ", maxLabelsText) + "lenient=good",
 	} {
 		if l, err := ParseLabels(text); err == nil || l != (Labels{}) {
 			t.Errorf("%q is read as %+v", text, l)
@@ -39,31 +37,16 @@ func TestTextsThatAreNoLabelsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPrefixShareAnswersForEveryMinimum(t *testing.T) {
-	var l Labels
-	if l.Prefix(0) != OutcomeUnknown {
-		t.Error("nothing is known, but the prefix is")
-	}
-	l.Set(LabelExact, false)
-	l.PrefixShare = 0.5
-	if l.Prefix(0.5) != OutcomeGood || l.Prefix(0.51) != OutcomeBad {
-		t.Errorf("%v at 0.5, %v at 0.51", l.Prefix(0.5), l.Prefix(0.51))
-	}
-}
-
 func FuzzLabels(f *testing.F) {
-	f.Add("exact=bad high=good loose=good prefix_share=0.2500")
+	f.Add("exact=bad lenient=good")
 	f.Add("judge=good regenerate=bad")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := ParseLabels(text)
 		if err != nil {
 			return
 		}
-		if !IsShare(l.PrefixShare) {
-			t.Fatalf("a share of %g", l.PrefixShare)
-		}
-		again, err := ParseLabels(l.String()) // the share is rounded to four decimals
-		if err != nil || again.Outcomes != l.Outcomes {
+		again, err := ParseLabels(l.String())
+		if err != nil || again != l {
 			t.Fatalf("%q is read again as %+v, %v", l.String(), again, err)
 		}
 	})

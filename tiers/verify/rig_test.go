@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -56,7 +55,7 @@ func newRig(t *testing.T, temperature string) *rig {
 		Body: body, Route: "m", Class: 2, Services: &inflight.Services{World: world.System{}, Dispatch: d},
 		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
-			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second}, JudgeThreshold: 1, Strictness: accept.StrictBalanced,
+			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second}, JudgeThreshold: 1,
 			Timeouts: plan.Timeouts{TargetFirstToken: 3 * time.Second},
 		},
 		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},

@@ -14,7 +14,7 @@ type Rule struct {
 
 // RuleOf returns a mode's rule for answers at a temperature.
 func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
-	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: cfg.Strictness.Leniency(temperature)}
+	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: accept.LeniencyAt(temperature)}
 }
 
 // Check judges the target's scores of a draft's tokens.

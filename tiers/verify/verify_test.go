@@ -89,7 +89,7 @@ func TestTheLawIsAskedForWhereAnswersAreDrawn(t *testing.T) {
 }
 
 func TestTheRuleFollowsModeAndTemperature(t *testing.T) {
-	cfg := plan.Config{TieTolerance: 0.5, Strictness: accept.StrictHigh}
+	cfg := plan.Config{TieTolerance: 0.5}
 	off := []accept.Choice{{TargetScore: accept.TargetScore{Logprob: -1.3, Top: -1}}} // 0.3 nats from the first choice
 	for _, c := range []struct {
 		mode plan.Mode
@@ -101,7 +101,7 @@ func TestTheRuleFollowsModeAndTemperature(t *testing.T) {
 			t.Errorf("mode %s, ties of %g: %+v", c.mode, c.tie, got)
 		}
 	}
-	if RuleOf(plan.ModeConfidence, &cfg, 0.7).Leniency != accept.StrictHigh.Leniency(0.7) {
+	if RuleOf(plan.ModeConfidence, &cfg, 0.7).Leniency != accept.LeniencyAt(0.7) {
 		t.Error("the temperature is lost")
 	}
 }

@@ -40,10 +40,7 @@ export function mountFrontiers(root) {
           panels.set(route, new Panel(route));
           list.append(panels.get(route).element);
         }
-        panels.get(route).update(
-          told.frontiers.filter((f) => f.route === route),
-          told.disagreements.filter((d) => d.route === route),
-        );
+        panels.get(route).update(told.frontiers.filter((f) => f.route === route));
       }
     },
     (err) => say(problem, err ? err.message : ''),
@@ -64,26 +61,21 @@ class Panel {
     this.chosen = null; // maximum wrong rate of the proposal
     const redraw = () => this.draw();
     this.kind = select({ test: 'frontier-class', 'aria-label': 'Traffic class', on: { change: redraw } }, []);
-    this.label = select({ test: 'frontier-label', 'aria-label': 'Label', on: { change: redraw } }, []);
     this.column = select({ test: 'frontier-column', 'aria-label': 'Shown', on: { change: redraw } }, []);
     this.says = h('p.says', { test: 'frontier-summary' });
-    this.meaning = h('p.about');
     this.plot = h('div.plot', { role: 'img' });
     this.none = h('p.none', { hidden: true });
     this.points = h('ul.points');
     this.proposal = h('div', { 'aria-live': 'polite' });
-    this.examples = h('div');
     this.figure = h(
       'figure.chart.frontier',
       { test: 'frontier-chart', data: { route, points: 0 } },
-      h('figcaption', null, h('h3', null, 'Choosing the maximum wrong rate'), h('div.filters', null, this.kind, this.label, this.column)),
+      h('figcaption', null, h('h3', null, 'Choosing the maximum wrong rate'), h('div.filters', null, this.kind, this.column)),
       this.says,
-      this.meaning,
       this.plot,
       this.none,
       this.points,
       this.proposal,
-      this.examples,
     );
     this.element = h('section.block', null, h('h2', null, route), this.figure);
     this.sized = new ResizeObserver(() => {
@@ -99,18 +91,15 @@ class Panel {
   }
 
   /** @param {object[]} frontiers of the route, as GET /admin/risk/frontier tells them */
-  update(frontiers, disagreements) {
+  update(frontiers) {
     this.all = frontiers;
-    this.disagreements = disagreements;
     this.draw();
   }
 
   /** The frontier that is selected. */
   selected() {
     offer(this.kind, [...new Set(this.all.map((f) => f.traffic_class))].map((c) => [c, c]));
-    const own = this.all.filter((f) => f.traffic_class === this.kind.value);
-    offer(this.label, own.map((f) => [f.label, f.label_in_force ? `label ${f.label} (in force)` : `label ${f.label}`]));
-    return own.find((f) => f.label === this.label.value);
+    return this.all.find((f) => f.traffic_class === this.kind.value);
   }
 
   draw() {
@@ -119,18 +108,16 @@ class Panel {
     const known = f.known ? f.points : [];
     offer(this.column, Object.entries(columns).filter(([, c]) => known.some((p) => c.of(p))).map(([name, c]) => [name, c.label])); // prettier-ignore
     const column = columns[this.column.value] ?? columns.share;
-    say(this.says, `${f.summary[0].toUpperCase()}${f.summary.slice(1)}.`);
-    say(this.meaning, `A draft is right if ${f.label_meaning}.${f.priced ? '' : ' The prices of the tokens are not known, so no dollars are shown.'}`);
+    say(this.says, `${many(f.audits, 'audit')}, ${number(f.bad)} of them bad by the label ${f.label}.`);
     Object.assign(this.figure.dataset, { points: known.length, label: f.label, class: f.traffic_class, eps: f.max_wrong_rate });
     this.plot.hidden = this.points.hidden = known.length === 0;
     this.none.hidden = known.length > 0;
-    say(this.none, known.length ? '' : 'Too few audits to say anything.');
+    say(this.none, known.length ? '' : `Too few audits to say anything: about ${number(f.audits_needed)} are needed.`);
     this.u?.destroy();
     this.u = null;
     if (known.length) this.chart(f, column);
     this.list(known, column);
     this.propose(f);
-    this.show(f);
   }
 
   chart(f, column) {
@@ -138,7 +125,7 @@ class Panel {
       ranges = f.points.map((p) => column.of(p));
     const value = (part) => ranges.map((r) => r?.[part] ?? null);
     this.plot.setAttribute('aria-label', `${column.label} by the maximum wrong rate, from ${percent(at[0])} to ${percent(at[at.length - 1])}; the buttons below tell the values.`);
-    const lines = { rates: at, inForce: f.label_in_force ? f.max_wrong_rate : null, chosen: () => this.chosen };
+    const lines = { rates: at, inForce: f.max_wrong_rate, chosen: () => this.chosen };
     this.u = new window.uPlot(chartOptions(this.plot, column, lines), [at, value('high'), value('estimate'), value('low')], this.plot);
     this.u.over.addEventListener('click', (e) => {
       const i = this.u.posToIdx(e.clientX - this.u.over.getBoundingClientRect().left);
@@ -185,8 +172,8 @@ class Panel {
   propose(f) {
     const p = f.known && f.points.find((x) => x.max_wrong_rate === this.chosen);
     if (!p) return fill(this.proposal);
-    const set = Object.fromEntries([`risk.max_wrong_rate@${f.route}=${p.max_wrong_rate}`, ...f.label_settings].map((s) => s.split(/=(.*)/s)));
-    const names = Object.entries(set).map(([name, v]) => `${name}=${v}`);
+    const name = `risk.max_wrong_rate@${f.route}`,
+      set = { [name]: String(p.max_wrong_rate) };
     const done = (changes) => {
       if (!changes.length) toast('This is the current value.');
       this.chosen = null;
@@ -203,14 +190,7 @@ class Panel {
           null,
           `At most ${percent(p.max_wrong_rate)} wrong: about ${rangeWords(p.share, percent)} of the drafts are served, of which about ${rangeWords(p.wrong, percent)} are wrong; ${certified(p)}.`,
         ),
-        h('p', null, h('code', null, `foregate settings set ${names.join(' ')}`)),
-        h(
-          'p.about',
-          null,
-          f.label_in_force
-            ? 'The ranges hold for all points at once, and the audits so far count for every point: choosing costs nothing.'
-            : 'Another label costs the audits so far: its own begin anew.',
-        ),
+        h('p', null, h('code', null, `foregate settings set ${name}=${p.max_wrong_rate}`)),
         h(
           'div.buttons',
           null,
@@ -219,23 +199,6 @@ class Panel {
           !session.signedIn &&
             session.writable &&
             h('button', { type: 'button', on: { click: () => window.dispatchEvent(new Event('foregate:signin')) } }, 'Sign in to change it'),
-        ),
-      ),
-    );
-  }
-
-  /** Drafts that this label and the one in force call differently. */
-  show(f) {
-    const found = this.disagreements.filter((d) => !f.label_in_force && (d.bad === f.label || d.good === f.label) && d.examples.length);
-    fill(
-      this.examples,
-      found.map((d) =>
-        h(
-          'p.about',
-          { test: 'frontier-examples', data: { bad: d.bad, good: d.good } },
-          `${number(d.disagree)} of ${many(d.both, 'draft')} are wrong by ${d.bad} and right by ${d.good}, for example `,
-          d.examples.map((e, i) => [i > 0 && ', ', h('a', { href: `#/receipts/${encodeURIComponent(e.request)}` }, e.request.slice(0, 8))]),
-          '.',
         ),
       ),
     );
@@ -287,7 +250,7 @@ function chartOptions(plot, column, lines) {
     hooks: {
       draw: [
         (u) => {
-          if (lines.inForce !== null) upright(u, lines.inForce, 'in force', 'failed');
+          upright(u, lines.inForce, 'in force', 'failed');
           if (lines.chosen() !== null) upright(u, lines.chosen(), 'proposed', 'ink');
         },
       ],

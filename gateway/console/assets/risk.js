@@ -80,7 +80,6 @@ function kind(v) {
       h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
     ),
     h('p.about', null, meanings[v.state] ?? ''),
-    v.summary && h('p.says', { test: 'risk-summary' }, v.summary),
     gauge(v),
     facts(v),
   );

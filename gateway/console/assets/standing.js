@@ -119,7 +119,7 @@ export function guarantee(p, mode) {
   if (!p) return 'no drafts yet';
   const told = `${p.certified} of ${p.classes} traffic classes certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
   if (!p.main) return told;
-  return [h('b.state', { data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`, h('p.says', { test: 'guarantee-summary' }, p.main.summary)];
+  return [h('b.state', { test: 'guarantee-state', data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`];
 }
 
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
