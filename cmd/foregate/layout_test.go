@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"gateway/console":             {"internal/uplot"},
 	"gateway/collector":           {},
 	"gateway/contentlog":          {"gateway", "gateway/collector", "gateway/pipeline", "tiers/openai"},
-	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/stores", "loadtest/vllmsim"},
+	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim"},
 	"gateway/display":             {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":            {"gateway/peer"},
 	"gateway/limits":              {"internal/redis/lookup", "internal/redis/script"},
