@@ -11,7 +11,7 @@ import (
 
 // readSeed reads any number that fits.
 func readSeed(p yamlfile.Value, to *uint64) {
-	v, ok := p.Scalar("a whole number", "!!int", "!!float")
+	v, ok := p.Scalar("a whole number", yamlfile.KindNumber)
 	if !ok {
 		return
 	}
@@ -25,7 +25,7 @@ func readSeed(p yamlfile.Value, to *uint64) {
 
 // readID reads a word that a header, a label or a path can hold.
 func readID(p yamlfile.Value, to *string) {
-	v, ok := p.Scalar("text", "!!str")
+	v, ok := p.Scalar("text", yamlfile.KindText)
 	if !ok {
 		return
 	}
@@ -40,7 +40,7 @@ func isID(s string) bool { return s != "" && len(s) <= 64 && yamlfile.Only(s, ".
 
 // readLine reads text of one line, for people.
 func readLine(p yamlfile.Value, to *string, maxBytes int) {
-	v, ok := p.Scalar("text", "!!str")
+	v, ok := p.Scalar("text", yamlfile.KindText)
 	if !ok {
 		return
 	}
@@ -55,7 +55,7 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // readProse reads text of any lines.
 func readProse(p yamlfile.Value, to *string, maxBytes int) {
-	v, ok := p.Scalar("text", "!!str")
+	v, ok := p.Scalar("text", yamlfile.KindText)
 	if !ok {
 		return
 	}
@@ -74,7 +74,7 @@ func readSettings(p yamlfile.Value, to map[string]string) {
 		return
 	}
 	for _, name := range b.Names() {
-		v, ok := b.At(name).Scalar("a value", "!!str", "!!int", "!!float", "!!bool", "!!timestamp")
+		v, ok := b.At(name).Scalar("a value", yamlfile.KindText, yamlfile.KindNumber, yamlfile.KindTruth)
 		switch {
 		case !ok:
 		case len(v) > 4096:
@@ -89,7 +89,7 @@ func readSettings(p yamlfile.Value, to map[string]string) {
 func readSpread(p yamlfile.Value, to *Spread, lo, hi float64) {
 	if p.IsScalar() {
 		var s Spread
-		if _, ok := p.Scalar("a number, {min, max} or {p50, p95}", "!!int", "!!float"); ok {
+		if _, ok := p.Scalar("a number, {min, max} or {p50, p95}", yamlfile.KindNumber); ok {
 			p.Number(&s.Fixed, lo, hi)
 			*to = s
 		}

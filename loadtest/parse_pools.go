@@ -178,7 +178,7 @@ func readWrong(p yamlfile.Value, kind string, f *Fault) {
 
 // readBackend reads a number from 0, or all.
 func readBackend(p yamlfile.Value, to *int) {
-	v, ok := p.Scalar("a number from 0, or all", "!!int", "!!str")
+	v, ok := p.Scalar("a number from 0, or all", yamlfile.KindNumber, yamlfile.KindText)
 	if !ok {
 		return
 	}

@@ -96,8 +96,8 @@ func TestManyMistakesAreToldInTheOrderOfTheirLinesAndBounded(t *testing.T) {
 
 func TestAFileTooLargeOrTooDeepIsRefused(t *testing.T) {
 	for want, text := range map[string]string{
-		"a.yaml:1: the file is larger than 262144 bytes": strings.Repeat("#", maxFile+1),
-		"a.yaml:1: nested more than 20 deep":             "a: " + strings.Repeat("[", 30) + strings.Repeat("]", 30),
+		"a.yaml:1:1: the file is larger than 262144 bytes": strings.Repeat("#", maxFile+1),
+		"a.yaml:1:24: nested more than 20 deep":            "a: " + strings.Repeat("[", 30) + strings.Repeat("]", 30),
 	} {
 		if _, err := Parse("a.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

@@ -141,7 +141,7 @@ var walls = map[string][]string{
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
 	"github.com/go-json-experiment/json":   {"loadtest/vllmsim", "tiers/openai"},
-	"go.yaml.in/yaml":                      {"internal/yamlfile"},
+	"github.com/goccy/go-yaml":             {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},

@@ -60,7 +60,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 	}{
 		"keys": {
 			"tenants_file: %q", "tenants_file", tenantText("acme", "sk-one"), "tenants: [{id: acme, keys_sha256: [canary]}]", tenantText("acme", "sk-two"),
-			bearer("sk-one"), "tenants_file:1: tenants[0].keys_sha256[0]: want the 64 hex digits",
+			bearer("sk-one"), "tenants_file:1:36: tenants[0].keys_sha256[0]: want the 64 hex digits",
 		},
 		"key set": {
 			"tenants: [{id: acme}]\nidentity: {mode: jwt, jwt: {issuer: 'https://login.example.com/', audience: foregate, jwks_file: %q}}",
@@ -179,7 +179,7 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	rotateFile(t, path, "tenants: [{id: acme, keys_sha256: [broken]}]")
 	inForce("the broken file is shown", func() bool {
 		s := p.Status(t)
-		return len(s.Files) == 1 && strings.HasPrefix(s.Files[0].Error, "tenants_file:1: tenants[0].keys_sha256[0]: want the 64 hex digits")
+		return len(s.Files) == 1 && strings.HasPrefix(s.Files[0].Error, "tenants_file:1:36: tenants[0].keys_sha256[0]: want the 64 hex digits")
 	})
 	if m := p.Metrics(t); !strings.Contains(m, `foregate_file_last_reload_successful{setting="tenants_file"} 0`) {
 		t.Error("no metric tells of the broken file")

@@ -1,8 +1,8 @@
 // Package config reads the gateway's static configuration file: listeners, pools, routes and callers. Start
 // at [Load]. Package settings has what operators change at run time. It guarantees that a returned [File] is
 // complete and consistent (defaults filled, every name defined, every URL usable); that all mistakes are
-// reported together as "file:line: field: mistake and correction", in line order; and that no message
-// contains a key, a password or a URL that might contain one.
+// reported together as "file:line:column: field: mistake and correction", in the order of the file; and that
+// no message contains a key, a password or a URL that might contain one.
 package config
 
 import "time"

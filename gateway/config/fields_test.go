@@ -32,7 +32,7 @@ export: {x: 1}
 `))
 	var known []string
 	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing", "export"}
-	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^f:\d+:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
 				continue

@@ -10,8 +10,8 @@ import (
 )
 
 // Tenants parses data as the tenants_file, for this identity.mode: a YAML file with only the field tenants,
-// as in the configuration. The error lists every mistake, one per line, as "tenants_file:line: field: mistake
-// and correction".
+// as in the configuration. The error lists every mistake, one per line, as
+// "tenants_file:line:column: field: mistake and correction".
 func Tenants(data []byte, mode string) ([]Tenant, error) {
 	file, root, ok := yamlfile.Open(yamlfile.Options{Name: "tenants_file", Needs: "tenants", MaxBytes: MaxFile}, data)
 	if !ok {

@@ -28,19 +28,19 @@ func TestAFileOfTenantsIsReadAsTheirListInTheConfiguration(t *testing.T) {
 
 func TestAMistakeInTheFileOfTenantsIsToldWithItsLine(t *testing.T) {
 	for name, tc := range map[string]struct{ text, mode, want string }{
-		"empty":             {"", ModeKeys, "tenants_file:1: the file is empty; it needs at least tenants"},
-		"no list":           {"{}", ModeKeys, "tenants_file:1: tenants: there is no tenant; give at least one"},
-		"an empty list":     {"tenants: []", ModeJWT, "tenants_file:1: tenants: there is no tenant; give at least one"},
-		"no value":          {"tenants:\n", ModeKeys, "tenants_file:1: tenants: has no value; give one or remove the field"},
-		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", ModeKeys, "tenants_file:1: not YAML (here or in the line before): did not find expected ',' or ']'"},
-		"another file":      {"k1 hunter2hunter2", ModeKeys, "tenants_file:1: want fields (name: value), got text"},
-		"the configuration": {"listen: :80\ntenants: [{id: a, keys_sha256: [" + hexKey + "]}]", ModeKeys, "tenants_file:1: listen: unknown field; known here: tenants"},
-		"a bad field":       {"tenants:\n- id: acme\n  rpm: -1\n  keys_sha256: [" + hexKey + "]", ModeKeys, "tenants_file:3: tenants[0].rpm: must not be negative; want 0 … 1000000000"},
-		"a key itself":      {"tenants:\n- {id: acme, keys_sha256: [hunter2]}", ModeKeys, "tenants_file:2: tenants[0].keys_sha256[0]: want the 64 hex digits of the key's SHA-256 (printf %s \"$KEY\" | sha256sum), got 7 characters"},
-		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", ModeKeys, "tenants_file:3: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
-		"a keyless tenant":  {"tenants:\n- {id: acme}", ModeKeys, "tenants_file:2: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
-		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", ModeJWT, "tenants_file:2: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
-		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", ModeJWT, "tenants_file:2: a second document begins here; the file must be one document, so remove the --- between them"},
+		"empty":             {"", ModeKeys, "tenants_file:1:1: the file is empty; it needs at least tenants"},
+		"no list":           {"{}", ModeKeys, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
+		"an empty list":     {"tenants: []", ModeJWT, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
+		"no value":          {"tenants:\n", ModeKeys, "tenants_file:1:1: tenants: has no value; give one or remove the field"},
+		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", ModeKeys, "tenants_file:2:29: not YAML (here or in the line before): sequence end token ']' not found"},
+		"another file":      {"k1 hunter2hunter2", ModeKeys, "tenants_file:1:1: want fields (name: value), got text"},
+		"the configuration": {"listen: :80\ntenants: [{id: a, keys_sha256: [" + hexKey + "]}]", ModeKeys, "tenants_file:1:1: listen: unknown field; known here: tenants"},
+		"a bad field":       {"tenants:\n- id: acme\n  rpm: -1\n  keys_sha256: [" + hexKey + "]", ModeKeys, "tenants_file:3:3: tenants[0].rpm: must not be negative; want 0 … 1000000000"},
+		"a key itself":      {"tenants:\n- {id: acme, keys_sha256: [hunter2]}", ModeKeys, "tenants_file:2:28: tenants[0].keys_sha256[0]: want the 64 hex digits of the key's SHA-256 (printf %s \"$KEY\" | sha256sum), got 7 characters"},
+		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", ModeKeys, "tenants_file:3:25: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
+		"a keyless tenant":  {"tenants:\n- {id: acme}", ModeKeys, "tenants_file:2:3: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
+		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", ModeJWT, "tenants_file:2:14: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
+		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", ModeJWT, "tenants_file:2:1: a second document begins here; the file must be one document, so remove the --- between them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := Tenants([]byte(tc.text), tc.mode)

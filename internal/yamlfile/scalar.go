@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Scalar returns the value as it is written when its type is one of tags (of any type without tags), and
+// Scalar returns the value as it is written when it is of one of the kinds (of any without kinds), and
 // otherwise says what is wanted.
-func (v Value) Scalar(want string, tags ...string) (text string, ok bool) {
+func (v Value) Scalar(want string, kinds ...Kind) (written string, ok bool) {
 	switch {
 	case !v.reads():
 		return "", false
-	case v.IsScalar() && (len(tags) == 0 || slices.Contains(tags, v.node.ShortTag())):
-		return v.node.Value, true
+	case v.IsScalar() && (len(kinds) == 0 || slices.Contains(kinds, v.node.kind)):
+		return v.node.text, true
 	}
-	v.Fail("want %s, got %s", want, v.kind())
+	v.Fail("want %s, got %s", want, v.node.kind)
 	return "", false
 }
 
@@ -25,12 +25,12 @@ func (v Value) Scalar(want string, tags ...string) (text string, ok bool) {
 func (v Value) Text(to *string) {
 	switch {
 	case !v.reads():
-	case v.IsScalar() && v.node.ShortTag() == "!!str":
-		*to = v.node.Value
-	case v.IsScalar() && v.node.Style == 0:
-		v.Fail("want text, got %s; put it in quotes", v.kind())
+	case v.IsScalar() && v.node.kind == KindText:
+		*to = v.node.text
+	case v.IsScalar() && v.node.plain:
+		v.Fail("want text, got %s; put it in quotes", v.node.kind)
 	default:
-		v.Fail("want text, got %s", v.kind())
+		v.Fail("want text, got %s", v.node.kind)
 	}
 }
 
@@ -56,7 +56,7 @@ func (v Value) Texts(to *[]string) {
 // Choice reads one of a few words.
 func (v Value) Choice(to *string, words ...string) {
 	want := "one of " + strings.Join(words, ", ")
-	switch s, ok := v.Scalar(want, "!!str"); {
+	switch s, ok := v.Scalar(want, KindText); {
 	case !ok:
 	case !slices.Contains(words, s):
 		v.Fail("want %s", want)
@@ -67,14 +67,14 @@ func (v Value) Choice(to *string, words ...string) {
 
 // Bool reads true or false.
 func (v Value) Bool(to *bool) {
-	if s, ok := v.Scalar("true or false", "!!bool"); ok {
+	if s, ok := v.Scalar("true or false", KindTruth); ok {
 		*to = strings.EqualFold(s, "true")
 	}
 }
 
 // Whole reads a decimal whole number of lo … hi.
 func (v Value) Whole(to *int, lo, hi int) {
-	s, ok := v.Scalar("a whole number", "!!int", "!!float")
+	s, ok := v.Scalar("a whole number", KindNumber)
 	if !ok {
 		return
 	}
@@ -93,7 +93,7 @@ func (v Value) Whole(to *int, lo, hi int) {
 
 // Number reads a decimal number of lo … hi.
 func (v Value) Number(to *float64, lo, hi float64) {
-	s, ok := v.Scalar("a number", "!!int", "!!float")
+	s, ok := v.Scalar("a number", KindNumber)
 	if !ok {
 		return
 	}

@@ -4,28 +4,26 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Value is one value of a file and the path of its field. A value that is not given, or that was refused
 // already, reads as nothing: what it is read into stays as it is.
 type Value struct {
 	file *File
-	node *yaml.Node // nil when it is not given
+	node *node // nil when it is not given
 	path string
 	bad  bool // and told
 }
 
 // value is the value of field path, if it is a plain node.
-func (f *File) value(path string, n *yaml.Node) Value {
+func (f *File) value(path string, n *node) Value {
 	v := Value{file: f, node: n, path: path, bad: true}
 	switch {
-	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		v.Fail("anchors and aliases are not read; write the value out")
-	case n.Style&yaml.TaggedStyle != 0:
+	case n.anchored:
+		v.Fail("anchors and aliases are not read; write the value out, or put text that begins with * or & in quotes")
+	case n.tagged:
 		v.Fail("tags (!name) are not read; remove it")
-	case empty(n):
+	case n.kind == null:
 		v.Fail("has no value; give one or remove the field")
 	default:
 		v.bad = false
@@ -46,13 +44,13 @@ func (v Value) Fail(format string, args ...any) { v.file.Fail(v.path, format, ar
 func (v Value) reads() bool { return v.node != nil && !v.bad }
 
 // IsScalar tells whether the value is neither fields nor a list.
-func (v Value) IsScalar() bool { return v.reads() && v.node.Kind == yaml.ScalarNode }
+func (v Value) IsScalar() bool { return v.reads() && v.node.isScalar() }
 
 // IsFields tells whether the value is a mapping.
-func (v Value) IsFields() bool { return v.reads() && v.node.Kind == yaml.MappingNode }
+func (v Value) IsFields() bool { return v.reads() && v.node.kind == fields }
 
 // IsList tells whether the value is a list.
-func (v Value) IsList() bool { return v.reads() && v.node.Kind == yaml.SequenceNode }
+func (v Value) IsList() bool { return v.reads() && v.node.kind == list }
 
 // Sound tells whether nothing was found wrong with the value so far.
 func (v Value) Sound() bool { return v.file.Sound(v.path) }
@@ -68,9 +66,9 @@ type Fields struct {
 
 // entry is a field that the file gives.
 type entry struct {
-	node *yaml.Node
-	line int
-	read bool // it was looked at, and its mistakes told
+	node  *node
+	place position // of its name
+	read  bool     // it was looked at, and its mistakes told
 	Value
 }
 
@@ -80,26 +78,26 @@ func (v Value) Fields() *Fields {
 	if !v.reads() {
 		return b
 	}
-	if v.node.Kind != yaml.MappingNode {
-		v.Fail("want fields (name: value), got %s", v.kind())
+	if v.node.kind != fields {
+		v.Fail("want fields (name: value), got %s", v.node.kind)
 		return b
 	}
 	b.entries = map[string]*entry{}
-	for i := 0; i+1 < len(v.node.Content); i += 2 {
-		key, val := v.node.Content[i], v.node.Content[i+1]
-		if key.Kind != yaml.ScalarNode || !SafeName(key.Value) || key.Anchor != "" {
+	for i := 0; i+1 < len(v.node.content); i += 2 {
+		key, val := v.node.content[i], v.node.content[i+1]
+		if !key.isScalar() || !SafeName(key.text) || key.anchored {
 			// Not shown: a URL in the wrong place may carry a password.
-			v.file.add(key.Line, v.path, "something here is not a field's name (1–64 of A-Z a-z 0-9 . _ -)")
+			v.file.add(key.position, v.path, "something here is not a field's name (1–64 of A-Z a-z 0-9 . _ -)")
 			continue
 		}
-		at := b.pathOf(key.Value)
-		if first, twice := b.entries[key.Value]; twice {
-			v.file.add(key.Line, at, fmt.Sprintf("is already given in line %d; remove one", first.line))
+		at := b.pathOf(key.text)
+		if first, twice := b.entries[key.text]; twice {
+			v.file.add(key.position, at, fmt.Sprintf("is already given in line %d; remove one", first.place.line))
 			continue
 		}
-		v.file.lines[at] = key.Line
-		b.entries[key.Value] = &entry{node: val, line: key.Line}
-		b.names = append(b.names, key.Value)
+		v.file.places[at] = key.position
+		b.entries[key.text] = &entry{node: val, place: key.position}
+		b.names = append(b.names, key.text)
 	}
 	return b
 }
@@ -149,7 +147,7 @@ func (b *Fields) One(names ...string) (name string, ok bool) {
 		switch {
 		case !v.IsSet():
 		case ok:
-			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.entries[name].line, strings.Join(names, ", "))
+			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.entries[name].place.line, strings.Join(names, ", "))
 		default:
 			name, ok = n, true
 		}
@@ -174,38 +172,17 @@ func (v Value) Items() []Value {
 	if !v.reads() {
 		return nil
 	}
-	if v.node.Kind != yaml.SequenceNode {
-		v.Fail("want a list ([a, b] or lines with -), got %s", v.kind())
+	if v.node.kind != list {
+		v.Fail("want a list ([a, b] or lines with -), got %s", v.node.kind)
 		return nil
 	}
 	var all []Value
-	for i, n := range v.node.Content {
+	for i, n := range v.node.content {
 		at := fmt.Sprintf("%s[%d]", v.path, i)
-		v.file.lines[at] = n.Line
+		v.file.places[at] = n.position
 		all = append(all, v.file.value(at, n))
 	}
 	return all
-}
-
-// kind names what a value is, never what it says.
-func (v Value) kind() string {
-	switch v.node.Kind {
-	case yaml.MappingNode:
-		return "fields"
-	case yaml.SequenceNode:
-		return "a list"
-	}
-	switch v.node.ShortTag() {
-	case "!!str":
-		return "text"
-	case "!!int", "!!float":
-		return "a number"
-	case "!!bool":
-		return "true or false"
-	case "!!timestamp":
-		return "a date"
-	}
-	return "something else"
 }
 
 // SafeName tells whether s may be a name: short, and fit for a label, a log

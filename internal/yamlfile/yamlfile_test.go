@@ -61,26 +61,33 @@ func TestAFileIsReadIntoItsPlaces(t *testing.T) {
 
 func TestAMistakeIsToldWithItsLineAndIsNotRead(t *testing.T) {
 	for data, want := range map[string]string{
-		"whole: 3":                       "a.yaml:1: text: missing; want a word",
-		"text: a\nwhole: 11":             "a.yaml:2: whole: out of range; want 1 … 10",
-		"text: a\nwhole: -1":             "a.yaml:2: whole: must not be negative; want 1 … 10",
-		"text: a\nnumber: .nan":          "a.yaml:2: number: want a plain decimal number, 0 … 1",
-		"text: a\nwait: 100ms":           "a.yaml:2: wait: out of range; want 1s … 1m",
-		"text: a\nsize: 2MiB":            "a.yaml:2: size: out of range; want 1 … 1048576 bytes",
-		"text: 5":                        "a.yaml:1: text: want text, got a number; put it in quotes",
-		"text: a\nflag: 1":               "a.yaml:2: flag: want true or false, got a number",
-		"text: a\nchoice: three":         "a.yaml:2: choice: want one of one, two",
-		"text: a\ninner:\n  nam: x":      "a.yaml:3: inner.nam: unknown field; known here: name",
-		"text: a\ninner: [x]":            "a.yaml:2: inner: want fields (name: value), got a list",
-		"text: a\ntexts:\n- b\n- {c: d}": "a.yaml:4: texts[1]: want text, got fields",
-		"text: a\ntext: b":               "a.yaml:2: text: is already given in line 1; remove one",
-		"text: &x a":                     "a.yaml:1: text: anchors and aliases are not read; write the value out",
-		"text: !!str a":                  "a.yaml:1: text: tags (!name) are not read; remove it",
-		"text:":                          "a.yaml:1: text: has no value; give one or remove the field",
-		"":                               "a.yaml:1: the file is empty; it needs at least text",
-		"text: a\n---\ntext: b":          "a.yaml:2: a second document begins here; the file must be one document, so remove the --- between them",
-		"text: *secret":                  "a.yaml:1: not YAML (here or in the line before): a value that begins with * or & stands for an anchor; put it in quotes",
-		strings.Repeat("#", 1025):        "a.yaml:1: the file is larger than 1024 bytes",
+		"whole: 3":                       "a.yaml:1:1: text: missing; want a word",
+		"text: a\nwhole: 11":             "a.yaml:2:1: whole: out of range; want 1 … 10",
+		"text: a\nwhole: -1":             "a.yaml:2:1: whole: must not be negative; want 1 … 10",
+		"text: a\nnumber: .nan":          "a.yaml:2:1: number: want a plain decimal number, 0 … 1",
+		"text: a\nwait: 100ms":           "a.yaml:2:1: wait: out of range; want 1s … 1m",
+		"text: a\nsize: 2MiB":            "a.yaml:2:1: size: out of range; want 1 … 1048576 bytes",
+		"text: 5":                        "a.yaml:1:1: text: want text, got a number; put it in quotes",
+		"text: a\nflag: 1":               "a.yaml:2:1: flag: want true or false, got a number",
+		"text: a\nchoice: three":         "a.yaml:2:1: choice: want one of one, two",
+		"text: a\ninner:\n  nam: x":      "a.yaml:3:3: inner.nam: unknown field; known here: name",
+		"text: a\ninner: [x]":            "a.yaml:2:1: inner: want fields (name: value), got a list",
+		"text: a\ntexts:\n- b\n- {c: d}": "a.yaml:4:3: texts[1]: want text, got fields",
+		"text: a\ntext: b":               "a.yaml:2:1: text: is already given in line 1; remove one",
+		"text: &x a":                     "a.yaml:1:1: text: anchors and aliases are not read; write the value out, or put text that begins with * or & in quotes",
+		"text: !!str a":                  "a.yaml:1:1: text: tags (!name) are not read; remove it",
+		"text:":                          "a.yaml:1:1: text: has no value; give one or remove the field",
+		"":                               "a.yaml:1:1: the file is empty; it needs at least text",
+		"text: a\n---\ntext: b":          "a.yaml:2:1: a second document begins here; the file must be one document, so remove the --- between them",
+		"text: *secret":                  "a.yaml:1:1: text: anchors and aliases are not read; write the value out, or put text that begins with * or & in quotes",
+		"text: a\n\tflag: true":          "a.yaml:2:1: not YAML (here or in the line before): found character 'tab' that cannot start any token",
+		"text: \"\\q\"":                  "a.yaml:1:9: not YAML (here or in the line before): found unknown escape character",
+		"text: a\nbad: \x00":             "a.yaml:2:6: not YAML: a control character, or not UTF-8",
+		strings.Repeat("[", 500):         "a.yaml:1:21: nested more than 20 deep",
+		strings.Repeat("- ", 500):        "a.yaml:1:41: nested more than 20 deep",
+		strings.Repeat("? ", 500):        "a.yaml:1:41: nested more than 20 deep",
+		strings.Repeat("!a ", 300):       "a.yaml:1:41: anchors, aliases and tags (!name) are not read; write the values out",
+		strings.Repeat("#", 1025):        "a.yaml:1:1: the file is larger than 1024 bytes",
 	} {
 		if _, err := read(data); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v\nwant %s", data, err, want)
@@ -91,10 +98,28 @@ func TestAMistakeIsToldWithItsLineAndIsNotRead(t *testing.T) {
 	}
 }
 
+func TestWhatWouldTakeTheParserLongIsRefusedBeforeIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"a:\n":     "more than 2048 fields or empty items side by side",
+		"-\n":      "more than 2048 fields or empty items side by side",
+		"- &a b\n": "anchors, aliases and tags (!name) are not read; write the values out",
+		"- *a\n":   "anchors, aliases and tags (!name) are not read; write the values out",
+	} {
+		f, _, ok := Open(Options{Name: "a.yaml", MaxBytes: 1 << 17}, []byte(strings.Repeat(text, (1<<17)/len(text))))
+		if ok || !strings.HasSuffix(f.Err().Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, f.Err(), want)
+		}
+	}
+	items := []byte(strings.Repeat("- {a: b}\n- c: d\n  e: f\n", 2_000))
+	if f, _, ok := Open(Options{Name: "a.yaml", MaxBytes: 1 << 20}, items); !ok {
+		t.Errorf("a long list: %v", f.Err())
+	}
+}
+
 func TestNoMistakeTellsAValue(t *testing.T) {
 	for _, data := range []string{
 		"text: [hunter2]", "whole: hunter2", "number: hunter2", "flag: hunter2", "wait: hunter2", "size: hunter2", "choice: hunter2",
-		"redis://:hunter2@h: 1", "text: *hunter2", "text: !hunter2 a", "inner: hunter2",
+		"redis://:hunter2@h: 1", "text: *hunter2", "*hunter2", "text: *hunter2 x: y", "text: !hunter2 a", "%YAML hunter2\n---\na: b", "text: 'hunter2", "inner: hunter2",
 	} {
 		if _, err := read(data); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", data, err)
@@ -151,13 +176,13 @@ func TestTagsSayWhatIsReadAndWhatAFileThatGivesNothingMeans(t *testing.T) {
 
 func TestAllMistakesAgainstTagsAreToldAtOnce(t *testing.T) {
 	_, err := readTagged(t, "word: three\nwhole: 11\nwait: 2m\nnamed: {x: {rate: 10}}\nlist: [{names: n}]\ninner: {name: n}\nunread: x")
-	want := `a.yaml:1: word: want one of one, two
-a.yaml:2: whole: out of range; want 1 … 10
-a.yaml:3: wait: out of range; want 1s … 1m
-a.yaml:4: named.x.rate: out of range; want 0 … 9
-a.yaml:5: list[0].names: unknown field; known here: name, rate
-a.yaml:6: inner.name: unknown field; known here: rate
-a.yaml:7: unread: unknown field; known here: digests, flag, inner, list, named, number, size, texts, wait, whole, word`
+	want := `a.yaml:1:1: word: want one of one, two
+a.yaml:2:1: whole: out of range; want 1 … 10
+a.yaml:3:1: wait: out of range; want 1s … 1m
+a.yaml:4:13: named.x.rate: out of range; want 0 … 9
+a.yaml:5:9: list[0].names: unknown field; known here: name, rate
+a.yaml:6:9: inner.name: unknown field; known here: rate
+a.yaml:7:1: unread: unknown field; known here: digests, flag, inner, list, named, number, size, texts, wait, whole, word`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
