@@ -6,10 +6,9 @@ type EngineView struct {
 	Backend string  `json:"backend,omitempty"` // that was probed
 	Age     float64 `json:"age_seconds"`       // since the probe; −1: not probed yet
 
-	Scoring       string  `json:"scoring"`        // how it scores a text, "" is not at all
-	PrefixReuse   bool    `json:"prefix_reuse"`   // the prompt's prefix is reused, not computed again
-	Continues     bool    `json:"continues"`      // it continues from token ids
-	SelfAgreement float64 `json:"self_agreement"` // share of its own greedy answer that it confirms when it scores it
+	Scoring     string `json:"scoring"`      // how it scores a text, "" is not at all
+	PrefixReuse bool   `json:"prefix_reuse"` // the prompt's prefix is reused, not computed again
+	Continues   bool   `json:"continues"`    // it continues from token ids
 
 	Missing       []UnavailableView `json:"missing"`
 	Hazards       []UnavailableView `json:"hazards"`                  // what goes wrong there although it answers

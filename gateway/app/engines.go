@@ -2,7 +2,6 @@ package app
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -96,7 +95,6 @@ func (a *App) engines() []gateway.EngineView {
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}, Hazards: []gateway.UnavailableView{}}
 		if c != nil {
 			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
-			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
 			for _, m := range c.Missing {
 				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.Name, Reason: m.Reason})
 			}

@@ -180,7 +180,7 @@ func TestARealEnginePairIsFoundOutByTheProbe(t *testing.T) {
 			t.Errorf("%s is %q, and continues from ids: %v", pool, kind, found.Continues)
 		}
 		for _, m := range found.Missing { // that it cannot score; it is probed as what it is at once
-			if !slices.Contains([]string{"prompt_token_ids", "reuse", "scoring", "self_agreement"}, m.Name) {
+			if !slices.Contains([]string{"prompt_token_ids", "reuse", "scoring"}, m.Name) {
 				t.Errorf("%s lacks %s: %s", pool, m.Name, m.Reason)
 			}
 		}
@@ -249,7 +249,7 @@ func (p *realPair) receipt(t *testing.T, a realAnswer) (r realReceipt) {
 
 func TestTheTargetOfARealEnginePairContinuesInMidAnswerAsItWouldByItself(t *testing.T) {
 	p := newRealPair(t, llamatest.Options{})
-	p.in(t, "speculation.holdback_tokens", "8", "speculation.threshold_nats", "-0.1", "speculation.band_nats", "0")
+	p.in(t, "speculation.holdback_tokens", "8", "speculation.threshold_nats", "-0.1")
 	const tokens = 80
 	mixed := 0
 	for _, q := range realQuestions {

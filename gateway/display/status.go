@@ -219,7 +219,7 @@ func can(e gateway.EngineView) string {
 		if e.PrefixReuse {
 			word += ", with prefix cache"
 		}
-		words = append(words, word+fmt.Sprintf("), self-agreement %.1f%%", 100*e.SelfAgreement))
+		words = append(words, word+")")
 	}
 	if e.Continues {
 		words = append(words, "continues")

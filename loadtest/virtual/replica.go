@@ -143,9 +143,9 @@ func (l *lab) card(pool string) *probe.Capabilities {
 	}
 	return &probe.Capabilities{
 		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
-		RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
-		Continues: true, SelfAgreement: 1, SelfAgreementTol: 1,
-		Missing: []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
+		TopLogprobs: 20, TokenIDs: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
+		Continues: true,
+		Missing:   []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // able is the card of an engine that lacks nothing but reuse.
 func able() *probe.Capabilities {
 	return &probe.Capabilities{
-		Tokenizer: "t", Template: "c", EOS: []int32{2}, RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true,
+		Tokenizer: "t", Template: "c", EOS: []int32{2}, TopLogprobs: 20, TokenIDs: true,
 		Scoring: openai.ScoreCompletions, Continues: true,
 	}
 }

@@ -34,8 +34,7 @@ type scored struct {
 
 // chosen is a generated token's logprobs.
 type chosen struct {
-	bytes  bool // it has the token's bytes
-	listed int  // alternatives
+	listed int // alternatives
 	tops   map[string]float64
 }
 
@@ -44,7 +43,6 @@ type wireEntry struct {
 	ID      json.RawMessage `json:"id"` // llama.cpp's
 	Token   json.RawMessage `json:"token"`
 	Logprob float64         `json:"logprob"`
-	Bytes   []int           `json:"bytes"`
 	Top     []struct {
 		Token   string  `json:"token"`
 		Logprob float64 `json:"logprob"`
@@ -112,7 +110,7 @@ func parseAnswer(body []byte) (answer, error) {
 	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
 	if l := c.Logprobs; l != nil {
 		if len(l.Content) > 0 {
-			a.first = &chosen{bytes: l.Content[0].Bytes != nil, listed: len(l.Content[0].Top), tops: map[string]float64{}}
+			a.first = &chosen{listed: len(l.Content[0].Top), tops: map[string]float64{}}
 			for _, t := range l.Content[0].Top {
 				a.first.tops[t.Token] = t.Logprob
 			}
@@ -214,35 +212,6 @@ func parseIDs(body []byte) ([]int32, error) {
 		return nil, &unreadable{"/tokenize told no ids"}
 	}
 	return w.Tokens, nil
-}
-
-// parseGenerated reads the ids of an answer of SGLang's /generate. The error is an
-// *unreadable.
-func parseGenerated(body []byte) (answer, error) {
-	var w struct {
-		Text string  `json:"text"`
-		IDs  []int32 `json:"output_ids"`
-		Meta struct {
-			Prompt    int             `json:"prompt_tokens"`
-			Generated int             `json:"completion_tokens"`
-			Finish    json.RawMessage `json:"finish_reason"`
-		} `json:"meta_info"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return answer{}, &unreadable{"the answer of /generate cannot be read: " + line(err.Error())}
-	}
-	if len(w.IDs) == 0 {
-		return answer{}, &unreadable{"/generate told no ids"}
-	}
-	var finish struct {
-		Type    string          `json:"type"`
-		Matched json.RawMessage `json:"matched"`
-	}
-	_ = json.Unmarshal(w.Meta.Finish, &finish) // it may be null, or a text: then it did not end by an id
-	a := answer{ids: w.IDs, text: w.Text, tokens: max(w.Meta.Generated, 0), prompts: max(w.Meta.Prompt, 0)}
-	a.stopID, a.ended = idOf(finish.Matched)
-	a.ended = a.ended && finish.Type == "stop"
-	return a, nil
 }
 
 // goesOn reports whether b begins as a does, and where they first differ: by ids where

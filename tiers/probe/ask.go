@@ -33,7 +33,6 @@ type asker struct {
 	engine     dialect.Kind // by whose rules it is asked
 	priority   *int64
 	spent      Spent
-	last       string // the last request, as evidence shows it
 }
 
 // dialect is what the engine differs in.
@@ -84,7 +83,6 @@ func (a *asker) post(ctx context.Context, path string, question map[string]any) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { a.last = requestLine(path, question) }()
 	return a.send(ctx, http.MethodPost, path, body)
 }
 
@@ -99,7 +97,6 @@ func (a *asker) encode(question map[string]any) ([]byte, error) {
 
 // request makes a request.
 func (a *asker) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
-	a.last = method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

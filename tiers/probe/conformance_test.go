@@ -1,7 +1,6 @@
 package probe_test
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -125,12 +124,8 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// notAsked is said of a capability that no request of the probe was about.
-const notAsked = "not asked"
-
 // cell is what the table says of a capability.
 func (c *conformed) cell(capability string) string {
-	_, asked := c.evidence(capability)
 	switch why := c.found.MissingReason(capability); {
 	case c.found == nil:
 		return "not probed"
@@ -138,22 +133,8 @@ func (c *conformed) cell(capability string) string {
 		return "no: judge"
 	case why != "":
 		return "no"
-	case !asked:
-		return notAsked
 	}
 	return "yes"
-}
-
-// evidence is what showed a capability or a hazard.
-func (c *conformed) evidence(name string) (e probe.Evidence, there bool) {
-	if c.found == nil {
-		return e, false
-	}
-	at := slices.IndexFunc(c.found.Evidence, func(e probe.Evidence) bool { return e.Capability == name })
-	if at < 0 {
-		return e, false
-	}
-	return c.found.Evidence[at], true
 }
 
 // tables are the generated part of the page.
@@ -175,33 +156,19 @@ func tables(runs []*conformed) string {
 	table("capability", probe.CapabilityNames, func(engine, name string) string { return run(engine, "").cell(name) })
 	b.WriteString("\n## Hazards\n")
 	table("hazard", vllmsim.HazardNames(), func(engine, name string) string { return run(engine, name).noticed(run(engine, "")) })
-	b.WriteString("\n## What showed it\n")
+	b.WriteString("\n## Why not\n")
 	for _, engine := range vllmsim.Engines() {
-		b.WriteString("\n### " + engine + "\n\n| capability | | request | answer | reason |\n|---|---|---|---|---|\n")
-		for _, capability := range probe.CapabilityNames {
-			c := run(engine, "")
-			c.row(&b, capability, c.cell(capability), c.found.MissingReason(capability))
+		b.WriteString("\n### " + engine + "\n\n| capability | reason |\n|---|---|\n")
+		for _, m := range run(engine, "").found.Missing {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", m.Name, inCell(m.Reason))
 		}
 		for _, hazard := range vllmsim.HazardNames() {
-			if c := run(engine, hazard); c.found.HazardReason(hazard) != "" {
-				c.row(&b, hazard, "hazard", c.found.HazardReason(hazard))
+			if why := run(engine, hazard).found.HazardReason(hazard); why != "" {
+				fmt.Fprintf(&b, "| `%s` (hazard) | %s |\n", hazard, inCell(why))
 			}
 		}
 	}
 	return b.String()
-}
-
-// row is one line of the evidence.
-func (c *conformed) row(b *strings.Builder, name, cell, reason string) {
-	e, _ := c.evidence(name)
-	if strings.HasPrefix(reason, e.Answer) {
-		e.Answer = "" // the reason says it
-	}
-	request := cmp.Or(inCell(e.Request), "none")
-	if e.Request != "" {
-		request = "`" + strings.ReplaceAll(request, "`", "'") + "`"
-	}
-	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, cell, request, inCell(e.Answer), inCell(reason))
 }
 
 // noticed is what the probe finds of a hazard, and what it then does without.

@@ -7,20 +7,12 @@ import (
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// untold says why a hazard cannot be told, if nothing has shown it.
-func (e *probeRun) untold(name, why string) {
-	if e.hazards[name] == "" {
-		e.show(name, "cannot be told: "+why)
-	}
-}
-
 // constantTokens is how many tokens are generated to look at their logprobs.
 const constantTokens = 16
 
 // constantLogprobs finds out whether logprobs are constants.
 func (e *probeRun) constantLogprobs(ctx context.Context) error {
-	if why := e.missing[MissingLogprobs]; why != "" {
-		e.untold(HazardConstantLogprobs, why)
+	if e.missing[MissingLogprobs] != "" {
 		return nil
 	}
 	q := map[string]any{"logprobs": true, "temperature": 1, "seed": 7}
@@ -31,13 +23,8 @@ func (e *probeRun) constantLogprobs(ctx context.Context) error {
 	if fails(err) {
 		return err
 	}
-	if err != nil {
-		e.untold(HazardConstantLogprobs, err.Error())
-		return nil
-	}
 	value, n, is := constant(a.chosen)
 	if !is {
-		e.showf(HazardConstantLogprobs, "%d logprobs that differ", len(a.chosen))
 		return nil
 	}
 	why := fmt.Sprintf("the logprob is %g for %d of %d tokens, with no less likely alternative: the engine does not tell the true ones", value, n, len(a.chosen))
@@ -48,38 +35,26 @@ func (e *probeRun) constantLogprobs(ctx context.Context) error {
 
 // withdrawLogprobs says that logprobs cannot be used, whatever was found out about them.
 func (e *probeRun) withdrawLogprobs(why string) {
-	e.found.Unscored, e.found.RawLogprobs, e.found.TopLogprobs = true, false, 0
-	for _, what := range []string{MissingLogprobs, MissingTop, MissingRaw} {
-		e.missing[what] = why
-		e.show(what, why)
-	}
+	e.found.Unscored, e.found.TopLogprobs = true, 0
+	e.missing[MissingLogprobs] = why
 }
 
 // swappedModel draws the conclusions from another model that has answered. It asks nothing.
 func (e *probeRun) swappedModel() {
 	if e.another == "" {
-		if _, looked := e.shown[HazardSwappedModel]; !looked {
-			e.last = ""
-			e.show(HazardSwappedModel, "answers name the model that was asked for, or none")
-		}
 		return
 	}
 	why := fmt.Sprintf("asked for %q, the model %q answers", line(e.asker.model), e.another)
-	if e.hazards[HazardSwappedModel] == "" {
-		e.hazards[HazardSwappedModel] = why // its evidence was recorded when it answered
-	}
+	e.hazards[HazardSwappedModel] = why
 	e.withdrawLogprobs(why)
 	e.withdrawScoring(why)
 	e.found.Continues = false
 	e.missing[MissingContinue] = why
-	e.show(MissingContinue, why)
 }
 
 // thinksFirst finds out whether an engine that thinks before it answers can be told not to.
 func (e *probeRun) thinksFirst(ctx context.Context) error {
 	if !e.opening.thinks {
-		e.last = requestLine("/v1/chat/completions", map[string]any{"max_tokens": shortTokens})
-		e.show(HazardThinksFirst, "the answer begins without thoughts")
 		return nil
 	}
 	e.found.Thinks = true
@@ -101,6 +76,7 @@ func (e *probeRun) thinksFirst(ctx context.Context) error {
 	case a.thinks:
 		e.thinksAlways("it thinks before it answers, and " + how + " does not turn that off")
 	default:
+		e.ended(&a)
 		e.addHazard(HazardThinksFirst, "it thinks before it answers; "+how+" turns that off")
 	}
 	return nil

@@ -18,8 +18,6 @@ var (
 		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "capability"}, nil)
 	hazardDesc = prometheus.NewDesc("foregate_probe_hazard",
 		"1 where the pool's engines have the hazard, 0 where the last probe saw none; absent before the first.", []string{"pool", "hazard"}, nil)
-	agreementDesc = prometheus.NewDesc("foregate_probe_self_agreement",
-		"Share of tokens of the engine's own greedy answer that it scores within so many nats of its first choice; absent while unknown.", []string{"pool", "tolerance"}, nil)
 	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",
 		"Time since the pool's engines were last probed with success; absent before.", []string{"pool"}, nil)
 )
@@ -28,7 +26,6 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- missingDesc
 	ch <- hazardDesc
-	ch <- agreementDesc
 	ch <- ageDesc
 }
 
@@ -57,9 +54,5 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(hazardDesc, present, w.pool.Name, name)
 		}
 		gauge(ageDesc, c.now().Sub(capabilities.At).Seconds(), w.pool.Name)
-		if capabilities.MissingReason(MissingAgreement) == "" {
-			gauge(agreementDesc, capabilities.SelfAgreement, w.pool.Name, "0")
-			gauge(agreementDesc, capabilities.SelfAgreementTol, w.pool.Name, "0.125")
-		}
 	}
 }

@@ -2,8 +2,8 @@
 // continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
 // [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 2,500 prompt tokens and 420 generated ones: half of the former are one text of
-// 600 tokens that is scored twice, most of the latter one answer of 256. Each replica probes each pool itself: at its
+// A probe costs an engine at most about 2,200 prompt tokens and 200 generated ones: half of the former are one text of
+// 600 tokens that is scored twice. Each replica probes each pool itself: at its
 // start, after the probed engine has restarted or shows another model card, and every 15 minutes.
 package probe
 
@@ -31,24 +31,17 @@ type Capabilities struct {
 	EOS       []int32 // ids that end an answer
 	Window    int     // context length in tokens; 0 is unknown
 
-	RawLogprobs bool // logprobs are those of temperature 1, whatever the request's temperature
 	Unscored    bool // it has answered without logprobs although they were requested
 	TopLogprobs int  // largest number of alternatives in logprobs, 0..20
 	TokenIDs    bool // it returns generated ids: token_ids, or the id of each entry of logprobs
 	Thinks      bool // it thinks before it answers, unless it is told not to ([dialect.Thinking])
-	TokenBytes  bool // its logprobs have each token's bytes
 
 	Scoring   openai.ScoreStyle // how it scores a given text; "": not at all
 	Reuse     bool              // scoring a text again costs less
 	Continues bool              // continuing from ids gives the same answer as from the chat
 
-	// Agreement of the engine with its own greedy answer when it scores it: the upper limit of strict modes. Shares,
-	// 0..1: of first choices, and of tokens within 0.125 nats of them.
-	SelfAgreement, SelfAgreementTol float64
-
-	Missing  []MissingCapability // what it lacks, sorted
-	Hazards  []Hazard            // what goes wrong there although it answers, sorted
-	Evidence []Evidence          // what showed each capability and each hazard, sorted; at most one of each
+	Missing []MissingCapability // what it lacks, sorted
+	Hazards []Hazard            // what goes wrong there although it answers, sorted
 }
 
 // MissingCapability is something that an engine lacks, and the reason.
@@ -63,12 +56,8 @@ const (
 	MissingIDs       = "token_ids"        // answers tell no ids
 	MissingPromptIDs = "prompt_token_ids" // or it brings no ids of the prompt: a draft's ids cannot be scored, nor gone on from
 	MissingLogprobs  = "logprobs"         // generated tokens come without
-	MissingTop       = "top_logprobs"     // or without alternatives
-	MissingRaw       = "raw_logprobs"     // or they follow the request's temperature, or one cannot tell
-	MissingBytes     = "token_bytes"      // or they lack the tokens' bytes
 	MissingScoring   = "scoring"          // no way to score a text
 	MissingReuse     = "reuse"            // what was scored before costs as much again, or one cannot tell
-	MissingAgreement = "self_agreement"   // it could not be measured
 	MissingContinue  = "continuation"     // ids do not give the same answer as the chat
 	MissingEOS       = "eos"              // no id was seen that ends an answer
 	MissingWindow    = "window"           // nothing tells the context length
@@ -76,8 +65,8 @@ const (
 
 // CapabilityNames are all capabilities: the values of the metric's label.
 var CapabilityNames = []string{
-	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
-	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
+	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs,
+	MissingScoring, MissingReuse, MissingContinue, MissingEOS, MissingWindow,
 }
 
 // MissingReason returns why a capability is missing; "" if it is there. For nil everything is missing.

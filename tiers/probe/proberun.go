@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,7 +15,6 @@ type probeRun struct {
 	*asker
 	found   Capabilities
 	missing map[string]string
-	shown   evidences
 	hazards map[string]string // by name: the reason
 	variant int               // index of the question variant
 	closed  string            // why scoring is suspended; "": it is not
@@ -57,7 +55,6 @@ type route struct {
 func (e *probeRun) addMissing(what, why string) {
 	if _, reported := e.missing[what]; !reported {
 		e.missing[what] = why
-		e.show(what, why)
 	}
 }
 
@@ -65,21 +62,7 @@ func (e *probeRun) addMissing(what, why string) {
 func (e *probeRun) addHazard(name, why string) {
 	if e.hazards[name] == "" {
 		e.hazards[name] = why
-		e.show(name, why)
 	}
-}
-
-// show records the last request and an answer as what showed a capability, or that it is missing.
-func (e *probeRun) show(what, answer string) {
-	if e.shown == nil {
-		e.shown = evidences{}
-	}
-	e.shown.add(what, e.last, answer)
-}
-
-// showf is show with a format.
-func (e *probeRun) showf(what, format string, args ...any) {
-	e.show(what, fmt.Sprintf(format, args...))
 }
 
 // complete calls /v1/completions or /v1/chat/completions, greedily unless the question says otherwise, and requests ids.
@@ -107,7 +90,6 @@ func (e *probeRun) complete(ctx context.Context, path string, maximum int, quest
 	e.spent.Generated += max(a.tokens, 0)
 	if e.another == "" && !sameModel(e.cards, e.asker.model, a.model) {
 		e.another = line(a.model)
-		e.showf(HazardSwappedModel, "model %q", e.another)
 	}
 	return a, err
 }

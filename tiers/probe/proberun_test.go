@@ -56,11 +56,11 @@ func TestAGoodEngineLacksNothingButReuse(t *testing.T) {
 	if !slices.Equal(c.EOS, []int32{4}) || c.Window != 9000 || c.Model != "sim" {
 		t.Errorf("ends %v, window %d, model %q", c.EOS, c.Window, c.Model)
 	}
-	if !c.RawLogprobs || c.TopLogprobs < 10 || !c.TokenIDs || !c.TokenBytes || !c.Continues {
+	if c.TopLogprobs < 10 || !c.TokenIDs || !c.Continues {
 		t.Errorf("got %+v", c)
 	}
-	if c.Scoring != openai.ScoreCompletions || c.SelfAgreement != 1 || c.SelfAgreementTol != 1 {
-		t.Errorf("scoring %q, agreement %v and %v", c.Scoring, c.SelfAgreement, c.SelfAgreementTol)
+	if c.Scoring != openai.ScoreCompletions {
+		t.Errorf("scoring %q", c.Scoring)
 	}
 	if len(c.Tokenizer) != 64 || len(c.Template) != 64 {
 		t.Errorf("fingerprints %q, %q", c.Tokenizer, c.Template)
@@ -78,7 +78,7 @@ func TestAProbeCostsWhatItSays(t *testing.T) {
 		for seed := range uint64(4) {
 			o.Seed = seed * 11 // no answer ends soon in the language of 33
 			e := taken(t, engine(t, o).URL())
-			if s := e.found.Spent; s.Prompt > 2500 || s.Generated > 420 || s.Prompt == 0 || s.Generated == 0 {
+			if s := e.found.Spent; s.Prompt > 2200 || s.Generated > 200 || s.Prompt == 0 || s.Generated == 0 {
 				t.Errorf("%s, seed %d: %+v", name, seed, s)
 			}
 		}
@@ -91,20 +91,20 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 		missing string            // all
 		why     map[string]string // a part of the reason
 	}{
-		{vllmsim.Options{Without: []string{"token_ids"}}, "eos prompt_token_ids reuse self_agreement token_ids", map[string]string{
-			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids", MissingEOS: "ids of answers", MissingAgreement: "ids of answers"}},
+		{vllmsim.Options{Without: []string{"token_ids"}}, "eos prompt_token_ids reuse token_ids", map[string]string{
+			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids", MissingEOS: "ids of answers"}},
 		{vllmsim.Options{Without: []string{"prompt_token_ids"}}, "prompt_token_ids reuse", map[string]string{
 			MissingPromptIDs: "it answers without prompt_token_ids"}},
 		{vllmsim.Options{Without: []string{"prompt_token_ids", "tokenize"}}, "continuation detokenize prompt_token_ids reuse template tokenize tokenizer", nil},
 		{vllmsim.Options{Without: []string{"tokenize"}}, "detokenize reuse tokenize", map[string]string{
 			MissingTokenize: "/tokenize: status 404", MissingWords: "/detokenize: status 404"}},
-		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos prompt_token_ids reuse self_agreement template token_ids tokenize tokenizer", map[string]string{
+		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos prompt_token_ids reuse template token_ids tokenize tokenizer", map[string]string{
 			MissingTokenizer: "status 404: Not Found; /v1/completions: answers come without prompt_token_ids",
 			MissingTemplate:  `chat "plain": /tokenize: status 404`, MissingContinue: "ids of a chat"}},
-		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring self_agreement", map[string]string{
+		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring", map[string]string{
 			MissingScoring: "completions: ", MissingReuse: "does not score a given text"}},
-		{vllmsim.Options{Without: []string{"logprobs"}}, "logprobs raw_logprobs reuse", map[string]string{
-			MissingLogprobs: "without logprobs", MissingRaw: "no two alternatives whose logprobs could be compared"}},
+		{vllmsim.Options{Without: []string{"logprobs"}}, "logprobs reuse", map[string]string{
+			MissingLogprobs: "without logprobs"}},
 		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
 			MissingContinue: "otherwise than in the chat, from token 1"}},
 		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},
@@ -124,7 +124,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 
 func TestSGLangScoresInItsOwnWayAndReuses(t *testing.T) {
 	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, SGLang: true}).URL()).found
-	if c.Scoring != openai.ScoreSGLang || !c.Reuse || c.SelfAgreement != 1 || whats(c) != MissingTokenize { // of chats
+	if c.Scoring != openai.ScoreSGLang || !c.Reuse || whats(c) != MissingTokenize { // of chats
 		t.Errorf("got %+v", c)
 	}
 }
@@ -140,14 +140,6 @@ func TestOneAnswersForAnotherWhereRoutesDiffer(t *testing.T) {
 	}
 }
 
-// As on a GPU, where writing and scoring take other kernels.
-func TestNearTiesLowerStrictAgreementAlone(t *testing.T) {
-	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Ties: 0.2}).URL()).found
-	if c.SelfAgreement >= 1 || c.SelfAgreement < 0.7 || c.SelfAgreementTol != 1 || !c.Continues {
-		t.Errorf("agreement %v, within a tie %v, continues %v", c.SelfAgreement, c.SelfAgreementTol, c.Continues)
-	}
-}
-
 func TestADraftAndItsTargetHaveTheSameTokens(t *testing.T) {
 	target := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).found
 	draft := &taken(t, engine(t, vllmsim.Options{Seed: 3, Divergence: 0.5}).URL()).found
@@ -160,30 +152,6 @@ func TestADraftAndItsTargetHaveTheSameTokens(t *testing.T) {
 	}
 	if same, known := SameTokens(nil, target); same || known {
 		t.Errorf("of one that was not probed: same %v, known %v", same, known)
-	}
-}
-
-func TestLogprobsAtTwoTemperaturesTellRawFromProcessed(t *testing.T) {
-	one := map[string]float64{"a": -0.2, "b": -1.7, "c": -4.2}
-	for _, c := range []struct {
-		what       string
-		half       map[string]float64
-		raw, known bool
-	}{
-		{"the same", one, true, true},
-		{"the same but for noise", map[string]float64{"a": -0.25, "b": -1.6, "c": -4.5}, true, true},
-		{"sharper", map[string]float64{"a": -0.01, "b": -3.02, "c": -8.03}, false, true},
-		{"only one in common", map[string]float64{"a": -0.2, "x": -3}, false, false},
-		{"none", nil, false, false},
-		{"no numbers", map[string]float64{"a": -9999, "b": -9999, "c": -4.2}, false, false},
-	} {
-		if raw, known := follows(one, c.half); raw != c.raw || known != c.known {
-			t.Errorf("%s: raw %v, known %v", c.what, raw, known)
-		}
-	}
-	flat := map[string]float64{"a": -1.1, "b": -1.1}
-	if _, known := follows(flat, flat); known {
-		t.Error("two that are equal tell nothing")
 	}
 }
 

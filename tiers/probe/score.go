@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -19,15 +18,12 @@ const (
 	scoredTokens = 8
 )
 
-// scoring finds out how the engine scores, what it thinks of its own answer, and what a
-// second time costs. It never fails: what scoring ends in is what is said of it.
+// scoring finds out how the engine scores and what a second
+// time costs. It never fails: what scoring ends in is what is said of it.
 func (e *probeRun) scoring(ctx context.Context) {
 	err := errors.New(e.closed)
 	if e.closed == "" {
 		err = e.styles(ctx)
-	}
-	if err == nil {
-		err = e.agreement(ctx)
 	}
 	if err == nil {
 		err = e.reuse(ctx)
@@ -41,13 +37,9 @@ func (e *probeRun) scoring(ctx context.Context) {
 
 // withdrawScoring says that the engine does not score, whatever was found out about its scores.
 func (e *probeRun) withdrawScoring(why string) {
-	e.found.Scoring, e.found.Reuse, e.found.SelfAgreement, e.found.SelfAgreementTol = "", false, 0, 0
+	e.found.Scoring, e.found.Reuse = "", false
 	e.missing[MissingScoring] = why
-	e.show(MissingScoring, why)
-	for _, what := range []string{MissingAgreement, MissingReuse} {
-		e.missing[what] = "not known: it does not score a given text"
-		e.show(what, e.missing[what])
-	}
+	e.missing[MissingReuse] = "not known: it does not score a given text"
 }
 
 // styles tries the ways of scoring in turn.
@@ -65,7 +57,6 @@ func (e *probeRun) styles(ctx context.Context) error {
 		switch {
 		case err == nil:
 			e.found.Scoring = style
-			e.showf(MissingScoring, "%d scores", scoredTokens)
 			return nil
 		case fails(err):
 			return fmt.Errorf("%s: %w", style, err) // it is this one, and does not work
@@ -78,7 +69,6 @@ func (e *probeRun) styles(ctx context.Context) error {
 // score asks one. When it fails, it asks whether the engine has lived through it.
 func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
-	defer func() { e.last = scoreLine(q) }()
 	if fails(err) {
 		e.weak = "scoring: " + err.Error()
 		_, ill := e.send(ctx, http.MethodGet, "/health", nil)
@@ -118,64 +108,6 @@ func (e *probeRun) someIDs(n int) []int32 {
 	return out[:n]
 }
 
-// agreement has the engine score its own answer.
-func (e *probeRun) agreement(ctx context.Context) error {
-	prompt, own := e.prompt, e.answer.ids
-	if len(prompt) == 0 || len(own) == 0 {
-		a, from, err := e.fromIDs(ctx)
-		if err != nil {
-			e.addMissing(MissingAgreement, err.Error())
-			if fails(err) {
-				e.weak = MissingAgreement + ": " + err.Error()
-			}
-			return nil
-		}
-		prompt, own = from, a.ids
-	}
-	scores, err := e.score(ctx, e.question(e.found.Scoring, slices.Concat(prompt, own), len(own)))
-	if err != nil {
-		return fmt.Errorf("its own answer of %d tokens: %w", len(own), err)
-	}
-	first, near := 0, 0
-	for i, s := range scores.Tokens {
-		if s.TopID == own[i] {
-			first++
-		}
-		if s.Top-s.Logprob <= tie {
-			near++
-		}
-	}
-	n := float64(len(own))
-	e.found.SelfAgreement, e.found.SelfAgreementTol = float64(first)/n, float64(near)/n
-	e.showf(MissingAgreement, "%d of %d tokens are its first choice", first, len(own))
-	return nil
-}
-
-// fromIDs has the engine go on from ids where chats do not tell theirs.
-func (e *probeRun) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
-	from = e.someIDs(firstScored)
-	if e.found.Scoring != openai.ScoreSGLang && !e.found.TokenIDs && !e.dialect().Members.WholeTokenIDs {
-		return a, nil, &unreadable{"the ids of answers are not told"}
-	}
-	if e.found.Scoring != openai.ScoreSGLang {
-		a, err = e.complete(ctx, "/v1/completions", longTokens, map[string]any{"prompt": from})
-		if err == nil && len(a.ids) == 0 {
-			err = &unreadable{"the ids of answers are not told"}
-		}
-		return a, from, err
-	}
-	body, err := e.post(ctx, "/generate", map[string]any{
-		"input_ids": from, "sampling_params": map[string]any{"max_new_tokens": longTokens, "temperature": 0},
-	})
-	if err != nil {
-		return a, nil, err
-	}
-	a, err = parseGenerated(body)
-	e.spent.Prompt += a.prompts
-	e.spent.Generated += max(a.tokens, 0)
-	return a, from, err
-}
-
 // reuse scores the same text twice.
 func (e *probeRun) reuse(ctx context.Context) error {
 	n := reuseTokens
@@ -192,9 +124,7 @@ func (e *probeRun) reuse(ctx context.Context) error {
 		cached = scores.Cached
 	}
 	e.found.Reuse = cached > 0
-	if e.found.Reuse {
-		e.showf(MissingReuse, "%d cached tokens", cached)
-	} else {
+	if !e.found.Reuse {
 		e.addMissing(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"math"
 	"net/http"
 	"slices"
 
@@ -18,20 +17,19 @@ import (
 
 // run asks all questions. The error says that the engine cannot be probed now; a missing capability is no error.
 func (e *probeRun) run(ctx context.Context) error {
-	e.missing, e.hazards, e.shown = map[string]string{}, map[string]string{}, evidences{}
+	e.missing, e.hazards = map[string]string{}, map[string]string{}
 	e.found.Model, e.found.Engine = e.asker.model, e.engine
 	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.longAnswer, e.continuation,
+		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.longAnswer, e.continuation,
 		e.constantLogprobs, e.thinksFirst,
 	} {
-		e.last = ""
 		if err := part(ctx); err != nil {
 			return err
 		}
 	}
+	e.missingEnd()
 	// Last, because scoring may crash the engine.
-	e.last = ""
 	e.scoring(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -42,13 +40,7 @@ func (e *probeRun) run(ctx context.Context) error {
 		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
 	}
 	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
-	e.last = ""
-	for _, name := range CapabilityNames {
-		if _, there := e.shown[name]; !there {
-			e.show(name, cmp.Or(e.missing[name], "not looked for"))
-		}
-	}
-	e.found.Hazards, e.found.Evidence = sortedHazards(e.hazards), e.shown.sorted()
+	e.found.Hazards = sortedHazards(e.hazards)
 	return nil
 }
 
@@ -75,12 +67,9 @@ func (e *probeRun) ending(ctx context.Context) error {
 		e.addMissing(MissingIDs, "it tells token_ids of answers in one piece alone, and drafts are streamed")
 	default:
 		e.found.TokenIDs = true
-		e.showf(MissingIDs, "%d ids", len(a.ids))
 	}
 	if len(a.prompt) == 0 {
 		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
-	} else {
-		e.showf(MissingPromptIDs, "%d ids of the prompt", len(a.prompt))
 	}
 	e.ended(&a)
 	return nil
@@ -122,7 +111,6 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 		e.ids = append(e.ids, ids...)
 	}
 	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
-	e.showf(MissingTokenizer, "%d ids of %d texts", len(e.ids), len(texts))
 	return nil
 }
 
@@ -149,7 +137,6 @@ func (e *probeRun) template(ctx context.Context) error {
 		fold(h, ids)
 	}
 	e.found.Template = hex.EncodeToString(h.Sum(nil))
-	e.showf(MissingTemplate, "the ids of %d chats", len(chats))
 	return nil
 }
 
@@ -178,8 +165,6 @@ func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 		e.addMissing(MissingWords, "/detokenize: "+err.Error())
 	case !parseWords(body, e.wordsName()):
 		e.addMissing(MissingWords, "the answer of /detokenize has no text")
-	default:
-		e.showf(MissingWords, "the text of %d ids", len(ids))
 	}
 	return nil
 }
@@ -204,22 +189,10 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 			e.addMissing(MissingLogprobs, "it answers without logprobs")
 			return nil
 		}
-		e.found.TokenBytes = a.first.bytes
-		if !a.first.bytes {
-			e.addMissing(MissingBytes, "logprobs come without bytes")
-		} else {
-			e.show(MissingBytes, "logprobs with bytes")
-		}
 		e.found.TopLogprobs = min(k, a.first.listed)
 		if k > 0 && e.found.TopLogprobs == 0 {
 			why = fmt.Sprintf("asked for %d, it tells none", k)
 			continue
-		}
-		e.showf(MissingLogprobs, "logprobs with %d alternatives", e.found.TopLogprobs)
-		if k == 0 {
-			e.addMissing(MissingTop, why)
-		} else {
-			e.showf(MissingTop, "%d alternatives", e.found.TopLogprobs)
 		}
 		return nil
 	}
@@ -227,76 +200,13 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 	return nil
 }
 
-// temperature finds out whether logprobs depend on the request's temperature: then the gap between two tokens doubles at
-// half of it.
-func (e *probeRun) temperature(ctx context.Context) error {
-	if e.found.TopLogprobs < 2 {
-		e.addMissing(MissingRaw, "not known: it returns no two alternatives whose logprobs could be compared")
-		return nil
-	}
-	var tops [2]map[string]float64
-	for i, t := range []float64{1, 0.5} {
-		a, err := e.ask(ctx, "Name a colour.", 1, map[string]any{
-			"logprobs": true, "top_logprobs": min(e.found.TopLogprobs, 5), "temperature": t, "seed": 7,
-		})
-		switch {
-		case fails(err):
-			return err
-		case err != nil:
-			e.addMissing(MissingRaw, err.Error())
-			return nil
-		case a.first != nil:
-			tops[i] = a.first.tops
-		}
-	}
-	raw, known := follows(tops[0], tops[1])
-	e.found.RawLogprobs = raw
-	switch {
-	case !known:
-		e.addMissing(MissingRaw, "the alternatives at two temperatures cannot be compared")
-	case !raw:
-		e.addMissing(MissingRaw, "they follow the request's temperature")
-	default:
-		e.show(MissingRaw, "the same gaps at temperatures 1 and 0.5")
-	}
-	return nil
-}
-
-// follows compares the alternatives at temperature 1 with those at 0.5: raw is true where
-// the widest gap between two that both list stayed as it was. Engines are not exact to the
-// last bit, so it is what it is closer to.
-func follows(one, half map[string]float64) (raw, known bool) {
-	const minimum, floor = 0.5, -100 // nats: a gap to compare; below the floor are stand-ins for minus infinity
-	high, low := "", ""
-	for t, l := range one {
-		if other, both := half[t]; !both || l < floor || other < floor {
-			continue
-		}
-		if high == "" || l > one[high] {
-			high = t
-		}
-		if low == "" || l < one[low] {
-			low = t
-		}
-	}
-	was, is := one[high]-one[low], half[high]-half[low]
-	if high == low || was < minimum || math.IsNaN(is) {
-		return false, false
-	}
-	return is < 1.5*was, true
-}
-
-// longAnswer asks for the answer that later steps continue and score. It is long only where it will be scored: a laptop's
-// processor generates five to twenty tokens a second, and a question has 30 s.
+// longAnswer asks for the answer that is continued.
 func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" || !e.dialect().Members.IDPrompts {
 		return nil
 	}
-	question, maximum := long[e.variant%len(long)], longTokens
-	if len(e.opening.ids) == 0 || len(e.dialect().Scoring) == 0 {
-		maximum = 2 * continueTokens // there will be no ids to score, or no way to
-	}
-	a, err := e.ask(ctx, question, maximum, nil)
+	question := long[e.variant%len(long)]
+	a, err := e.ask(ctx, question, longTokens, nil)
 	switch {
 	case fails(err):
 		return err
@@ -318,7 +228,6 @@ func (e *probeRun) longAnswer(ctx context.Context) error {
 
 // continuation finds out whether an answer can be continued from ids.
 func (e *probeRun) continuation(ctx context.Context) error {
-	defer e.missingEnd()
 	switch {
 	case e.noChat != "":
 		e.addMissing(MissingContinue, e.noChat)
@@ -343,7 +252,6 @@ func (e *probeRun) continuation(ctx context.Context) error {
 		return nil
 	case same || at > 0 && a.tied(at):
 		e.found.Continues = true
-		e.showf(MissingContinue, "as in the chat, %d tokens", max(a.tokens, at))
 	default:
 		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
@@ -363,7 +271,6 @@ func (e *probeRun) continuation(ctx context.Context) error {
 func (e *probeRun) missingEnd() {
 	switch {
 	case len(e.found.EOS) > 0:
-		e.showf(MissingEOS, "%d", e.found.EOS)
 	case e.noChat != "":
 		e.addMissing(MissingEOS, e.noChat)
 	case !e.found.TokenIDs && len(e.opening.ids) == 0:

@@ -19,9 +19,6 @@ func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int
 	}
 	if r.not == "" {
 		ids, err := e.tokenized(ctx, question)
-		if err == nil && !r.confirmed {
-			e.showf(MissingTokenize, "%d ids", len(ids))
-		}
 		r.confirmed = r.confirmed || err == nil
 		if r.confirmed || fails(err) {
 			return ids, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -230,10 +229,9 @@ func (c *Capabilities) of(b Backend) bool {
 	return c.Life == b.Life && dialect.Of(c.Engine) == dialect.Of(b.Engine)
 }
 
-// unlike reports whether two cards say different things of an engine. How they say it, and
-// what engines do not do alike twice, does not count.
+// unlike reports whether two cards say different things of an engine. How they say it does not
+// count.
 func unlike(a, b *Capabilities) bool {
-	const moved = 0.02 // of a share
 	if a == nil || b == nil {
 		return a != b
 	}
@@ -248,9 +246,8 @@ func unlike(a, b *Capabilities) bool {
 		return list
 	}
 	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
-		a.RawLogprobs != b.RawLogprobs || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
+		a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs ||
 		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues || a.Thinks != b.Thinks ||
-		math.Abs(a.SelfAgreement-b.SelfAgreement) > moved || math.Abs(a.SelfAgreementTol-b.SelfAgreementTol) > moved ||
 		(a.Failed == "") != (b.Failed == "") || !slices.Equal(what(a), what(b))
 }
 
@@ -279,5 +276,5 @@ func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
 		Str("scoring", string(is.Scoring)).Bool("continues", is.Continues).Int("window", is.Window).
-		Float64("self_agreement", is.SelfAgreement).Strs("missing", missing).Strs("hazards", hazards).Msg(text)
+		Strs("missing", missing).Strs("hazards", hazards).Msg(text)
 }

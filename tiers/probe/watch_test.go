@@ -118,15 +118,13 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 }
 
 func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
-	base := Capabilities{At: time.Unix(1, 0), SelfAgreement: 0.98, Tokenizer: "t", Missing: []MissingCapability{{MissingReuse, "why"}}}
+	base := Capabilities{At: time.Unix(1, 0), Tokenizer: "t", Missing: []MissingCapability{{MissingReuse, "why"}}}
 	for what, c := range map[string]struct {
 		change func(*Capabilities)
 		unlike bool
 	}{
 		"time":            {func(c *Capabilities) { c.At = c.At.Add(time.Hour) }, false},
 		"a reason":        {func(c *Capabilities) { c.Missing = []MissingCapability{{MissingReuse, "because"}} }, false},
-		"a little":        {func(c *Capabilities) { c.SelfAgreement = 0.97 }, false},
-		"much":            {func(c *Capabilities) { c.SelfAgreement = 0.9 }, true},
 		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
 		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
 		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},

@@ -27,8 +27,6 @@ func (e *probeRun) window(ctx context.Context) error {
 		e.addMissing(MissingWindow, err.Error())
 	case e.found.Window == 0:
 		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
-	default:
-		e.showf(MissingWindow, "max_model_len %d", e.found.Window)
 	}
 	return nil
 }
@@ -47,7 +45,6 @@ func (e *probeRun) props(ctx context.Context) error {
 		e.addMissing(MissingWindow, "/props: "+err.Error())
 	default:
 		e.found.Window, e.model.Window = n, n
-		e.showf(MissingWindow, "n_ctx %d", n)
 	}
 	return nil
 }

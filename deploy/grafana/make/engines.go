@@ -99,8 +99,6 @@ func pools() board {
 				table("Hazards of engines", "short", "What goes wrong there though they answer. foregate status says what shows it.",
 					q(`max by (pool, hazard) (foregate_probe_hazard{P}) > 0`, ""), "Value"),
 				lines("Last probe", "s", "Time since the pool's engines were last probed with success; every 15 minutes is usual.", q(`max by (pool) (foregate_probe_age_seconds{P})`, "{{pool}}")).size(6, 8),
-				lines("Self-agreement", "percentunit", "Share of the tokens of an engine's own greedy answer that it scores as its first choice: the ceiling of strict modes.",
-					q(`min by (pool, tolerance) (foregate_probe_self_agreement{P})`, "{{pool}} within {{tolerance}}")).size(6, 8),
 			}},
 		},
 	}

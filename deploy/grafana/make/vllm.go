@@ -1,8 +1,8 @@
 package main
 
 // engines shows what vLLM tells of itself, by its own names, so that they may be looked up in its papers.
-// Where a name has changed the older one is asked for beside it. An engine with data parallelism has a series
-// for each rank, which are added up, but for the KV cache: there the fullest counts.
+// An engine with data parallelism has a series for each rank, which are added up, but for the KV cache: there the
+// fullest counts.
 func engines() board {
 	const kv = `max by (model_name, instance) (vllm:kv_cache_usage_perc{E})`
 	const perToken = `sum by (model_name, le) (rate(vllm:inter_token_latency_seconds_bucket{E}[r]))`

@@ -229,7 +229,6 @@ function engines(status) {
       h('th', { scope: 'row' }, e.pool),
       h('td', null, e.scoring || 'none'),
       h('td', null, e.continues ? 'from token ids' : 'no'),
-      h('td.number', null, e.age_seconds < 0 ? '–' : percent(e.self_agreement)),
       h(
         'td',
         null,
@@ -250,7 +249,6 @@ function engines(status) {
         { label: 'Pool' },
         { label: 'Scoring', title: 'How the engine scores a draft' },
         { label: 'Continuation', title: 'Whether the engine can continue an answer from its token ids' },
-        { label: 'Self-agreement', number: true, title: 'Share of its own greedy answer that the engine agrees with when it scores it' },
         { label: 'Missing capabilities' },
       ],
       rows,
