@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -28,7 +29,8 @@ const (
 // maxDetail bounds an error's text in the log, in bytes.
 const maxDetail = 512
 
-// accessRecord collects the access record of one request. It never holds prompts, answers or keys.
+// accessRecord collects the access record of one request. It never holds keys, and prompts and answers only for the trace of a
+// tenant that opted in.
 type accessRecord struct {
 	pipeline.Metadata
 	pipeline.Record
@@ -43,7 +45,7 @@ type accessRecord struct {
 	api       *clientAPI               // of its path, also where the request is forwarded; nil for OpenAI's completions and all other paths
 	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
 	trace     *Trace                   // nil where requests are not traced
-	content   ContentEntry             // nil where the content is not exported
+	content   *content.Content         // nil where the trace is without content
 	answering *tiers.Route             // the request's route, or the variant of it; nil if none is known
 	err       error
 	quiet     bool // no line of the log is written
@@ -129,10 +131,12 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	g.tenants.count(l)
 	g.countUsage(l)
 	if l.trace.recorded() {
-		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
-	}
-	if l.content != nil {
-		l.content.End(&ContentOutcome{summaryOf(l, r, took), l.trace, l.Entry})
+		d := summaryOf(l, r, took)
+		if l.content != nil {
+			l.content.End(l.Entry)
+			d.Content = l.content
+		}
+		g.opts.Tracer.End(l.trace, d)
 	}
 	if l.quiet || quiet(r.URL.Path) {
 		return

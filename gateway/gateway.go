@@ -98,7 +98,6 @@ type Options struct {
 	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
 	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none
 	Tracer        Tracer                                                         // nil: only forwards a client's traceparent
-	Content       ContentLog                                                     // nil: no content is exported
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
 	ReceiptShare func() float64              // share of the receipts that is written to the log, 0 … 1, live; nil is none

@@ -44,6 +44,9 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	if l.Caller, err = g.identify(r); err != nil {
 		return e, err
 	}
+	if l.trace != nil && l.Caller.Access.Traced() {
+		l.trace.record()
+	}
 	l.Retry = isRetry(r.Header)
 	if err := g.checkBody(w, r); err != nil {
 		return e, err

@@ -31,6 +31,7 @@ type TenantView struct {
 	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
 	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
 	AllowExternal              bool   `json:"allow_external"` // its requests may go to hosted fallbacks
+	TraceContent               bool   `json:"trace_content"`  // its messages and answers go to the trace collector
 
 	Models  []string     `json:"models,omitempty"`  // that it may use, as in the configuration; none: all
 	Budgets []BudgetView `json:"budgets,omitempty"` // over all replicas; none: no budget
@@ -176,6 +177,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
 	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence
+	v.TraceContent = l.TraceContent
 	v.Models, v.Budgets = l.Models, l.Budgets
 }
 

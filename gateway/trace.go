@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
@@ -25,7 +26,7 @@ type Trace struct {
 	State  string  // tracestate, "" is none
 }
 
-// RequestSummary describes a finished request. It is immutable, and holds neither text nor keys.
+// RequestSummary describes a finished request. It is immutable. It never holds keys, and text only where the tenant opted in.
 type RequestSummary struct {
 	ID         string // the gateway's own
 	Client     string // X-Request-ID as the client sent it, "" for none
@@ -52,6 +53,8 @@ type RequestSummary struct {
 	PromptTokens int    // tokens
 	AnswerTokens int    // tokens
 	Model        string // of the pool that wrote the answer, "" if it is not known
+
+	Content *content.Content // nil unless the tenant opted in
 }
 
 // trace begins the trace of a request.
@@ -63,6 +66,9 @@ func (g *Gateway) trace(l *accessRecord, r *http.Request) {
 
 // recorded reports whether upstream calls get spans, and End is called.
 func (t *Trace) recorded() bool { return t != nil && t.Flags&1 != 0 }
+
+// record has the trace recorded, whatever was decided before.
+func (t *Trace) record() { t.Flags |= 1 }
 
 // tell sets traceparent for an upstream call.
 func (t *Trace) tell(h http.Header) {

@@ -22,9 +22,9 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
+	"gateway":                     {"cache", "gateway/admission", "gateway/authbackoff", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/upload", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/contentlog", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
+	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/authbackoff":         {},
@@ -32,8 +32,7 @@ var arrows = map[string][]string{
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
 	"gateway/conns":               {"gateway/peer"},
 	"gateway/console":             {"internal/uplot"},
-	"gateway/collector":           {},
-	"gateway/contentlog":          {"gateway", "gateway/collector", "gateway/pipeline", "tiers/openai"},
+	"gateway/content":             {"cache", "tiers/openai", "tiers/strategy"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim"},
 	"gateway/display":             {"cache", "gateway", "gateway/usage"},
 	"gateway/identity":            {"gateway/peer"},
@@ -51,7 +50,7 @@ var arrows = map[string][]string{
 	"gateway/secrets":             {},
 	"gateway/settings":            {"breaker/machine", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":              {"gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
-	"gateway/tracing":             {"gateway", "gateway/collector", "tiers/dispatch", "tiers/receipt"},
+	"gateway/tracing":             {"gateway", "tiers/dispatch", "tiers/receipt"},
 	"gateway/upload":              {},
 	"gateway/usage":               {"internal/redis/script"},
 	"gateway/certificates":        {},
@@ -144,12 +143,12 @@ var walls = map[string][]string{
 	"github.com/goccy/go-yaml":             {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/contentlog", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/authbackoff", "gateway/budgets", "gateway/certificates", "gateway/conns", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/upload", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
-	"go.opentelemetry.io":                  {"gateway/collector", "gateway/contentlog", "gateway/tracing"},
+	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
-	"github.com/foregate/foregate/gateway/contentlog"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
@@ -85,7 +84,6 @@ type App struct {
 	refits      *refit.Refitter
 	Usage       *usage.Meter
 	tracer      *tracing.Tracer // nil without tracing
-	content     *contentlog.Log // nil without export
 	upstream    *upstream.Client
 	cascade     *tiers.Cascade
 	identity    *identity.Resolver
@@ -122,9 +120,6 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	a.makeEvidence()
 	a.makeRefits()
-	if err := a.makeContentLog(); err != nil {
-		return nil, err
-	}
 	if err := a.makeTracer(); err != nil {
 		return nil, err
 	}

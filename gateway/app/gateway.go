@@ -57,9 +57,6 @@ func (a *App) observing(o *gateway.Options) {
 	if a.tracer != nil {
 		o.Tracer = a.tracer
 	}
-	if a.content != nil {
-		o.Content = a.content
-	}
 }
 
 // loops are the background tasks, by their names in the log.
@@ -94,9 +91,6 @@ func (a *App) loops() []gateway.BackgroundTask {
 	}
 	if a.tracer != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "traces", Run: a.tracer.Run})
-	}
-	if a.content != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "content export", Run: a.content.Run})
 	}
 	return loops
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strconv"
@@ -252,42 +251,5 @@ func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 	t.Logf("%.1f allocations for a straight answer", least)
 	if least > maxStraightAllocs {
 		t.Errorf("a straight answer makes %.1f allocations, want at most %d", least, maxStraightAllocs)
-	}
-}
-
-// exportOf is an export to a collector that takes everything.
-func exportOf(t testing.TB, share string) string {
-	t.Helper()
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-	t.Cleanup(collector.Close)
-	return fmt.Sprintf("export: {otlp_logs: %q, share: %s, content: full}", collector.URL, share)
-}
-
-// BenchmarkExport is BenchmarkStraight without an export, with one of no request, and with one of each request.
-func BenchmarkExport(b *testing.B) {
-	for _, c := range []struct{ name, share string }{{"none", ""}, {"share=0", "0"}, {"share=1", "1"}} {
-		b.Run(c.name, func(b *testing.B) {
-			more := ""
-			if c.share != "" {
-				more = exportOf(b, c.share)
-			}
-			s := newStraight(b, more)
-			b.ReportAllocs()
-			for b.Loop() {
-				s.ask(b)
-			}
-		})
-	}
-}
-
-func TestARequestThatIsNotExportedAllocatesNothingForIt(t *testing.T) {
-	if raced {
-		t.Skip("the race detector allocates")
-	}
-	const requests = 2000
-	none, off := newStraight(t, ""), newStraight(t, exportOf(t, "0"))
-	without, with := minAllocs(requests, func() { none.ask(t) }), minAllocs(requests, func() { off.ask(t) })
-	if with > without+0.5 {
-		t.Errorf("%.2f allocations with an export of no request, %.2f without an export", with, without)
 	}
 }

@@ -33,7 +33,7 @@ func (a *App) tenantViews() []gateway.TenantView {
 			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
 		}
 		if t.Access != nil {
-			v.Models, v.AllowExternal = t.Access.Models, t.Access.MayLeave()
+			v.Models, v.AllowExternal, v.TraceContent = t.Access.Models, t.Access.MayLeave(), t.Access.Traced()
 		}
 		for _, s := range states[i] {
 			v.Budgets = append(v.Budgets, budgetView(s))

@@ -32,7 +32,8 @@ type collector struct {
 	url     string
 	mu      sync.Mutex
 	spans   []*otlp.Span
-	headers http.Header // of the last message
+	headers http.Header     // of the last message
+	wire    strings.Builder // all bodies, not compressed
 }
 
 func newCollector(t *testing.T) *collector {
@@ -57,6 +58,7 @@ func newCollector(t *testing.T) *collector {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.headers = r.Header.Clone()
+		c.wire.Write(body)
 		for _, resource := range m.ResourceSpans {
 			for _, scope := range resource.ScopeSpans {
 				c.spans = append(c.spans, scope.Spans...)
@@ -87,6 +89,22 @@ func (c *collector) trace(t *testing.T, id string) []*otlp.Span {
 	return found
 }
 
+// of waits for the span of a request with an id.
+func (c *collector) of(t *testing.T, id string) (found *otlp.Span) {
+	t.Helper()
+	apptest.Eventually(t, "the span has come", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, s := range c.spans {
+			if about(s.Attributes, "foregate.request_id") == id {
+				found = s
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
 func (c *collector) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,10 +129,7 @@ func about(all []*common.KeyValue, key string) string {
 			case *common.AnyValue_StringValue:
 				return v.StringValue
 			case *common.AnyValue_ArrayValue:
-				if first := v.ArrayValue.Values[0]; first.GetKvlistValue() == nil {
-					return first.GetStringValue()
-				}
-				return structure(kv.Value)
+				return v.ArrayValue.Values[0].GetStringValue()
 			default:
 				return strings.SplitN(kv.Value.String(), ":", 2)[1]
 			}

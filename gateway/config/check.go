@@ -32,7 +32,6 @@ func (r reader) check(f *File) {
 	r.checkIdentity(f)
 	r.checkLimits(f.Limits)
 	r.checkTracing(&f.Tracing)
-	r.checkExport(&f.Export)
 }
 
 func (r reader) checkListeners(f *File) {

@@ -34,7 +34,6 @@ type File struct {
 	Limits  Limits  `yaml:"limits"`
 	Drain   Drain   `yaml:"drain"`
 	Tracing Tracing `yaml:"tracing"`
-	Export  Export  `yaml:"export"`
 }
 
 // Redis configures the shared state. Do not log the URLs: log the [Endpoint] that [Redis.Endpoint] returns.
@@ -93,7 +92,7 @@ type Identity struct {
 	// UnlistedTenants says what becomes of them: "" is refuse, or default in mode open; not in mode keys.
 	UnlistedTenants string `yaml:"unlisted_tenants"`
 	// DefaultTenant is what each of them may, with "default"; it has neither id nor keys.
-	DefaultTenant Tenant `yaml:"default_tenant" without:"id,keys_sha256,allow_low_score_under_pressure,per_tenant_evidence"`
+	DefaultTenant Tenant `yaml:"default_tenant" without:"id,keys_sha256,allow_low_score_under_pressure,per_tenant_evidence,trace_content"`
 }
 
 // What happens to tenants that are not listed.
@@ -175,6 +174,7 @@ type Tenant struct {
 	Budgets []Budget `yaml:"budgets"` // none: no budget
 
 	AllowExternal bool `yaml:"allow_external"` // its requests may be answered by fallbacks, which are not the operator's own
+	TraceContent  bool `yaml:"trace_content"`  // its requests are traced, with their messages and answers
 }
 
 // Limits bound one request, and all requests together.

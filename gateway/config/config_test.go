@@ -92,7 +92,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
-			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, Models: []string{"llama-3", "code-*"},
+			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, TraceContent: true, Models: []string{"llama-3", "code-*"},
 				Budgets: []Budget{{USD: 50, Per: "day", OnRedisLoss: "share"}, {Tokens: 2e6, Per: "month", OnRedisLoss: "deny"}}},
 			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
 		},
@@ -101,7 +101,6 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			Connections: 5000, ConnectionsPerAddress: 100, Balancers: []string{"10.0.0.0/16", "2001:db8::/32"}},
 		Drain:   Drain{Delay: 0, Grace: 110 * time.Second},
 		Tracing: Tracing{OTLP: "http://collector:4318", Sample: 0.25, HeadersFile: "/run/secrets/otlp-headers"},
-		Export:  Export{OTLPLogs: "http://collector:4318", Share: 0.5, Content: ContentFull, HeadersFile: "/run/secrets/export-headers"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

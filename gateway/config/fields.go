@@ -99,6 +99,8 @@ var Fields = []FieldDoc{
 	{"tenants[].concurrent", "`0`", "Concurrent requests; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, " +
 		"but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."},
 	{"tenants[].allow_external", "`false`", "Whether the tenant's requests may be answered by `routes[].fallbacks`, and so leave the operator's own servers. Requests of other tenants never do."},
+	{"tenants[].trace_content", "`false`", "Whether the messages and answers of the tenant's requests go to the trace collector, as `gen_ai.input.messages` and `gen_ai.output.messages`. Then all of its requests are traced, whatever `tracing.sample` and `traceparent` say. Without `tracing` it has no effect. " +
+		"Guide: docs/guides/tenants-and-identity.md."},
 	{"tenants[].models", "all", "Models that the tenant may use: names of routes, or the beginning of names with one `*` at the end, such as `[llama-3, \"code-*\"]`. " +
 		"Every other name is refused with 403 `model_not_allowed`, whether a route has it or not, and `/v1/models` does not list it."},
 	{"tenants[].budgets[].usd", "this or `tokens`", "Dollars that the tenant may spend in a window, over all replicas, 0.000001 … 1000000. What a request may cost is reserved before it (prompt and `max_tokens`, or 512, at the token prices of its target and its draft), and what its receipt says is charged after it. " +
@@ -123,8 +125,4 @@ var Fields = []FieldDoc{
 	{"tracing.otlp", "none", "Base URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as `http://collector:4318`; traces go to its `/v1/traces`. Without it nothing is traced, and a client's `traceparent` is forwarded."},
 	{"tracing.sample", "`0.1`", "Share of requests without `traceparent` that are traced, 0 … 1. A request with `traceparent` decides itself."},
 	{"tracing.headers_file", "none", "Path of a file with HTTP headers for the collector, one `NAME: VALUE` per line, read at the start."},
-	{"export.otlp_logs", "none", "Base URL of an OpenTelemetry collector that accepts OTLP over HTTP; a log record of each sampled generation goes to its `/v1/logs`. Without it nothing is exported. Guide: docs/guides/export.md."},
-	{"export.share", "`0.01`", "Share of the generations that are exported, 0 … 1."},
-	{"export.content", "`none`", "What leaves the gateway: `none` is facts such as model and tokens, `input` adds the messages of requests, `full` also the answers, of all tenants. Headers and keys are never exported."},
-	{"export.headers_file", "none", "Path of a file with HTTP headers for the collector, as `tracing.headers_file`."},
 }

@@ -28,10 +28,9 @@ tenants: [{x: 1, budgets: [{x: 1}]}]
 limits: {x: 1}
 drain: {x: 1}
 tracing: {x: 1}
-export: {x: 1}
 `))
 	var known []string
-	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing", "export"}
+	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
@@ -67,8 +66,6 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"limits.in_flight":      func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.InFlight = int(n) },
 		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
 		"tracing.sample":        func(s string) { got.Tracing.Sample, _ = strconv.ParseFloat(s, 64) },
-		"export.share":          func(s string) { got.Export.Share, _ = strconv.ParseFloat(s, 64) },
-		"export.content":        func(s string) { got.Export.Content = s },
 		"drain.grace":           func(s string) { got.Drain.Grace, _ = time.ParseDuration(s) },
 	}
 	for _, f := range Fields {

@@ -58,7 +58,7 @@ func restartFields(running, next *File) []string {
 var fieldNames = map[string]string{
 	"Listen": "listen", "Admin": "admin", "TLS": "tls", "AdminTLS": "admin_tls", "AdminTokensFile": "admin_tokens_file", "Redis": "redis", "Cache": "cache", "Identity": "identity",
 	"Pools": "pools", "Routes": "routes", "Tenants": "tenants", "TenantsFile": "tenants_file",
-	"Passthrough": "passthrough", "Limits": "limits", "Drain": "drain", "Tracing": "tracing", "Export": "export",
+	"Passthrough": "passthrough", "Limits": "limits", "Drain": "drain", "Tracing": "tracing",
 }
 
 // changesOf compares the entries of a section by their names.

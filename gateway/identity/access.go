@@ -6,12 +6,13 @@ import (
 )
 
 // Access is which models a tenant may use, and how much it may spend. It is immutable. A nil Access allows every
-// model, has no budget, and lets no request leave for fallbacks.
+// model, has no budget, lets no request leave for fallbacks, and puts no content into traces.
 type Access struct {
 	Models  []string // names of routes, or beginnings of names that end with *; none: every model
 	Budgets []Budget // all of them hold; no two have the same unit and period
 
-	External bool // its requests may be answered by fallbacks outside of the operator's own pools
+	External     bool // its requests may be answered by fallbacks outside of the operator's own pools
+	TraceContent bool // its requests are traced, with what they ask and what they are answered
 }
 
 // Period is the length of a budget's window. Windows are those of the UTC calendar.
@@ -53,6 +54,9 @@ func (a *Access) HasBudgets() bool { return a != nil && len(a.Budgets) > 0 }
 
 // MayLeave reports whether the tenant's requests may be answered outside of the operator's own pools.
 func (a *Access) MayLeave() bool { return a != nil && a.External }
+
+// Traced reports whether the tenant's requests are traced with their content.
+func (a *Access) Traced() bool { return a != nil && a.TraceContent }
 
 // Allows reports whether the tenant may use the route with this name. The route need not exist.
 func (a *Access) Allows(model string) bool {

@@ -93,7 +93,6 @@ listen: 127.0.0.1:0
 pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
 routes: [{model: m, draft: d, target: t}]
 tracing: {otlp: "http://127.0.0.1:3"}
-export: {otlp_logs: "http://127.0.0.1:3"}
 `))
 	if err != nil {
 		return err

@@ -2,5 +2,5 @@
 // conventions for generative AI. Start at [New]. During a request only ids are assigned ([Tracer.Begin]).
 // [Tracer.Run] makes the spans from the request's receipt after its end. So no request waits for a collector
 // or fails because of one: spans that the bounded queue or the collector does not take are dropped and
-// counted. Spans hold names, counts, times and reasons, never prompts, answers or keys.
+// counted. Spans hold names, counts, times and reasons, never keys; prompts and answers only where the tenant opted in.
 package tracing

@@ -35,6 +35,9 @@ const (
 	keyRole       = attribute.Key("foregate.role") // draft, target, score, tokenize
 	keyPool       = attribute.Key("foregate.pool")
 	keyBackend    = attribute.Key("foregate.backend")
+	keyTarget     = attribute.Key("foregate.target_pool")   // of the conversation, on routes with several targets
+	keyDiverted   = attribute.Key("foregate.diverted_from") // the target pool that took no requests
+	keyTruncated  = attribute.Key("foregate.truncated")     // some content is missing
 
 	keyAccept    = attribute.Key("accept")
 	keyReason    = attribute.Key("reason")
@@ -86,6 +89,7 @@ func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
 	b := builder{Tracer: t, summary: d, id: at.ID, op: op}
 	ctx, b.request = b.start(ctx, titleCase(name, d.Route), at.Span, trace.SpanKindServer, 0)
 	b.describe()
+	b.content()
 	b.lookup(ctx)
 	if d.Receipt != nil {
 		b.began = d.Receipt.Began.Sub(d.Began)
@@ -145,6 +149,12 @@ func (b *builder) describe() {
 	if d.Tenant != "" {
 		about = append(about, keyTenant.String(d.Tenant))
 	}
+	if d.TargetPool != "" {
+		about = append(about, keyTarget.String(d.TargetPool))
+	}
+	if d.DivertedFrom != "" {
+		about = append(about, keyDiverted.String(d.DivertedFrom))
+	}
 	if d.Cache != "" {
 		about = append(about, keyCache.String(d.Cache))
 	}
@@ -160,6 +170,23 @@ func (b *builder) describe() {
 	}
 	if d.Finish != "" {
 		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))
+	}
+	b.request.SetAttributes(about...)
+}
+
+// content sets the messages and the answer, where the tenant opted in. They are JSON, as the conventions want it where spans
+// have no structured values.
+func (b *builder) content() {
+	c := b.summary.Content
+	if c == nil {
+		return
+	}
+	about := []attribute.KeyValue{semconv.GenAIInputMessagesKey.String(c.Input)}
+	if c.Output != "" {
+		about = append(about, semconv.GenAIOutputMessagesKey.String(c.Output))
+	}
+	if c.Truncated {
+		about = append(about, keyTruncated.Bool(true))
 	}
 	b.request.SetAttributes(about...)
 }

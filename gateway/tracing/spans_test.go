@@ -12,6 +12,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -65,7 +66,8 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &receipt.Receipt{Began: d.Began, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
 		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
 		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &receipt.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
-		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4, Model: "small"},
+		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4, Model: "small",
+			TargetPool: "old", DivertedFrom: "new", Content: &content.Content{Input: `[{"role":"user"}]`, Output: `[{"role":"assistant"}]`, Truncated: true}},
 	} {
 		c.Began, c.Duration, c.Priority = d.Began, 30*time.Millisecond, "normal"
 		tr.build(&gateway.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)

@@ -7,24 +7,28 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/collector"
 )
 
 const (
-	maxQueued       = 2048                   // finished requests that wait to be sent: 1 kB each, at most 8
+	maxQueued       = 2048                   // finished requests that wait to be sent: 1 kB each, at most 8, without content
+	maxContent      = 16 << 20               // bytes of content of requests that wait or are being sent
 	batchSize       = 64                     // requests in one message
 	batchDelay      = 500 * time.Millisecond // how long a request waits for others
+	tryTimeout      = 5 * time.Second        // for one try to send a message
 	sendTimeout     = 10 * time.Second       // for a message, with all tries
 	lastSendTimeout = 2 * time.Second        // for the rest when the gateway stops
 	maxState        = 512                    // bytes of a tracestate that is passed on: the minimum by the W3C
@@ -50,6 +54,7 @@ type Tracer struct {
 	metrics  *metrics
 	root     sdk.Sampler
 	queue    chan finishedRequest
+	content  atomic.Int64 // bytes that wait or are being sent
 	exporter sdk.SpanExporter
 	tracer   trace.Tracer
 	made     spanCollector // by tracer; used only by Run
@@ -70,7 +75,7 @@ func New(o Options) (*Tracer, error) {
 		o.Model = func(string) string { return "" }
 	}
 	ctx := context.Background()
-	res, err := collector.NewResource(o.Version)
+	res, err := newResource(o.Version)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -78,8 +83,8 @@ func New(o Options) (*Tracer, error) {
 		otlptracehttp.WithEndpointURL(strings.TrimRight(o.URL, "/")+"/v1/traces"),
 		otlptracehttp.WithHeaders(o.Headers), // ignore headers in the environment
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
-		otlptracehttp.WithHTTPClient(collector.NewClient()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: collector.TryTimeout}),
+		otlptracehttp.WithHTTPClient(newClient()),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTimeout}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
@@ -92,6 +97,26 @@ func New(o Options) (*Tracer, error) {
 		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(presetIDs{}), sdk.WithSpanProcessor(&t.made),
 	).Tracer("github.com/foregate/foregate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return t, nil
+}
+
+// newResource describes the gateway, with a version unless that is "". The environment (OTEL_RESOURCE_ATTRIBUTES) may add to
+// it; an error says that it is malformed.
+func newResource(version string) (*resource.Resource, error) {
+	about := []attribute.KeyValue{semconv.ServiceName("foregate")}
+	if version != "" {
+		about = append(about, semconv.ServiceVersion(version))
+	}
+	return resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithAttributes(about...), resource.WithFromEnv())
+}
+
+// newClient returns an HTTP client. Redirects are not followed, because they would get what is sent, and the headers with its
+// key, too.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:       tryTimeout,
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Begin implements gateway.Tracer. The sender of a traceparent decides about recording; other requests are
@@ -132,11 +157,16 @@ func newSpan() (id trace.SpanID) {
 
 // End implements gateway.Tracer.
 func (t *Tracer) End(at *gateway.Trace, d *gateway.RequestSummary) {
-	select {
-	case t.queue <- finishedRequest{at, d}:
-	default:
-		t.metrics.dropped.WithLabelValues(dropQueue).Inc()
+	size := int64(d.Content.Size())
+	if t.content.Add(size) <= maxContent || size == 0 {
+		select {
+		case t.queue <- finishedRequest{at, d}:
+			return
+		default:
+		}
 	}
+	t.content.Add(-size)
+	t.metrics.dropped.WithLabelValues(dropQueue).Inc()
 }
 
 // Run sends the queue until ctx ends; then the rest, for at most two seconds.
@@ -201,9 +231,12 @@ func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	var content int64
 	for _, o := range batch {
 		t.build(o.trace, o.summary)
+		content += int64(o.summary.Content.Size())
 	}
+	defer t.content.Add(-content)
 	err := t.exporter.ExportSpans(ctx, t.made.take())
 	if err == nil {
 		t.metrics.exported.Add(float64(len(batch)))

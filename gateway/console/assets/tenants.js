@@ -120,6 +120,7 @@ function limits(t) {
     t.allow_low_score_under_pressure && 'low scores under pressure',
     t.per_tenant_evidence && 'own guarantee',
     t.allow_external && 'may go to hosted fallbacks',
+    t.trace_content && 'traced with content',
   ].filter(Boolean);
   return words.length ? words.join(' · ') : t.listed === false ? 'not in the configuration' : 'no limits';
 }
