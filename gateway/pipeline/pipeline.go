@@ -162,11 +162,8 @@ type Request struct {
 
 	// Observe returns what receives the content of an answer that is made for the request, from its beginning. It is
 	// called at each attempt at one; nil: nobody observes.
-	Observe func() Observer
+	Observe func() strategy.Observer
 }
-
-// Observer receives the content of an answer.
-type Observer = strategy.Observer
 
 // BodyRetainer holds the memory of a request's body until it is answered.
 type BodyRetainer = tiers.BodyRetainer
