@@ -48,7 +48,6 @@ type accessRecord struct {
 	content   *content.Content         // nil where the trace is without content
 	answering *tiers.Route             // the request's route, or the variant of it; nil if none is known
 	err       error
-	quiet     bool // no line of the log is written
 
 	sink    sink      // what out points to: one allocation for both
 	idLines [1]string // the answer's X-Request-Id
@@ -138,7 +137,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 		}
 		g.opts.Tracer.End(l.trace, d)
 	}
-	if l.quiet || quiet(r.URL.Path) {
+	if quiet(r.URL.Path) {
 		return
 	}
 	e := g.log.Info()

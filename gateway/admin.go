@@ -136,7 +136,7 @@ func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *ht
 
 // readActionBody reads the body of an action, of at most maxActionBytes bytes.
 func readActionBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return bodyReader{max: maxActionBytes, timeouts: DefaultTimeouts()}.take(w, r)
+	return bodyReader{max: maxActionBytes, wait: DefaultTimeouts().Body}.take(w, r)
 }
 
 // lastBackendUp reports whether no other backend of the pool is up.

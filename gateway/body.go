@@ -9,14 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/foregate/foregate/gateway/upload"
 )
 
 const (
-	// minBodyRate is the minimum rate of a body once it has started, in bytes/s.
-	minBodyRate = 1 << 10
-
 	// minBuffer and maxUnproved bound the memory of a body before its first bytes, and before maxUnproved
 	// bytes of it have arrived: a client can claim any Content-Length. Neither gives a client more than some 64
 	// times what it has sent. minBuffer is what the server has read of a connection anyway. All in bytes.
@@ -52,12 +47,9 @@ func (g *Gateway) acquireSlot(l *accessRecord, r *http.Request) (leave func(), e
 
 // bodyReader reads one request body.
 type bodyReader struct {
-	max      int64 // bytes
-	timeouts Timeouts
-	charge   func(bytes int64) error // called before memory is taken; an error refuses it; nil allows all
-
-	// grow returns memory of at least size bytes that begins with body's, which is not used any more; nil makes it.
-	grow func(body []byte, size int64) []byte
+	max    int64                   // bytes
+	wait   time.Duration           // for the whole body
+	charge func(bytes int64) error // called before memory is taken; an error refuses it; nil allows all
 }
 
 // take reads a body, bounded in size and time.
@@ -67,7 +59,11 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return nil, errTooLarge
 	}
 	rc := http.NewResponseController(w)
-	body, err := b.read(rc, r)
+	err := rc.SetReadDeadline(time.Now().Add(b.wait))
+	var body []byte
+	if err == nil {
+		body, err = b.read(http.MaxBytesReader(w, r.Body, b.max), r.ContentLength)
+	}
 	if err == nil {
 		err = rc.SetReadDeadline(time.Time{})
 	}
@@ -76,43 +72,40 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	}
 	closeUnread(w, r)
 	_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body
-	refused, isRefused := errors.AsType[*upload.Error](err)
+	short, isShort := errors.AsType[*shortage](err)
+	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case isRefused:
-		return nil, refused
+	case isShort:
+		return nil, short
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errBodyTimeout
-	case errors.Is(err, errTooLarge):
-		return nil, err
+	case large:
+		return nil, errTooLarge
 	}
 	return nil, &bodyError{err}
 }
 
-// read reads the body with a rolling deadline that follows minBodyRate.
-func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, error) {
-	start := time.Now()
+// read reads a body of which the client claims so many bytes, −1 for unknown.
+func (b bodyReader) read(from io.Reader, claimed int64) ([]byte, error) {
 	var body []byte
 	for {
 		full := len(body) == cap(body)
-		size := nextBuffer(int64(len(body)), r.ContentLength, b.max)
-		if size > int64(cap(body)) && (full || r.ContentLength >= 0) {
-			var err error
-			if body, err = b.enlarge(body, size); err != nil {
-				return nil, err
+		size := nextBuffer(int64(len(body)), claimed, b.max)
+		if size > int64(cap(body)) && (full || claimed >= 0) {
+			if b.charge != nil {
+				if err := b.charge(size); err != nil {
+					return nil, err
+				}
 			}
-			full = false
+			body, full = append(make([]byte, 0, size), body...), false
 		}
 		into := body[len(body):cap(body)]
 		if full { // it has no room to find the end
 			into = make([]byte, 1)
 		}
-		allowed := min(b.timeouts.BodyStart+time.Duration(len(body))*time.Second/minBodyRate, b.timeouts.Body)
-		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
-			return nil, err
-		}
-		n, err := r.Body.Read(into)
-		if len(body)+n > cap(body) || int64(len(body)+n) > b.max {
-			return nil, errTooLarge
+		n, err := from.Read(into)
+		if len(body)+n > cap(body) {
+			return nil, errTooLarge // more than claimed
 		}
 		body = body[:len(body)+n]
 		switch {
@@ -122,19 +115,6 @@ func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, 
 			return nil, err
 		}
 	}
-}
-
-// enlarge returns a body in a larger buffer, after that was charged.
-func (b bodyReader) enlarge(body []byte, size int64) ([]byte, error) {
-	if b.charge != nil {
-		if err := b.charge(upload.Capacity(size)); err != nil {
-			return nil, err
-		}
-	}
-	if b.grow == nil {
-		return append(make([]byte, 0, size), body...), nil
-	}
-	return b.grow(body, size), nil
 }
 
 // nextBuffer returns the size of the buffer that a body needs: have bytes have arrived, and the client claims
@@ -150,15 +130,6 @@ func nextBuffer(have, claimed, maximum int64) int64 {
 		return maxUnproved
 	}
 	return claimed
-}
-
-// chargedBytes is what a body of a length was charged when it had been read, see [nextBuffer].
-func chargedBytes(length, claimed, maximum int64) int64 {
-	size := max(claimed, 0)
-	for claimed < 0 && size <= length {
-		size = nextBuffer(size, claimed, maximum)
-	}
-	return upload.Capacity(size)
 }
 
 // isJSON accepts application/json, with a charset of UTF-8 or none.

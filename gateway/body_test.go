@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 func TestABufferGrowsByWhatHasCome(t *testing.T) {
@@ -25,7 +26,7 @@ func TestABufferGrowsByWhatHasCome(t *testing.T) {
 func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 	const maximum = 1 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := bodyReader{max: maximum, timeouts: DefaultTimeouts()}.read(http.NewResponseController(w), r)
+		body, err := bodyReader{max: maximum, wait: time.Minute}.take(w, r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return

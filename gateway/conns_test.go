@@ -2,13 +2,13 @@ package gateway
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/gateway/identity"
 )
@@ -39,98 +39,60 @@ func reach(t *testing.T, c *http.Client, url string) error {
 	return nil
 }
 
-func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+func TestProbesOfTheOperatorsListenerAnswerWhileIdleConnectionsTakeThePublicOne(t *testing.T) {
 	const places = 16
 	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Limits.Conns = places })
 	stream := g.ask(t, true, 200)
-	for i := range 3 * places {
-		idler := clientAt(t, fmt.Sprintf("127.0.0.%d", 2+i%3)) // each has a connection of its own
-		if err := reach(t, idler, g.url+"/livez"); err != nil {
-			t.Fatalf("connection %d: %v", i, err)
+	var idle []net.Conn
+	for range 3 * places {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.Addr().String())
+		if err != nil {
+			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close() })
+		idle = append(idle, c)
 	}
-	for _, url := range []string{g.url, "http://" + g.AdminAddr().String()} {
-		if err := reach(t, clientAt(t, "127.0.0.9"), url+"/readyz"); err != nil {
-			t.Error(err)
-		}
-	}
-	if body, err := rest(stream); err != nil || !strings.HasSuffix(body, "data: [DONE]\n\n") {
-		t.Errorf("a stream was cut: %v, …%s", err, body[max(0, len(body)-80):])
-	}
-}
-
-func TestAnOperatorsListenerHasPlacesOfItsOwn(t *testing.T) {
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Limits.Conns = 4 })
-	hold := func(addr net.Addr, n int) {
-		for range n {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-		}
-	}
-	hold(g.Addr(), 8)
-	hold(g.AdminAddr(), 2*maxAdminConns)
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		if err := reach(t, g.client, "http://"+g.AdminAddr().String()+path); err != nil {
 			t.Error(err)
 		}
 	}
+	soon(t, "the public listener is full", func() bool { return testutil.ToFloat64(g.metrics.conns) == places })
+	if body, err := rest(stream); err != nil || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("a stream was cut: %v, …%s", err, body[max(0, len(body)-80):])
+	}
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	if err := reach(t, clientAt(t, "127.0.0.9"), g.url+"/readyz"); err != nil {
+		t.Errorf("when they have gone: %v", err)
+	}
+	soon(t, "closed connections are not counted", func() bool { return testutil.ToFloat64(g.metrics.conns) <= 2 })
 }
 
-func TestOneAddressLeavesPlacesOfTheOperatorsListenerToOthers(t *testing.T) {
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Operators = crew(t) })
-	for range 2 * maxAdminConns {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.AdminAddr().String())
-		if err != nil {
-			continue // it was reset: there is no place
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		// A body is waited for, so its connection is not closed for a new one. This fails where there was no place.
-		_, _ = io.WriteString(c, "POST /admin/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
-	}
-	for _, path := range []string{"/livez", "/readyz"} {
-		if err := reach(t, clientAt(t, "127.0.0.9"), "http://"+g.AdminAddr().String()+path); err != nil {
-			t.Errorf("a probe of another address: %v", err)
+func TestAConnectionThatSendsNothingIsClosed(t *testing.T) {
+	g := makeBench(t, simulator(t).URL(), nil)
+	for _, l := range []listener{g.public, g.admin} {
+		if s := l.server; s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != 75*time.Second || s.MaxHeaderBytes != 16<<10 {
+			t.Errorf("%v for a head of %d bytes, %v between requests", s.ReadHeaderTimeout, s.MaxHeaderBytes, s.IdleTimeout)
 		}
 	}
 }
 
-func TestAConnectionEndsWhereItsClientIsRefusedAsSomebody(t *testing.T) {
+func TestAWrongKeyIsAlwaysA401(t *testing.T) {
 	who, err := identity.New(identity.Options{Mode: identity.Keys, Tenants: []identity.Tenant{{ID: "acme", KeySHA256: [][32]byte{{1}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Identity, o.Operators = who, crew(t) })
-	for _, c := range []struct {
-		method, url string
-		code        int
-		headers     []string
-		ends        bool
-	}{
-		{http.MethodPost, g.url + "/v1/chat/completions", http.StatusUnauthorized, nil, true},
-		{http.MethodPost, g.url + "/v1/chat/completions", http.StatusUnauthorized, []string{"Authorization", "Bearer wrong"}, true},
-		{http.MethodGet, g.url + "/v1/models", http.StatusUnauthorized, nil, true},
-		{http.MethodGet, g.url + "/v1/nothing", http.StatusNotFound, nil, false},
-		{http.MethodGet, g.url + "/livez", http.StatusOK, nil, false},
-		{http.MethodPost, "http://" + g.AdminAddr().String() + "/admin/settings", http.StatusUnauthorized, nil, true},
-		{http.MethodPost, "http://" + g.AdminAddr().String() + "/admin/session", http.StatusUnauthorized, nil, true},
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), c.method, c.url, strings.NewReader("{}"))
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Identity = who })
+	for i := range 30 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/models", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		for pair := range slices.Chunk(c.headers, 2) {
-			req.Header.Set(pair[0], pair[1])
-		}
-		resp, err := g.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rest(resp); err != nil || resp.StatusCode != c.code || resp.Close != c.ends {
-			t.Errorf("%s %s %q: %d, ends %v, %v", c.method, c.url, c.headers, resp.StatusCode, resp.Close, err)
+		req.Header.Set("Authorization", "Bearer wrong")
+		if r := g.answered(t, req); r.status != http.StatusUnauthorized || r.head.Get("Connection") == "close" {
+			t.Fatalf("try %d: %d %v %s", i, r.status, r.head, r.body)
 		}
 	}
 }

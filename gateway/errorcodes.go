@@ -30,7 +30,6 @@ var ErrorCodes = []openapi.ErrorCode{
 
 	// Of who asks, and for what.
 	{Code: "invalid_api_key", Statuses: []int{401}, At: openapi.AtPublic, Meaning: "No tenant has this key, signature or token."},
-	{Code: codeTooManyFailures, Statuses: []int{429}, At: openapi.AtPublic, Meaning: "A credential or an address failed to authenticate too often."},
 	{Code: "forbidden", Statuses: []int{403}, At: openapi.AtPublic, Meaning: "The caller may not act for this tenant."},
 	{Code: "cross_site", Statuses: []int{403}, Meaning: "A browser sent this for a page of another site."},
 	{Code: "strange_host", Statuses: []int{403}, Meaning: "Without keys or tokens only an IP address, localhost or a private name is answered."},

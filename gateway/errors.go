@@ -12,11 +12,9 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/budgets"
-	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -107,7 +105,7 @@ func problemOf(err error) *problem {
 		body      *bodyError
 		limited   *limits.Error
 		overspent *budgets.Error
-		refused   *upload.Error
+		refused   *shortage
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
 		exhausted *dispatch.ExhaustedError
@@ -135,7 +133,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &overspent):
 		return budgetProblem(overspent)
 	case errors.As(err, &refused):
-		return uploadProblem(refused)
+		return bodyProblem(refused)
 	case errors.As(err, &shed):
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
@@ -169,16 +167,16 @@ func headerProblem(e *identity.Error) *problem {
 	return p
 }
 
-// uploadProblem refuses a body that was not read. If the tenant itself holds too much, the client should slow
+// bodyProblem refuses a body that was not read. If the tenant itself holds too much, the client should slow
 // down; otherwise the gateway is overloaded.
-func uploadProblem(e *upload.Error) *problem {
+func bodyProblem(e *shortage) *problem {
 	switch {
-	case e.Reason == upload.Requests:
-		return errOverloaded
-	case e.Reason.OfTenant():
+	case e.ofTenant:
 		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
 			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(limits.Requests), Code: "tenant_share",
 		}}
+	case e.what == "requests":
+		return errOverloaded
 	}
 	return &problem{status: http.StatusServiceUnavailable, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
 		Message: "The gateway holds as many request bodies as it has memory for.", Type: "overloaded_error", Code: "upload_overloaded",
@@ -293,7 +291,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
-	p := g.throttleFailedAuth(l, r, err, endOf(r.Context(), err))
+	p := endOf(r.Context(), err)
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.out.breakOff(p)
@@ -301,9 +299,6 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	}
 	p = l.inOwnNames(p)
 	l.code = p.status
-	if p.body.Code != codeModelNotAllowed && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures) {
-		conns.CloseAfterResponse(w, r) // a client without access keeps no connection
-	}
 	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
 		uninviting := *p
 		uninviting.retryable = false

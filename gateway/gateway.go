@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,14 +17,11 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/authbackoff"
 	"github.com/foregate/foregate/gateway/budgets"
-	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers"
@@ -46,12 +41,9 @@ type Model struct{ ID string }
 type Limits struct {
 	Body     int64 // bytes of a request body; 4 MiB
 	Header   int   // bytes of a request's headers; 16 KiB
-	InFlight int   // requests in progress, and uploading bodies besides; 4096
+	InFlight int   // requests in progress; 4096
 	Bodies   int64 // bytes of all bodies in memory; 256 MiB
-
-	Conns           int            // open client connections, idle ones too; 16384
-	ConnsPerAddress int            // of these, from one address that is not a load balancer's; half of Conns
-	Balancers       []netip.Prefix // addresses whose connections carry many clients
+	Conns    int   // open connections of the public listener, idle ones too; 20,000
 }
 
 // Drain says how the gateway stops. Zero means at once.
@@ -110,21 +102,20 @@ type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
-	Now        func() time.Time      // clock of limits and authentication failures; nil is time.Now
+	Now        func() time.Time      // clock of limits; nil is time.Now
 }
 
 // Gateway is one replica's HTTP server.
 type Gateway struct {
-	opts         Options
-	log          zerolog.Logger
-	metrics      *metrics
-	uploads      *upload.Gate
-	draining     atomic.Bool
-	pipeline     *pipeline.Pipeline
-	guard        guard
-	tenants      *tenants
-	authFailures *authbackoff.Table // failed authentications
-	receipts     receipts
+	opts     Options
+	log      zerolog.Logger
+	metrics  *metrics
+	bodies   *bodies
+	draining atomic.Bool
+	pipeline *pipeline.Pipeline
+	guard    guard
+	tenants  *tenants
+	receipts receipts
 
 	publicDocument, adminDocument *document
 
@@ -168,9 +159,8 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
 		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
-		uploads:      newUploads(o.Limits, o.Registerer),
-		authFailures: authbackoff.New(authbackoff.Options{Registerer: o.Registerer, Now: o.Now}),
-		failed:       make(chan error, 2),
+		bodies: newBodies(o.Limits, o.Registerer),
+		failed: make(chan error, 2),
 	}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
@@ -179,10 +169,11 @@ func New(o Options) (*Gateway, error) {
 	if err := g.makeDocuments(); err != nil {
 		return nil, err
 	}
-	l := g.opts.Limits
-	g.public = g.newListener(g.routes(), o.TLS, conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
+	g.public = g.newListener(g.routes(), o.TLS)
+	g.public.most = g.opts.Limits.Conns
+	countConns(g.public.server, g.metrics.conns)
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), o.AdminTLS, conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
+	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), o.AdminTLS)
 	return g, nil
 }
 
@@ -213,10 +204,7 @@ func (l Limits) withDefaults() Limits {
 		l.InFlight = 4096
 	}
 	if l.Conns == 0 {
-		l.Conns = 16384
-	}
-	if l.ConnsPerAddress == 0 {
-		l.ConnsPerAddress = max(l.Conns/2, 1)
+		l.Conns = 20_000
 	}
 	if l.Bodies == 0 {
 		l.Bodies = 256 << 20
@@ -225,21 +213,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// newUploads divides the connections: a quarter for uploading bodies, the rest for requests in progress. One
-// tenant gets at most two thirds of each, so connections are left for others.
-func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
-	return upload.New(upload.Options{
-		Uploads: max(1, min(l.InFlight, l.Conns/4)), Requests: max(1, min(l.InFlight, l.Conns-l.Conns/4)), Bytes: l.Bodies, Registerer: reg,
-	})
-}
-
 // Start listens and serves. It returns when both listeners are open.
 func (g *Gateway) Start() error {
 	if err := g.listen(); err != nil {
 		return err
 	}
-	own := []BackgroundTask{{Name: "public connections", Run: g.public.conns.Run}, {Name: "admin connections", Run: g.admin.conns.Run}}
-	for _, l := range slices.Concat(g.opts.Background, own) {
+	for _, l := range g.opts.Background {
 		g.background.Go(func() { g.supervise(l) })
 	}
 	g.background.Go(func() { g.serve(g.public) })
@@ -315,8 +294,7 @@ func (g *Gateway) stop(ctx context.Context) {
 	defer cut.Stop()
 	g.public.shutdown(ctx, func() { g.cutStreams(errDraining) })
 	g.stopTasks()
-	g.admin.conns.Abort()      // scrapes can be repeated
-	_ = g.admin.server.Close() // of closed connections
+	g.admin.close() // scrapes can be repeated
 	g.background.Wait()
 	g.cutStreams(errDraining)
 }

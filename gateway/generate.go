@@ -6,10 +6,8 @@ import (
 
 	"github.com/foregate/foregate/tiers/plan"
 
-	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -28,20 +26,20 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 
 // admittedRequest is a request whose body was read.
 type admittedRequest struct {
-	body        []byte       // valid until leave, or as long as the reservation is retained
-	reservation *upload.Body // its memory and slot
-	releaseSlot func()       // of a large body
+	body        []byte // charged until leave, or as long as the reservation is retained
+	reservation *body  // its memory and place
+	releaseSlot func() // of a large body
 }
 
 // leave releases everything that the request holds; the handler calls it at the end.
 func (e *admittedRequest) leave() {
-	e.reservation.Release()
+	e.reservation.release()
 	e.releaseSlot()
 }
 
 // enter does everything before the actual work: identity, slots, body.
 func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e admittedRequest, err error) {
-	if l.Caller, err = g.identify(r); err != nil {
+	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return e, err
 	}
 	if l.trace != nil && l.Caller.Access.Traced() {
@@ -54,7 +52,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	if e.releaseSlot, err = g.acquireSlot(l, r); err != nil {
 		return e, err
 	}
-	if e.reservation, err = g.uploads.Begin(l.Caller.Tenant, r.ContentLength); err != nil {
+	if e.reservation, err = g.bodies.begin(l.Caller.Tenant, r.ContentLength); err != nil {
 		e.releaseSlot()
 		return e, err
 	}
@@ -64,27 +62,15 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 			e.leave()
 		}
 	}()
-	e.body, err = bodyReader{g.opts.Limits.Body, g.timeouts(""), e.reservation.Charge, e.reservation.Grow}.take(w, r)
-	if err == nil {
-		l.bodyRead = true
-		_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
-		err = e.reservation.Received()
-	}
-	if err != nil {
+	reader := bodyReader{g.opts.Limits.Body, g.timeouts("").Body, e.reservation.charge}
+	if e.body, err = reader.take(w, r); err != nil {
 		return e, err
 	}
+	l.bodyRead = true
+	_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
 	admitted = true
 	return e, nil
-}
-
-// identify returns the sender of r, and keeps its connection open when connections are scarce.
-func (g *Gateway) identify(r *http.Request) (identity.Caller, error) {
-	caller, err := g.opts.Identity.Identify(r)
-	if err == nil {
-		conns.MarkAuthenticated(r)
-	}
-	return caller, err
 }
 
 // generate answers chat completions and completions through the cascade.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -240,12 +239,8 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 		if err != nil {
 			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
-			conns.CloseAfterResponse(w, r) // a caller without access keeps no connection
 			writeProblem(w, problemOf(err))
 			return
-		}
-		if want, _ := scopeOf(r.URL.Path); want != noScope {
-			conns.MarkAuthenticated(r)
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})

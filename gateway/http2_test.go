@@ -109,23 +109,6 @@ func (f *frames) says(id uint32) (status string) {
 	return status
 }
 
-// refusedStreams is the metric of streams that were refused for a reason at the public listener.
-func refusedStreams(t *testing.T, b *bench, reason string) float64 {
-	t.Helper()
-	families, err := b.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if l := m.GetLabel(); f.GetName() == "foregate_http2_streams_refused_total" && l[0].GetValue() == "public" && l[1].GetValue() == reason {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
 func TestWhatOneConnectionOfHTTP2MayUseIsBounded(t *testing.T) {
 	t.Parallel()
 	b := secureBench(t, simulator(t).URL(), true, func(o *Options) { o.Limits = Limits{Header: 8 << 10, InFlight: 400} })
@@ -135,7 +118,7 @@ func TestWhatOneConnectionOfHTTP2MayUseIsBounded(t *testing.T) {
 		t.Errorf("status %s", status)
 	}
 	for id, want := range map[http2.SettingID]uint32{
-		http2.SettingMaxConcurrentStreams: 100, http2.SettingInitialWindowSize: uploadWindow, http2.SettingMaxFrameSize: maxReadFrame, http2.SettingMaxHeaderListSize: 8<<10 + 320,
+		http2.SettingMaxConcurrentStreams: 250, http2.SettingInitialWindowSize: uploadWindow, http2.SettingMaxFrameSize: maxReadFrame, http2.SettingMaxHeaderListSize: 8<<10 + 320,
 	} {
 		if got := f.settings[id]; got != want {
 			t.Errorf("%v is %d, want %d", id, got, want)
@@ -173,16 +156,16 @@ func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
 	soon(t, "nothing is under way", b.idle)
 }
 
-func TestAWriteThatOutlivesItsStreamsResetClosesTheConnection(t *testing.T) {
+func TestABlockedWriteResetsItsStreamOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 10 * time.Second
-		var resets, aborts atomic.Int32
-		g := &writeGuard{reset: func() { resets.Add(1) }, abort: func() { aborts.Add(1) }}
-		expect := func(what string, wantResets, wantAborts int32) {
+		var resets atomic.Int32
+		g := &writeGuard{reset: func() { resets.Add(1) }}
+		expect := func(what string, want int32) {
 			t.Helper()
 			synctest.Wait()
-			if r, a := resets.Load(), aborts.Load(); r != wantResets || a != wantAborts {
-				t.Errorf("%s: %d resets and %d aborts, want %d and %d", what, r, a, wantResets, wantAborts)
+			if got := resets.Load(); got != want {
+				t.Errorf("%s: %d resets, want %d", what, got, want)
 			}
 		}
 		for range 3 {
@@ -190,22 +173,20 @@ func TestAWriteThatOutlivesItsStreamsResetClosesTheConnection(t *testing.T) {
 			time.Sleep(wait - time.Millisecond)
 			g.end()
 			time.Sleep(2 * wait)
-			expect("writes in time, and pauses", 0, 0)
+			expect("writes in time, and pauses", 0)
 		}
 		g.begin(wait)
 		time.Sleep(wait)
-		expect("a blocked write", 1, 0)
-		time.Sleep(resetWait)
-		expect("a write that the reset does not end", 1, 1)
-		g.end()
+		expect("a blocked write", 1)
 		time.Sleep(2 * wait)
-		expect("the end", 1, 1)
+		expect("a write that the reset does not end", 1)
+		g.end()
 	})
 }
 
 func TestRapidResetsTakeNoMoreThanOneConnectionsStreams(t *testing.T) {
 	t.Parallel()
-	b := secureBench(t, simulator(t).URL(), true, func(o *Options) { o.Limits = Limits{InFlight: 40} })
+	b := secureBench(t, simulator(t).URL(), true, func(o *Options) { o.Limits = Limits{InFlight: 400} })
 	f := dialFrames(t, b, 1<<20)
 	go f.read()
 	most := 0.0
@@ -216,40 +197,9 @@ func TestRapidResetsTakeNoMoreThanOneConnectionsStreams(t *testing.T) {
 		}
 		most = max(most, testutil.ToFloat64(b.metrics.inFlight))
 	}
-	if most > 10 {
-		t.Errorf("%v requests at once, want at most 10", most)
+	if most > 250 {
+		t.Errorf("%v requests at once, want at most 250", most)
 	}
 	soon(t, "nothing is under way", func() bool { return b.idle() && testutil.ToFloat64(b.metrics.inFlight) == 0 })
-	b.reuses(t) // another client is served
-}
-
-// TestUnreadAnswersOfFewConnectionsTakeNoMoreThanThoseOfMany has answers wait for flow control until their time is over.
-func TestUnreadAnswersOfFewConnectionsTakeNoMoreThanThoseOfMany(t *testing.T) {
-	t.Parallel()
-	b := secureBench(t, simulator(t).URL(), true, func(o *Options) {
-		o.Limits = Limits{Conns: 16, ConnsPerAddress: 5, InFlight: 400}
-		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Write = time.Second; return t }
-	})
-	first, second := dialFrames(t, b, 0), dialFrames(t, b, 0)
-	refused := 0
-	for _, f := range []*frames{first, second} {
-		go f.read()
-		var streams []uint32
-		for range 4 { // of 16/4
-			streams = append(streams, f.request(http.MethodGet, "/v1/models"))
-		}
-		for _, id := range streams {
-			if f.says(id) == "RST" {
-				refused++
-			}
-		}
-	}
-	if refused != 3 { // of eight; five found a place
-		t.Errorf("%d streams were refused", refused)
-	}
-	soon(t, "the unread answers have ended", func() bool { return testutil.ToFloat64(b.metrics.inFlight) == 0 })
-	if counted := refusedStreams(t, b, "address"); counted != float64(refused) {
-		t.Errorf("%v refused streams were counted, want %d", counted, refused)
-	}
 	b.reuses(t) // another client is served
 }

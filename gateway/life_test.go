@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -53,7 +52,15 @@ func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 }
 
 // idle reports whether no request is under way, and nothing is held for one.
-func (b *bench) idle() bool { return b.uploads.Usage() == upload.Usage{} }
+func (b *bench) idle() bool { return b.held() == held{} }
+
+// held is what all requests hold.
+type held struct{ requests, bytes int64 }
+
+func (b *bench) held() (h held) {
+	h.requests, h.bytes = b.bodies.usage()
+	return h
+}
 
 // makeBench is startBench without the start.
 func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
@@ -193,7 +200,7 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 		}
 	})
 	soon(t, "both requests are under way", func() bool {
-		return g.uploads.Usage().Requests == 2 && sim.State().Requests["/v1/chat/completions"] == 2
+		return g.held().requests == 2 && sim.State().Requests["/v1/chat/completions"] == 2
 	})
 	began := time.Now()
 	g.Stop(context.Background())
@@ -274,7 +281,7 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 		t.Errorf("%v panics were counted, want 3", got)
 	}
 	if !g.idle() {
-		t.Errorf("%+v is still held", g.uploads.Usage())
+		t.Errorf("%+v is still held", g.held())
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/foregate/foregate/gateway/conns"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 )
 
-// listener is the public or the admin server with its connections and its socket. The socket is nil before
-// Start and if the listener is disabled.
+// listener is the public or the admin server with its socket. The socket is nil before Start and if the listener is
+// disabled.
 type listener struct {
 	server *http.Server
-	conns  *conns.Table
+	most   int                // open connections; further ones wait for one to be closed; 0 is no limit
 	tls    func() *tls.Config // of a new connection; nil is plain HTTP
 	ln     net.Listener
 	addr   net.Addr
@@ -31,7 +32,11 @@ func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error
 			return err
 		}
 	}
-	d.ln, d.addr = d.conns.Listen(ln), ln.Addr()
+	d.addr = ln.Addr()
+	if d.most > 0 {
+		ln = netutil.LimitListener(ln, d.most)
+	}
+	d.ln = ln
 	if d.tls != nil {
 		d.ln = secureListener{d.ln, d.tls}
 	}
@@ -56,41 +61,40 @@ func (l secureListener) Accept() (net.Conn, error) {
 
 // Bounds of HTTP/2, which is spoken where TLS is on.
 const (
-	// maxStreams is the largest number of requests that one connection carries at once. RFC 9113 wants at least 100,
-	// so that clients seldom need a second connection.
-	maxStreams = 250
 	// uploadWindow is how many bytes of bodies a client may send on one connection before they are read. They are not
-	// charged to Limits.Bodies yet, so they are part of what a connection may cost (see app's connLimits). A body of
-	// 4 MiB takes 32 round trips.
+	// charged to Limits.Bodies yet. A body of 4 MiB takes 32 round trips.
 	uploadWindow = 128 << 10
 	// maxReadFrame is the largest frame, in bytes; each connection keeps a buffer of that size. It is the least that
 	// RFC 9113 allows.
 	maxReadFrame = 16 << 10
-	// maxBlocked is how long a connection may take no bytes at all. [writeGuard] bounds each answer, and usually sooner.
-	maxBlocked = time.Minute
+	// maxBlocked is how long a connection may take no bytes at all. [writeGuard] bounds each answer.
+	maxBlocked = 15 * time.Second
 )
 
-// http2Config bounds what one connection with HTTP/2 may use. It gets at most a quarter of the places for requests.
-func http2Config(places int) *http.HTTP2Config {
-	return &http.HTTP2Config{
-		MaxConcurrentStreams: max(1, min(maxStreams, places/4)), MaxReadFrameSize: maxReadFrame,
-		MaxReceiveBufferPerConnection: uploadWindow, MaxReceiveBufferPerStream: uploadWindow, WriteByteTimeout: maxBlocked,
+// countConns keeps the number of a server's open connections.
+func countConns(s *http.Server, open prometheus.Gauge) {
+	s.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Inc()
+		case http.StateClosed, http.StateHijacked:
+			open.Dec()
+		}
 	}
 }
 
-// maxAdminConns bounds the open connections of operators, probes and scrapes. They are separate from the
-// clients' connections. One address gets half of them, so that probes always get one.
-const maxAdminConns = 64
+// maxIdle is how long a connection waits for its next request: longer than a load balancer's 60 s, so that the balancer
+// closes first.
+const maxIdle = 75 * time.Second
 
 // newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
-// because answers are streams; body reads and all writes have rolling deadlines instead. secure is the configuration of
+// because answers are streams; bodies and writes have deadlines of their own. secure is the configuration of
 // TLS for a new connection, nil for plain HTTP.
-func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config, o conns.Options) listener {
-	o.MaxIdle = 75 * time.Second // longer than a load balancer's 60 s, so that the balancer closes first
-	o.Registerer = g.opts.Registerer
-	d := listener{conns: conns.New(o), tls: secure, server: &http.Server{
+func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config) listener {
+	d := listener{tls: secure, server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       maxIdle,
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),
 
@@ -98,10 +102,11 @@ func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config, o conns
 	}}
 	if secure != nil {
 		d.server.TLSConfig = &tls.Config{NextProtos: []string{"h2", "http/1.1"}} // only tells the server that HTTP/2 is spoken
-		d.server.HTTP2 = http2Config(min(o.Max, g.opts.Limits.InFlight))
-		d.server.Handler = g.flushed(h)
+		d.server.HTTP2 = &http.HTTP2Config{
+			MaxReadFrameSize: maxReadFrame, WriteByteTimeout: maxBlocked,
+			MaxReceiveBufferPerConnection: uploadWindow, MaxReceiveBufferPerStream: uploadWindow,
+		}
 	}
-	d.conns.Guard(d.server)
 	return d
 }
 
@@ -132,28 +137,9 @@ func (g *Gateway) serve(d listener) {
 	}
 }
 
-// flushed sends the rest of an answer over HTTP/2 before its handler ends, within timeout.write. Otherwise the server sends
-// it afterwards, for as long as a client holds it up, and the handler's connection counts it as answered.
-func (g *Gateway) flushed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		if r.ProtoMajor < 2 {
-			return
-		}
-		rc := http.NewResponseController(w)
-		if rc.SetWriteDeadline(time.Now().Add(g.timeouts("").Write)) == nil {
-			_ = rc.Flush() // a closed stream has no reader
-		}
-	})
-}
-
 // shutdown closes the listener, and each connection when its requests are answered. When ctx ends, cut tells the
 // remaining requests to end, and the connections are closed shortly afterwards.
 func (d *listener) shutdown(ctx context.Context, cut func()) {
-	// Closing a connection with TLS sends a last record, and the server waits up to 5 s for each client that takes none,
-	// one after the other.
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, d.conns.Abort) })
-	defer stop()
 	if d.server.Shutdown(ctx) == nil {
 		return
 	}
@@ -161,6 +147,19 @@ func (d *listener) shutdown(ctx context.Context, cut func()) {
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer done()
 	_ = d.server.Shutdown(last) // clients that can still be reached get the reason
-	d.conns.Abort()
-	_ = d.server.Close() // of closed connections
+	d.close()
+}
+
+// close closes the listener and its connections. Closing a connection with TLS sends a last record, and the server waits up
+// to 5 s for each client that takes none, one after the other: nobody waits for these.
+func (d *listener) close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = d.server.Close() // errors of connections that are given up do not matter
+	}()
+	select {
+	case <-closed:
+	case <-time.After(lastWords):
+	}
 }

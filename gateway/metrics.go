@@ -15,6 +15,7 @@ type metrics struct {
 	shed      *prometheus.CounterVec
 	diverted  *prometheus.CounterVec
 	inFlight  prometheus.Gauge
+	conns     prometheus.Gauge
 	panics    prometheus.Counter
 }
 
@@ -44,12 +45,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_requests_in_flight", Help: "Requests in flight.",
 		}),
+		conns: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_connections", Help: "Open connections of the public listener.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_panics_total", Help: "Panics that were recovered.",
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.diverted, m.inFlight, m.panics)
+		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.diverted, m.inFlight, m.conns, m.panics)
 	}
 	return m
 }

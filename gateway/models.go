@@ -87,7 +87,7 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 
 // allowedModels identifies the caller and returns the models that it may use.
 func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (ids []string, err error) {
-	if l.Caller, err = g.identify(r); err != nil {
+	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return nil, err
 	}
 	for _, m := range g.opts.Models() {

@@ -42,7 +42,7 @@ func TestAPanicOfABodyGivesItsPlaceBack(t *testing.T) {
 		t.Fatal("no panic, but", err)
 	}
 	if !g.idle() {
-		t.Errorf("%+v is held for ever", g.uploads.Usage())
+		t.Errorf("%+v is held for ever", g.held())
 	}
 }
 

@@ -251,7 +251,7 @@ func TestRefusedRequestsLeaveTheirConnectionToOthers(t *testing.T) {
 	t.Parallel()
 	b := secureBench(t, simulator(t).URL(), true, func(o *Options) {
 		o.Limits = Limits{Body: 10 << 10}
-		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.BodyStart = 100 * time.Millisecond; return t }
+		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Body = 100 * time.Millisecond; return t }
 	})
 	for name, c := range map[string]struct {
 		body   io.Reader
@@ -286,53 +286,6 @@ func silent(t *testing.T) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
 	return r
-}
-
-func TestAConnectionOfHTTP2EndsWhereItsClientIsRefusedAsSomebody(t *testing.T) {
-	t.Parallel()
-	b := secureBench(t, simulator(t).URL(), true, nil)
-	b.reuses(t)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Origin", "https://evil.example")
-	req.Header.Set("Sec-Fetch-Site", "cross-site")
-	if r := b.answered(t, req); r.status != http.StatusForbidden {
-		t.Fatalf("status %d: %s", r.status, r.body)
-	}
-	if b.reuses(t) {
-		t.Error("the connection goes on")
-	}
-}
-
-// TestConnectionsOverTLSKeepNobodyOut has more connections without a handshake, and more idle ones, than there are places.
-func TestConnectionsOverTLSKeepNobodyOut(t *testing.T) {
-	t.Parallel()
-	bothVersions(t, func(t *testing.T, http2 bool) {
-		const places = 16
-		e := newPacedEngine(t)
-		b := secureBench(t, e.url, http2, func(o *Options) { o.Limits = Limits{Conns: places, ConnsPerAddress: places} })
-		s := b.beginStream(t.Context(), t, e)
-		for range 2 * places {
-			c, err := net.Dial("tcp", b.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			other := &http.Client{Transport: b.client.Transport.(*http.Transport).Clone(), Timeout: time.Minute}
-			t.Cleanup(other.CloseIdleConnections)
-			if err := reach(t, other, b.url+"/livez"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e.tokens <- "late"
-		e.tokens <- ""
-		if !s.has("late") || !s.has("[DONE]") {
-			t.Error("a stream was cut:", s.lines.Err())
-		}
-	})
 }
 
 func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {

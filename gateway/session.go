@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/operator"
 )
 
@@ -55,7 +54,6 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 	if err := maySignIn(o); err != nil {
 		g.log.Warn().Str("operator", caller{operator: o}.name()).Str("remote", r.RemoteAddr).Str("error", problemOf(err).body.Code).
 			Msg("sign-in at the console refused")
-		conns.CloseAfterResponse(w, r)
 		writeProblem(w, problemOf(err))
 		return
 	}

@@ -126,7 +126,8 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 		s.Ready = why
 	}
 	s.Routes = g.routeStates()
-	s.InFlight = int(g.uploads.Usage().Requests)
+	requests, _ := g.bodies.usage()
+	s.InFlight = int(requests)
 	s.Pools = []PoolView{}
 	if g.opts.Fleet != nil {
 		s.Pools = poolViews(g.opts.Fleet.Backends())

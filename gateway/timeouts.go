@@ -4,8 +4,7 @@ import "time"
 
 // Timeouts bound the waits for a client. They are live settings.
 type Timeouts struct {
-	BodyStart time.Duration // until a body starts; after that it must keep up minBodyRate (timeout.body_start)
-	Body      time.Duration // for the whole body (timeout.body)
+	Body time.Duration // for the whole body (timeout.body)
 	// Write bounds one write to a client; at least nine tenths of it are guaranteed. A client that reads
 	// nothing is then disconnected, and its generation ends (timeout.write).
 	Write time.Duration
@@ -13,7 +12,7 @@ type Timeouts struct {
 
 // DefaultTimeouts returns the default values.
 func DefaultTimeouts() Timeouts {
-	return Timeouts{BodyStart: 5 * time.Second, Body: 60 * time.Second, Write: 10 * time.Second}
+	return Timeouts{Body: 60 * time.Second, Write: 10 * time.Second}
 }
 
 // timeouts returns those of a route, "" before it is known. Zero and negative values mean the default.
@@ -23,7 +22,7 @@ func (g *Gateway) timeouts(route string) Timeouts {
 		return d
 	}
 	t := g.opts.Timeouts(route)
-	for _, f := range []struct{ at, or *time.Duration }{{&t.BodyStart, &d.BodyStart}, {&t.Body, &d.Body}, {&t.Write, &d.Write}} {
+	for _, f := range []struct{ at, or *time.Duration }{{&t.Body, &d.Body}, {&t.Write, &d.Write}} {
 		if *f.at <= 0 {
 			*f.at = *f.or
 		}

@@ -23,8 +23,8 @@ func TestHowLongABodyIsWaitedForIsLive(t *testing.T) {
 			timeouts Timeouts
 			send     string
 		}{
-			"nothing comes":  {Timeouts{BodyStart: wait, Body: time.Minute}, ""},
-			"it never comes": {Timeouts{BodyStart: time.Minute, Body: wait}, `{"model":"llama-3",` + strings.Repeat(" ", 2000)},
+			"nothing comes":  {Timeouts{Body: wait}, ""},
+			"it never comes": {Timeouts{Body: wait}, `{"model":"llama-3",` + strings.Repeat(" ", 2000)},
 		} {
 			now.Store(&tc.timeouts)
 			conn, err := net.Dial("tcp", g.Addr().String())

@@ -196,7 +196,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if err != nil {
 			return err
 		}
-		translated, err := g.translate(api, &in, r.ContentLength)
+		translated, err := g.translate(api, &in)
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if !g.forwards(path) {
 				return engineOnly(path, e)
@@ -210,12 +210,11 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 	}
 }
 
-// translate translates a body, of which the client claimed a length, −1 for none. The memory for that is charged while it
-// lasts, and the chat completion as long as the body is.
-func (g *Gateway) translate(api *clientAPI, in *admittedRequest, claimed int64) (*clientapi.Request, error) {
+// translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
+func (g *Gateway) translate(api *clientAPI, in *admittedRequest) (*clientapi.Request, error) {
 	needed := api.cost.bytes(in.body)
-	returned, err := in.reservation.Borrow(needed)
-	if err != nil && !g.couldHold(chargedBytes(int64(len(in.body)), claimed, g.opts.Limits.Body), needed) {
+	returned, err := in.reservation.borrow(needed)
+	if err != nil && !in.reservation.couldBorrow(needed) {
 		return nil, errTranslation
 	}
 	if err != nil {
@@ -228,18 +227,7 @@ func (g *Gateway) translate(api *clientAPI, in *admittedRequest, claimed int64) 
 	if err != nil {
 		return nil, err
 	}
-	return r, in.reservation.Charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
-}
-
-// couldHold reports whether a gateway without any other request would lend bytes to a body that is charged already. If it
-// would not, a retry cannot help.
-func (g *Gateway) couldHold(charged, bytes int64) bool {
-	body, err := newUploads(g.opts.Limits, nil).Begin("", charged)
-	if err != nil || body.Charge(charged) != nil {
-		return false
-	}
-	_, err = body.Borrow(bytes)
-	return err == nil
+	return r, in.reservation.charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
 }
 
 // answerTranslated lets the cascade answer a translated request.

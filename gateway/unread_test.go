@@ -25,20 +25,17 @@ func TestABodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
 	}{
 		{"public", "/livez", places, (*bench).Addr},
 		{"public", "/v1/models", places, (*bench).Addr},
-		{"admin", "/livez", maxAdminConns, (*bench).AdminAddr},
-		{"admin", "/metrics", maxAdminConns, (*bench).AdminAddr},
 	} {
 		t.Run(l.name+l.path, func(t *testing.T) {
 			t.Parallel()
 			g := startBench(t, simulator(t).URL(), func(o *Options) {
-				o.Limits.Conns, o.Limits.ConnsPerAddress = places, places
-				o.Timeouts = func(string) Timeouts { return Timeouts{BodyStart: time.Minute, Body: time.Minute, Write: time.Minute} }
+				o.Limits.Conns = places
+				o.Timeouts = func(string) Timeouts { return Timeouts{Body: time.Minute, Write: time.Minute} }
 			})
 			at := l.addr(g).String()
 			reservation := make([]net.Conn, l.places)
 			for i := range reservation {
-				from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%2))} // one address has half of an admin listener
-				conn, err := (&net.Dialer{LocalAddr: from}).DialContext(t.Context(), "tcp", at)
+				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +66,7 @@ func TestAnswersThatNobodyReadsHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Timeouts = func(string) Timeouts {
-			return Timeouts{BodyStart: time.Minute, Body: time.Minute, Write: 200 * time.Millisecond}
+			return Timeouts{Body: time.Minute, Write: 200 * time.Millisecond}
 		}
 	})
 	const bad = "{}"

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -20,7 +19,7 @@ import (
 func TestBodiesAreChargedAsTheyCome(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 9 << 20 }, twoTenants...)
 	const claimed = 4 << 20
-	bytesHeld := func() int64 { return b.uploads.Usage().Bytes }
+	bytesHeld := func() int64 { return b.held().bytes }
 	b.stalled(t, "greedy", claimed, 0)
 	soon(t, "a claim costs next to nothing", func() bool { return bytesHeld() == minBuffer })
 	b.stalled(t, "greedy", claimed, maxUnproved)
@@ -41,9 +40,9 @@ func TestBodiesAreChargedAsTheyCome(t *testing.T) {
 func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 3 << 20 }, twoTenants...)
 	b.stalled(t, "greedy", 1<<20, maxUnproved)
-	soon(t, "the first is charged", func() bool { return b.uploads.Usage().Bytes >= 1<<20 })
+	soon(t, "the first is charged", func() bool { return b.held().bytes >= 1<<20 })
 	b.stalled(t, "other", 1<<20, maxUnproved)
-	soon(t, "the second is charged", func() bool { return b.uploads.Usage().Bytes >= 2<<20 })
+	soon(t, "the second is charged", func() bool { return b.held().bytes >= 2<<20 })
 	r := b.post(t, "third", `{"model":"llama-3","pad":"`+strings.Repeat("x", 1<<20)+`"}`)
 	kind, code, _ := r.says()
 	if r.status != http.StatusServiceUnavailable || kind != "overloaded_error" || code != "upload_overloaded" {
@@ -98,33 +97,10 @@ func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
 	}
 	soon(t, "all is given back", b.idle)
 	b.stalled(t, "greedy", 1<<20, maxUnproved)
-	soon(t, "the upload is charged", func() bool { return b.uploads.Usage().Bytes >= 1<<20 })
+	soon(t, "the upload is charged", func() bool { return b.held().bytes >= 1<<20 })
 	r := b.to(t, responsesPath, "greedy", bodies[responsesPath])
 	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" || r.head.Get("Retry-After") == "" {
 		t.Errorf("beside an upload: %d %v %s", r.status, r.head, r.body)
-	}
-}
-
-func TestWhatABodyWasChargedIsKnownFromItsLength(t *testing.T) {
-	const maximum = 3 << 20
-	for _, length := range []int64{1, minProof, minBuffer, minBuffer + 1, maxUnproved, atOnce + 1, 1 << 20, 1<<20 + 1, 2 << 20, maximum} {
-		for _, claimed := range []int64{length, -1} {
-			var last int64
-			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, length)))
-			r.ContentLength = claimed
-			gate := upload.New(upload.Options{Uploads: 1, Requests: 1, Bytes: 1 << 30})
-			body, err := gate.Begin("acme", claimed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			reader := bodyReader{max: maximum, timeouts: DefaultTimeouts(), charge: func(n int64) error { last = n; return nil }, grow: body.Grow}
-			if _, err := reader.read(http.NewResponseController(badWriter{httptest.NewRecorder()}), r); err != nil {
-				t.Fatal(err)
-			}
-			if got := chargedBytes(length, claimed, maximum); got != last {
-				t.Errorf("%d bytes, claimed %d: %d, charged were %d", length, claimed, got, last)
-			}
-		}
 	}
 }
 
@@ -134,7 +110,7 @@ func TestABodyStaysChargedWhileItsAnswerIsMade(t *testing.T) {
 	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 3})
 	b := startBench(t, sim.URL(), nil)
 	stream := b.ask(t, true, 1000)
-	if got := b.uploads.Usage(); got.Requests != 1 || got.Uploads != 0 || got.Bytes == 0 {
+	if got := b.held(); got.requests != 1 || got.bytes == 0 {
 		t.Errorf("%+v", got)
 	}
 	_ = stream.Body.Close()
@@ -158,7 +134,7 @@ func TestGenerationsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 			}
 		}()
 	}
-	soon(t, "both are under way", func() bool { return b.uploads.Usage().Requests == 2 })
+	soon(t, "both are under way", func() bool { return b.held().requests == 2 })
 	r := b.as(t, "greedy", short)
 	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" {
 		t.Errorf("its third: %d %s", r.status, r.body)
@@ -174,11 +150,10 @@ func TestALargeBodyCostsNoBufferBesideItsOwn(t *testing.T) {
 	const size = 4 << 20
 	sent := bytes.Repeat([]byte("x"), size)
 	var charged []int64
-	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(sent))
-	reader := bodyReader{max: size, timeouts: DefaultTimeouts(), charge: func(n int64) error { charged = append(charged, n); return nil }}
+	reader := bodyReader{max: size, charge: func(n int64) error { charged = append(charged, n); return nil }}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	body, err := reader.read(http.NewResponseController(badWriter{httptest.NewRecorder()}), r)
+	body, err := reader.read(bytes.NewReader(sent), size)
 	runtime.ReadMemStats(&after)
 	if err != nil || len(body) != size {
 		t.Fatal(len(body), err)
@@ -192,14 +167,14 @@ func TestALargeBodyCostsNoBufferBesideItsOwn(t *testing.T) {
 }
 
 func TestABodyThatMayNotBeChargedIsReadNoFurther(t *testing.T) {
-	refusal := &upload.Error{Tenant: "acme", Reason: upload.Bytes}
+	refusal := &shortage{what: "bytes"}
 	for _, chunked := range []bool{false, true} {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, 1<<20)))
 		if chunked {
 			r.ContentLength = -1
 		}
 		w := badWriter{httptest.NewRecorder()}
-		reader := bodyReader{max: 2 << 20, timeouts: DefaultTimeouts(), charge: func(n int64) error {
+		reader := bodyReader{max: 2 << 20, wait: time.Minute, charge: func(n int64) error {
 			if n > 300_000 {
 				return refusal
 			}

@@ -4,38 +4,28 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/foregate/foregate/gateway/conns"
 )
 
 // writeGuard bounds one write of an answer over HTTP/2. With HTTP/1.1 the write deadline does it: it is looked at while
 // something is written only. With HTTP/2 the write deadline is a timer that resets the stream when it is over, even if the
 // answer only waits for its next token. So the guard's own timer runs during writes alone.
 //
-// A client that does not read one stream is sent a reset of that stream. If that does not end the write either, the client
-// takes nothing from the whole connection, and it is closed.
+// A client that does not read one stream is sent a reset of that stream. If it takes nothing from the whole connection, the
+// server closes that (see [maxBlocked]).
 type writeGuard struct {
 	reset func() // resets the stream
-	abort func() // closes the connection
 
 	mu    sync.Mutex
 	timer *time.Timer // made at the first write
 	until time.Time   // when the current write must have ended; zero: nothing is being written
-	gone  bool        // the stream was reset
 }
-
-// resetWait is how long a stream's reset may take to end its write.
-const resetWait = time.Second
 
 // newWriteGuard returns the guard of a request's answer, nil for HTTP/1.1.
 func newWriteGuard(rc *http.ResponseController, r *http.Request) *writeGuard {
 	if r.ProtoMajor < 2 {
 		return nil
 	}
-	return &writeGuard{
-		reset: func() { _ = rc.SetWriteDeadline(time.Unix(1, 0)) }, // a deadline in the past resets the stream at once
-		abort: func() { conns.Abort(r) },
-	}
+	return &writeGuard{reset: func() { _ = rc.SetWriteDeadline(time.Unix(1, 0)) }} // a deadline in the past resets it at once
 }
 
 // begin is called before each write, end after it.
@@ -65,12 +55,6 @@ func (g *writeGuard) expire() {
 	if g.until.IsZero() || time.Now().Before(g.until) {
 		return
 	}
-	if g.gone {
-		g.abort()
-		return
-	}
-	g.gone = true
-	g.until = time.Now().Add(resetWait)
-	g.timer.Reset(resetWait)
+	g.until = time.Time{}
 	g.reset()
 }

@@ -3,11 +3,8 @@ package app
 import "github.com/foregate/foregate/gateway"
 
 // makeGateway makes the HTTP surface, and gives it the background tasks of all components.
-func (a *App) makeGateway() error {
-	clients, err := clientLimits(a.Options.File, a.Options.Logger)
-	if err != nil {
-		return err
-	}
+func (a *App) makeGateway() (err error) {
+	clients := clientLimits(a.Options.File, a.Options.Logger)
 	clients.Bodies = a.Options.MaxBodyBytes
 	o := a.serving()
 	a.observing(&o)

@@ -2,7 +2,6 @@ package app
 
 import (
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,21 +32,11 @@ func (a *App) makeUsage() {
 }
 
 // clientLimits bounds what clients may take of this process.
-func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
-	balancers, err := networks("limits.balancers", f.Limits.Balancers)
-	if err != nil {
-		return gateway.Limits{}, err
+func clientLimits(f *config.File, log zerolog.Logger) gateway.Limits {
+	conns := f.Limits.Connections
+	if most := mostConns(openFiles(), debug.SetMemoryLimit(-1)); conns > most {
+		log.Warn().Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
+		conns = most
 	}
-	proxies, err := networks("identity.trusted_proxies", f.Identity.TrustedProxies)
-	if err != nil {
-		return gateway.Limits{}, err
-	}
-	conns, perAddress, warning := connLimits(f.Limits, f.TLS.On(), openFiles(), debug.SetMemoryLimit(-1))
-	if warning != "" {
-		log.Warn().Msg(warning)
-	}
-	return gateway.Limits{
-		Body: f.Limits.BodyBytes, Header: int(f.Limits.HeaderBytes), InFlight: f.Limits.InFlight,
-		Conns: conns, ConnsPerAddress: perAddress, Balancers: slices.Concat(balancers, proxies),
-	}, nil
+	return gateway.Limits{Body: f.Limits.BodyBytes, Header: int(f.Limits.HeaderBytes), InFlight: f.Limits.InFlight, Conns: conns}
 }

@@ -114,8 +114,8 @@ func noAnswer(t *testing.T) string {
 // client that sends no body.
 func TestTheDeadlinesOfARequestObeyTheSettings(t *testing.T) {
 	m := miniredis.RunT(t)
-	const connect, start = 3 * time.Second, 300 * time.Millisecond // the defaults are 1 s and 5 s
-	m.HSet(settings.Key, "timeout.connect", connect.String(), "timeout.body_start", start.String(), "retry.max_retries", "0")
+	const connect, start = 3 * time.Second, 300 * time.Millisecond // the defaults are 1 s and 60 s
+	m.HSet(settings.Key, "timeout.connect", connect.String(), "timeout.body", start.String(), "retry.max_retries", "0")
 	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}

@@ -113,7 +113,7 @@ func (p *smuggling) check(t *testing.T, got rawResult) {
 }
 
 func TestASmuggledRequestIsNeverHandled(t *testing.T) {
-	g := newGuarded(t, "timeout.body_start", "1s") // some probes promise a body that never comes
+	g := newGuarded(t, "timeout.body", "1s") // some probes promise a body that never comes
 	got := make([]rawResult, len(probes))
 	var all sync.WaitGroup
 	for i, p := range probes { // at once: most of each is a silence

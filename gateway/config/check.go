@@ -30,7 +30,6 @@ func (r reader) check(f *File) {
 	r.checkTenants(f.Tenants)
 	r.checkPassthrough(f)
 	r.checkIdentity(f)
-	r.checkLimits(f.Limits)
 	r.checkTracing(&f.Tracing)
 }
 

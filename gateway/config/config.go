@@ -183,13 +183,7 @@ type Limits struct {
 	ResponseBytes int64 `yaml:"response_bytes" default:"16MiB" min:"1KiB" max:"1GiB"` // of a non-streamed answer; default 16 MiB
 	InFlight      int   `yaml:"in_flight" default:"4096" min:"1" max:"1000000"`       // requests at once; default 4096
 	HeaderBytes   int64 `yaml:"header_bytes" default:"16KiB" min:"1KiB" max:"1MiB"`   // of a request; default 16 KiB
-
-	// open client connections; 0: derived from the limit of open files
-	Connections int `yaml:"connections" min:"16" max:"1000000"`
-	// of these, from one address that is not in Balancers; 0 is half
-	ConnectionsPerAddress int `yaml:"connections_per_address" min:"1" max:"1000000"`
-	// CIDRs of addresses whose connections carry many clients
-	Balancers []string `yaml:"balancers"`
+	Connections   int   `yaml:"connections" default:"20000" min:"16" max:"1000000"`   // open on the public listener; default 20,000
 }
 
 // Drain configures the shutdown.

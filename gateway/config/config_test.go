@@ -98,7 +98,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		},
 		Passthrough: []string{"/v1/embeddings"},
 		Limits: Limits{BodyBytes: 8 << 20, ResponseBytes: 1 << 20, InFlight: 100, HeaderBytes: 32 << 10,
-			Connections: 5000, ConnectionsPerAddress: 100, Balancers: []string{"10.0.0.0/16", "2001:db8::/32"}},
+			Connections: 5000},
 		Drain:   Drain{Delay: 0, Grace: 110 * time.Second},
 		Tracing: Tracing{OTLP: "http://collector:4318", Sample: 0.25, HeadersFile: "/run/secrets/otlp-headers"},
 	}

@@ -64,6 +64,7 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = yamlfile.ParseSize(s) },
 		"limits.header_bytes":   func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.HeaderBytes = n },
 		"limits.in_flight":      func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.InFlight = int(n) },
+		"limits.connections":    func(s string) { n, _ := yamlfile.ParseSize(s); got.Limits.Connections = int(n) },
 		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
 		"tracing.sample":        func(s string) { got.Tracing.Sample, _ = strconv.ParseFloat(s, 64) },
 		"drain.grace":           func(s string) { got.Drain.Grace, _ = time.ParseDuration(s) },

@@ -5,16 +5,6 @@ import (
 	"net/netip"
 )
 
-// checkLimits refuses inconsistent limits.
-func (r reader) checkLimits(l Limits) {
-	const path = "limits.connections_per_address"
-	if l.Connections > 0 && l.ConnectionsPerAddress > l.Connections {
-		r.Fail(path, "is more than limits.connections; write %d for no bound of one address", l.Connections)
-	}
-	r.checkNetworks("limits.balancers", l.Balancers,
-		"holds every address there is; to bound no address, give limits.connections_per_address the value of limits.connections")
-}
-
 // checkNetworks checks a list of CIDRs; every is the error for one that contains all addresses.
 func (r reader) checkNetworks(path string, list []string, every string) {
 	for i, s := range list {

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/foregate/foregate/gateway/peer"
 )
 
 // DefaultTenant is the tenant of a request that names none.
@@ -227,11 +225,18 @@ func sameTenant(name, id string) error {
 // believes reports whether headers from this socket address are trusted. It ignores X-Forwarded-For, which
 // anyone can write.
 func (r *Resolver) believes(remote string) bool {
-	addr := peer.Address(remote)
+	addr := addressOf(remote)
 	if r.mode == Open {
 		return addr.IsLoopback()
 	}
-	return peer.Within(addr, r.proxies)
+	return slices.ContainsFunc(r.proxies, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// addressOf is the IP address of a socket address: IPv4 as IPv4, and without a zone, because no network contains an address
+// with one. It is the zero Addr, which is in no network, for anything else.
+func addressOf(socket string) netip.Addr {
+	ap, _ := netip.ParseAddrPort(socket) // the zero AddrPort with an error
+	return ap.Addr().Unmap().WithZone("")
 }
 
 // requested parses the priority header; without it the priority is Normal.

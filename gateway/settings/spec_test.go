@@ -71,7 +71,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 		Pool:       choose.DefaultConfig(),
 		Pressure:   pressure.Config{Interval: pressure.DefaultConfig().Interval, Timeout: pressure.DefaultConfig().Timeout, ProbeTimeout: pressure.DefaultConfig().ProbeTimeout},
 		Dial:       upstream.DefaultDial(),
-		Client:     Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
+		Client:     Client{Body: time.Minute, Write: 10 * time.Second},
 		Limit:      Limit{HighPriorityShare: 0.2, RedisTimeout: 15 * time.Millisecond},
 		Cache:      cache.Config{Enabled: true, TTL: time.Hour, LookupTimeout: 15 * time.Millisecond, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute, IsolatePrefixes: true},
 		ReceiptLog: ReceiptLog{LogShare: 0.01},
@@ -99,7 +99,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
 		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts"}, strings.Split(s.Name, ".")[0]) ||
-			slices.Contains([]string{"cache.lookup_timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
+			slices.Contains([]string{"cache.lookup_timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.tls", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}

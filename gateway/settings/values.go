@@ -37,9 +37,8 @@ type Values struct {
 
 // Client bounds the waits for a client.
 type Client struct {
-	BodyStart time.Duration // until a body starts (timeout.body_start)
-	Body      time.Duration // for a whole body (timeout.body)
-	Write     time.Duration // for one write to the client (timeout.write)
+	Body  time.Duration // for a whole body (timeout.body)
+	Write time.Duration // for one write to the client (timeout.write)
 }
 
 // Limit holds the tenants' limits that are the same for all.

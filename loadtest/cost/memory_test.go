@@ -54,7 +54,7 @@ func (c *cost) idleStreams(b *testing.B) Memory {
 		b.Fatal(err)
 	}
 	n := min(wantedStreams, (int(min(files.Max, 1<<20))/2-500)*7/10)
-	limits := fmt.Sprintf("limits: {in_flight: %d, connections: %d, connections_per_address: %[2]d}\n", n+n/50+100, 4*n/3+200)
+	limits := fmt.Sprintf("limits: {in_flight: %d, connections: %d}\n", n+n/50+100, 4*n/3+200)
 	p := c.gateway(redis(b, nil), limits, c.mock.addrs...)
 	p.settle(b, 1)
 	idle := p.memory(b, "VmRSS")

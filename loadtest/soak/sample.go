@@ -89,7 +89,7 @@ func readGateway(ctx context.Context, g *chaos.Gateway) (map[string]float64, err
 		return nil, fmt.Errorf("gateway %d: %w", g.Number, err)
 	}
 	out := map[string]float64{
-		"connections": m.Sum("foregate_connections", `listener="public"`),
+		"connections": m.Sum("foregate_connections"),
 		inFlight:      m.Sum("foregate_requests_in_flight") + m.Sum("foregate_backend_requests_in_flight"),
 	}
 	for name, metric := range map[string]string{

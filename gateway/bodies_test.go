@@ -1,0 +1,241 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// room are bodies with so much room.
+func room(requests int, bytes int64) *bodies {
+	return newBodies(Limits{InFlight: requests, Bodies: bytes}, prometheus.NewRegistry())
+}
+
+func beginBody(t *testing.T, b *bodies, tenant string) *body {
+	t.Helper()
+	one, err := b.begin(tenant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return one
+}
+
+// reasonOf is why a body was refused; "" if it was not.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*shortage](err); ok {
+		return e.reason()
+	}
+	return ""
+}
+
+// expectHeld checks what is held, and by how many tenants.
+func expectHeld(t *testing.T, b *bodies, requests, bytes int64, tenants int) {
+	t.Helper()
+	r, n := b.usage()
+	if r != requests || n != bytes || len(b.tenants) != tenants {
+		t.Errorf("%d requests, %d bytes and %d tenants, want %d, %d and %d", r, n, len(b.tenants), requests, bytes, tenants)
+	}
+}
+
+func TestATenantMayHoldTwiceWhatIsFree(t *testing.T) {
+	for _, tc := range []struct {
+		total, used, held, n int64
+		want                 string
+	}{
+		{1, 0, 0, 1, ""}, {1, 1, 0, 1, "bytes"}, {1, 1, 1, 1, "tenant_bytes"},
+		{90, 0, 0, 90, ""}, {90, 0, 0, 91, "bytes"}, // nobody else holds anything
+		{90, 30, 30, 1, ""}, {90, 59, 59, 1, ""}, {90, 60, 60, 1, "tenant_bytes"}, {90, 1, 1, 60, "tenant_bytes"}, // two thirds
+		{90, 60, 0, 1, ""}, {90, 60, 0, 30, ""}, {90, 60, 0, 31, "bytes"}, // another finds the rest
+		{90, 60, 10, 20, "bytes"}, {90, 60, 10, 10, ""}, {90, 60, 30, 1, ""}, {90, 72, 36, 1, "tenant_bytes"}, // two fifths
+		{90, 90, 30, 1, "bytes"}, {90, 89, 89, 1, "tenant_bytes"},
+	} {
+		q, held := quota{tc.total, tc.used}, tc.held
+		err := room(1, 1).take(&q, &held, tc.n, "bytes")
+		if got := reasonOf(err); got != tc.want {
+			t.Errorf("%d of %d used, of that %d by the tenant, %d more: %q, want %q", tc.used, tc.total, tc.held, tc.n, got, tc.want)
+		}
+		if more := held - tc.held; q.used-tc.used != more || (more == tc.n) != (err == nil) {
+			t.Errorf("%d more were taken of %d", more, tc.n)
+		}
+	}
+}
+
+// TestHoweverManyTakeAllTheyCanSomethingIsLeft has greedy tenants take places until nobody gets another.
+func TestHoweverManyTakeAllTheyCanSomethingIsLeft(t *testing.T) {
+	const total = 10_000
+	for k := 1; k <= 20; k++ {
+		b, q, held := room(1, 1), quota{total: total}, make([]int64, k)
+		for progress := true; progress; {
+			progress = false
+			for i := range held {
+				progress = b.take(&q, &held[i], 1, "requests") == nil || progress
+			}
+		}
+		left := total - q.used
+		if want := int64(total / (2*k + 1)); left < want-int64(k)-1 || left > want+int64(k)+1 {
+			t.Errorf("%d tenants leave %d of %d, want about %d", k, left, total, want)
+		}
+		if b.take(&q, new(int64), 1, "requests") != nil {
+			t.Errorf("behind %d tenants one that holds nothing gets nothing", k)
+		}
+	}
+}
+
+func FuzzNobodyGetsMoreThanThereIs(f *testing.F) {
+	f.Add(uint64(1), int64(100), 3)
+	f.Fuzz(func(t *testing.T, seed uint64, total int64, tenants int) {
+		if total < 1 || total > 1<<40 || tenants < 1 || tenants > 50 {
+			return
+		}
+		dice := rand.New(rand.NewPCG(seed, 0))
+		b, q, held := room(1, 1), quota{total: total}, make([]int64, tenants)
+		for range 500 {
+			i, n := dice.IntN(tenants), 1+dice.Int64N(total)
+			if dice.IntN(3) == 0 { // it gives some back
+				n = min(n, held[i])
+				held[i] -= n
+				q.used -= n
+				continue
+			}
+			free, had := total-q.used, held[i]
+			switch err := b.take(&q, &held[i], n, "bytes"); {
+			case err == nil && (n > free || had > 0 && had+n > 2*(free-n)):
+				t.Fatalf("%d granted to one that holds %d, with %d free", n, had, free)
+			case err != nil && had == 0 && n <= free:
+				t.Fatalf("%d of %d free refused to one that holds nothing", n, free)
+			}
+		}
+	})
+}
+
+func TestBytesAreHeldUntilTheRequestIsOver(t *testing.T) {
+	b := room(10, 90)
+	first := beginBody(t, b, "acme")
+	for _, n := range []int64{4, 30, 30, 10} { // it never falls
+		if err := first.charge(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expectHeld(t, b, 1, 30, 1)
+	second, other := beginBody(t, b, "acme"), beginBody(t, b, "other")
+	if err := second.charge(30); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.charge(31); reasonOf(err) != "tenant_bytes" {
+		t.Errorf("beyond two thirds: %v", err)
+	}
+	if err := other.charge(31); reasonOf(err) != "bytes" {
+		t.Errorf("beyond all: %v", err)
+	}
+	if err := other.charge(30); err != nil {
+		t.Errorf("what is free: %v", err)
+	}
+	for _, one := range []*body{first, second, other} {
+		one.release()
+	}
+	expectHeld(t, b, 0, 0, 0)
+}
+
+func TestAClaimBeyondWhatThereIsIsRefusedAtOnceAndCostsNothingElse(t *testing.T) {
+	b := room(10, 90)
+	if err := beginBody(t, b, "acme").charge(50); err != nil {
+		t.Fatal(err)
+	}
+	for claimed, want := range map[int64]string{10: "", 11: "tenant_bytes", 91: "tenant_bytes"} {
+		one, err := b.begin("acme", claimed)
+		if reasonOf(err) != want {
+			t.Errorf("%d claimed: %v", claimed, err)
+		}
+		if err == nil {
+			one.release()
+		}
+	}
+	if _, err := b.begin("other", 41); reasonOf(err) != "bytes" {
+		t.Errorf("more than is left: %v", err)
+	}
+	expectHeld(t, b, 1, 50, 1)
+}
+
+func TestWhoKeepsABodyKeepsItsBytesAndNoPlace(t *testing.T) {
+	b := room(10, 90)
+	one := beginBody(t, b, "acme")
+	if err := one.charge(50); err != nil {
+		t.Fatal(err)
+	}
+	first, second := one.Retain(), one.Retain()
+	one.release()
+	first()
+	expectHeld(t, b, 0, 50, 1)
+	second()
+	expectHeld(t, b, 0, 0, 0)
+}
+
+func TestBorrowedBytesAreHeldBesideTheBodysUntilTheyAreReturned(t *testing.T) {
+	b := room(10, 90)
+	one := beginBody(t, b, "acme")
+	if err := one.charge(20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.borrow(41); reasonOf(err) != "tenant_bytes" || one.couldBorrow(41) || !one.couldBorrow(40) {
+		t.Errorf("more than its share: %v", err)
+	}
+	returned, err := one.borrow(30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectHeld(t, b, 1, 50, 1)
+	if err := one.charge(25); err != nil {
+		t.Error(err)
+	}
+	returned()
+	expectHeld(t, b, 1, 25, 1)
+	one.release()
+	expectHeld(t, b, 0, 0, 0)
+}
+
+func TestWhatManyTakeAtOnceIsGivenBack(t *testing.T) {
+	b := room(30, 1<<20)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			dice := rand.New(rand.NewPCG(uint64(worker), 1))
+			for range 2000 {
+				one, err := b.begin(fmt.Sprint("t", dice.IntN(5)), -1)
+				if err != nil {
+					continue
+				}
+				_ = one.charge(dice.Int64N(1 << 18)) // granted or not
+				if dice.IntN(2) == 0 {
+					defer one.Retain()()
+				}
+				if requests, bytes := b.usage(); requests > 30 || bytes > 1<<20 {
+					t.Errorf("more than there is: %d, %d", requests, bytes)
+				}
+				one.release()
+			}
+		})
+	}
+	all.Wait()
+	expectHeld(t, b, 0, 0, 0)
+}
+
+func TestMetricsOfBodiesTellWhatIsHeldAndWhatIsRefused(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	b := newBodies(Limits{InFlight: 9, Bodies: 90}, reg)
+	if err := beginBody(t, b, "acme").charge(30); err != nil {
+		t.Fatal(err)
+	}
+	_ = beginBody(t, b, "acme").charge(31)
+	if got := testutil.ToFloat64(b.refused.WithLabelValues("tenant_bytes")); got != 1 {
+		t.Errorf("%v refusals are counted, want 1", got)
+	}
+	n, err := testutil.GatherAndCount(reg)
+	if problems, lint := testutil.GatherAndLint(reg); err != nil || lint != nil || len(problems) > 0 || n != 6 {
+		t.Errorf("%d series, %v, %v, %v", n, err, problems, lint)
+	}
+}
