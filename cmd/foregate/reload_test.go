@@ -63,9 +63,9 @@ func TestSIGHUPPutsAChangedFileIntoForceUnderLoad(t *testing.T) {
 	write("pools: 7\n")
 	p.hangUp()
 	apptest.Eventually(t, "the log tells of the bad file", func() bool {
-		return strings.Contains(p.log.String(), `"problems":["config:1: pools: `)
+		return strings.Contains(p.log.String(), `"problems":["config:1:1: pools: `)
 	})
-	if out := reload(); !strings.Contains(out, "config:1: pools: ") {
+	if out := reload(); !strings.Contains(out, "config:1:1: pools: ") {
 		t.Errorf("a reload of a bad file says %q", out)
 	}
 	write(text(first.URL(), ""))

@@ -154,10 +154,10 @@ func TestABadFileUnderLoadChangesNothingAndIsTold(t *testing.T) {
 	w := startReloads(t)
 	end := w.load(t, routeUsual)
 	for _, bad := range []struct{ text, problem string }{
-		{reloadFile("m", w.urls(1), "routes:\n  - {model: llama-3, target: nobody}\n"), `config:7: routes[0].target: pool "nobody" is not defined`},
-		{reloadFile("m", `"ftp://h"`, reloadRoute), "config:5: pools.only.backends[0]: "},
-		{"pools: [", "config:1: "},
-		{"", "config:1: "},
+		{reloadFile("m", w.urls(1), "routes:\n  - {model: llama-3, target: nobody}\n"), `config:7:22: routes[0].target: pool "nobody" is not defined`},
+		{reloadFile("m", `"ftp://h"`, reloadRoute), "config:5:31: pools.only.backends[0]: "},
+		{"pools: [", "config:1:8: "},
+		{"", "config:1:1: "},
 	} {
 		rotateFile(t, w.path, bad.text)
 		for _, query := range []string{"?dry_run=1", ""} {
