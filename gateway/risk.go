@@ -31,7 +31,7 @@ const (
 // certified.
 type WarmupView struct {
 	Serves bool   `json:"serves"` // the warm-up runs, and drafts above a cautious threshold are served
-	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_duration); "" while it goes on
+	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (one hour); "" while it goes on
 
 	Drafts      int     `json:"drafts"`       // made during the warm-up
 	Served      int     `json:"served"`       // of these, served unverified
@@ -40,7 +40,7 @@ type WarmupView struct {
 	WrongRate   float64 `json:"wrong_rate"`   // bad ÷ audits; 0 without audits
 	Low         float64 `json:"wrong_lower"`  // interval that contains the rate at all times, with probability 1 − delta
 	High        float64 `json:"wrong_upper"`  //
-	SecondsLeft float64 `json:"seconds_left"` // of risk.warmup_duration; 0 when it is over
+	SecondsLeft float64 `json:"seconds_left"` // of the hour that a warm-up lasts at most; 0 when it is over
 
 	DraftsPerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since its start; null if not known, and when it is over
 }

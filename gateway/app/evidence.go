@@ -21,9 +21,8 @@ func (a *App) makeEvidence() {
 	of := func(route string) *plan.Risk { return &config(route).Risk }
 	a.evidence = evidence.New(evidence.Options{
 		Redis: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Rule:        func(route string) risk.Rule { return of(route).Rule },
-		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
-		StaleServes: func(route string) bool { return of(route).ServeStale },
+		Rule:  func(route string) risk.Rule { return of(route).Rule },
+		Stale: func(route string) time.Duration { return of(route).MaxStaleness },
 	})
 	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Logger: a.Options.Logger, Economics: a.economics})
 	if a.Options.Registerer != nil {

@@ -48,24 +48,6 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	if maximum := 16 * len(w.replicas); len(lost) > maximum {
 		t.Errorf("%d audits were lost, at most %d were under way", len(lost), maximum)
 	}
-
-	w.set(t, "risk.on_stale", "last")
-	apptest.Eventually(t, "the setting is in force", func() bool {
-		return w.all(func(p *apptest.Replica) bool { return p.Setting(t, "risk.on_stale") == "last" })
-	})
-	w.redis.Kill()
-	was := dropped()
-	l = w.load(t, 1, 1, w.replicas...)
-	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
-		w.each(t, func(r riskReply) bool {
-			if !r.accepted() || r.grant != grant {
-				t.Errorf("without Redis a client got %v", r)
-			}
-			return true
-		})
-	}
-	apptest.Eventually(t, "audits are dropped", func() bool { return dropped() > was })
-	l.unharmed(t)
 }
 
 // TestARedisThatForgetsAllIsAColdStart empties Redis while drafts are being made by what it knew.
@@ -122,7 +104,7 @@ func (w *riskFleet) once(t *testing.T) *riskLoad {
 // as sure of itself, under the same model card.
 func TestADraftThatTurnsBadIsServedNoLonger(t *testing.T) {
 	longForm(t)
-	w := newRiskFleet(t, 3, "", "risk.lease_audits", "200", "risk.explore_rate", "1")
+	w := newRiskFleet(t, 3, "", "risk.lease_audits", "200")
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Seed: simSeed + 1})
 	l := w.load(t, 2, 1, w.replicas...)
@@ -195,7 +177,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 		t.Errorf("epoch %d is epoch %d, after %d audits", before.ID, lax.ID, tries)
 	}
 
-	bad := map[string]string{"risk.max_wrong_rate": "7", "risk.error_probability": "0", "risk.lease_audits": "10", "risk.max_staleness": "10ms", "risk.on_stale": "perhaps"}
+	bad := map[string]string{"risk.max_wrong_rate": "7", "risk.error_probability": "0", "risk.lease_audits": "10", "risk.max_staleness": "10ms"}
 	for name, value := range bad {
 		w.set(t, name, value)
 	}

@@ -28,7 +28,7 @@ var fleetRule = risk.Rule{MaxWrongRate: .3, ErrorProbability: .05, LeaseAudits: 
 // riskQuick are settings by which everything is audited, and at once.
 var riskQuick = []string{
 	"speculation.mode", "risk", "risk.warmup", "shadow", "risk.max_wrong_rate", "0.3", "risk.audit_rate", "1", "economy.guard", "off",
-	"risk.lease_audits", "3000", "risk.drift_average_run_length", "1000", "risk.cold_start_rate", "1", "risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0",
+	"risk.lease_audits", "3000", "risk.cold_start_rate", "1", "risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0",
 	"risk.max_concurrent_audits", "16", "speculation.max_concurrent_scores", "16", "speculation.score_timeout", "20s", "cache.mode", "off",
 }
 

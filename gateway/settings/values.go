@@ -57,6 +57,7 @@ func Defaults() Values {
 	var v Values
 	r := &v.Tiers.Risk
 	r.Rates.Boost, r.Rates.FullRange, r.JudgeShare = plan.AuditBoost, plan.FullRangeShare, plan.JudgeShare
+	r.Rates.Explore, r.Rule.DriftRunLength, r.WarmupDuration = plan.ExploreShare, plan.DriftRunLength, plan.WarmupDuration
 	for i := range specs {
 		if err := specs[i].kind.set(&v, specs[i].Default); err != nil {
 			panic("settings: default of " + specs[i].Name + ": " + err.Error()) // an error in the table; any test finds it

@@ -127,7 +127,7 @@ func (s evidenceView) old(k risk.Key, seen time.Time) (v risk.View) {
 	switch state := s.state(k); { // nobody changes it meanwhile
 	case seen.IsZero():
 		v = new(risk.State).View(r.Rule)
-	case now.Sub(seen) > r.MaxStaleness && !r.ServeStale:
+	case now.Sub(seen) > r.MaxStaleness:
 		v = state.StaleView(r.Rule)
 	default:
 		v = state.View(r.Rule)

@@ -37,13 +37,12 @@ import (
 // the client's own timeout; and no retries, otherwise an audit may be sent twice, and the second is refused
 // as another audit of the same name.
 type Options struct {
-	Redis       redis.UniversalClient            // nil: stored in this process
-	Rule        func(route string) risk.Rule     // live
-	Stale       func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
-	StaleServes func(route string) bool          // live: older views are valid, too; nil is no
-	Logger      zerolog.Logger
-	Registerer  prometheus.Registerer // nil registers nothing
-	Now         func() time.Time      // nil is time.Now
+	Redis      redis.UniversalClient            // nil: stored in this process
+	Rule       func(route string) risk.Rule     // live
+	Stale      func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Now        func() time.Time      // nil is time.Now
 }
 
 // callTime bounds one exchange with Redis. A caller that leaves does not cancel it: the client would close
@@ -72,9 +71,6 @@ func New(o Options) *Store {
 	}
 	if o.Stale == nil {
 		o.Stale = func(string) time.Duration { return time.Minute }
-	}
-	if o.StaleServes == nil {
-		o.StaleServes = func(string) bool { return false }
 	}
 	m := newMetrics(o.Registerer)
 	b := &Store{opts: o, now: o.Now, patience: callTime, metrics: m, health: &health{log: o.Logger, now: o.Now, errors: m.errors}}

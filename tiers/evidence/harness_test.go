@@ -50,7 +50,6 @@ type replica struct {
 	mu   sync.Mutex
 	rule risk.Rule
 	skew time.Duration // ahead of the clock
-	last bool          // StaleServes
 	raw  *redis.Client
 }
 
@@ -70,11 +69,10 @@ func joinBy(t testing.TB, client *redis.Options) *replica {
 	t.Helper()
 	r := &replica{t: t, log: &lines{}, rule: plain}
 	o := Options{
-		Rule:        func(string) risk.Rule { r.mu.Lock(); defer r.mu.Unlock(); return r.rule },
-		Stale:       func(string) time.Duration { return time.Minute },
-		StaleServes: func(string) bool { r.mu.Lock(); defer r.mu.Unlock(); return r.last },
-		Logger:      zerolog.New(r.log),
-		Now:         func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return time.Now().Add(r.skew) },
+		Rule:   func(string) risk.Rule { r.mu.Lock(); defer r.mu.Unlock(); return r.rule },
+		Stale:  func(string) time.Duration { return time.Minute },
+		Logger: zerolog.New(r.log),
+		Now:    func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return time.Now().Add(r.skew) },
 	}
 	if client.Addr != "" {
 		r.raw = redis.NewClient(client)

@@ -22,8 +22,7 @@ const (
 // View is the evidence that requests of a key use, at most a second old while Redis answers. It does not
 // block. Seen is zero if nothing is known: on the first request for a key that Redis has, and while Redis
 // accepts no counts of warm-ups. If Redis has no such key and space for it, one caller gets New; without a
-// Redis all callers do, until [Store.Drafted] was called first. A view that is too old serves nothing, unless
-// [Options.StaleServes] allows it.
+// Redis all callers do, until [Store.Drafted] was called first. A view that is too old serves nothing.
 func (b *Store) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
 	if b.local != nil {
@@ -39,7 +38,7 @@ func (b *Store) View(k risk.Key) risk.View {
 		return v
 	}
 	v := known.View(r)
-	if now.Sub(known.at) > b.opts.Stale(k.Route) && !b.opts.StaleServes(k.Route) {
+	if now.Sub(known.at) > b.opts.Stale(k.Route) {
 		v = known.StaleView(r)
 	}
 	if v.Seen = known.at; b.drafted.syncOverdue(now) {

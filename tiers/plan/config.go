@@ -103,12 +103,19 @@ const (
 	// JudgeShare is the share of the audits that also ask the judge, so that its label can be compared. It is chosen at
 	// random, and does not change what is evidence.
 	JudgeShare = 0.1
+	// ExploreShare is the share of requests that are drafted in the background in a traffic class in which no threshold
+	// can be certified, to notice if that changes.
+	ExploreShare = 0.02
+	// DriftRunLength is the least average number of audits between two false drift alarms (docs/measurements.md).
+	DriftRunLength = 1000
+	// WarmupDuration bounds the warm-up of a traffic class: a certificate takes 40 to 500 audits.
+	WarmupDuration = time.Hour
 )
 
 // Risk configures audits and the promise.
 type Risk struct {
-	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits, .drift_average_run_length
-	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute, .explore_rate
+	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits
+	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute
 	Label               Label      // what makes an audited draft good (risk.label)
 	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared, 0 … 1
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
@@ -117,11 +124,10 @@ type Risk struct {
 	Refit               bool       // whether the score is refitted in the background (risk.refit)
 
 	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)
-	WarmupDuration time.Duration // how long it lasts at most (risk.warmup_duration, 1 minute … 24 hours)
+	WarmupDuration time.Duration // how long it lasts at most
 
 	Scope        Scope         // which requests share evidence, and so a guarantee (risk.scope)
 	MaxStaleness time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
-	ServeStale   bool          // they stay valid after that, too (risk.on_stale)
 
 	AllowLowScore     bool        // tenants that permit it may get drafts below the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
 	PressureThreshold accept.Nats // least score of such drafts (speculation.pressure_threshold_nats, −20 … 20)

@@ -19,7 +19,7 @@ var (
 	leased  = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
 )
 
-// driftRun is the setting risk.drift_average_run_length, as it was chosen by these proofs.
+// driftRun is plan.DriftRunLength, as it was chosen by these proofs.
 const driftRun = 1000
 
 // proofSeed is what the numbers of all runs follow from.

@@ -153,7 +153,7 @@ const warmupEnds = {
   certified: 'ended: a threshold was certified',
   infeasible: 'ended: infeasible',
   wrong: 'ended: too many drafts were wrong',
-  time: 'ended after risk.warmup_duration',
+  time: 'ended after one hour',
 };
 
 function nextWords(v) {
