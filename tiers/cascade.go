@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -38,7 +37,6 @@ type Options struct {
 	ContextWindow func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // asks a backend for its context length in tokens; nil: always unknown
 	Capabilities  func(pool string) *probe.Capabilities                                                   // what the engines of a pool support; nil: always unknown
 	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: none
-	ScoreMaps     func(route string, version int) *accept.ScoreMap                                        // calibrated scores; nil: none
 	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
 	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
 	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
@@ -56,7 +54,6 @@ type Cascade struct {
 	windows       contextWindows
 	capabilities  func(pool string) *probe.Capabilities
 	evidence      audit.Evidence
-	scoreMaps     func(route string, version int) *accept.ScoreMap
 	auditsAll     func(route string) bool
 	underPressure func(route, pool string, class int8) bool
 	audits        *audit.Auditor
@@ -74,7 +71,7 @@ func New(o Options) (*Cascade, error) {
 	o.defaults()
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
-		capabilities: o.Capabilities, evidence: o.Evidence, scoreMaps: o.ScoreMaps, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
+		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
 		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
 	if err := c.SetRoutes(o.Routes); err != nil {
@@ -114,9 +111,6 @@ func (o *Options) defaults() {
 	}
 	if o.Evidence == nil {
 		o.Evidence = audit.NoEvidence{}
-	}
-	if o.ScoreMaps == nil {
-		o.ScoreMaps = func(string, int) *accept.ScoreMap { return nil }
 	}
 	if o.AuditsAll == nil {
 		o.AuditsAll = func(string) bool { return false }

@@ -17,26 +17,21 @@ func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Fact
 	}
 	if r.Plan.Judged {
 		planned := r.Plan
-		if c.weigh(rt, r, a, f) {
-			c.applyPressureMode(rt, r, a, planned)
-		}
+		c.weigh(rt, r, a, f)
+		c.applyPressureMode(rt, r, a, planned)
 	}
 }
 
-// weigh decides about a draft that would be judged: by its cost, and in the audited modes by the evidence. It reports false if
-// the draft cannot be scored.
-func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) bool {
+// weigh decides about a draft that would be judged: by its cost, and in the audited modes by the evidence.
+func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts) {
 	draw := func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	w := plan.Weights{
 		Prices: r.TokenPrices(), Expected: c.costs.Expect(trafficClassOf(r)), Draw: draw(inflight.DrawExplore),
 	}
 	if !r.Config.Mode.Audited() {
+		r.Config.Accept.ScoreMap = nil // its thresholds are those of the audited modes
 		r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
-		return true
-	}
-	if missing := c.selectScoreMap(rt, &r.Config); missing != "" {
-		r.Plan = plan.Plan{Tier: plan.Target, Reason: missing}
-		return false
+		return
 	}
 	if c.auditsAll(rt.Model) {
 		r.Config.Risk.Rates.FullRange = 1 // before the draft exists, and by earlier audits only
@@ -55,7 +50,6 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(key, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
-	return true
 }
 
 // trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
@@ -63,18 +57,6 @@ func trafficClassOf(r *inflight.Request) economy.TrafficClass {
 	class := economy.TrafficClassOf(r.Body.Model, string(r.Plan.Mode), r.Body.PromptTokens, r.Plan.Whole)
 	class.Variant = r.Variant
 	return class
-}
-
-// selectScoreMap sets the calibrated score that risk.score_version names. It returns the reason if that is missing, else
-// "".
-func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
-	if cfg.Risk.ScoreVersion == 0 {
-		return ""
-	}
-	if cfg.Accept.ScoreMap = c.scoreMaps(rt.Model, cfg.Risk.ScoreVersion); cfg.Accept.ScoreMap == nil {
-		return "score_unknown"
-	}
-	return ""
 }
 
 // applyPressureMode allows a draft below the threshold if the target is about to shed the request's priority class and

@@ -18,15 +18,15 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "internal/panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "internal/panics", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/pipeline", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
+	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
@@ -54,7 +54,6 @@ var arrows = map[string][]string{
 	"tiers":                       {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy", "tiers/world"},
 	"tiers/accept":                {},
 	"tiers/audit":                 {"tiers/accept", "tiers/background", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk", "tiers/scoring", "tiers/strategy", "tiers/verify", "tiers/world"},
-	"tiers/calibrate":             {"tiers/accept"},
 	"tiers/choose":                {},
 	"tiers/background":            {"tiers/world"},
 	"tiers/credentials":           {},
@@ -79,7 +78,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":              {"tiers/credentials", "tiers/dialect"},
 	"tiers/probe":                 {"internal/panics", "tiers/credentials", "tiers/dialect", "tiers/openai"},
 	"tiers/receipt":               {"tiers/accept", "tiers/dispatch", "tiers/plan"},
-	"tiers/refit":                 {"tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"tiers/refit":                 {"tiers/accept", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"tiers/risk":                  {},
 	"tiers/schema":                {},
 	"tiers/scoring":               {},
@@ -109,12 +108,12 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
-	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/calibrate"},
+	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/refit"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
 	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/scale", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
-	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
+	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
 	"loadtest/scale":             {"gateway/app", "gateway/config", "gateway/stores", "loadtest/live", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/virtual/engines":   {"loadtest", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},

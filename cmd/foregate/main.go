@@ -26,7 +26,7 @@ type cli struct {
 	Reload   reloadCmd   `cmd:"" help:"Have a replica read its configuration file and the files that it names again."`
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
-	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it; fit calibrated scores."`
+	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it."`
 	Cache    cacheCmd    `cmd:"" help:"Look at the cache of answers, and purge it."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`

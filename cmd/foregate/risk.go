@@ -18,8 +18,6 @@ type riskCmd struct {
 	Frontier riskFrontierCmd `cmd:"" help:"Show what each maximum wrong rate would give: drafts served, dollars saved, and the audits until then."`
 	Export   riskExportCmd   `cmd:"" help:"Write the log of audits as JSON lines."`
 	Import   riskImportCmd   `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
-	Fit      riskFitCmd      `cmd:"" help:"Fit a calibrated score to the audits of a route."`
-	Maps     riskMapsCmd     `cmd:"" help:"List the calibrated scores of routes."`
 	Reset    riskResetCmd    `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
 }
 

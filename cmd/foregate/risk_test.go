@@ -93,10 +93,6 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk export --route code --since 1h --out", filepath.Join(filepath.Dir(o.file), "code.jsonl"))
 	o.enter("risk export --route nobody")
 	o.enter("risk export --since=-1s")
-	o.enter("risk fit --route chat")
-	o.enter("risk fit --route nobody")
-	o.enter("risk maps")
-	o.enter("risk maps --route nobody")
 	o.enter("risk reset --route chat")
 	o.enter("risk reset --route chat --yes")
 	o.enter("risk reset --route chat --yes")
@@ -205,34 +201,6 @@ func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 	return file
 }
 
-// TestAScoreIsFittedAndKeptForTheReplicas fits one to a file, keeps it, and puts it to use.
-func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
-	n := node(t, nil)
-	o := newOperator(t, n)
-	all := pastAudits(2600)
-	whole := all[1]
-	whole.Key.TrafficClass, whole.Ticket = "all.0a1b2c3d", "w1"
-	old := all[2]
-	old.Key.TrafficClass, old.Features = "to_1k.ffffffff", old.Features[:5]
-	file := auditsFile(t, append(all, whole, old))
-	o.enter("risk fit --route chat --in", file)
-	o.enter("risk maps")
-	o.enter("risk fit --route chat --save --in", file)
-	o.enter("settings set risk.score_version@chat=1 --as anne")
-	o.enter("risk maps --route chat")
-	o.enter("risk fit --route chat --since 5m --in", file)
-	o.enter("risk fit --route code --in", file)
-	o.compare("riskfit.txt")
-	var lines []mapLine
-	if err := json.Unmarshal([]byte(o.enter("risk maps --json")), &lines); err != nil || len(lines) != 1 || lines[0].Version != 1 || !lines[0].InUse {
-		t.Errorf("%v: %+v", err, lines)
-	}
-	raw, err := auditsAt(t, n).Book.Maps(t.Context(), "chat")
-	if err != nil || len(raw) != 1 {
-		t.Fatalf("%v: %v", err, raw)
-	}
-}
-
 func TestWithoutARedisThereIsNoEvidenceToLookAfter(t *testing.T) {
 	for _, tc := range []struct{ url, want string }{
 		{"", "no Redis is named"},
@@ -240,7 +208,7 @@ func TestWithoutARedisThereIsNoEvidenceToLookAfter(t *testing.T) {
 		{"redis://u:hunter2@127.0.0.1:1", "127.0.0.1:1"},
 	} {
 		t.Setenv("FOREGATE_REDIS", tc.url)
-		for _, args := range [][]string{{"export"}, {"fit", "--route", "r"}, {"maps"}, {"reset", "--route", "r"}, {"import", auditsFile(t, pastAudits(1))}} {
+		for _, args := range [][]string{{"export"}, {"reset", "--route", "r"}, {"import", auditsFile(t, pastAudits(1))}} {
 			status, out, errs := call(t, append([]string{"risk"}, args...)...)
 			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
 				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)

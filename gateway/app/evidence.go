@@ -7,9 +7,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -49,39 +47,6 @@ type evidenceBook struct{ *evidence.Store }
 // Open implements [audit.Evidence].
 func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	return l.Store.Open(ctx, evidence.Audit(a))
-}
-
-// parsedScore is a calibrated score as a request uses it, and what it was parsed from. A request would wait 31 µs for the
-// parser (BenchmarkParse of tiers/calibrate).
-type parsedScore struct {
-	version int
-	raw     *byte // first byte of the text, which is never written again
-	score   *accept.ScoreMap
-}
-
-// calibrated returns a version of a route's calibrated score map, nil if there is none.
-func (a *App) calibrated(route string, version int) *accept.ScoreMap {
-	raw, ok := a.evidence.Map(route, version)
-	if !ok || len(raw) == 0 {
-		return nil
-	}
-	last := a.routing.Load().scores[route]
-	if last != nil {
-		if p := last.Load(); p != nil && p.version == version && p.raw == &raw[0] {
-			return p.score
-		}
-	}
-	f, err := calibrate.Parse(raw)
-	if err != nil {
-		a.Options.Logger.Error().Err(err).Str("route", route).Int("version", version).Msg("a calibrated score is not readable; requests go to the target")
-		return nil
-	}
-	m := f.Map
-	m.Version = version
-	if last != nil {
-		last.Store(&parsedScore{version, &raw[0], &m})
-	}
-	return &m
 }
 
 // shortOf reports whether a pool sheds a class, or is so full that it would continue to shed it.

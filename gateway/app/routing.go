@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
@@ -20,9 +19,8 @@ import (
 // reload replaces it.
 type routing struct {
 	file   *config.File
-	routes map[string]config.Route                 // by model
-	pools  map[string]*servedPool                  // by name
-	scores map[string]*atomic.Pointer[parsedScore] // by model: the calibrated score that was used last
+	routes map[string]config.Route // by model
+	pools  map[string]*servedPool  // by name
 }
 
 // servedPool is a pool, and how it was configured.
@@ -65,7 +63,6 @@ func (r *routing) poolNames() []string { return slices.Sorted(maps.Keys(r.pools)
 func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	r := &routing{
 		file: f, routes: make(map[string]config.Route, len(f.Routes)), pools: make(map[string]*servedPool, len(f.Pools)),
-		scores: make(map[string]*atomic.Pointer[parsedScore], len(f.Routes)),
 	}
 	for name, def := range f.Pools {
 		if old := was.pools[name]; old != nil && samePool(old.def, def) {
@@ -80,9 +77,6 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	}
 	for _, def := range f.Routes {
 		r.routes[def.Model] = def
-		if r.scores[def.Model] = was.scores[def.Model]; r.scores[def.Model] == nil {
-			r.scores[def.Model] = new(atomic.Pointer[parsedScore])
-		}
 	}
 	return r, nil
 }
@@ -175,7 +169,7 @@ func (a *App) tierRoutes(r *routing) []tiers.Route {
 func (a *App) tierRoute(r *routing, def config.Route) tiers.Route {
 	return tiers.Route{
 		Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
-		Config: func() plan.Config { return a.Settings.Snapshot().Route(def.Model).Tiers },
+		Config: func() plan.Config { return a.tiersConfig(def.Model) },
 		Prices: r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
 	}
 }

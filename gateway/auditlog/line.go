@@ -1,5 +1,5 @@
-// Package auditlog provides the operators' functions on the audit log: export to a file of JSON lines, import
-// of such a file as evidence elsewhere, and selection of audits for fitting a calibrated score.
+// Package auditlog provides the operators' functions on the audit log: export to a file of JSON lines, and
+// import of such a file as evidence elsewhere.
 package auditlog
 
 import (

@@ -9,8 +9,8 @@ import (
 func Refits(routes []string, progress map[string]refit.Progress) []gateway.RefitView {
 	views := []gateway.RefitView{}
 	for _, route := range routes {
-		if p := progress[route]; p.Version != 0 {
-			views = append(views, gateway.RefitView{Route: route, Version: p.Version, Audits: p.Status.Audits, Summary: p.String()})
+		if p := progress[route]; p.Candidate.Version != 0 {
+			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Status.Audits, Summary: p.String()})
 		}
 	}
 	return views

@@ -107,8 +107,8 @@ func (l Viewer) warmup(k *evidence.KeyState, c *plan.Config, phase gateway.RiskS
 			v.DraftsPerMinute = &pace
 		}
 	}
-	// For a calibrated score no cautious threshold is known in advance.
-	known := c.Risk.ScoreVersion == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
+	// For a fitted score no cautious threshold is known in advance.
+	known := plan.ScoreOf(k.Key) == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
 	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.MaxConcurrentAudits > 0 && w.HasOutcomes() && known
 	return v
 }

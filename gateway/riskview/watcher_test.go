@@ -77,15 +77,15 @@ func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
 }
 
 func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
-	for name, change := range map[string]func(c *plan.Config){
-		"the setting":        func(c *plan.Config) { c.Risk.Warmup = false },
-		"the mode":           func(c *plan.Config) { c.Mode = plan.ModeShadow },
-		"a calibrated score": func(c *plan.Config) { c.Risk.ScoreVersion = 3 },
+	for name, change := range map[string]func(c *plan.Config, k *risk.Key){
+		"the setting":    func(c *plan.Config, _ *risk.Key) { c.Risk.Warmup = false },
+		"the mode":       func(c *plan.Config, _ *risk.Key) { c.Mode = plan.ModeShadow },
+		"a fitted score": func(_ *plan.Config, k *risk.Key) { *k = plan.ScoredBy(*k, 3) },
 	} {
-		a := evidencetest.New(nil)
-		a.Drafted(evidencetest.Key("chat", "to_1k"), 20, 0)
+		a, k := evidencetest.New(nil), evidencetest.Key("chat", "to_1k")
 		c := *riskConfig("")
-		change(&c)
+		change(&c, &k)
+		a.Drafted(k, 20, 0)
 		if v := onlyView(t, configured(a, &c)); v.State != gateway.RiskWarmup || v.Warmup.Serves {
 			t.Errorf("%s: %+v", name, v)
 		}

@@ -90,17 +90,6 @@ func (s *Store) Set(ctx context.Context, o Edit, set map[string]string, unset []
 	})
 }
 
-// Swap changes one field, if it has the value that the change says it had; otherwise nothing is changed, and the error is
-// a *[RefusedError]. It is for writers that decide by a value, and must not overwrite a newer one.
-func (s *Store) Swap(ctx context.Context, o Edit, c Change) (Result, error) {
-	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
-		if !is(now, c.Name, c.Old) {
-			return nil, &RefusedError{[]string{show(c.Name) + ": was changed by somebody else"}}
-		}
-		return undo(now, []Change{{Name: c.Name, Old: c.New}}), nil
-	})
-}
-
 // Rollback restores the settings after a version, as a change of its own. Version 0 means no settings. Fields
 // that the log cannot store stay.
 func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, error) {

@@ -466,27 +466,3 @@ func FuzzParseEntry(f *testing.F) {
 		}
 	})
 }
-
-func TestASwapChangesAFieldOnlyFromTheValueThatWasDecidedBy(t *testing.T) {
-	desks(t, func(t *testing.T, s *Store, _ *redis.Client) {
-		const name = "risk.score_version@llama"
-		swap := func(from, to *string) error {
-			_, err := s.Swap(t.Context(), Edit{Who: "refit", Why: "better"}, Change{Name: name, Old: from, New: to})
-			return err
-		}
-		for _, step := range []struct {
-			from, to *string
-			refused  bool
-		}{{new("1"), new("2"), true}, {nil, new("3"), false}, {nil, new("4"), true}, {new("3"), new("4"), false}, {new("4"), nil, false}, {new("4"), new("5"), true}} {
-			err := swap(step.from, step.to)
-			if _, refused := errors.AsType[*RefusedError](err); refused != step.refused || !refused && err != nil {
-				t.Errorf("%v to %v: %v", step.from, step.to, err)
-			}
-		}
-		var whos []string
-		_ = s.History(t.Context(), func(e Entry) bool { whos = append(whos, e.Who+": "+e.Why); return true })
-		if len(whos) != 3 || whos[0] != "refit: better" {
-			t.Errorf("the history tells %q", whos)
-		}
-	})
-}

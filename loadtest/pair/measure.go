@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // The ways in which questions are answered. Those of the modes have the names of the modes.
@@ -279,7 +279,7 @@ func (j judged) measures(why string) []Measure {
 	case goods == 0 || goods == len(j.good):
 		area.Why = fmt.Sprintf("all %d drafts have the same label", len(j.good))
 	default:
-		a := calibrate.AUROC(j.scores, j.good)
+		a := refit.AUROC(j.scores, j.good)
 		area.Value, area.Error = &a.Value, a.Error
 	}
 	return append(all, area)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // sample has a draft written to its end and asks the target about it.
-func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) calibrate.Sample {
+func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) refit.Sample {
 	prompt := j.tok.Chat(messagesOf(q))
 	judge := accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)
@@ -25,7 +25,7 @@ func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) calibrate.Sample 
 		judge.Add(w.Logprob(), top)
 	}
 	judge.FinalVerdict(accept.Draft{})
-	return calibrate.Sample{Features: judge.Features(), Score: float64(judge.Score()), Good: j.stands(q, prompt, ids)}
+	return refit.Sample{Features: judge.Features(), Score: float64(judge.Score()), Good: j.stands(q, prompt, ids)}
 }
 
 // kept is the largest share of drafts that a threshold keeps of which no more than risk are bad.
@@ -70,13 +70,13 @@ func TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore(t *testing.T) 
 			Draft:  &loadtest.Pool{Model: "draft", Divergence: c.divergence, Blind: c.blind},
 			Target: loadtest.Pool{Model: "target"},
 		})
-		samples := make([]calibrate.Sample, 2*n)
+		samples := make([]refit.Sample, 2*n)
 		for k := range samples {
 			q := request(k, c.temperature, false)
 			q.MaxTokens = 600
 			samples[k] = j.sample(q, cfg)
 		}
-		f, err := calibrate.Fit(samples[:n])
+		f, err := refit.FitScore(samples[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore(t *testing.T) 
 		for _, s := range samples[n:] {
 			before, after, good = append(before, s.Score), append(after, float64(f.Map.Score(s.Features))), append(good, s.Good)
 		}
-		was, is := calibrate.AUROC(before, good), calibrate.AUROC(after, good)
+		was, is := refit.AUROC(before, good), refit.AUROC(after, good)
 		t.Logf("divergence %g, blind %g, temperature %g: %.0f %% bad; AUROC %.3f → %.3f ± %.3f (held out %.3f → %.3f, gain %.3f ± %.3f); kept at 10 %% bad: %.2f → %.2f; weights %.2f",
 			c.divergence, c.blind, c.temperature, 100*float64(f.Bad)/n, was.Value, is.Value, is.Error,
 			f.Before.Value, f.After.Value, f.Gain.Value, f.Gain.Error, kept(before, good, .1), kept(after, good, .1), f.Map.Weights)

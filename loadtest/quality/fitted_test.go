@@ -12,7 +12,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // language is a draft model, asked what a scenario asks at one temperature.
@@ -44,8 +44,8 @@ func languages() (out []language) {
 const studied = 3000
 
 // studiedDrafts are 3,000 drafts of each language to fit to and 3,000 others. They are made once for all tests.
-var studiedDrafts = sync.OnceValues(func() (map[language][]calibrate.Sample, error) {
-	out := map[language][]calibrate.Sample{}
+var studiedDrafts = sync.OnceValues(func() (map[language][]refit.Sample, error) {
+	out := map[language][]refit.Sample{}
 	for _, l := range languages() {
 		s, err := loadtest.Load("../scenarios/" + l.scenario + ".yaml")
 		if err != nil {
@@ -68,7 +68,7 @@ var studiedDrafts = sync.OnceValues(func() (map[language][]calibrate.Sample, err
 })
 
 // long skips a test that is too long for now, and returns its drafts.
-func long(t *testing.T) map[language][]calibrate.Sample {
+func long(t *testing.T) map[language][]refit.Sample {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
@@ -90,7 +90,7 @@ type scored struct {
 }
 
 // scoredBy scores drafts by a map; nil is the plain score.
-func scoredBy(m *accept.ScoreMap, drafts []calibrate.Sample) (s scored) {
+func scoredBy(m *accept.ScoreMap, drafts []refit.Sample) (s scored) {
 	for _, d := range drafts {
 		score := d.Score
 		if m != nil {
@@ -101,7 +101,7 @@ func scoredBy(m *accept.ScoreMap, drafts []calibrate.Sample) (s scored) {
 	return s
 }
 
-func (s scored) area() calibrate.Area      { return calibrate.AUROC(s.scores, s.good) }
+func (s scored) area() refit.Area          { return refit.AUROC(s.scores, s.good) }
 func (s scored) served(eps float64) string { return percent(kept(s.scores, s.good, eps)) }
 
 // wrong is the share of bad ones.
@@ -116,7 +116,7 @@ func (s scored) wrong() float64 {
 }
 
 // withoutNew has the features alone that there were before doubt and surprise: a feature that never moves has no weight.
-func withoutNew(drafts []calibrate.Sample) []calibrate.Sample {
+func withoutNew(drafts []refit.Sample) []refit.Sample {
 	out := slices.Clone(drafts)
 	for i := range out {
 		out[i].Features[accept.FeatureDoubt], out[i].Features[accept.FeatureSurprise] = 0, 0
@@ -141,7 +141,7 @@ func documented(t *testing.T, rows []string) {
 // point3 is an area in three digits.
 func point3(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.3f", v), "0") }
 
-func withError(a calibrate.Area) string { return point3(a.Value) + " ± " + point3(a.Error) }
+func withError(a refit.Area) string { return point3(a.Value) + " ± " + point3(a.Error) }
 
 // TestTheProofTellsWhatAFittedScoreIsWorth fits to 3,000 drafts of each language and tries the fit on 3,000 others. It fails
 // with the rows that the table should have.
@@ -151,11 +151,11 @@ func TestTheProofTellsWhatAFittedScoreIsWorth(t *testing.T) {
 	for _, l := range languages() {
 		train, test := all[l][:studied], all[l][studied:]
 		plain := scoredBy(nil, test)
-		f, err := calibrate.Fit(train)
+		f, err := refit.FitScore(train)
 		if err != nil {
 			t.Fatal(err)
 		}
-		five, err := calibrate.Fit(withoutNew(train))
+		five, err := refit.FitScore(withoutNew(train))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestTheProofTellsWhatAFittedScoreIsWorth(t *testing.T) {
 
 // audited draws labels as audits do: of every draft in five the outcome counts, of the others only above a floor, here the
 // score that six drafts in ten have.
-func audited(rng *rand.Rand, drafts []calibrate.Sample, n int) (labels []calibrate.Sample) {
+func audited(rng *rand.Rand, drafts []refit.Sample, n int) (labels []refit.Sample) {
 	scores := scoredBy(nil, drafts).scores
 	slices.Sort(scores)
 	floor := scores[len(scores)*2/5]
@@ -192,12 +192,12 @@ func audited(rng *rand.Rand, drafts []calibrate.Sample, n int) (labels []calibra
 func TestAFitOfTheFewestLabelsBeatsThePlainScore(t *testing.T) {
 	all := long(t)
 	var rows []string
-	for _, n := range []int{calibrate.MinSamples, 1000, 2000} {
+	for _, n := range []int{refit.MinSamples, 1000, 2000} {
 		fits, better, gain, least, worst := 0, 0, 0.0, math.Inf(1), ""
 		for k, l := range languages() {
 			plain := scoredBy(nil, all[l][studied:]).area().Value
 			for round := range 20 {
-				f, err := calibrate.Fit(audited(rand.New(rand.NewPCG(uint64(round), uint64(k))), all[l][:studied], n))
+				f, err := refit.FitScore(audited(rand.New(rand.NewPCG(uint64(round), uint64(k))), all[l][:studied], n))
 				if err != nil {
 					continue // too few are bad, or too few were audited
 				}
@@ -237,10 +237,10 @@ func TestAFitOfBothTemperaturesIsAlmostAsGoodAsTwo(t *testing.T) {
 		}
 		cells := []string{}
 		for _, kind := range []language{l, sampled} {
-			for _, train := range [][]calibrate.Sample{nil, same, mixed, all[kind][:studied/2]} {
+			for _, train := range [][]refit.Sample{nil, same, mixed, all[kind][:studied/2]} {
 				var m *accept.ScoreMap
 				if train != nil {
-					f, err := calibrate.Fit(train)
+					f, err := refit.FitScore(train)
 					if err != nil {
 						cells = append(cells, "–") // too few of them are bad
 						continue

@@ -11,7 +11,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // pairFigures are what drafts of one divergence are like at one temperature, 0 … 1.
@@ -72,7 +72,7 @@ func (d *drafts) figures() (f pairFigures) {
 			f.best += 1 / float64(n/5)
 		}
 	}
-	f.auroc = calibrate.AUROC(d.scores, d.good).Value
+	f.auroc = refit.AUROC(d.scores, d.good).Value
 	return f
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/calibrate"
 	store "github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
@@ -60,10 +59,9 @@ func (a *auditLog) closed(ticket string, bad bool) {
 type refits struct {
 	*refit.Refitter
 	lab     *lab
-	saved   []store.SavedMap
-	scores  map[int]*accept.ScoreMap
 	record  string
-	samples map[int]*draftSample // by version of the score
+	scores  map[int]*accept.ScoreMap // that were in force, by version
+	samples map[int]*draftSample     // by version of the score
 }
 
 var _ refit.Book = (*refits)(nil)
@@ -74,14 +72,7 @@ func newRefits(l *lab) *refits {
 		Book: r, Routes: func() []string { return []string{route} }, Who: "lab",
 		Route: func(string) refit.Route {
 			c := &l.values.Tiers
-			return refit.Route{Auto: c.Risk.Refit && c.Mode.Audited(), Live: c.Risk.ScoreVersion, Rule: c.Risk.Rule}
-		},
-		Promote: func(_ context.Context, p refit.Promotion) error {
-			l.values.Tiers.Risk.ScoreVersion = p.To
-			for k := range l.evidence.states {
-				l.evidence.note(k)
-			}
-			return nil
+			return refit.Route{Auto: c.Risk.Refit && c.Mode.Audited(), Rule: c.Risk.Rule}
 		},
 	})
 	return r
@@ -96,15 +87,20 @@ func (r *refits) begin() {
 
 func (r *refits) tick() {
 	if !r.lab.redis.Away() {
+		was := r.Score(route)
 		r.Round(context.Background())
+		if is := r.Score(route); is != nil && (was == nil || was.Version != is.Version) {
+			r.scores[is.Version] = is
+			r.lab.values.Tiers.Risk.ScoreVersion, r.lab.values.Tiers.Accept.ScoreMap = is.Version, is
+			for k := range r.lab.evidence.states {
+				r.lab.evidence.note(k)
+			}
+		}
 	}
 	if r.lab.clock.Elapsed() < r.lab.scenario.Duration {
 		r.lab.clock.After(refitEvery, r.tick)
 	}
 }
-
-// scoreMap is a version of the score; nil for the plain one.
-func (r *refits) scoreMap(_ string, version int) *accept.ScoreMap { return r.scores[version] }
 
 // sample is what drafts are like by a version of the score.
 func (r *refits) sample(version int) *draftSample {
@@ -113,7 +109,7 @@ func (r *refits) sample(version int) *draftSample {
 	}
 	s := r.samples[version]
 	if s == nil {
-		s = r.lab.sample.scoredBy(r.scoreMap(route, version))
+		s = r.lab.sample.scoredBy(r.scores[version])
 		r.samples[version] = s
 	}
 	return s
@@ -139,22 +135,6 @@ func (r *refits) All(context.Context) ([]store.KeyState, error) {
 	return all, nil
 }
 
-// Maps implements [refit.Book].
-func (r *refits) Maps(context.Context, string) ([]store.SavedMap, error) { return r.saved, nil }
-
-// SaveMap implements [refit.Book].
-func (r *refits) SaveMap(_ context.Context, _ string, m store.Map, _ int) (int, error) {
-	version := len(r.saved) + 1
-	f, err := calibrate.Parse(m)
-	if err != nil {
-		return 0, err
-	}
-	f.Map.Version = version
-	r.scores[version] = &f.Map
-	r.saved = append(r.saved, store.SavedMap{Version: version, Raw: m})
-	return version, nil
-}
-
 // LeaseRefits implements [refit.Book]: the lab's replicas are one.
 func (r *refits) LeaseRefits(context.Context, string, time.Duration) (bool, error) { return true, nil }
 
@@ -176,8 +156,9 @@ func (r *refits) Certify(_ context.Context, k risk.Key, p risk.Import, _ int, _ 
 
 // says is how the refits went, for the notes of a case; "" without any.
 func (r *refits) says() string {
-	if len(r.saved) == 0 {
+	p := r.Progress(route)
+	if p.Last == 0 {
 		return ""
 	}
-	return strconv.Itoa(len(r.saved)) + " scores fitted, at the end version " + strconv.Itoa(r.lab.values.Tiers.Risk.ScoreVersion) + " judges; " + r.Progress(route).String()
+	return strconv.Itoa(p.Last) + " scores fitted, at the end version " + strconv.Itoa(p.Live.Version) + " judges; " + p.String()
 }

@@ -28,7 +28,7 @@ func TestARefitIsPutInForceAndThePromiseIsKept(t *testing.T) {
 		return l
 	}
 	off, auto := played("off"), played("auto")
-	if off.values.Tiers.Risk.ScoreVersion != 0 || len(off.refits.saved) != 0 {
+	if off.values.Tiers.Risk.ScoreVersion != 0 || off.refits.says() != "" {
 		t.Errorf("off: %s", off.refits.says())
 	}
 	if auto.values.Tiers.Risk.ScoreVersion == 0 {

@@ -67,7 +67,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
 		Random:       func(string, inflight.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen,
-		ScoreMaps: l.refits.scoreMap, AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
+		AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
 		ContextWindow: func(_ context.Context, url, _ string, _ *credentials.Credentials) (int, error) {
 			return l.fleet.Backend(url).Context(), nil
 		},

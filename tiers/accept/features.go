@@ -30,15 +30,15 @@ const (
 // FeatureNames are their names in order, as logs show them.
 var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length", "doubt", "surprise"}
 
-// maxScore is the highest calibrated score. A score that no draft has is at least as high.
+// maxScore is the highest fitted score. A score that no draft has is at least as high.
 const maxScore Nats = 1e9
 
-// ScoreMap is a calibrated score: the log odds that the target accepts a draft, fitted to audits (tiers/calibrate).
+// ScoreMap is a fitted score: the log odds that the target accepts a draft, fitted to audits (tiers/refit).
 // Weights are 0 or more.
 type ScoreMap struct {
-	Version int
-	Bias    float64
-	Weights Features
+	Version int      `json:"version"`
+	Bias    float64  `json:"bias"`
+	Weights Features `json:"weights"`
 }
 
 // Score returns bias + Σ weight·feature: log odds in nats, within ±1e9. If the map or the features are not numbers it is

@@ -40,9 +40,9 @@ type PendingAudit struct {
 	risk.Decision
 	Ticket   string // unique id: 1 … 64 characters of [A-Za-z0-9-]
 	Score    float64
-	Features []float64 // input of a calibrated score
+	Features []float64 // input of a fitted score
 	Tokens   int       // of the draft
-	Map      int       // version of the calibrated score; 0: none
+	Map      int       // version of the fitted score; 0: none
 	Request  string    // id of the draft's request
 }
 

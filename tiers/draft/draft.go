@@ -87,7 +87,7 @@ func (d *Draft) Tokens() int { return d.judge.Tokens() }
 // Score returns the draft's score so far.
 func (d *Draft) Score() accept.Nats { return d.judge.Score() }
 
-// Features returns the inputs of a calibrated score.
+// Features returns the inputs of a fitted score.
 func (d *Draft) Features() accept.Features { return d.judge.Features() }
 
 // EstimatedTokens reports whether the token count is one per chunk only.

@@ -17,7 +17,7 @@ type Audit struct {
 	Score    float64
 	Features []float64 // of the score, for [Store.Log]; at most 8
 	Tokens   int       // of the draft
-	Map      int       // version of the calibrated score, 0 is none
+	Map      int       // version of the fitted score, 0 is none
 	Request  string    // id of the draft's request: as a ticket, or "" if unknown
 }
 
@@ -43,7 +43,7 @@ type LogEntry struct {
 	Served    bool // its score was at least the threshold
 	Features  []float64
 	Tokens    int    // of the draft
-	Map       int    // version of the calibrated score, 0 is none
+	Map       int    // version of the fitted score, 0 is none
 	Version   int64  // of the grid
 	Alarm     int64  // drift alarms before it; 0 in entries of versions that did not store it
 	Label     string // by the label in force: good, bad, or lost: no outcome in the log

@@ -17,7 +17,7 @@
 //
 // One hash per kind of request (keys.go), with the state (about 2 kB) and one field for each audit in
 // progress; an index of these hashes; a log of the last 40,000 openings and closings ([Store.Log]); and the
-// calibrated scores of the routes ([Store.SaveMap]) and how far their refits are ([Store.Refits]).
+// fitted scores of the routes ([Store.Refits]).
 package evidence
 
 import (
@@ -58,7 +58,6 @@ type Store struct {
 	metrics  *metrics
 	health   *health
 	views    views
-	maps     maps
 	drafted  drafted
 	listed   atomic.Pointer[listing] // nil until Redis was read
 	local    *local                  // nil with a Redis
@@ -77,7 +76,7 @@ func New(o Options) *Store {
 	if o.Redis == nil {
 		b.local = &local{now: o.Now}
 	} else {
-		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript, refitScript)
+		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, refitScript)
 	}
 	return b
 }

@@ -250,21 +250,6 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 			t.Errorf("the log: %v", err)
 		}
 	})
-	t.Run("the scores", func(t *testing.T) {
-		r := join(t, redistest.Start(t).Addr)
-		r.raw.Set(ctx, keyMaps, "banana", 0)
-		r.certify()
-		r.tick(ctx)
-		if !r.View(chat).Serves() {
-			t.Error("views are held up by it")
-		}
-		if _, err := r.SaveMap(ctx, chat.Route, Map(`{}`), 0); !errors.Is(err, ErrAway) {
-			t.Errorf("save: %v", err)
-		}
-		if _, err := r.Maps(ctx, chat.Route); !errors.Is(err, ErrAway) {
-			t.Errorf("read: %v", err)
-		}
-	})
 }
 
 func TestFieldsThatAreNotOursAreNothing(t *testing.T) {

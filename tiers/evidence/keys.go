@@ -21,20 +21,15 @@ const (
 	keyIndex = keyRisk + "index"
 	// keyLog is a stream of opened and closed audits.
 	keyLog = keyRisk + "log"
-	// keyMaps is a hash: the calibrated scores of each route, and their list.
-	keyMaps = keyRisk + "maps"
-	// keyRefits is a hash: the record of each route's refits, and the lease of the replica that works on them.
+	// keyRefits is a hash: the record of each route's fitted scores, and the lease of the replica that works on them.
 	keyRefits = keyRisk + "refits"
 )
 
 const (
-	maxKeys    = 1024      // kinds of request, here and in Redis
-	maxLog     = 40000     // entries of the log
-	maxValue   = 16 << 10  // bytes of a field
-	maxMap     = 16 << 10  // bytes of a calibrated score
-	maxMaps    = 64        // of one route
-	maxVersion = 1_000_000 // of a calibrated score
-	maxName    = 256       // bytes of a route's name
+	maxKeys  = 1024     // kinds of request, here and in Redis
+	maxLog   = 40000    // entries of the log
+	maxValue = 16 << 10 // bytes of a field
+	maxName  = 256      // bytes of a route's name
 )
 
 // names are the fields of a state in the order of the scripts; viewed are those of a view.
@@ -60,8 +55,6 @@ var (
 	priorSource string
 	//go:embed forget.lua
 	forgetSource string
-	//go:embed map.lua
-	mapSource string
 	//go:embed refit.lua
 	refitSource string
 
@@ -70,7 +63,6 @@ var (
 	warmupScript = script.New(stateSource + warmupSource)
 	priorScript  = script.New(stateSource + priorSource)
 	forgetScript = script.New(forgetSource)
-	mapScript    = script.New(mapSource)
 	refitScript  = script.New(refitSource)
 )
 

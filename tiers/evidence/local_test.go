@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -282,75 +280,5 @@ func TestTheLogInTheProcessIsARing(t *testing.T) {
 	got := l.entries()
 	if len(got) != maxLog/2 || got[0].Ticket != fmt.Sprint(more) || got[len(got)-1].Ticket != fmt.Sprint(maxLog/2+more-1) || len(l.places) != len(got) {
 		t.Errorf("%d entries from %s to %s, %d places", len(got), got[0].Ticket, got[len(got)-1].Ticket, len(l.places))
-	}
-}
-
-func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
-	stores(t, func(t *testing.T, r *replica) {
-		ctx := t.Context()
-		r.Map("a/b", 1)
-		for i := 1; i <= maxMaps+2; i++ {
-			v, err := r.SaveMap(ctx, "a/b", Map(fmt.Sprintf(`{"n":%d}`, i)), 0)
-			if err != nil || v != i {
-				t.Fatalf("score %d is number %d, %v", i, v, err)
-			}
-		}
-		if v, err := r.SaveMap(ctx, "other", Map(`[]`), 0); v != 1 || err != nil {
-			t.Errorf("another route's is number %d, %v", v, err)
-		}
-		r.tick(ctx)
-		if raw, ok := r.Map("a/b", maxMaps+2); !ok || string(raw) != fmt.Sprintf(`{"n":%d}`, maxMaps+2) {
-			t.Errorf("%s, %v", raw, ok)
-		}
-		for _, gone := range []int{0, -1, 1, 2, maxMaps + 3} {
-			if raw, ok := r.Map("a/b", gone); ok {
-				t.Errorf("number %d is %s", gone, raw)
-			}
-		}
-		all, err := r.Maps(ctx, "a/b")
-		if err != nil || len(all) != maxMaps || all[0].Version != 3 || !slices.IsSortedFunc(all, func(a, b SavedMap) int { return a.Version - b.Version }) {
-			t.Errorf("%d, %v", len(all), err)
-		}
-		for range 3 { // version 3 judges drafts
-			_, _ = r.SaveMap(ctx, "a/b", Map(`{}`), 3)
-		}
-		if all, err := r.Maps(ctx, "a/b"); err != nil || len(all) != maxMaps || all[0].Version != 3 || all[1].Version != 7 {
-			t.Errorf("%d, the oldest %d and %d, %v: the version in force was deleted", len(all), all[0].Version, all[1].Version, err)
-		}
-		for _, bad := range []Map{nil, Map("{"), Map(`"` + strings.Repeat("x", maxMap) + `"`)} {
-			if v, err := r.SaveMap(ctx, "a/b", bad, 0); err == nil {
-				t.Errorf("%.10s is number %d", bad, v)
-			}
-		}
-		if all, err := r.Maps(ctx, "none"); len(all) != 0 || err != nil {
-			t.Errorf("%+v, %v", all, err)
-		}
-	})
-}
-
-func TestACalibratedScoreThatAnotherReplicaSavedIsKnownAfterTheNextReading(t *testing.T) {
-	s := redistest.Start(t)
-	a, b := join(t, s.Addr), join(t, s.Addr)
-	if _, ok := b.Map("r", 1); ok {
-		t.Error("known before")
-	}
-	_, _ = a.SaveMap(t.Context(), "r", Map(`{"a":1}`), 0)
-	b.tick(t.Context())
-	if raw, ok := b.Map("r", 1); !ok || string(raw) != `{"a":1}` {
-		t.Errorf("%s, %v", raw, ok)
-	}
-	// A Redis that lost it, and whose number was given anew, is believed.
-	a.raw.Del(t.Context(), keyMaps)
-	b.tick(t.Context())
-	if _, ok := b.Map("r", 1); ok {
-		t.Error("known although it is gone")
-	}
-	a.raw.HSet(t.Context(), keyMaps, "r/versions", "banana -1 0 1e3 7 8 99999999999 7", "r/7", "no json", "r/8", "{}")
-	b.tick(t.Context())
-	if _, ok := b.Map("r", 7); ok {
-		t.Error("what is no JSON is known")
-	}
-	if raw, ok := b.Map("r", 8); !ok || string(raw) != "{}" {
-		t.Errorf("%s, %v", raw, ok)
 	}
 }

@@ -1,6 +1,6 @@
 -- Books an audit as bad before anybody knows its outcome: risk.State.Open.
 -- ARGV 6 ticket, 7 version of the grid, 8 of the evidence, 9 last index audited, 10 score, 11 threshold, 12 floor,
---   13 features, 14 tokens, 15 version of the calibrated score, 16 the request's id, '' none
+--   13 features, 14 tokens, 15 version of the fitted score, 16 the request's id, '' none
 -- -> {fate, what was wrong, then the fields of a view}
 local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)

@@ -13,7 +13,7 @@ import (
 const importTries = 8
 
 // Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]), all of them or
-// none. Entries of another key or another calibrated score are refused ([Refused]). Lost audits count as bad.
+// none. Entries of another key or another fitted score are refused ([Refused]). Lost audits count as bad.
 // Nothing counts twice: entries that were audited under the key's own grid are known already, and so are
 // entries that are not newer than the newest imported one.
 func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule risk.Rule) (Imported, error) {

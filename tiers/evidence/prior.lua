@@ -1,6 +1,6 @@
 -- Adds what past audits say to the oldest living epoch: risk.State.Take.
 -- ARGV 6 version of the grid, 7 of the evidence that this was reckoned for, 8 the newest µs of what was added before, 9 and of this,
---   10 a grid where there is none, 11 audits of each index, 12 bad ones, 13 audits, 14 version of the calibrated score,
+--   10 a grid where there is none, 11 audits of each index, 12 bad ones, 13 audits, 14 version of the fitted score,
 --   15 with a new grid: policies that were tried before
 -- -> {'1' done or '0' the state is another by now, what was wrong, then the fields of a view}
 load('')

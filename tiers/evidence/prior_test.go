@@ -164,7 +164,7 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 		if w := r.state(); w.Version != 0 || len(w.Epochs) != 0 {
 			t.Errorf("something was taken: %+v", w)
 		}
-		// A key whose audits are of another calibrated score.
+		// A key whose audits are of another fitted score.
 		r.certify()
 		_, err := r.Import(t.Context(), chat, entries(300, 100), plain)
 		if bad, ok := errors.AsType[*Refused](err); !ok || bad.What != "map" || bad.Not != "0" {

@@ -50,7 +50,7 @@ type batchPart struct {
 	calib       int
 }
 
-// fits checks that all entries belong to a key and to one calibrated score.
+// fits checks that all entries belong to a key and to one fitted score.
 func fits(k risk.Key, entries []LogEntry, calib string) error {
 	for i := range entries {
 		e := &entries[i]

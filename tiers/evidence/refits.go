@@ -44,8 +44,12 @@ func (b *Store) Refits(ctx context.Context, routes []string) ([]string, error) {
 		}
 		return out, nil
 	}
+	fields := make([]string, len(routes))
+	for i, route := range routes {
+		fields[i] = recordOf(route)
+	}
 	var cmd *redis.SliceCmd
-	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) { cmd = p.HMGet(ctx, keyRefits, each(routes, recordOf)...) })
+	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) { cmd = p.HMGet(ctx, keyRefits, fields...) })
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +57,9 @@ func (b *Store) Refits(ctx context.Context, routes []string) ([]string, error) {
 		return nil, b.failed(err)
 	}
 	for i, v := range cmd.Val() {
-		out[i] = text(v)
+		if s, _ := v.(string); len(s) <= maxValue {
+			out[i] = s
+		}
 	}
 	return out, nil
 }

@@ -67,20 +67,17 @@ func (b *Store) Run(ctx context.Context) error {
 	}
 }
 
-// tick reads everything for the views in one round trip, and changed calibrated scores in a second one.
+// tick reads everything for the views in one round trip.
 func (b *Store) tick(ctx context.Context) {
 	if b.local != nil {
 		return
 	}
 	now := b.now()
 	keys := b.views.recentKeys(now)
-	routes := b.maps.recentRoutes(now)
 	states := make([]*redis.SliceCmd, len(keys))
-	var lists *redis.SliceCmd
 	var index *redis.StringSliceCmd
 	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
 		index = p.ZRange(ctx, keyIndex, 0, maxKeys)
-		lists = p.HMGet(ctx, keyMaps, append([]string{versionsOf("")}, each(routes, versionsOf)...)...)
 		for i, k := range keys {
 			states[i] = p.HMGet(ctx, keyRisk+k.String(), viewed...)
 		}
@@ -103,11 +100,6 @@ func (b *Store) tick(ctx context.Context) {
 			continue
 		}
 		b.views.learn(k, s, now)
-	}
-	if err := lists.Err(); err != nil {
-		b.health.note(refused, err)
-	} else if err := b.hearMaps(ctx, routes, lists.Val()[1:]); err != nil {
-		return
 	}
 	b.health.well()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func trafficClass(scope Scope, r *openai.Request) string {
 const labelRules = 2
 
 // rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
-// inputs of the score, and the labelling rules. The version of the calibrated score follows it ([ScoredBy]).
+// inputs of the score, and the labelling rules. The version of the fitted score follows it ([ScoredBy]).
 func rulesOf(cfg Config, f Facts) string {
 	h := fnv.New32a()
 	for _, c := range [...]*probe.Capabilities{f.Draft, f.Target} {
@@ -79,7 +80,7 @@ func rulesOf(cfg Config, f Facts) string {
 	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Risk.ScoreVersion)
 }
 
-// versionSuffix marks the rules of a calibrated score; that of the plain score is empty.
+// versionSuffix marks the rules of a fitted score; that of the plain score is empty.
 func versionSuffix(version int) string {
 	if version == 0 {
 		return ""
@@ -95,7 +96,16 @@ func RulesOf(k risk.Key) string {
 	return rules
 }
 
-// ScoredBy returns the key of the same requests whose drafts are judged by another version of the calibrated score; 0 is
+// ScoreOf returns the version of the score in a key; 0 is the plain score.
+func ScoreOf(k risk.Key) int {
+	_, rest, _ := strings.Cut(k.TrafficClass, ".")
+	rules, _, _ := strings.Cut(rest, ".")
+	_, version, _ := strings.Cut(rules, "-v")
+	n, _ := strconv.Atoi(version) // 0 without one
+	return max(n, 0)
+}
+
+// ScoredBy returns the key of the same requests whose drafts are judged by another version of the fitted score; 0 is
 // the plain score.
 func ScoredBy(k risk.Key, version int) risk.Key {
 	class, rest, _ := strings.Cut(k.TrafficClass, ".")
@@ -140,7 +150,7 @@ func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	case r.ScoreVersion == 0:
 		return cautiousScore, true
 	}
-	return 0, false // of a calibrated score nothing is known beforehand
+	return 0, false // of a fitted score nothing is known beforehand
 }
 
 // maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up, and for checks of served drafts.

@@ -7,12 +7,11 @@ import (
 
 // Outcomes of a step, beside the actions that drop a candidate: labels of metrics.
 const (
-	outcomeFitted   = "fitted"    // there is a new candidate
-	outcomeNoGain   = "no_gain"   // the fit is not clearly better
-	outcomePromoted = "promoted"  // the candidate is in force
-	outcomeReadOnly = "read_only" // it is certified, and an operator must put it in force
-	outcomeFailed   = "failed"    // an error; it is tried again
-	outcomeForeign  = "foreign"   // the record is none; it begins anew
+	outcomeFitted   = "fitted"   // there is a new candidate
+	outcomeNoGain   = "no_gain"  // the fit is not clearly better
+	outcomePromoted = "promoted" // the candidate is in force
+	outcomeFailed   = "failed"   // an error; it is tried again
+	outcomeForeign  = "foreign"  // the record is none; it begins anew
 	outcomePanic    = "panic"
 )
 
@@ -21,10 +20,8 @@ var says = map[string]string{
 	outcomeFitted:         "refit: a score was fitted to the audits; it is a candidate until audits have certified it",
 	outcomeNoGain:         "refit: a score was fitted to the audits; it is not clearly better than the one in force",
 	outcomePromoted:       "refit: the candidate is certified, and judges drafts from now on",
-	outcomeReadOnly:       "refit: the candidate is certified; the gateway may not change settings, so risk.score_version is an operator's to set",
 	outcomeFailed:         "refit: something went wrong; it is tried again",
 	string(DropDrift):     "refit: the candidate is given up, because of a drift alarm",
-	string(DropMissing):   "refit: the candidate is given up, because its score cannot be read",
 	string(DropUncertain): "refit: the candidate is given up: half a lease of audits did not certify it for as many drafts as the score in force accepts",
 	outcomeForeign:        "refit: what Redis holds is not what was written; it begins anew",
 	outcomePanic:          "refit: a panic ended the round of a route",
@@ -40,11 +37,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		refits: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_risk_refits_total",
-			Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; read_only, it is certified and an operator must put it in force; drift, missing, uncertain, the candidate was given up for a drift alarm, a score that cannot be read, too little acceptance; failed, foreign, panic, an error.",
+			Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; drift, uncertain, the candidate was given up for a drift alarm, too little acceptance; failed, foreign, panic, an error.",
 		}, []string{"route", "outcome"}),
 		candidate: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_risk_candidate_version",
-			Help: "Version of the calibrated score that collects evidence before it may judge drafts; 0 without one.",
+			Help: "Version of the fitted score that collects evidence before it may judge drafts; 0 without one.",
 		}, []string{"route"}),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -14,8 +13,6 @@ import (
 // Input is what a decision about one route depends on.
 type Input struct {
 	Progress Progress
-	Live     int                                // version of the score in force; 0 is the plain one
-	Score    func(version int) *accept.ScoreMap // nil: there is none, or it cannot be read
 	Rule     risk.Rule
 	States   []evidence.KeyState // of the route
 	Log      []evidence.LogEntry // of the route, the oldest first
@@ -32,7 +29,6 @@ const (
 
 	// The candidate is given up, because:
 	DropDrift     Action = "drift"     // a drift alarm came
-	DropMissing   Action = "missing"   // its score cannot be read
 	DropUncertain Action = "uncertain" // half a lease of audits did not certify it at the acceptance of the score in force
 )
 
@@ -41,6 +37,7 @@ type Step struct {
 	Do       Action
 	Progress Progress // from now on; of Fit and Promote until they are done
 	Samples  *Samples // of Fit
+	Version  int      // of Fit: number of the new score
 	Openings []Opening
 	Newest   time.Time // of Promote: when the newest audit of the evidence began
 }
@@ -54,11 +51,8 @@ type Opening struct {
 
 // Next decides what to do about a route.
 func Next(in Input) Step {
-	if p := in.Progress; p.Version != 0 && p.Version == in.Live {
-		in.Progress = p.WithPromotion() // it is in force: a replica died before it could say so, or an operator was faster
-	}
 	h := historyOf(&in)
-	if in.Progress.Version != 0 {
+	if in.Progress.Candidate.Version != 0 {
 		return h.collect(&in)
 	}
 	return h.fit(&in)
@@ -110,17 +104,14 @@ func historyOf(in *Input) history {
 
 // liveScore is the score of a draft by the score in force; false if it is not known.
 func (in *Input) liveScore(e *evidence.LogEntry) (float64, bool) {
-	if e.Map == in.Live {
+	live := &in.Progress.Live
+	switch {
+	case e.Map == live.Version:
 		return e.Score, true
+	case live.Version == 0:
+		return 0, false // what a fitted score judged has no plain score in the log
 	}
-	if in.Live == 0 {
-		return 0, false // what a calibrated score judged has no plain score in the log
-	}
-	m := in.Score(in.Live)
-	if m == nil {
-		return 0, false
-	}
-	return float64(m.Score(featuresOf(e))), true
+	return float64(live.Score(featuresOf(e))), true
 }
 
 // growth is the share of audits that are new when a score is fitted again.
@@ -140,7 +131,7 @@ func (h history) fit(in *Input) Step {
 			bads++
 		}
 	}
-	isEnough := goods+bads >= calibrate.MinSamples && min(goods, bads) >= calibrate.MinPerLabel
+	isEnough := goods+bads >= MinSamples && min(goods, bads) >= MinPerLabel
 	if !isEnough || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
 		return Step{Do: Wait, Progress: in.Progress}
 	}
@@ -157,25 +148,38 @@ func (h history) fit(in *Input) Step {
 			s.Newest = when
 		}
 	}
-	return Step{Do: Fit, Progress: in.Progress, Samples: s}
+	return Step{Do: Fit, Progress: in.Progress, Samples: s, Version: in.nextVersion()}
+}
+
+// nextVersion is above every version that evidence or audits have: a number is never given to two scores, also if Redis has
+// lost the record.
+func (in *Input) nextVersion() int {
+	last := max(in.Progress.Last, in.Progress.Live.Version)
+	for i := range in.States {
+		if v := plan.ScoreOf(in.States[i].Key); v < maxVersion {
+			last = max(last, v)
+		}
+	}
+	for i := range in.Log {
+		if v := in.Log[i].Map; v < maxVersion {
+			last = max(last, v)
+		}
+	}
+	return last + 1
 }
 
 // collect decides about the candidate.
 func (h history) collect(in *Input) Step {
 	p := in.Progress
-	m := in.Score(p.Version)
 	drop := func(why Action) Step { return Step{Do: why, Progress: p.withoutCandidate()} }
-	switch {
-	case h.drifted.After(p.Fitted):
+	if h.drifted.After(p.Fitted) {
 		return drop(DropDrift)
-	case m == nil:
-		return drop(DropMissing)
 	}
 	step := Step{Do: Wait, Progress: p}
 	audits, ready := 0, true
 	certified := map[risk.Key]bool{}
 	step.Progress.Status = Status{Thresholds: len(p.Grids[0])}
-	for _, c := range h.classes(in, m) {
+	for _, c := range h.classes(in) {
 		o, fine := c.judge(in)
 		step.Progress.Status.Audits += len(c.past)
 		ready = ready && fine
@@ -192,7 +196,7 @@ func (h history) collect(in *Input) Step {
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
-		if k.Key == plan.ScoredBy(k.Key, in.Live) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
 			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
 		}
 	}
@@ -215,7 +219,7 @@ type class struct {
 }
 
 // classes returns the candidate's evidence: full-range audits that began after its fit.
-func (h history) classes(in *Input, m *accept.ScoreMap) []*class {
+func (h history) classes(in *Input) []*class {
 	var all []*class
 	for _, e := range h.entries {
 		live, known := in.liveScore(e)
@@ -229,7 +233,7 @@ func (h history) classes(in *Input, m *accept.ScoreMap) []*class {
 			all = append(all, &class{key: key, live: in.liveView(key)})
 		}
 		c := all[i]
-		c.past = append(c.past, risk.PastAudit{Score: float64(m.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != good})
+		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != good})
 		c.scores, c.newest = append(c.scores, live), e.When
 	}
 	return all
@@ -237,7 +241,7 @@ func (h history) classes(in *Input, m *accept.ScoreMap) []*class {
 
 // liveView is what the score in force serves a class by.
 func (in *Input) liveView(key risk.Key) risk.View {
-	key = plan.ScoredBy(key, in.Live)
+	key = plan.ScoredBy(key, in.Progress.Live.Version)
 	for i := range in.States {
 		if in.States[i].Key == key {
 			return in.States[i].State.View(in.Rule)
@@ -252,7 +256,7 @@ func (c *class) judge(in *Input) (o Opening, fine bool) {
 	p := in.Progress
 	grid := p.Grids.of(c.key.TrafficClass)
 	known := risk.State{Version: 1, Grid: grid}
-	o = Opening{Key: plan.ScoredBy(c.key, p.Version), Import: known.PlanImport(in.Rule, c.past)}
+	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: known.PlanImport(in.Rule, c.past)}
 	o.Import.Version, o.Import.Grid, o.Import.Failed = 0, grid, p.Failed
 	var trial risk.State
 	trial.ApplyImport(in.Rule, o.Import, c.newest)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -24,7 +23,7 @@ func candidate(t *testing.T, law population, seed uint64) *run {
 	t.Helper()
 	r := newRun(law, usual, seed)
 	r.gate = true
-	for r.state.Version == 0 {
+	for r.state.Candidate.Version == 0 {
 		if r.audit(100); len(r.log) > 5000 {
 			t.Fatal("there is no candidate")
 		}
@@ -60,7 +59,7 @@ func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
 		if !opened.ApplyImport(usual, o.Import, r.now) || opened.Op != o.Index {
 			t.Errorf("the key serves index %d, want %d", opened.Op, o.Index)
 		}
-		if truth := telling.risk(r.maps[1], opened.Grid.At(opened.Op)); truth > usual.MaxWrongRate {
+		if truth := telling.risk(&r.state.Candidate, opened.Grid.At(opened.Op)); truth > usual.MaxWrongRate {
 			t.Errorf("of what it serves %.3f is bad", truth)
 		}
 		if text := s.Progress.String(); !strings.HasPrefix(text, "candidate v1: ") || !strings.Contains(text, "certified at index") {
@@ -118,14 +117,13 @@ func TestWhatEndsACandidate(t *testing.T) {
 				r.log[i].Alarm = 1
 			}
 		}, DropDrift},
-		"its score is gone":           {func(r *run) { delete(r.maps, 1) }, DropMissing},
 		"other models and rules":      {func(r *run) { r.audit(300); r.relabel("all_t0.ffffffff") }, Wait},
 		"features of another version": {func(r *run) { r.truncate() }, Wait},
 	} {
 		r := candidate(t, telling, 2)
 		c.change(r)
 		s := Next(r.input())
-		if s.Do != c.want || (c.want == Wait) != (s.Progress.Version == 1) || s.Progress.Status.Audits > 1 {
+		if s.Do != c.want || (c.want == Wait) != (s.Progress.Candidate.Version == 1) || s.Progress.Status.Audits > 1 {
 			t.Errorf("%s: %s, %+v", name, s.Do, s.Progress)
 		}
 	}
@@ -169,7 +167,7 @@ func TestAScoreIsFittedAgainAfterAQuarterMoreAudits(t *testing.T) {
 			at = append(at, len(r.log))
 		}
 	}
-	if len(at) < 4 || at[0] < calibrate.MinSamples || at[0] > calibrate.MinSamples+40 {
+	if len(at) < 4 || at[0] < MinSamples || at[0] > MinSamples+40 {
 		t.Fatalf("fitted at %v audits", at)
 	}
 	for i := 1; i < len(at); i++ {
@@ -182,27 +180,29 @@ func TestAScoreIsFittedAgainAfterAQuarterMoreAudits(t *testing.T) {
 // fitAttempts tells fits apart, whether there is a candidate or not.
 func (r *run) fitAttempts() int { return r.state.Samples + r.fits }
 
-func TestAPromotionThatWasNotRecordedIsRecognised(t *testing.T) {
-	r := candidate(t, telling, 1)
-	in := r.input()
-	in.Live = 1
-	if s := Next(in); s.Progress.Version != 0 || s.Progress.Promoted != 1 || s.Do != Wait {
-		t.Errorf("%s, %+v", s.Do, s.Progress)
-	}
-}
-
-func TestAScoreOfAnOperatorIsPinned(t *testing.T) {
-	p := Progress{Version: 5, Promoted: 3}
-	for _, c := range []struct {
-		live        int
-		set, pinned bool
-	}{{0, false, false}, {0, true, true}, {3, true, false}, {5, true, false}, {4, true, true}} {
-		if got := p.IsPinned(c.live, c.set); got != c.pinned {
-			t.Errorf("version %d, set %v: %v", c.live, c.set, got)
+func TestANumberIsNeverGivenToTwoScores(t *testing.T) {
+	r := newRun(telling, usual, 1)
+	for r.audit(100); Next(r.input()).Do != Fit; r.audit(100) {
+		if len(r.log) > 5000 {
+			t.Fatal("nothing is fitted")
 		}
 	}
-	if !(Progress{}).IsPinned(0, true) {
-		t.Error("the plain score that an operator chose is not pinned")
+	if v := Next(r.input()).Version; v != 1 {
+		t.Errorf("the first score is number %d", v)
+	}
+	r.state.Last = 2
+	if v := Next(r.input()).Version; v != 3 {
+		t.Errorf("after number 2 comes %d", v)
+	}
+	other := serving(0, r.now)
+	other.Key = plan.ScoredBy(other.Key, 6) // of a record that Redis has lost
+	r.states = []evidence.KeyState{other}
+	if v := Next(r.input()).Version; v != 7 {
+		t.Errorf("where there is evidence of number 6 the next is %d", v)
+	}
+	r.log[0].Map = 8
+	if v := Next(r.input()).Version; v != 9 {
+		t.Errorf("where an audit was of number 8 the next is %d", v)
 	}
 }
 
@@ -213,13 +213,15 @@ func TestARecordIsReadAsItWasWrittenAndNothingElseIs(t *testing.T) {
 	if err != nil || got.Encode() != text || !got.Fitted.Equal(p.Fitted) {
 		t.Errorf("%v: %+v, want %+v", err, got, p)
 	}
-	if empty, err := Parse(""); err != nil || empty.Version != 0 {
+	if empty, err := Parse(""); err != nil || empty.Last != 0 {
 		t.Errorf("%+v, %v", empty, err)
 	}
 	for name, bad := range map[string]string{
 		"no JSON": "x", "another field": strings.Replace(text, `"samples"`, `"sample"`, 1), "something behind": text + "{}",
 		"a negative count": strings.Replace(text, `"failed":0`, `"failed":-1`, 1), "no thresholds": strings.Replace(text, `"grids":[[`, `"grids":[[],[`, 1),
-		"too long": strings.Repeat(" ", maxRecord) + text,
+		"a negative weight": strings.ReplaceAll(text, `"weights":[`, `"weights":[-`), "a bias without bound": strings.Replace(text, `"bias":`, `"bias":9e300,"Bias":9e30`, 1),
+		"another feature": strings.Replace(text, `"features":["`, `"features":["x`, 1),
+		"too long":        strings.Repeat(" ", maxRecord) + text,
 	} {
 		if got, err := Parse(bad); err == nil {
 			t.Errorf("%s: %+v", name, got)
@@ -233,9 +235,9 @@ func TestARecordIsReadAsItWasWrittenAndNothingElseIs(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	p := Progress{Version: 1, Fitted: time.Unix(5, 0), Grids: grids{{2, 1}, {1}}}
+	p := Progress{Candidate: accept.ScoreMap{Version: 1}, Fitted: time.Unix(5, 0), Grids: grids{{2, 1}, {1}}}
 	f.Add(p.Encode())
-	f.Add(`{"version":1e9}`)
+	f.Add(`{"last":1e9}`)
 	f.Fuzz(func(t *testing.T, record string) {
 		p, err := Parse(record)
 		if err != nil {
@@ -243,10 +245,10 @@ func FuzzParse(f *testing.F) {
 		}
 		_ = p.String()
 		again, err := Parse(p.Encode())
-		if err != nil || again.Version != p.Version || again.Failed != p.Failed {
+		if err != nil || again.Candidate != p.Candidate || again.Live != p.Live || again.Failed != p.Failed {
 			t.Fatalf("%v: %+v, want %+v", err, again, p)
 		}
 		log := []evidence.LogEntry{{When: time.Unix(9e9, 0), Key: chat, Floor: -math.MaxFloat64, Features: make([]float64, len(accept.Features{}))}}
-		Next(Input{Progress: p, Score: func(int) *accept.ScoreMap { return &accept.ScoreMap{} }, Rule: usual, Log: log})
+		Next(Input{Progress: p, Rule: usual, Log: log})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -76,14 +75,13 @@ type run struct {
 	rival  rival
 	now    time.Time
 	log    []evidence.LogEntry
-	maps   map[int]*accept.ScoreMap
 	state  Progress
 	fits   int
 	states []evidence.KeyState
 }
 
 func newRun(law population, r risk.Rule, seed uint64) *run {
-	return &run{law: law, rule: r, rng: rand.New(rand.NewPCG(seed, 2)), now: time.Unix(1_000_000, 0), maps: map[int]*accept.ScoreMap{}}
+	return &run{law: law, rule: r, rng: rand.New(rand.NewPCG(seed, 2)), now: time.Unix(1_000_000, 0)}
 }
 
 // audit adds audits. Those with a floor are of the better half by the score in force.
@@ -91,7 +89,7 @@ func (r *run) audit(n int) {
 	for range n {
 		r.now = r.now.Add(time.Second)
 		floor := -float64(risk.Unreachable)
-		if (r.state.Version == 0 || r.rival == floored) && r.rng.Float64() >= .2 {
+		if (r.state.Candidate.Version == 0 || r.rival == floored) && r.rng.Float64() >= .2 {
 			floor = 0
 		}
 		d := &r.law[r.rng.IntN(len(r.law))]
@@ -112,7 +110,7 @@ func (r *run) audit(n int) {
 }
 
 func (r *run) input() Input {
-	return Input{Progress: r.state, Score: func(v int) *accept.ScoreMap { return r.maps[v] }, Rule: r.rule, Log: r.log, States: r.states}
+	return Input{Progress: r.state, Rule: r.rule, Log: r.log, States: r.states}
 }
 
 // round makes one decision and carries it out, and returns it.
@@ -123,7 +121,7 @@ func (r *run) round(t testing.TB) Step {
 	if s.Do != Fit {
 		return s
 	}
-	f, err := calibrate.Fit(s.Samples.Labelled)
+	f, err := FitScore(s.Samples.Labelled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +130,7 @@ func (r *run) round(t testing.TB) Step {
 		return s
 	}
 	r.fits++
-	r.maps[r.fits] = &f.Map
-	if r.state = r.state.WithCandidate(r.fits, &f, s.Samples); r.rival == fitted {
+	if r.state = r.state.WithCandidate(s.Version, &f, s.Samples); r.rival == fitted {
 		r.state.Fitted = time.Time{}
 	}
 	return s
@@ -146,7 +143,7 @@ func (r *run) play(t testing.TB, audits int) (risk float64, promoted bool) {
 		r.audit(100)
 		if s := r.round(t); s.Do == Promote {
 			o := s.Openings[0]
-			return r.law.risk(r.maps[s.Progress.Version], o.Import.Grid.At(o.Index)), true
+			return r.law.risk(&s.Progress.Candidate, o.Import.Grid.At(o.Index)), true
 		}
 	}
 	return 0, false
@@ -194,17 +191,17 @@ func TestProofOnlyAuditsAfterTheFitTellTheRiskOfACandidateWithoutBias(t *testing
 		for i := range uint64(runs) {
 			r := newRun(law, rule, i)
 			r.rival = how
-			for r.state.Version == 0 {
+			for r.state.Candidate.Version == 0 {
 				r.audit(100)
 				r.round(t)
 			}
 			r.audit(100)
 			h := historyOf(&Input{Log: r.log})
 			in := r.input()
-			c := h.classes(&in, r.maps[1])[0]
+			c := h.classes(&in)[0]
 			o, _ := c.judge(&in)
 			n, k := o.Import.N[0], o.Import.K[0] // the strictest threshold
-			off := float64(k)/float64(n) - law.risk(r.maps[1], o.Import.Grid.At(1))
+			off := float64(k)/float64(n) - law.risk(&r.state.Candidate, o.Import.Grid.At(1))
 			sum, squares = sum+off, squares+off*off
 		}
 		mean := sum / runs

@@ -4,6 +4,15 @@
 //
 // Start at [Next], the decision, which is a pure function of the log of audits. [Refitter] carries decisions out.
 //
+// # The fit
+//
+// A score is the log odds that the target accepts a draft, as a weighted sum of its features: a logistic regression
+// ([FitScore]) with weights of 0 or more, so that the score only falls while tokens come. Whether a draft is audited depends
+// on its score and on chance, never on its content, and the fit is conditional on the features, so samples have no weights.
+// Greedy and sampled requests have one map. Each kind has an intercept of its own in the fit, because greedy drafts score
+// higher and are worse; thresholds of the two are apart, so the map has only the mean of both.
+// docs/measurements.md#fitted-scores has the quality of fits for each language of the simulator.
+//
 // # Why the guarantee holds although data choose the score
 //
 // A score that was fitted to audits looks better on these audits than it is. So the evidence of a candidate are only
@@ -30,26 +39,32 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Progress is what replicas share about the refits of one route.
 type Progress struct {
-	Version  int       `json:"version"`  // of the candidate; 0: there is none
-	Fitted   time.Time `json:"fitted"`   // when the newest audit began that the last fit could see; zero: nothing was fitted
-	Samples  int       `json:"samples"`  // labelled audits of that fit
-	Grids    grids     `json:"grids"`    // the candidate's thresholds
-	Failed   int       `json:"failed"`   // candidates since the last promotion that were given up
-	Promoted int       `json:"promoted"` // version that a refit put in force last; 0: none
-	Waiting  bool      `json:"waiting"`  // the candidate is certified, and an operator must put it in force
+	Live      accept.ScoreMap `json:"live"`      // the score in force; version 0 is the plain one
+	Candidate accept.ScoreMap `json:"candidate"` // version 0: there is none
+	Last      int             `json:"last"`      // version of the last candidate
+	Fitted    time.Time       `json:"fitted"`    // when the newest audit began that the last fit could see; zero: nothing was fitted
+	Samples   int             `json:"samples"`   // labelled audits of that fit
+	Grids     grids           `json:"grids"`     // the candidate's thresholds
+	Failed    int             `json:"failed"`    // candidates since the last promotion that were given up
 
 	Status Status `json:"status"`
+}
+
+// record is a Progress with what its weights are of: a score of other features is refused, and not taken for one of these.
+type record struct {
+	Progress
+	Features []string `json:"features"`
 }
 
 // grids are the thresholds for sampled and for greedy requests, from the strictest.
@@ -80,31 +95,34 @@ const (
 
 // Parse reads a record; an empty one is the zero Progress. What [Progress.Encode] does not write is an error: records come
 // from Redis.
-func Parse(record string) (Progress, error) {
-	if record == "" {
+func Parse(text string) (Progress, error) {
+	if text == "" {
 		return Progress{}, nil
 	}
-	if len(record) > maxRecord {
-		return Progress{}, fmt.Errorf("refit: a record of %d bytes, want %d at most", len(record), maxRecord)
+	if len(text) > maxRecord {
+		return Progress{}, fmt.Errorf("refit: a record of %d bytes, want %d at most", len(text), maxRecord)
 	}
-	d := json.NewDecoder(strings.NewReader(record))
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	var p Progress
-	if err := d.Decode(&p); err != nil {
+	var r record
+	if err := d.Decode(&r); err != nil {
 		return Progress{}, fmt.Errorf("refit: %w", err)
 	}
 	if d.More() {
 		return Progress{}, errors.New("refit: something follows the record")
 	}
-	if err := p.check(); err != nil {
+	if !slices.Equal(r.Features, accept.FeatureNames[:]) {
+		return Progress{}, fmt.Errorf("refit: scores of other features: %.200q", r.Features)
+	}
+	if err := r.check(); err != nil {
 		return Progress{}, fmt.Errorf("refit: %w", err)
 	}
-	return p, nil
+	return r.Progress, nil
 }
 
 // Encode returns the record.
 func (p Progress) Encode() string {
-	raw, err := json.Marshal(p)
+	raw, err := json.Marshal(record{p, accept.FeatureNames[:]})
 	if err != nil { // a threshold that is no number; a fit has none
 		return ""
 	}
@@ -114,31 +132,46 @@ func (p Progress) Encode() string {
 // check refuses what no refit comes to.
 func (p Progress) check() error {
 	for _, n := range [...]struct{ n, most int }{
-		{p.Version, maxVersion}, {p.Promoted, maxVersion}, {p.Samples, maxCount}, {p.Failed, maxCount},
+		{p.Live.Version, maxVersion}, {p.Candidate.Version, maxVersion}, {p.Last, maxVersion}, {p.Samples, maxCount}, {p.Failed, maxCount},
 		{p.Status.Audits, maxCount}, {p.Status.Index, maxCount}, {p.Status.Thresholds, maxCount}, {p.Status.Live, maxCount},
 	} {
 		if n.n < 0 || n.n > n.most {
 			return fmt.Errorf("a count of %d, want 0 to %d", n.n, n.most)
 		}
 	}
+	for _, m := range []*accept.ScoreMap{&p.Live, &p.Candidate} {
+		if err := checkMap(m); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !p.Grids[0].IsValid() || !p.Grids[1].IsValid():
 		return fmt.Errorf("thresholds that are no grid: %v", p.Grids)
-	case p.Version != 0 && (len(p.Grids[0]) == 0 || len(p.Grids[1]) == 0 || p.Fitted.IsZero()):
-		return fmt.Errorf("the candidate %d has no thresholds or no beginning", p.Version)
+	case p.Candidate.Version != 0 && (len(p.Grids[0]) == 0 || len(p.Grids[1]) == 0 || p.Fitted.IsZero()):
+		return fmt.Errorf("the candidate %d has no thresholds or no beginning", p.Candidate.Version)
 	}
 	return nil
 }
 
-// IsPinned reports whether an operator chose the score in force: risk.score_version is set, and not by a refit. live is
-// its value.
-func (p Progress) IsPinned(live int, set bool) bool {
-	return set && (live == 0 || live != p.Promoted && live != p.Version)
+// maxBias keeps every score within the ±1e9 that stand for never and always.
+const maxBias = 1e8
+
+// checkMap refuses a score that no fit comes to.
+func checkMap(m *accept.ScoreMap) error {
+	if !(math.Abs(m.Bias) <= maxBias) {
+		return fmt.Errorf("a score with the bias %v", m.Bias)
+	}
+	for i, w := range m.Weights {
+		if !(w >= 0 && w <= maxWeight) {
+			return fmt.Errorf("the weight of %s is %v, want 0 to %v", accept.FeatureNames[i], w, maxWeight)
+		}
+	}
+	return nil
 }
 
 // String says in one line how far the candidate is; "" without one.
 func (p Progress) String() string {
-	if p.Version == 0 {
+	if p.Candidate.Version == 0 {
 		return ""
 	}
 	s := p.Status
@@ -146,11 +179,7 @@ func (p Progress) String() string {
 	if s.Index > 0 {
 		certified = fmt.Sprintf("certified at index %d of %d", s.Index, s.Thresholds)
 	}
-	text := fmt.Sprintf("candidate v%d: %d audits, %s, live at %d", p.Version, s.Audits, certified, s.Live)
-	if p.Waiting {
-		text += fmt.Sprintf("; the gateway may not change settings: set risk.score_version to %d", p.Version)
-	}
-	return text
+	return fmt.Sprintf("candidate v%d: %d audits, %s, live at %d", p.Candidate.Version, s.Audits, certified, s.Live)
 }
 
 // clearGain is how many standard errors a fit must be better by than the score in force, on drafts that it has not seen.
@@ -158,7 +187,7 @@ const clearGain = 2
 
 // IsBetter reports whether a fit is clearly better than the score in force on drafts that it has not seen. A fit that is
 // not would only cost audits.
-func IsBetter(f *calibrate.Fitted) bool {
+func IsBetter(f *Fitted) bool {
 	return f.Gain.Value > 0 && f.Gain.Value > clearGain*f.Gain.Error
 }
 
@@ -166,10 +195,11 @@ func IsBetter(f *calibrate.Fitted) bool {
 // (one standard deviation).
 const minGridScores = 60
 
-// WithCandidate returns the progress after a fit was saved under a version.
-func (p Progress) WithCandidate(version int, f *calibrate.Fitted, s *Samples) Progress {
+// WithCandidate returns the progress after a fit that is the candidate from now on, under a version.
+func (p Progress) WithCandidate(version int, f *Fitted, s *Samples) Progress {
 	next := p.WithFit(s)
-	next.Version = version
+	next.Candidate, next.Last = f.Map, version
+	next.Candidate.Version = version
 	next.Grids = place(&f.Map, s)
 	return next
 }
@@ -203,15 +233,15 @@ func place(m *accept.ScoreMap, s *Samples) (g grids) {
 
 // WithFit returns the progress after a fit that made no candidate.
 func (p Progress) WithFit(s *Samples) Progress {
-	return Progress{Fitted: s.Newest, Samples: len(s.Labelled), Failed: p.Failed, Promoted: p.Promoted}
+	return Progress{Live: p.Live, Last: p.Last, Fitted: s.Newest, Samples: len(s.Labelled), Failed: p.Failed}
 }
 
 // WithPromotion returns the progress after its candidate was put in force.
 func (p Progress) WithPromotion() Progress {
-	return Progress{Fitted: p.Fitted, Samples: p.Samples, Promoted: p.Version}
+	return Progress{Live: p.Candidate, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples}
 }
 
 // withoutCandidate returns the progress after its candidate was given up.
 func (p Progress) withoutCandidate() Progress {
-	return Progress{Fitted: p.Fitted, Samples: p.Samples, Promoted: p.Promoted, Failed: int(math.Min(float64(p.Failed)+1, maxCount))}
+	return Progress{Live: p.Live, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples, Failed: min(p.Failed+1, maxCount)}
 }

@@ -3,7 +3,6 @@ package refit
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -33,8 +31,6 @@ const (
 type Book interface {
 	Log(ctx context.Context, visit func(evidence.LogEntry) error) error
 	All(ctx context.Context) ([]evidence.KeyState, error)
-	Maps(ctx context.Context, route string) ([]evidence.SavedMap, error)
-	SaveMap(ctx context.Context, route string, m evidence.Map, inForce int) (version int, err error)
 	LeaseRefits(ctx context.Context, who string, d time.Duration) (bool, error)
 	Refits(ctx context.Context, routes []string) ([]string, error)
 	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
@@ -44,27 +40,14 @@ type Book interface {
 // Route are the live settings of a route.
 type Route struct {
 	Auto bool // refits are on, and drafts are audited
-	Live int  // risk.score_version
-	Set  bool // it is set, for the route or for all
 	Rule risk.Rule
 }
 
-// Promotion asks to put a score in force.
-type Promotion struct {
-	Route    string
-	From, To int    // versions; it may happen only while From is in force
-	Why      string // for the history of the settings
-}
-
-// ErrReadOnly means that the gateway may not change settings: an operator must put a certified candidate in force.
-var ErrReadOnly = errors.New("refit: the gateway may not change settings")
-
-// Options configure a [Refitter]. Book, Routes, Route and Promote are required.
+// Options configure a [Refitter]. Book, Routes and Route are required.
 type Options struct {
 	Book       Book
 	Routes     func() []string // live
 	Route      func(name string) Route
-	Promote    func(ctx context.Context, p Promotion) error
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Who        string                // name of this replica; "": random
@@ -74,8 +57,8 @@ type Options struct {
 type Refitter struct {
 	Options
 	metrics *metrics
-	round   sync.Mutex                          // one round at a time
-	known   atomic.Pointer[map[string]Progress] // by route, as this replica read it last
+	round   sync.Mutex                           // one round at a time
+	known   atomic.Pointer[map[string]*Progress] // by route, as this replica read it last
 }
 
 // New returns a refitter, which the caller runs.
@@ -91,11 +74,11 @@ func (r *Refitter) Run(ctx context.Context) error {
 	t := time.NewTicker(interval)
 	defer t.Stop()
 	for {
+		r.Round(ctx) // at once: it reads which score is in force
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			r.Round(ctx)
 		}
 	}
 }
@@ -117,9 +100,10 @@ func (r *Refitter) Round(ctx context.Context) {
 	if err != nil {
 		return // the evidence counts it; what was known stays
 	}
-	known := make(map[string]Progress, len(routes))
+	known := make(map[string]*Progress, len(routes))
 	for i, route := range routes {
-		known[route], _ = Parse(records[i]) // told below, by the replica that works on it
+		p, _ := Parse(records[i]) // told below, by the replica that works on it
+		known[route] = &p
 	}
 	r.publish(known)
 	if mine, err := r.Book.LeaseRefits(ctx, r.Who, leaseTime); err != nil || !mine || len(routes) == 0 {
@@ -130,27 +114,47 @@ func (r *Refitter) Round(ctx context.Context) {
 		return
 	}
 	for i, route := range routes {
-		known[route] = r.work(ctx, w, route, records[i])
+		p := r.work(ctx, w, route, records[i])
+		known[route] = &p
 	}
 	r.publish(known)
 }
 
 // publish takes over what is known.
-func (r *Refitter) publish(known map[string]Progress) {
+func (r *Refitter) publish(known map[string]*Progress) {
 	known = maps.Clone(known)
 	r.known.Store(&known)
 	for _, route := range r.Routes() {
-		r.metrics.candidate.WithLabelValues(route).Set(float64(known[route].Version))
+		r.metrics.candidate.WithLabelValues(route).Set(float64(r.Progress(route).Candidate.Version))
 	}
 }
 
 // Collects reports whether a candidate of the route collects evidence, so that its audits must have no floor.
-func (r *Refitter) Collects(route string) bool { return r.Progress(route).Version != 0 }
+func (r *Refitter) Collects(route string) bool {
+	p := r.latest(route)
+	return p != nil && p.Candidate.Version != 0
+}
+
+// Score returns the fitted score in force of a route, as this replica read it last, or nil: the plain score is in force, or
+// refits are off. It is not changed.
+func (r *Refitter) Score(route string) *accept.ScoreMap {
+	if p := r.latest(route); p != nil && p.Live.Version != 0 {
+		return &p.Live
+	}
+	return nil
+}
+
+func (r *Refitter) latest(route string) *Progress {
+	if known := r.known.Load(); known != nil {
+		return (*known)[route]
+	}
+	return nil
+}
 
 // Progress returns what this replica knows of a route, at most half a minute old.
 func (r *Refitter) Progress(route string) Progress {
-	if known := r.known.Load(); known != nil {
-		return (*known)[route]
+	if p := r.latest(route); p != nil {
+		return *p
 	}
 	return Progress{}
 }
@@ -191,85 +195,55 @@ func (r *Refitter) work(ctx context.Context, w shared, route, record string) (no
 	if err != nil {
 		r.note(route, outcomeForeign, err)
 	}
-	at := r.Route(route)
-	if !at.Auto || p.IsPinned(at.Live, at.Set) {
-		return Progress{Promoted: p.Promoted}
-	}
-	scores, err := r.scores(ctx, route)
-	if err != nil {
-		return now
-	}
-	step := Next(Input{Progress: p, Live: at.Live, Score: scores, Rule: at.Rule, States: w.states[route], Log: w.logs[route]})
-	next, outcome, err := r.carryOut(ctx, route, at, step)
-	if outcome != "" || err != nil {
-		r.note(route, outcome, err)
-	}
+	rule := r.Route(route).Rule
+	step := Next(Input{Progress: p, Rule: rule, States: w.states[route], Log: w.logs[route]})
+	next, outcome, err := r.carryOut(ctx, rule, step)
 	if encoded := next.Encode(); encoded != record {
 		if done, err := r.Book.WriteRefit(ctx, route, record, encoded); err != nil || !done {
-			return now
+			return now // it is tried again
 		}
+	}
+	if outcome != "" {
+		r.note(route, outcome, err)
 	}
 	return next
 }
 
-// scores returns the route's calibrated scores by version.
-func (r *Refitter) scores(ctx context.Context, route string) (func(int) *accept.ScoreMap, error) {
-	saved, err := r.Book.Maps(ctx, route)
-	if err != nil {
-		return nil, err
-	}
-	parsed := make(map[int]*accept.ScoreMap, len(saved)) // once a round: the score in force is asked for with each audit
-	for _, m := range saved {
-		if f, err := calibrate.Parse(m.Raw); err == nil {
-			f.Map.Version = m.Version
-			parsed[m.Version] = &f.Map
-		}
-	}
-	return func(version int) *accept.ScoreMap { return parsed[version] }, nil
-}
-
 // carryOut does what a step says. It returns the progress then, and the outcome if there is one to tell.
-func (r *Refitter) carryOut(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
+func (r *Refitter) carryOut(ctx context.Context, rule risk.Rule, s Step) (Progress, string, error) {
 	switch s.Do {
 	case Wait:
 		return s.Progress, "", nil
 	case Fit:
-		return r.fit(ctx, route, at, s)
+		return fit(s)
 	case Promote:
-		return r.promote(ctx, route, at, s)
+		return r.promote(ctx, rule, s)
 	}
 	return s.Progress, string(s.Do), nil
 }
 
 // fit fits a score, and makes it the candidate if it is clearly better.
-func (r *Refitter) fit(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
-	f, err := calibrate.Fit(s.Samples.Labelled)
-	if err != nil {
+func fit(s Step) (Progress, string, error) {
+	f, err := FitScore(s.Samples.Labelled)
+	switch {
+	case err != nil:
 		return s.Progress.WithFit(s.Samples), outcomeFailed, err
-	}
-	if !IsBetter(&f) {
+	case !IsBetter(&f):
 		return s.Progress.WithFit(s.Samples), outcomeNoGain, nil
 	}
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return s.Progress.WithFit(s.Samples), outcomeFailed, err
-	}
-	version, err := r.Book.SaveMap(ctx, route, raw, at.Live)
-	if err != nil {
-		return s.Progress, outcomeFailed, err
-	}
-	return s.Progress.WithCandidate(version, &f, s.Samples), outcomeFitted, nil
+	return s.Progress.WithCandidate(s.Version, &f, s.Samples), outcomeFitted, nil
 }
 
 // errOtherEvidence means that the candidate's keys do not serve what was decided: something else was written there.
 var errOtherEvidence = errors.New("refit: the evidence of the candidate is not what was decided by")
 
-// promote opens the candidate's keys, and puts it in force once they are certified. A replica that dies in between leaves
-// keys that are open; the next one finds them so and goes on.
-func (r *Refitter) promote(ctx context.Context, route string, at Route, s Step) (Progress, string, error) {
+// promote opens the candidate's keys, and puts it in force once they are certified: replicas judge by it from the moment on
+// at which they read the record. A replica that dies in between leaves keys that are open; the next one finds them so and
+// goes on.
+func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progress, string, error) {
 	p := s.Progress
 	for _, o := range s.Openings {
-		if _, err := r.Book.Certify(ctx, o.Key, o.Import, p.Version, s.Newest); err != nil {
+		if _, err := r.Book.Certify(ctx, o.Key, o.Import, p.Candidate.Version, s.Newest); err != nil {
 			return p, outcomeFailed, err
 		}
 	}
@@ -279,19 +253,9 @@ func (r *Refitter) promote(ctx context.Context, route string, at Route, s Step) 
 	}
 	for _, o := range s.Openings {
 		i := slices.IndexFunc(states, func(k evidence.KeyState) bool { return k.Key == o.Key })
-		if i < 0 || !states[i].State.View(at.Rule).Serves() {
+		if i < 0 || !states[i].State.View(rule).Serves() {
 			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
 		}
-	}
-	why := p.String()
-	switch err := r.Promote(ctx, Promotion{Route: route, From: at.Live, To: p.Version, Why: why}); {
-	case errors.Is(err, ErrReadOnly) && p.Waiting:
-		return p, "", nil // it was told
-	case errors.Is(err, ErrReadOnly):
-		p.Waiting = true
-		return p, outcomeReadOnly, nil
-	case err != nil:
-		return p, outcomeFailed, err
 	}
 	return p.WithPromotion(), outcomePromoted, nil
 }
@@ -303,5 +267,5 @@ func (r *Refitter) note(route, outcome string, err error) {
 	if err != nil {
 		e = r.Logger.Warn().Err(err)
 	}
-	e.Str("route", route).Str("outcome", outcome).Int("candidate", r.Progress(route).Version).Msg(says[outcome])
+	e.Str("route", route).Str("outcome", outcome).Int("candidate", r.Progress(route).Candidate.Version).Msg(says[outcome])
 }

@@ -2,10 +2,8 @@ package refit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,12 +23,8 @@ import (
 // world is what replicas share in a test: a log of audits that a run plays, the settings, and a store.
 type world struct {
 	*run
-	mu      sync.Mutex
-	live    int
-	set     bool
-	auto    bool
-	swaps   []Promotion
-	failing error // of the settings
+	mu   sync.Mutex
+	auto bool
 }
 
 // book is a store whose log is the run's.
@@ -38,7 +32,7 @@ type book struct {
 	*evidence.Store
 	w       *world
 	failing error // of records
-	broken  bool  // its scores make the round of a route panic
+	broken  bool  // a record makes the round of a route panic
 }
 
 func (b *book) Log(_ context.Context, visit func(evidence.LogEntry) error) error {
@@ -52,14 +46,10 @@ func (b *book) Log(_ context.Context, visit func(evidence.LogEntry) error) error
 	return nil
 }
 
-func (b *book) Maps(ctx context.Context, route string) ([]evidence.SavedMap, error) {
-	if b.broken {
-		panic("scores that nobody can read")
-	}
-	return b.Store.Maps(ctx, route)
-}
-
 func (b *book) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
+	if b.broken {
+		panic("a record that nobody can write")
+	}
 	if b.failing != nil {
 		return false, b.failing
 	}
@@ -81,20 +71,7 @@ func (w *world) join(t *testing.T, client redis.UniversalClient) (*Refitter, *bo
 		Route: func(name string) Route {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return Route{Auto: w.auto && name == "org/chat", Live: w.live, Set: w.set, Rule: usual}
-		},
-		Promote: func(_ context.Context, p Promotion) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			switch {
-			case w.failing != nil:
-				return w.failing
-			case w.live != p.From:
-				return errors.New("it was changed by somebody else")
-			}
-			w.swaps = append(w.swaps, p)
-			w.live, w.set = p.To, true
-			return nil
+			return Route{Auto: w.auto && name == "org/chat", Rule: usual}
 		},
 	})
 	return r, b
@@ -104,10 +81,8 @@ func (w *world) join(t *testing.T, client redis.UniversalClient) (*Refitter, *bo
 func (w *world) come(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	was := w.state
-	w.state.Version = 1
+	w.state.Candidate.Version = 1 // else audits have a floor
 	w.audit(n)
-	w.state = was
 }
 
 // each runs a test without a Redis and with one.
@@ -122,6 +97,14 @@ func (r *Refitter) count(outcome string) int {
 	return int(testutil.ToFloat64(r.metrics.refits.WithLabelValues("org/chat", outcome)))
 }
 
+// live is the version of the score in force, as a replica knows it.
+func (r *Refitter) live() int {
+	if m := r.Score("org/chat"); m != nil {
+		return m.Version
+	}
+	return 0
+}
+
 func TestARefitIsFittedCertifiedAndPutInForce(t *testing.T) {
 	each(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(1)
@@ -133,25 +116,33 @@ func TestARefitIsFittedCertifiedAndPutInForce(t *testing.T) {
 		w.come(600)
 		r.Round(t.Context())
 		p := r.Progress("org/chat")
-		if p.Version != 1 || !r.Collects("org/chat") || r.Collects("other") || r.count(outcomeFitted) != 1 || w.live != 0 {
-			t.Fatalf("%+v, version %d in force", p, w.live)
+		if p.Candidate.Version != 1 || !r.Collects("org/chat") || r.Collects("other") || r.count(outcomeFitted) != 1 || r.live() != 0 {
+			t.Fatalf("%+v, version %d in force", p, r.live())
 		}
 		for range 20 {
 			w.come(100)
-			if r.Round(t.Context()); w.live != 0 {
+			if r.Round(t.Context()); r.live() != 0 {
 				break
 			}
 		}
-		if w.live != 1 || r.count(outcomePromoted) != 1 || r.Collects("org/chat") || !strings.HasPrefix(w.swaps[0].Why, "candidate v1: ") {
-			t.Fatalf("version %d in force, %+v", w.live, r.Progress("org/chat"))
+		if m := r.Score("org/chat"); m == nil || *m != p.Candidate || r.count(outcomePromoted) != 1 || r.Collects("org/chat") || r.Score("other") != nil {
+			t.Fatalf("version %d in force, %+v", r.live(), r.Progress("org/chat"))
 		}
 		states, err := b.All(t.Context())
 		if i := slices.IndexFunc(states, func(k evidence.KeyState) bool { return k.Key == plan.ScoredBy(chat, 1) }); err != nil || i < 0 || !states[i].State.View(usual).Serves() {
 			t.Errorf("%v: the candidate's key serves nothing", err)
 		}
 		w.come(100)
-		if r.Round(t.Context()); w.live != 1 || len(w.swaps) != 1 {
-			t.Errorf("version %d in force after %d changes", w.live, len(w.swaps))
+		if r.Round(t.Context()); r.live() != 1 || r.count(outcomePromoted) != 1 {
+			t.Errorf("version %d in force after %d promotions", r.live(), r.count(outcomePromoted))
+		}
+		w.auto = false
+		if r.Round(t.Context()); r.Score("org/chat") != nil {
+			t.Error("refits are off, and a fitted score is in force")
+		}
+		w.auto = true
+		if r.Round(t.Context()); r.live() != 1 {
+			t.Error("refits are on again, and the fitted score is gone")
 		}
 	})
 }
@@ -159,22 +150,25 @@ func TestARefitIsFittedCertifiedAndPutInForce(t *testing.T) {
 func TestTwoReplicasAtOnceMakeOneCandidateAndOneChange(t *testing.T) {
 	client := redistest.Client(t, redistest.Background(redistest.Start(t).Addr))
 	w := newWorld(1)
-	a, b := w.join(t, client)
+	a, _ := w.join(t, client)
 	other, _ := w.join(t, client)
 	w.come(600)
-	for range 20 {
+	both := func() {
 		var both sync.WaitGroup
 		for _, r := range []*Refitter{a, other} {
 			both.Go(func() { r.Round(t.Context()) })
 		}
 		both.Wait()
-		if w.live != 0 {
+	}
+	for range 20 {
+		if both(); a.live() != 0 || other.live() != 0 {
 			break
 		}
 		w.come(100)
 	}
-	if saved, err := b.Maps(t.Context(), "org/chat"); err != nil || len(saved) != 1 || w.live != 1 || len(w.swaps) != 1 {
-		t.Errorf("%v: %d scores saved, version %d in force after %d changes", err, len(saved), w.live, len(w.swaps))
+	both() // the other one reads it
+	if a.live() != 1 || other.live() != 1 {
+		t.Errorf("versions %d and %d in force", a.live(), other.live())
 	}
 	if a.count(outcomePromoted)+other.count(outcomePromoted) != 1 {
 		t.Error("both promoted it")
@@ -188,82 +182,43 @@ func TestARefitGoesOnWhereReplicasOrRedisFailed(t *testing.T) {
 		w.come(600)
 		r.Round(t.Context())
 		w.come(800)
-		w.failing = errors.New("Redis does not answer")
-		for range 2 { // the keys are open, and the setting is not changed
-			if r.Round(t.Context()); w.live != 0 || r.Progress("org/chat").Version != 1 {
-				t.Fatalf("version %d in force, %+v", w.live, r.Progress("org/chat"))
+		b.failing = errors.New("Redis does not answer")
+		for range 2 { // the keys are open, and the record is not changed
+			if r.Round(t.Context()); r.live() != 0 || r.Progress("org/chat").Candidate.Version != 1 || r.count(outcomePromoted) != 0 {
+				t.Fatalf("version %d in force, %+v", r.live(), r.Progress("org/chat"))
 			}
-		}
-		w.failing, b.failing = nil, errors.New("Redis does not answer") // the setting is changed, and nobody knows
-		if r.Round(t.Context()); w.live != 1 {
-			t.Fatalf("version %d in force, %+v", w.live, r.Progress("org/chat"))
 		}
 		b.failing = nil
 		w.come(10)
 		r.Round(t.Context())
-		if p := r.Progress("org/chat"); p.Version != 0 || p.Promoted != 1 || len(w.swaps) != 1 {
-			t.Errorf("%+v after %d changes", p, len(w.swaps))
+		if p := r.Progress("org/chat"); p.Candidate.Version != 0 || r.live() != 1 {
+			t.Errorf("%+v", p)
 		}
 	})
 }
 
-func TestAnOperatorIsToldOnceWhereTheGatewayMayNotChangeSettings(t *testing.T) {
-	w := newWorld(1)
-	r, _ := w.join(t, nil)
-	w.come(600)
-	r.Round(t.Context())
-	w.come(800)
-	w.failing = ErrReadOnly
-	for range 3 {
-		r.Round(t.Context())
-	}
-	if p := r.Progress("org/chat"); !p.Waiting || !strings.HasSuffix(p.String(), "set risk.score_version to 1") || r.count(outcomeReadOnly) != 1 {
-		t.Errorf("%s, told %d times", p, r.count(outcomeReadOnly))
-	}
-	w.live, w.set = 1, true
-	if r.Round(t.Context()); r.Progress("org/chat").Promoted != 1 {
-		t.Errorf("%+v", r.Progress("org/chat"))
-	}
-}
-
-func TestWhatAnOperatorChoseStays(t *testing.T) {
-	w := newWorld(1)
-	r, _ := w.join(t, nil)
-	w.come(1500)
-	for _, live := range []int{0, 7} {
-		w.live, w.set = live, true
-		if r.Round(t.Context()); r.Progress("org/chat").Version != 0 || r.Collects("org/chat") {
-			t.Errorf("version %d: %+v", live, r.Progress("org/chat"))
-		}
-	}
-	w.live, w.set, w.auto = 0, false, false
-	if r.Round(t.Context()); r.Collects("org/chat") {
-		t.Error("a candidate where refits are off")
-	}
-}
-
-func TestForeignRecordsAndScoresDoNoHarm(t *testing.T) {
+func TestARecordThatIsLostPutsThePlainScoreInForceAndItsNumberIsNotGivenAgain(t *testing.T) {
 	each(t, func(t *testing.T, client redis.UniversalClient) {
 		w := newWorld(1)
 		r, b := w.join(t, client)
-		if done, err := b.Store.WriteRefit(t.Context(), "org/chat", "", "{"); !done || err != nil {
-			t.Fatal(done, err)
-		}
 		w.come(600)
-		if r.Round(t.Context()); r.Progress("org/chat").Version != 1 || r.count(outcomeForeign) != 1 {
-			t.Fatalf("%+v", r.Progress("org/chat"))
+		r.Round(t.Context())
+		w.come(800)
+		if r.Round(t.Context()); r.live() != 1 {
+			t.Fatalf("version %d in force", r.live())
 		}
-		foreign, _ := json.Marshal("no score")
-		version, err := b.SaveMap(t.Context(), "org/chat", foreign, 0)
-		p := r.Progress("org/chat")
-		was := p.Encode()
-		p.Version = version
-		if done, _ := b.Store.WriteRefit(t.Context(), "org/chat", was, p.Encode()); !done || err != nil {
+		records, err := b.Refits(t.Context(), []string{"org/chat"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := b.Store.WriteRefit(t.Context(), "org/chat", records[0], "{"); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		w.come(100)
-		if r.Round(t.Context()); r.Progress("org/chat").Version != 0 || r.count(string(DropMissing)) != 1 || w.live != 0 {
-			t.Errorf("%+v: its score is %s", r.Progress("org/chat"), foreign)
+		if r.Round(t.Context()); r.live() != 0 || r.count(outcomeForeign) != 1 {
+			t.Errorf("version %d in force", r.live())
+		}
+		if p := r.Progress("org/chat"); p.Candidate.Version != 2 {
+			t.Errorf("%+v: the key of number 1 has evidence of another score", p)
 		}
 	})
 }
@@ -273,7 +228,7 @@ func TestAScoreThatTellsNothingIsNoCandidate(t *testing.T) {
 	w.law = populationOf(20_000, 1.5, 0, accept.Features{}, 5)
 	r, _ := w.join(t, nil)
 	w.come(600)
-	if r.Round(t.Context()); r.Progress("org/chat").Version != 0 || r.count(outcomeNoGain) != 1 {
+	if r.Round(t.Context()); r.Progress("org/chat").Candidate.Version != 0 || r.count(outcomeNoGain) != 1 {
 		t.Errorf("%+v", r.Progress("org/chat"))
 	}
 	w.come(100)
@@ -291,7 +246,7 @@ func TestAPanicEndsTheRoundOfARouteOnly(t *testing.T) {
 	}
 	b.broken = false
 	w.come(600)
-	if r.Round(t.Context()); r.Progress("org/chat").Version != 1 {
+	if r.Round(t.Context()); r.Progress("org/chat").Candidate.Version != 1 {
 		t.Errorf("%+v", r.Progress("org/chat"))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -18,7 +17,7 @@ const (
 
 // Samples are the audits of one route that a score may be fitted to, and how many were left out.
 type Samples struct {
-	Labelled []calibrate.Sample
+	Labelled []Sample
 	Keys     []risk.Key // of each
 	Newest   time.Time  // when the newest audit began, of all that were seen
 	Lost     int        // left out: without an outcome
@@ -38,7 +37,7 @@ func (s *Samples) Add(e *evidence.LogEntry) {
 	case len(e.Features) != len(accept.Features{}):
 		s.Odd++
 	default:
-		s.Labelled = append(s.Labelled, calibrate.Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
+		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
 		s.Keys = append(s.Keys, e.Key)
 		s.fullRange = append(s.fullRange, isFullRange(e))
 	}

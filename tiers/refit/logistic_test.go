@@ -1,4 +1,4 @@
-package calibrate
+package refit
 
 import (
 	"math"
@@ -28,7 +28,7 @@ func TestNoWeightCanBeMovedForTheBetter(t *testing.T) {
 		slope, _ := r.slopes(&w)
 		for i, s := range slope {
 			held := i < features && (w[i] == 0 && s >= 0 || w[i] == r.maxWeight[i] && s <= 0)
-			if !held && math.Abs(s) > 1e-5 || i < features && !within(w[i], 0, r.maxWeight[i]) {
+			if !held && math.Abs(s) > 1e-5 || i < features && (w[i] < 0 || w[i] > r.maxWeight[i]) {
 				t.Fatalf("law %+v: term %d is %v and could be moved: slope %v", l, i, w[i], s)
 			}
 		}

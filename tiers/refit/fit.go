@@ -1,24 +1,4 @@
-// Package calibrate fits a score to the outcomes of audits: the log odds that the target accepts a draft, as a
-// weighted sum of its features. It is arithmetic; labels and the storage of fitted scores are elsewhere.
-//
-// Start at [Fit]. It is a logistic regression with weights of 0 or more, so that the score only
-// falls while tokens come, and it says what the fit is worth by drafts that it has not seen.
-//
-// # Scope
-//
-// Audits have a floor, and only some of them have none, so drafts below it are rare here. Samples have no weights: whether a
-// draft is audited depends on its score and on chance, never on its content, and the fit is conditional on the features. A
-// fitted score is a different score: thresholds of the previous one are void, and so are their certificates.
-//
-// Greedy and sampled requests have one map. Each kind has an intercept of its own in the fit, because greedy drafts score
-// higher and are worse; thresholds of the two are apart, so the map has only the mean of both. Areas compare drafts of one
-// kind.
-//
-// # Quality of the fit
-//
-// docs/measurements.md#fitted-scores has the areas before and after for each language of the simulator, the learning curve, and what
-// was tried and left out. No draft of a real model was scored.
-package calibrate
+package refit
 
 import (
 	"fmt"
@@ -39,7 +19,7 @@ const (
 	folds = 5
 )
 
-// Fitted is a calibrated score, and what it is worth. What is said of its worth comes from
+// Fitted is a fitted score, and what it is worth. What is said of its worth comes from
 // drafts that were held out: each fifth was scored by a fit of the other four.
 type Fitted struct {
 	Map    accept.ScoreMap // of all samples; version 0, whoever keeps it numbers it
@@ -47,28 +27,24 @@ type Fitted struct {
 
 	Before, After Area // how well the score of then, and this one, tell good from bad
 	Gain          Area // the difference, with its own error: both see the same drafts
-
-	Loss      float64 // mean log loss of this score, nats a draft
-	ShareLoss float64 // what knowing nothing but the share of bad ones costs, nats a draft
-	Isotonic  []Point // how often it is right, 50 points at most
 }
 
 // TooFewError says that there are too few labels for a fit.
 type TooFewError struct{ Good, Bad int }
 
 func (e *TooFewError) Error() string {
-	return fmt.Sprintf("calibrate: %d good and %d bad labels, want %d together and %d of each", e.Good, e.Bad, MinSamples, MinPerLabel)
+	return fmt.Sprintf("refit: %d good and %d bad labels, want %d together and %d of each", e.Good, e.Bad, MinSamples, MinPerLabel)
 }
 
-// Fit fits a score to samples. The same samples in the same order make the same fit. Its time
+// FitScore fits a score to samples. The same samples in the same order make the same fit. Its time
 // grows with the number of samples and is bounded. It fails with a *[TooFewError] where labels are
 // fewer than [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not
 // made of finite numbers of an ordinary size.
-func Fit(samples []Sample) (Fitted, error) {
+func FitScore(samples []Sample) (Fitted, error) {
 	f := Fitted{N: len(samples)}
 	for i, s := range samples {
 		if err := s.check(); err != nil {
-			return Fitted{}, fmt.Errorf("calibrate: sample %d: %w", i, err)
+			return Fitted{}, fmt.Errorf("refit: sample %d: %w", i, err)
 		}
 		if !s.Good {
 			f.Bad++
@@ -85,26 +61,18 @@ func Fit(samples []Sample) (Fitted, error) {
 // validate holds out one part of the samples after the other. The areas are means over the
 // parts, whose scores come from different fits and are not compared with each other.
 func (f *Fitted) validate(samples []Sample) {
-	var odds []float64
-	var good []bool
 	for _, part := range split(samples) {
 		m := regress(part.train)
 		var kinds [2]validationSet
 		for i := range part.test {
 			s := &part.test[i]
-			z := m.odds(s)
-			kinds[indexOf(s.Greedy)].add(s, z)
-			odds, good = append(odds, z), append(good, s.Good)
-			f.Loss += logLoss(z, s.Good) / float64(f.N)
+			kinds[indexOf(s.Greedy)].add(s, m.odds(s))
 		}
 		before, after, gain := joined(kinds)
 		f.Before.join(before, 1./folds)
 		f.After.join(after, 1./folds)
 		f.Gain.join(gain, 1./folds)
 	}
-	bad := float64(f.Bad) / float64(f.N)
-	f.ShareLoss = -bad*math.Log(bad) - (1-bad)*math.Log1p(-bad)
-	f.Isotonic = isotonic(odds, good)
 }
 
 // join adds a share of another area, which is of other drafts.
