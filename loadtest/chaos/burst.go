@@ -144,14 +144,6 @@ func (w *Testbed) lookups(ctx context.Context) (out []string) {
 	return out
 }
 
-// waitForGeneration waits until the targets were asked for more than before.
-func (w *Testbed) waitForGeneration(ctx context.Context, before int) error {
-	if err := process.Poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
-		return fmt.Errorf("no generation has begun: %w", err)
-	}
-	return nil
-}
-
 // patience is how long something is waited for that comes at once.
 const patience = 10 * time.Second
 

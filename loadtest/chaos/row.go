@@ -57,5 +57,5 @@ type Result struct {
 
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
-	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), []Row{clockRow()}, figureRows(), breakerRows(), lostRows(), gatewayRows(), readingRows(), clientRows(), []Row{networkRow()}, poisonRows(), []Row{overloadRow()}, flightRows(), cacheRows(), verifyRows(), riskRows())
+	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), figureRows(), breakerRows(), lostRows(), gatewayRows(), readingRows(), clientRows(), []Row{networkRow()}, poisonRows(), []Row{overloadRow()}, flightRows(), cacheRows(), verifyRows(), riskRows())
 }

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -14,21 +13,8 @@ func figureRows() []Row {
 			Setup: Setup{Config: without("tpm"), Settings: cacheOff}, Run: roundTrips(1),
 		},
 		{
-			ID: "S4c", Fault: "none: round trips to Redis, tenants with limits of requests and tokens", Promise: "≤ 1 per request, and one afterwards to settle",
-			Setup: Setup{Settings: cacheOff}, Run: roundTrips(2),
-		},
-		{
 			ID: "S4b", Fault: "none: round trips to Redis, tenants without limits", Promise: "0 per request",
 			Setup: Setup{Config: without("rpm", "tpm"), Settings: cacheOff}, Run: roundTrips(0),
-		},
-		{
-			ID: "S4d", Fault: "none: round trips to Redis, tenants without limits, requests that are not in the cache",
-			Promise: "≤ 1 per request, and one afterwards: to store the answer",
-			Setup:   Setup{Config: without("rpm", "tpm")}, Run: roundTrips(2),
-		},
-		{
-			ID: "S4e", Fault: "none: round trips to Redis, tenants without limits, requests that are cached in Redis but not in the gateway", Promise: "≤ 1 per request",
-			Setup: Setup{Config: everyLookup, Load: repeated}, Run: roundTrips(1),
 		},
 		{
 			ID: "S25", Fault: "none: settings changed repeatedly", Promise: "in force everywhere ≤ 1 s, each time", Run: spreading,
@@ -44,15 +30,6 @@ func everyLookup(i int, file map[string]any) {
 	without("rpm", "tpm")(i, file)
 	file["cache"] = map[string]any{"local_bytes": "0"}
 }
-
-// repeated asks the usual questions, but the same few again and again.
-func repeated(n int) Request {
-	r := usualLoad(n)
-	r.Prompt = fmt.Sprintf("Question %d: what is the colour of the sky?", n%repeats)
-	return r
-}
-
-const repeats = 24 // questions, which are asked once before anything is counted
 
 // without takes limits out of the tenants' configuration.
 func without(names ...string) func(int, map[string]any) {

@@ -19,10 +19,6 @@ func flightRows() []Row {
 	one.Targets = 1
 	return []Row{
 		{
-			ID: "R18", Fault: "Redis killed while three replicas make an answer, with followers on each", Added: -1, Recover: backAgain,
-			Promise: "all answered completely; ≤ 1 generation per replica; shared and cached again ≤ 2 s", Setup: sharing(), Run: killedUnderWay,
-		},
-		{
 			ID: "M10", Fault: "1,000 identical requests at once over three replicas; again without Redis", Short: true, Added: -1,
 			Promise: "≤ 1 generation per replica, both times; all answered with equal bytes", Recover: backAgain, Setup: crowded, Run: stampede,
 		},
@@ -35,11 +31,8 @@ func flightRows() []Row {
 }
 
 const (
-	slowTokens   = 24 // of an answer that something happens to
 	rushTokens   = 20
 	rush         = 1000 // identical requests at once
-	followers    = 6    // on each replica, of an answer under way
-	wayThrough   = 5    // chunks after which something happens to an answer under way
 	rushCutAfter = 8    // tokens
 	carriedOn    = 4    // generations of one leader at most: the first, and three that carry on
 )
@@ -53,97 +46,12 @@ func identical(prompt string, tokens int) Request {
 	return Request{Tenant: Tenants[0], Priority: "normal", Stream: true, Tokens: tokens, Prompt: prompt}
 }
 
-// underWay is an answer that one gateway leads, and identical requests at gateways that wait.
-type underWay struct {
-	request Request
-	leader  *Gateway
-	at      int    // after how many chunks of the leader's answer strike is called; 0 is before the first
-	strike  func() // called once, at the end at the latest
-	waiting []*Gateway
-	each    int // identical requests at each of those
-}
-
-// meet sends the leader's request, has the others follow, and strikes. struck is when that was over.
-func (w *Testbed) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, followed []Outcome, struck time.Time, err error) {
-	var once sync.Once
-	strike := func() {
-		once.Do(func() {
-			u.strike()
-			struck = time.Now()
-		})
-	}
-	before := w.generations()
-	first := u.request
-	first.OnText = func(chunk int) {
-		if chunk == u.at {
-			strike()
-		}
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		led = l.Send(u.leader, first)
-		if u.at > 0 {
-			strike() // an answer of fewer chunks: at its end
-		}
-	})
-	if err = w.waitForGeneration(ctx, before); err == nil {
-		all.Go(func() { followed = l.Burst(u.waiting, u.each*len(u.waiting), u.request) })
-	}
-	if u.at == 0 {
-		strike()
-	}
-	all.Wait()
-	return led, followed, struck, err
-}
-
 // latest is how long after a moment the last of the requests had its answer.
 func latest(all []Outcome, since time.Time) (worst time.Duration) {
 	for i := range all {
 		worst = max(worst, all[i].At.Add(all[i].Total).Sub(since))
 	}
 	return worst
-}
-
-// killedUnderWay kills Redis while an answer is under way that others follow.
-func killedUnderWay(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	l := w.NewLoad()
-	r := identical("Which lamps burn on the quay at night?", slowTokens)
-	text, err := l.truth(w.Gateways[0], r)
-	if err != nil {
-		return err
-	}
-	err = w.Inject(ctx, 0, func() error {
-		before := w.generations()
-		led, followed, struck, err := w.meet(ctx, l, &underWay{
-			request: r, leader: w.Gateways[0], at: wayThrough, waiting: w.Gateways, each: followers,
-			strike: func() { _ = s.Kill() }, // it always can
-		})
-		if err != nil {
-			return err
-		}
-		followed = append(followed, led)
-		l.KeepAll(followed)
-		w.allSay("Redis killed under way", text, followed)
-		w.Note("%s; answered %v after the kill at most", words(followed), round(latest(followed, struck)))
-		w.checkMaxGenerations(ctx, "under way", w.generations()-before, len(w.Gateways))
-		w.local(ctx)
-		alone := l.Burst(w.Gateways, 2*len(w.Gateways), r)
-		l.KeepAll(alone)
-		w.allSay("without Redis", text, alone)
-		return nil
-	}, func() error { return s.Start(ctx) })
-	if err != nil {
-		return err
-	}
-	took := w.Until(ctx, backAgain, "answers are kept again", func() bool {
-		o := l.Send(w.Gateways[0], r)
-		l.Keep(o)
-		w.allSay("Redis is back", text, []Outcome{o})
-		return o.cached() == wordHit
-	})
-	w.Note("kept again %v after sharing", round(took))
-	return nil
 }
 
 // rushed is what a stampede asks for, and what is true of it.

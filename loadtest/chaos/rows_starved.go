@@ -36,9 +36,6 @@ func starvedRows() []Row {
 			ID: "G13", Fault: "logs into pipes without a reader",
 			Promise: "requests continue; + ≤ 15 ms; dropped lines are counted, at the latest 2 s after reading starts",
 		}, unread),
-		logRow(Row{
-			ID: "G13b", Fault: "logs into pipes whose reader has ended", Promise: "requests continue; + ≤ 15 ms; dropped lines are counted",
-		}, readerEnds),
 	}
 }
 
@@ -261,25 +258,6 @@ func unread(ctx context.Context, w *Testbed, pipes []*os.File) error {
 	})
 	w.Until(ctx, 2*time.Second, "the dropped lines are counted", func() bool { return !slices.Contains(w.dropped(ctx), 0) })
 	w.Note("as counted when somebody reads %v", w.dropped(ctx))
-	return nil
-}
-
-// readerEnds closes the logs' other ends.
-func readerEnds(ctx context.Context, w *Testbed, pipes []*os.File) error {
-	w.injections++
-	w.Phase(During)
-	for _, f := range pipes {
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	if err := w.Hold(ctx, w.Span(2*time.Second, 4*time.Second)); err != nil {
-		return err
-	}
-	dropped := w.dropped(ctx)
-	if w.Note("dropped %v", dropped); slices.Contains(dropped, 0) {
-		w.Fail("lines are lost and not counted")
-	}
 	return nil
 }
 

@@ -31,7 +31,6 @@ type Server struct {
 	name string
 	dir  string // its folder, kept over restarts
 	args []string
-	env  []string // beside ours: NAME=VALUE
 	log  *process.Log
 	run  *process.Process // nil while it is dead
 }
@@ -75,7 +74,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return errNoRedis
 	}
-	if s.run, err = process.Start(process.Command{Name: s.name, Log: s.log, Env: s.env, Path: path, Args: s.args}); err != nil {
+	if s.run, err = process.Start(process.Command{Name: s.name, Log: s.log, Path: path, Args: s.args}); err != nil {
 		return err
 	}
 	return s.run.Serves(ctx, func() bool { return s.answers(ctx) })

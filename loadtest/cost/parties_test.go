@@ -28,22 +28,17 @@ const (
 // Routes of the drafting gateway: they share the pools and differ in how drafts are judged.
 const (
 	ownRoute   = "bench"   // by the draft's own score, as most routes are
-	headRoute  = "bench-h" // all drafts are doubtful: the target is asked about the first 32 tokens
 	wholeRoute = "bench-w" // the target is asked about the whole answer (mode lenient)
 )
 
 // draftSettings make the routes what they are called.
 var draftSettings = map[string]string{
-	"speculation.mode":                        "confidence", // certificates of mode risk take hours of traffic
-	"economy.guard":                           "off",        // it would learn what pays
-	"speculation.head_check@" + ownRoute:      "off",
-	"speculation.head_check@" + headRoute:     "always",
-	"speculation.threshold_nats@" + headRoute: "1", // no score is above it,
-	"speculation.band_nats@" + headRoute:      "5", // and none of the mock's is below the doubtful range
-	"speculation.mode@" + wholeRoute:          "lenient",
-	"speculation.max_concurrent_scores":       "1000",
-	"speculation.score_timeout":               "10s",
-	"speculation.holdback_ms":                 "60000",
+	"speculation.mode":                  "confidence", // certificates of mode risk take hours of traffic
+	"economy.guard":                     "off",        // it would learn what pays
+	"speculation.mode@" + wholeRoute:    "lenient",
+	"speculation.max_concurrent_scores": "1000",
+	"speculation.score_timeout":         "10s",
+	"speculation.holdback_ms":           "60000",
 }
 
 // parties are the processes of a run, which are started when they are needed.
@@ -93,7 +88,7 @@ func (ps *parties) get(name string) *party {
 	case noCopies:
 		p = ps.gateway(redis(ps.b, nil), "cache: {local_bytes: 0}\n", ps.mock.addr)
 	case drafter:
-		p = ps.gateway(redis(ps.b, draftSettings), fmt.Sprintf("  - {model: %s, draft: small, target: large}\n  - {model: %s, draft: small, target: large}\n", headRoute, wholeRoute), ps.mock.addr)
+		p = ps.gateway(redis(ps.b, draftSettings), fmt.Sprintf("  - {model: %s, draft: small, target: large}\n", wholeRoute), ps.mock.addr)
 	default:
 		var settings map[string]string
 		if drafts(name) {

@@ -143,15 +143,14 @@ func paced(f form) group {
 	base := f.streams("yardstick, paced", yardstick, plain, nil)
 	straight := f.streams("relayed beside drafts, paced", drafter, plain, missed)
 	judged := f.streams("judged, paced", drafter, auto, accepted(streamTokens))
-	head, whole := auto, auto
-	head.route, whole.route = headRoute, wholeRoute
-	head.greedy, whole.greedy = true, true // the mock scores without alternatives, which sampled answers need
+	whole := auto
+	whole.route = wholeRoute
+	whole.greedy = true // the mock scores without alternatives, which sampled answers need
 	g := group{workloads: []workload{base, straight}}
 	g.add("relayed stream", base.title, 0.85, f.streams("relayed, paced", newcomer, plain, missed))
 	g.add("relayed stream, no-store", base.title, 0, f.streams("relayed no-store, paced", newcomer, noStore, bypassed))
 	g.add("judged stream", base.title, 1.5, judged)
 	g.rows = append(g.rows, row{title: "judged stream beside a straight one, per token", own: judged.title, beside: straight.title, goal: 1.3})
-	g.add("judged stream, its head checked by the target", base.title, 0, f.streams("head-checked, paced", drafter, head, checked(streamTokens)))
 	g.add("held-back stream, all of it checked by the target", base.title, 0, f.streams("whole-checked, paced", drafter, whole, checked(streamTokens)))
 	g.add("nginx, relayed stream", base.title, 0, f.streams("nginx, paced", nginx, plain, nil))
 	return g
